@@ -76,6 +76,7 @@ impl Stage {
     async fn start() -> Self {
         let backend = Backend::start().await;
         let echo = Service::echo(&[backend.address()]).annotated("leno.dev/objective", "success 99.9 %, p99 1s");
+        let echo = echo.policed("timeouts: {request: 30s}");
         let proxy = Proxy::start_with(free_address(), &[echo], &[]);
         let client = Client::connect(proxy.outbound(), ECHO).await;
         let calling = tokio::spawn(async move {
@@ -133,6 +134,10 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     assert!(problems.contains("misses its objective (success 99.9 %, p99 1s)"), "{problems}");
     let endpoints = dashboard.json("/api/endpoints?id=default%2Fecho");
     assert!(endpoints["endpoints"][0]["reason"].is_string(), "{endpoints}");
+    let policies = dashboard.json("/api/policies?id=default%2Fecho");
+    let limit = &policies["traffic"][0];
+    assert!(limit["part"] == "timeouts.request" && limit["value"] == "30s", "{policies}");
+    assert_eq!(limit["set_by"], "TrafficPolicy default/echo");
     let calls = dashboard.json("/api/calls");
     assert!(calls.to_string().contains("test.Test/Bidi"), "{calls}");
     let graph = dashboard.json("/api/graph");

@@ -2,19 +2,18 @@
 //! object that sets each of them.
 
 mod conditions;
+mod in_force;
 pub(super) mod part;
 
 use std::error::Error;
 
 use clap::Args;
-use serde::Serialize;
-use serde_json::Value;
 
 use super::connect::{ClusterError, Connect};
-use super::diagnose::{Knower, cluster_of, control_config, pods_config, shown};
+use super::diagnose::{Knower, cluster_of, control_config, pods_config};
 use super::table::{Output, Table, show};
-use conditions::{calls, has_only_a_path, may_match};
-use part::{Part, parts};
+use in_force::Traffic;
+pub(super) use in_force::{Line, traffic};
 
 /// Options of `leno diagnostics traffic`.
 #[derive(Args)]
@@ -39,26 +38,6 @@ pub(crate) struct TrafficOptions {
     connect: Connect,
 }
 
-/// The parts in force for calls to a Service's port.
-#[derive(Debug, Serialize)]
-struct Traffic {
-    /// The Service's port, in the form `web.shop:80`.
-    service: String,
-    /// The kind of the routes; `Service` for a Service without routes; `None` if neither a route nor a policy applies.
-    kind: Option<String>,
-    /// In order of precedence: a call follows the first rule that it matches.
-    rules: Vec<RuleTraffic>,
-}
-
-/// One match of a rule, and the parts in force for calls that match it.
-#[derive(Debug, Serialize)]
-struct RuleTraffic {
-    matches: Value,
-    route: Value,
-    rule: Option<String>,
-    parts: Vec<Part>,
-}
-
 impl TrafficOptions {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let (config, namespace, knower) = super::block_on(async {
@@ -77,42 +56,6 @@ impl TrafficOptions {
     }
 }
 
-/// Finds the parts in force for calls of clients in `namespace`. With `method`, only for calls of this method.
-fn traffic(config: &Value, key: &str, namespace: &str, method: Option<&str>) -> Traffic {
-    let service = key.to_owned();
-    let Some(table) = table_of(config, key, namespace) else {
-        return Traffic { service, kind: None, rules: Vec::new() };
-    };
-    let path = method.map(|method| if method.starts_with('/') { method.to_owned() } else { format!("/{method}") });
-    let entries = table["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let matching = entries.iter().filter(|entry| path.as_deref().is_none_or(|path| may_match(entry, path)));
-    let mut rules = Vec::new();
-    for entry in matching {
-        let rule = &entry["rule"];
-        rules.push(RuleTraffic {
-            matches: entry["matches"].clone(),
-            route: rule["route"].clone(),
-            rule: rule["name"].as_str().map(str::to_owned),
-            parts: parts(config, rule, method),
-        });
-        // Every call of the method follows this rule, so no call reaches the rules after it.
-        if path.is_some() && has_only_a_path(&entry["matches"]) {
-            break;
-        }
-    }
-    Traffic { service, kind: table["kind"].as_str().map(str::to_owned), rules }
-}
-
-/// Returns the rules for calls to a Service's port: the consumer routes of the client's namespace or, if there are
-/// none, the producer routes.
-fn table_of<'a>(config: &'a Value, key: &str, namespace: &str) -> Option<&'a Value> {
-    let own = key.split_once(':').and_then(|(host, _)| host.split_once('.')).map_or("", |(_, namespace)| namespace);
-    let attached = config["mesh"]["routes"].as_array()?;
-    let of =
-        |namespace: &str| attached.iter().find(|routes| routes["cluster"] == key && routes["namespace"] == namespace);
-    of(namespace).or_else(|| of(own)).map(|routes| &routes["table"])
-}
-
 fn text(traffic: &Traffic, method: Option<&str>) -> String {
     let service = &traffic.service;
     match traffic.kind.as_deref() {
@@ -127,29 +70,10 @@ fn text(traffic: &Traffic, method: Option<&str>) -> String {
         Some(_) => {}
     }
     let mut table = Table::new(&["CALLS", "ROUTE", "PART", "MODE", "SET BY", "VALUE"]);
-    for rule in &traffic.rules {
-        let (calls, route) = (calls(&rule.matches), route(rule));
-        if rule.parts.is_empty() {
-            let nothing = ["none", "-", "-", "-"].map(str::to_owned);
-            table.row([calls.clone(), route.clone()].into_iter().chain(nothing));
-        }
-        for part in &rule.parts {
-            let name = match part.of.as_ref().filter(|of| *of != service) {
-                Some(of) => format!("{} of {of}", part.part),
-                None => part.part.clone(),
-            };
-            let set_by = part.set_by.clone().unwrap_or_else(|| "default".to_owned());
-            table.row([calls.clone(), route.clone(), name, part.mode.clone(), set_by, part.text()]);
-        }
+    for line in traffic.lines() {
+        table.row([line.calls, line.route, line.part, line.mode, line.set_by, line.value]);
     }
     format!("{table}\na call follows the first rule that it matches\n")
-}
-
-/// Formats a rule's route, for example `GRPCRoute shop/cart`, and the rule's name if the rule has a name.
-fn route(rule: &RuleTraffic) -> String {
-    let [kind, namespace, name] = ["kind", "namespace", "name"].map(|part| shown(&rule.route[part]));
-    let of_rule = rule.rule.as_ref().map(|rule| format!(", rule {rule}")).unwrap_or_default();
-    format!("{kind} {namespace}/{name}{of_rule}")
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::translate::translate;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::conditions::{calls, has_only_a_path, may_match};
 use super::*;
 
 const POLICY: &str = "\
@@ -135,7 +136,7 @@ fn a_client_in_another_namespace_has_the_consumer_routes_there() {
     let config = config(&[POLICY, &consumer].concat());
     let route = |namespace: &str| {
         let found = traffic(&config, "cart.shop:50051", namespace, None);
-        found.rules.first().map(route).expect("a rule")
+        found.lines().first().map(|line| line.route.clone()).expect("a rule")
     };
     assert_eq!(
         [route("web"), route("shop"), route("other")].map(|route| route

@@ -56,7 +56,7 @@ pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
 }
 
 /// Returns the proxies that call a Service, and the Service's own proxies.
-fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
+pub(super) fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
     let readings = state.readings.borrow();
     let calls = |sample: &crate::cluster::scrape::Sample| {
         sample.label("direction") == "outbound"
@@ -97,7 +97,7 @@ pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
 }
 
 /// Reads a page of each proxy. The result omits the proxies that do not answer in time.
-async fn read(state: &State, proxies: &[ProxyAt], path: &str) -> Vec<Reading> {
+pub(super) async fn read(state: &State, proxies: &[ProxyAt], path: &str) -> Vec<Reading> {
     let ask = |proxy: ProxyAt| async move {
         let page = timeout(ANSWER_MAX, state.proxies.page(&proxy, path)).await.ok()?.ok()?;
         Some((proxy, Instant::now(), page))

@@ -20,6 +20,7 @@ mod live;
 mod mesh;
 mod objective;
 mod pages;
+mod policies;
 mod problems;
 mod serve;
 mod state;

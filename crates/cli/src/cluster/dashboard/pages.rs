@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::detail::detail;
 use super::mesh::{Mesh, Node};
 use super::state::State;
-use super::{live, watch};
+use super::{live, policies, watch};
 use crate::cluster::printable::line;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -70,6 +70,7 @@ pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> An
             None => text(StatusCode::NOT_FOUND, "no proxy knows this Service; go back to the list\n"),
         },
         "/api/endpoints" => json_answer(live::endpoints(state, &query.get("id").unwrap_or_default()).await),
+        "/api/policies" => json_answer(policies::policies(state, &query.get("id").unwrap_or_default()).await),
         "/api/calls" => json_answer(live::calls(state, query.get("service").as_deref()).await),
         "/api/tap" => watch::tap(state, &query),
         _ => not_found(),

@@ -1,4 +1,4 @@
-// One Service: its hour, methods, endpoints, routes, callers and denials.
+// One Service: its hour, methods, endpoints, routes, policies, callers and denials.
 
 import { ask } from './app.js';
 import { h, panel, serviceLink } from './dom.js';
@@ -8,6 +8,8 @@ import { encrypted, figures } from './overview.js';
 import { ms, percent, rate, seconds, successClass } from './format.js';
 
 const LEVELS = { error: 'bad', warning: 'warn', good: 'good' };
+/** Time between two readings of the policies, in milliseconds: they seldom change. */
+const POLICIES_EVERY = 10_000;
 const last = (values) => values.findLast((value) => value !== null) ?? null;
 
 function chart(title, series, now, options) {
@@ -48,13 +50,31 @@ export function service(main, id) {
     columns: [{ head: 'Caller', kind: 'name', value: (row) => row.caller }, { head: 'At', value: (row) => `${row.workload}:${row.port}` }, { head: 'Policy', kind: 'wrap', value: (row) => row.policy },
       { head: 'Denied', number: true, value: (row) => row.total, class: (row) => (row.is_recent ? 'bad' : '') },
       { head: 'Last', number: true, value: (row) => row.last_s, text: (row) => (row.last_s === null ? 'before the start' : `${seconds(row.last_s * 1000)} ago`) }] });
+  const mode = { head: 'Mode', value: (row) => row.mode, class: (row) => (row.mode === 'Enforce' ? '' : 'warn') };
+  const allowed = new Table({ label: 'Allowed callers', key: (row) => [row.policy, row.selects, row.allows].join(' '),
+    columns: [{ head: 'Policy', kind: 'name', value: (row) => row.policy }, { head: 'For', optional: true, value: (row) => row.selects }, { head: 'Allows', kind: 'wrap', value: (row) => row.allows }, mode] });
+  const parts = new Table({ label: 'Traffic policies', key: (row) => [row.at, row.calls, row.route, row.part, row.value, row.seen_by].join(' '),
+    columns: [{ head: 'Part', kind: 'name', value: (row) => row.part }, { head: 'Value', kind: 'wrap', value: (row) => row.value }, { head: 'Calls', kind: 'wrap', value: (row) => `${row.calls} at ${row.at}` }, mode,
+      { head: 'Set by', value: (row) => row.set_by }, { head: 'For callers in', optional: true, value: (row) => row.seen_by.split('/').at(-2) ?? '–' }] });
   const note = h('p', { class: 'sub' }, 'Reading the proxies.');
   main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, charts, panel('Methods', '', methods.element),
     panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element),
     h('div', { class: 'columns' }, panel('Callers', '', callers.element), panel('Calls to other Services', '', calls.element)),
-    panel('Routes', '', routes.element), panel('Denied calls', 'since the proxies started', denials.element));
+    panel('Routes', '', routes.element), panel('Allowed callers', 'by the policies that its own proxies have', allowed.element),
+    panel('Timeouts, retries and hedges', 'by the policies that the proxies of its callers have', parts.element), panel('Denied calls', 'since the proxies started', denials.element));
   const leaving = new AbortController();
   let isReading = false;
+  let policiesAt = -Infinity;
+
+  async function readPolicies() {
+    if (performance.now() - policiesAt < POLICIES_EVERY) return;
+    policiesAt = performance.now();
+    const found = await ask(`/api/policies?id=${encodeURIComponent(id)}`, leaving.signal);
+    allowed.emptyText = found.own ? 'No AuthorizationPolicy: the default inbound policy decides.' : 'No proxy of its own was read.';
+    parts.emptyText = found.callers ? 'No policy of timeouts, retries or hedges.' : 'No proxy of a caller was read.';
+    allowed.update(found.authorization);
+    parts.update(found.traffic);
+  }
 
   async function read() {
     if (isReading) return;
@@ -63,6 +83,7 @@ export function service(main, id) {
       const wanted = encodeURIComponent(id);
       const [detail, seen] = await Promise.all([ask(`/api/service?id=${wanted}`, leaving.signal), ask(`/api/endpoints?id=${wanted}`, leaving.signal)]);
       show(detail, seen);
+      await readPolicies();
     } catch (error) {
       if (error.name !== 'AbortError') note.textContent = error.message;
     } finally {

@@ -1,0 +1,82 @@
+use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::translate::translate;
+
+use super::*;
+
+const MANIFESTS: &str = "\
+apiVersion: v1
+kind: Service
+metadata: {name: cart, namespace: shop}
+spec: {ports: [{name: grpc, port: 50051}, {name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: prices, namespace: shop}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: leno.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: cart, namespace: shop}
+spec:
+  targetRefs: [{kind: Service, name: cart}]
+  timeouts: {request: 2s}
+---
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: cart, namespace: shop}
+spec:
+  targetRef: {kind: ServiceAccount, name: cart}
+  ports: [8080, 9090]
+  allow:
+  - {identities: [ns/shop/sa/web, ns/shop/sa/desk], networks: [10.0.0.0/8]}
+  - {networks: [fd00::/8]}
+  healthChecks: [/healthz]
+---
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: nobody, namespace: shop}
+spec: {allow: [], mode: Audit}
+---
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: elsewhere, namespace: web}
+spec: {allow: []}
+";
+
+/// `/config` of a program that has read the manifests.
+fn config() -> Value {
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text: MANIFESTS.to_owned() };
+    let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
+    let translation = translate(&objects, "default");
+    assert!(translation.problems.is_empty(), "{:?}", translation.problems);
+    json!({ "mesh": translation.mesh })
+}
+
+#[test]
+fn a_workload_has_the_authorization_policies_of_its_namespace_with_what_they_select_and_allow() {
+    let row = |policy: &str, selects: &str, allows: &str, mode: &str| AuthorizationRow {
+        policy: format!("AuthorizationPolicy {policy}"),
+        selects: selects.to_owned(),
+        allows: allows.to_owned(),
+        mode: mode.to_owned(),
+    };
+    let callers = "ns/shop/sa/web, ns/shop/sa/desk from 10.0.0.0/8; fd00::/8; every caller to /healthz";
+    let mut expected = vec![
+        row("shop/cart", "port 8080, 9090 of service account cart", callers, "Enforce"),
+        row("shop/nobody", "every port of namespace shop", "no caller", "Audit"),
+    ];
+    assert_eq!(authorization_rows(&config(), "shop"), expected);
+    // A proxy at an admin address has no known namespace.
+    expected.push(row("web/elsewhere", "every port of namespace web", "no caller", "Enforce"));
+    assert_eq!(authorization_rows(&config(), ""), expected);
+    assert_eq!(authorization_rows(&json!({}), "shop"), []);
+}
+
+#[test]
+fn a_service_has_the_parts_of_policies_of_each_of_its_ports() {
+    let lines = traffic_lines(&config(), "shop/cart", "web");
+    let shown: Vec<_> = lines.iter().map(|(at, line)| [at, &*line.part, &*line.value, &*line.set_by]).collect();
+    let part = |at| [at, "timeouts.request", "2s", "TrafficPolicy shop/cart"];
+    assert_eq!(shown, [part("cart.shop:80"), part("cart.shop:50051")]);
+    assert!(traffic_lines(&config(), "shop/prices", "web").is_empty());
+}
