@@ -17,7 +17,7 @@ impl Relay {
     /// Returns the tables with entries for calls. Without calls in flight, no table has such entries, whatever
     /// connections are open.
     pub fn call_entries(&self) -> Vec<Entries> {
-        let in_clusters = self.targets.iter().map(|(_, state)| state.calls).sum();
+        let in_clusters = self.targets.iter().map(|(_, state)| state.calls()).sum();
         let untold = self.pools.upstreams().flat_map(|(_, upstream)| upstream.cancelled.clients());
         let untold = untold.filter(|client| self.downstreams.get(*client).is_some()).count();
         let cancelled: usize = self.downstreams.iter().map(|(_, client)| client.cancelled_calls as usize).sum();

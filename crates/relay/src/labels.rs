@@ -39,7 +39,7 @@ impl ClusterState {
         match &self.target {
             TargetKey::Service(key) => TargetLabel::Service(key.clone()),
             TargetKey::Address(_) => TargetLabel::Unknown,
-            TargetKey::Local(_) if !self.is_named => TargetLabel::Other,
+            TargetKey::Local(_) if !self.is_named() => TargetLabel::Other,
             TargetKey::Local(address) => TargetLabel::Port(address.port()),
         }
     }

@@ -253,7 +253,7 @@ impl Relay {
         if share.is_loaded(now) {
             return Err(Unhedged::Loaded);
         }
-        if cluster.standing == Standing::Removed {
+        if cluster.standing() == Standing::Removed {
             return Err(Unhedged::Request);
         }
         match cluster.others(now, call, &self.pools) {

@@ -126,7 +126,7 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.cluster = Some(cluster);
         if let Some(cluster) = self.targets.get_mut(cluster) {
-            cluster.calls += 1;
+            cluster.call_joined();
         }
     }
 

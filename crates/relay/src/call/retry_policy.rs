@@ -352,7 +352,7 @@ impl Relay {
         let mut overspent = None;
         let decided = decided.and_then(|pause| {
             let cluster = self.targets.get_mut(call.cluster).ok_or(Unretried::Request)?;
-            if cluster.standing == Standing::Removed {
+            if cluster.standing() == Standing::Removed {
                 return Err(Unretried::Request);
             }
             match cluster.take_retry(now, workers, &self.metrics) {

@@ -67,7 +67,7 @@ impl Relay {
             client.waiting_calls += 1;
         }
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
-            cluster.may_be_busy = true;
+            cluster.note_busy();
         }
         self.connect(pool);
     }

@@ -127,7 +127,7 @@ impl Relay {
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };
         let Some(cluster) = self.targets.get_mut(pool.cluster).certain() else { return };
-        cluster.may_be_busy = true;
+        cluster.note_busy();
         let direction = cluster.target.direction();
         self.metrics.count_failed_connection(direction, why.label());
         if pool.failures == 0 {

@@ -45,7 +45,7 @@ impl Relay {
         let lane = choose_lane(call, &mut self.downstreams, &self.limits.relay);
         let cluster_id = call.cluster.ok_or_else(gone)?;
         let cluster = self.targets.get_mut(cluster_id).ok_or_else(gone)?;
-        if cluster.standing == Standing::Removed {
+        if cluster.standing() == Standing::Removed {
             return Err(gone());
         }
         // All copies of requests together count as one client.

@@ -23,7 +23,7 @@ impl Relay {
     pub fn set_mesh(&mut self, mesh: &Arc<Mesh>) {
         self.targets.outdate();
         self.burst = true;
-        let is_known = |state: &ClusterState| state.standing == Standing::Known;
+        let is_known = |state: &ClusterState| state.standing() == Standing::Known;
         let known: Vec<_> = self.targets.iter().filter(|(_, state)| is_known(state)).collect();
         let known: Vec<_> = known.into_iter().map(|(id, state)| (id, state.target.clone())).collect();
         let has_new_policies = !mesh.has_policies_of(self.targets.mesh());
@@ -113,8 +113,7 @@ impl Relay {
     /// Hides a cluster that the mesh no longer has. Its state is dropped when its last call ends.
     fn lose_cluster(&mut self, id: ClusterId, standing: Standing) {
         let Some(state) = self.targets.get_mut(id).certain() else { return };
-        state.standing = standing;
-        let pools = if standing == Standing::Removed { state.clear(self.now) } else { Vec::new() };
+        let pools = state.lose(self.now, standing);
         self.targets.hide(id);
         self.pools_gone(pools);
         self.drop_cluster_if_unused(id);
@@ -143,14 +142,14 @@ impl Relay {
 
     pub(crate) fn call_left_cluster(&mut self, id: ClusterId) {
         let Some(cluster) = self.targets.get_mut(id).certain() else { return };
-        cluster.calls = cluster.calls.saturating_sub(1);
-        if cluster.standing != Standing::Known {
+        cluster.call_left();
+        if cluster.standing() != Standing::Known {
             self.drop_cluster_if_unused(id);
         }
     }
 
     fn drop_cluster_if_unused(&mut self, id: ClusterId) {
-        let is_over = |state: &ClusterState| state.standing != Standing::Known && state.calls == 0;
+        let is_over = |state: &ClusterState| state.standing() != Standing::Known && state.calls() == 0;
         if !self.targets.get(id).is_some_and(is_over) {
             return;
         }

@@ -81,13 +81,13 @@ pub(crate) struct ClusterState {
     pub(crate) balancer: Balancer,
     /// The metrics series of calls, by the TLS label of the peer and the controller of the server. An entry without
     /// labels is only for calls that began before [`ClusterState::name_port`].
-    pub(crate) traffic: Vec<(Option<PeerLabels>, Arc<TrafficMetrics>)>,
+    traffic: Vec<(Option<PeerLabels>, Arc<TrafficMetrics>)>,
     /// Whether metrics name the target's port, if this is a port of our own application.
-    pub(crate) is_named: bool,
-    pub(crate) members: Members,
+    is_named: bool,
+    pub(super) members: Members,
     /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
     /// needs to be checked.
-    pub(crate) may_be_busy: bool,
+    may_be_busy: bool,
     /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
     pub(crate) routes: Option<Box<Routes>>,
     /// The budget for further attempts at calls to this cluster; `None` until its first use.
@@ -97,10 +97,10 @@ pub(crate) struct ClusterState {
     /// The methods that metrics name.
     pub(crate) methods: Methods,
     /// The metrics of the endpoints; `None` before their first report.
-    pub(crate) reported_endpoints: Option<ReportedEndpoints>,
+    pub(super) reported_endpoints: Option<ReportedEndpoints>,
     /// Calls in flight.
-    pub(crate) calls: usize,
-    pub(crate) standing: Standing,
+    calls: usize,
+    standing: Standing,
 }
 
 /// The endpoints that a call has not tried.
@@ -134,7 +134,7 @@ pub(crate) struct Member {
     pub(crate) id: EndpointId,
     pub(crate) endpoint: Endpoint,
     /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`; `None` before the first call.
-    pub(crate) traffic: Option<u32>,
+    pub(super) traffic: Option<u32>,
     /// The endpoint's pools. There are few: one for each hop and lane that calls have used.
     pools: Vec<(PoolKey, PoolId)>,
 }
@@ -237,8 +237,55 @@ impl ClusterState {
         gone
     }
 
+    /// Records that the mesh no longer has the cluster. Returns the pools of the endpoints that calls in flight do not
+    /// need.
+    pub(super) fn lose(&mut self, now: Instant, standing: Standing) -> Vec<PoolId> {
+        self.standing = standing;
+        if standing == Standing::Removed { self.clear(now) } else { Vec::new() }
+    }
+
+    /// Returns whether the mesh still has the cluster.
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Counts a call until [`Self::call_left`].
+    pub(crate) fn call_joined(&mut self) {
+        self.calls += 1;
+    }
+
+    /// Records the end of a call, or that the call went to another cluster.
+    pub(super) fn call_left(&mut self) {
+        self.calls = self.calls.saturating_sub(1);
+    }
+
+    /// Returns the number of calls in flight.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Records that a call waits for a connection to an endpoint, or that such a connection has failed.
+    pub(crate) fn note_busy(&mut self) {
+        self.may_be_busy = true;
+    }
+
+    /// Returns whether a pool may have a queue, or may have failed to connect.
+    pub(super) fn may_be_busy(&self) -> bool {
+        self.may_be_busy
+    }
+
+    /// Makes metrics leave out the target's port until [`Self::name_port`].
+    pub(super) fn hide_port(&mut self) {
+        self.is_named = false;
+    }
+
+    /// Returns whether metrics name the target's port, if this is a port of our own application.
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_named
+    }
+
     /// Removes all endpoints. Returns their pools.
-    pub(crate) fn clear(&mut self, now: Instant) -> Vec<PoolId> {
+    pub(super) fn clear(&mut self, now: Instant) -> Vec<PoolId> {
         self.balancer.set_endpoints(now, []);
         std::mem::take(&mut self.members).iter().flat_map(Member::pools).collect()
     }

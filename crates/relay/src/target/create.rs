@@ -68,7 +68,9 @@ impl Relay {
             TargetKey::Service(_) | TargetKey::Address(_) => true,
         };
         let mut state = ClusterState::new(target, cluster, seed, self.now);
-        state.is_named = is_named;
+        if !is_named {
+            state.hide_port();
+        }
         self.targets.insert(state)
     }
 

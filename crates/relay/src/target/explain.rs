@@ -53,7 +53,7 @@ impl Relay {
             cluster: state.target.to_string(),
             policy: state.cluster.balancer,
             worker: self.index,
-            calls: state.calls,
+            calls: state.calls(),
             retry_budget: state.explain_budget(self.now, self.workers),
             hedge_delays: state.explain_hedge_delays(self.now),
             endpoints: self.explain_endpoints(state),

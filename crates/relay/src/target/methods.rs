@@ -246,7 +246,7 @@ impl ClusterState {
     fn name_method(&mut self, call: &mut Call, tag: MethodTag, name: MethodName, metrics: &WorkerMetrics, max: usize) {
         call.method = CallMethod::Unnamed(tag);
         // Callers choose the numbers of ports without a name.
-        if !self.is_named {
+        if !self.is_named() {
             return;
         }
         let Some(place) = self.methods.room(max) else { return };

@@ -185,7 +185,7 @@ fn an_open_stream_keeps_its_method() {
 #[test]
 fn an_http_call_never_gets_its_path_as_a_name() {
     let mut bench = Bench::new();
-    bench.state.is_named = false;
+    bench.state.hide_port();
     let call = bench.begin(bench.call(&[(":method", "GET"), (":path", "/my/name")]));
     bench.state.name_port();
     bench.answer(call, "200", None);
@@ -270,7 +270,7 @@ fn copies_and_probes_and_ports_without_a_name_have_no_series() {
     bench.answer(copy, "200", None);
     assert_eq!(bench.requests(), [""; 0]);
 
-    bench.state.is_named = false;
+    bench.state.hide_port();
     bench.serve("/shop.Cart/Add");
     assert_eq!(
         bench.samples("leno_method_requests_total"),

@@ -39,7 +39,7 @@ impl ClusterState {
         let (mut ready, mut pending) = (0, 0);
         for member in self.members.iter() {
             // If no pool may be busy, none has failed to connect.
-            let is_unreachable = self.may_be_busy && is_unreachable(member, pools);
+            let is_unreachable = self.may_be_busy() && is_unreachable(member, pools);
             let is_pending = is_unreachable || self.balancer.is_failing(member.id);
             *(if is_pending { &mut pending } else { &mut ready }) += 1;
         }

@@ -47,7 +47,7 @@ fn endpoints_are_pending_while_connections_or_calls_to_them_fail() {
     };
     let pool = state.pool(ClusterId::numbered(0), first, &call, Lane::Shared, &mut pools).expect("a pool");
     pools.get_mut(pool).expect("a pool").back_off(now, "refused".to_owned(), 0, &RelayLimits::default());
-    state.may_be_busy = true;
+    state.note_busy();
     state.report_endpoints(&pools, &metrics);
     assert_eq!(shown(&metrics), (2, 1), "no connection can be opened");
 

@@ -68,7 +68,7 @@ impl Relay {
                 usage.used.push((subject, client.idle_since.unwrap_or(self.now)));
             }
         }
-        for (_, state) in self.targets.iter().filter(|(_, state)| state.calls > 0) {
+        for (_, state) in self.targets.iter().filter(|(_, state)| state.calls() > 0) {
             match &state.target {
                 TargetKey::Service(key) => usage.clusters.push(key.clone()),
                 TargetKey::Address(address) => drop(usage.in_use.insert(Subject::Address(*address))),
