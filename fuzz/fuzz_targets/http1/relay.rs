@@ -96,10 +96,15 @@ fn is_full(seen: &Seen) -> bool {
     matches!(seen, Seen::Headers(_, fields, _) if fields.len() > MAX_FIELDS - 4)
 }
 
-/// Removes the differences that relaying may cause: cookie fields are joined, and a length of 0 is added.
+/// Removes the differences that relaying may cause: cookie fields are joined, a length loses its leading zeros, and a
+/// length of 0 is added.
 fn normalise(seen: &mut Seen) {
     let Seen::Headers(_, fields, _) = seen else { return };
-    fields.retain(|field| *field != (b"content-length".to_vec(), b"0".to_vec()));
+    for (_, length) in fields.iter_mut().filter(|field| field.0 == b"content-length") {
+        let zeros = length.iter().take_while(|digit| **digit == b'0').count();
+        length.drain(..zeros);
+    }
+    fields.retain(|field| *field != (b"content-length".to_vec(), Vec::new()));
     let cookies: Vec<u8> =
         fields.iter().filter(|field| field.0 == b"cookie").flat_map(|field| field.1.clone()).collect();
     let mut cookies: Vec<u8> = cookies.into_iter().filter(|byte| !b"; ".contains(byte)).collect();

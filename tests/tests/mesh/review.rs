@@ -1,10 +1,11 @@
-//! Accepted connections, tunnels and responses end when a change of policy no longer allows them.
+//! Accepted connections, tunnels, upgrades, streams and responses end when a change of policy no longer allows them.
 
 use std::time::Duration;
 
 use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
 use leno_tests::proxy::wait_for;
 
+use super::grpc;
 use super::http1::{PORT, start_nginx};
 
 /// Redis' port, which is opaque everywhere.
@@ -46,6 +47,44 @@ except OSError:
     pass
 print('ENDED', flush=True)";
 
+/// Accepts every request with `Upgrade` on port 8080, and echoes what follows.
+const UPGRADER: &str = "import socket, threading
+def serve(c):
+    head = b''
+    while b'\\r\\n\\r\\n' not in head:
+        head += c.recv(1000)
+    assert b'upgrade: echo' in head.lower(), head
+    c.sendall(b'HTTP/1.1 101 Switching Protocols\\r\\nconnection: upgrade\\r\\nupgrade: echo\\r\\n\\r\\n')
+    try:
+        while part := c.recv(1000):
+            c.sendall(part)
+    except OSError:
+        pass
+s = socket.create_server(('0.0.0.0', 8080))
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],)).start()";
+/// Upgrades a connection to port 8080, sends data every tenth of a second, and prints a line when the echo stops.
+const UPGRADED: &str = "import socket, time
+c = socket.create_connection(('store', 8080), 5)
+c.settimeout(20)
+c.sendall(b'GET /room HTTP/1.1\\r\\nhost: store\\r\\nconnection: upgrade\\r\\nupgrade: echo\\r\\n\\r\\n')
+head = b''
+while b'\\r\\n\\r\\n' not in head:
+    head += c.recv(1)
+print(head.split(b'\\r\\n')[0].decode(), flush=True)
+n = 0
+try:
+    while True:
+        c.sendall(b'ping')
+        if not c.recv(100):
+            break
+        n += 1
+        print('HEARD', n, flush=True)
+        time.sleep(0.1)
+except OSError:
+    pass
+print('ENDED', flush=True)";
+
 /// Puts a policy in force for the service account `store`.
 fn allow(mesh: &Mesh, server: &Workload, rules: &str) {
     let policy = format!(
@@ -57,6 +96,13 @@ fn allow(mesh: &Mesh, server: &Workload, rules: &str) {
 
 fn has_ended(program: &Program) -> bool {
     program.output().contains("ENDED")
+}
+
+/// Waits until `program` has printed more lines.
+fn goes_on(program: &Program) {
+    let before = program.output().lines().count();
+    wait_for("more lines", SOON, || (program.output().lines().count() > before + 3).then_some(()));
+    assert!(!has_ended(program), "{}", program.output());
 }
 
 #[test]
@@ -88,9 +134,7 @@ fn a_change_of_policy_ends_the_opaque_connections_that_it_denies_and_no_others()
     let withdrawn = [r#"direction="inbound""#, r#"why="withdrawn""#];
     assert_eq!(server.scrape().sum("leno_connections_failed_total", &withdrawn), 2.0);
 
-    let heard = cart_talks.output().lines().count();
-    wait_for("cart talks on", SOON, || (cart_talks.output().lines().count() > heard + 3).then_some(()));
-    assert!(!has_ended(cart_talks), "{}", cart_talks.output());
+    goes_on(cart_talks);
 }
 
 #[test]
@@ -120,4 +164,47 @@ fn a_change_of_policy_ends_a_response_that_goes_on_and_leaves_one_that_is_still_
     assert!(!line.contains("ENDED 0"), "{line}");
     let line = of_cart.wait_for_output(&["ENDED"]);
     assert!(line.contains("READ 33554432") && line.contains("ENDED 0"), "{line}");
+}
+
+#[test]
+fn a_change_of_policy_ends_an_upgraded_connection_and_leaves_one_that_is_still_allowed() {
+    let Some(mesh) = Mesh::new() else { return };
+    let server = mesh.meshed("store", &[]);
+    let [web, cart] = ["web", "cart"].map(|name| mesh.meshed(name, &[]));
+    let _upgrader = server.start("python3", &["-c", UPGRADER]);
+    server.wait_for_port(PORT);
+    mesh.serve(&MeshService::new("store", PORT).at(&server), &[&server, &web, &cart]);
+    allow(&mesh, &server, "[{identities: [ns/default/sa/web, ns/default/sa/cart]}]");
+    let talkers = [&web, &cart].map(|client| client.start("python3", &["-c", UPGRADED]));
+    talkers.iter().for_each(|talker| drop(talker.wait_for_output(&["HEARD 1"])));
+    assert!(talkers.iter().all(|talker| talker.output().contains("101 Switching Protocols")), "{talkers:?}");
+
+    allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
+    let [of_web, of_cart] = &talkers;
+    wait_for("web's upgraded connection ends", ENDS_WITHIN, || has_ended(of_web).then_some(()));
+    goes_on(of_cart);
+}
+
+#[test]
+fn a_change_of_policy_ends_a_grpc_stream_and_leaves_one_that_is_still_allowed() {
+    let Some(mesh) = Mesh::new() else { return };
+    let server = mesh.meshed("store", &[]);
+    let [web, cart] = ["web", "cart"].map(|name| mesh.meshed(name, &[]));
+    let _echo = grpc::start_echo(&server);
+    mesh.serve(&MeshService::new("store", grpc::PORT).at(&server), &[&server, &web, &cart]);
+    allow(&mesh, &server, "[{identities: [ns/default/sa/web, ns/default/sa/cart]}]");
+    let shell = format!(
+        "grpcurl -plaintext -d '{{\"messages\": 1000, \"delay_ms\": 100}}' store:{} leno.echo.v1.Echo/ServerStream 2>&1; \
+         echo ENDED $?",
+        grpc::PORT
+    );
+    let streams = [&web, &cart].map(|client| client.start("bash", &["-c", &shell]));
+    streams.iter().for_each(|stream| drop(stream.wait_for_output(&["\"number\": 2"])));
+
+    allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
+    let [of_web, of_cart] = &streams;
+    wait_for("web's stream ends", ENDS_WITHIN, || has_ended(of_web).then_some(()));
+    let output = of_web.output();
+    assert!(output.contains("PermissionDenied") && !output.contains("ENDED 0"), "{output}");
+    goes_on(of_cart);
 }

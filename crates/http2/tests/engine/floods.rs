@@ -137,6 +137,18 @@ fn empty_frames() {
 }
 
 #[test]
+fn responses_to_a_request_that_the_client_has_cancelled() {
+    let mut client = Endpoint::client(Limits { max_empty_frames: 16, ..Limits::client() });
+    let key = client.open(&request(), true);
+    client.written();
+    client.http2.reset(key, ErrorCode::CANCEL);
+    client.wait(FLOOD_WINDOW);
+    assert_limit(client, Flood::EmptyFrames, 16, |client, _| {
+        client.feed(&frames::headers(1, &[(":status", "200")], false));
+    });
+}
+
+#[test]
 fn priorities() {
     assert_limit(server(), Flood::Priority, 15, |server, _| server.feed(&frame(kind::PRIORITY, 0, 9, &[0; 5])));
 }
