@@ -10,9 +10,11 @@ use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Secti
 
 use crate::script::{REQUEST, RESPONSE, Script};
 
-/// Maximum number of bytes that one action of the owner, or one frame of the peer, may add to the output beyond the
-/// high-water mark: a field section or the answer to a frame.
-const MAX_ACT_BYTES: usize = 20_000;
+/// Maximum number of bytes that one action may add to the output beyond the high-water mark, besides the field sections
+/// of the owner: the answers to at most 255 bytes of the peer.
+const MAX_ACT_BYTES: usize = 1_250;
+/// Maximum number of bytes by which HPACK lengthens a field, or a frame header lengthens a section.
+const OVERHEAD_BYTES: usize = 16;
 /// Maximum number of concurrent streams: small, so that few bytes of input reach the limit.
 const MAX_STREAMS: u32 = 4;
 
@@ -24,6 +26,8 @@ struct Play {
     queued: HashMap<StreamKey, usize>,
     failed: bool,
     acts: usize,
+    /// Bytes of the field sections that the owner has sent. The engine does not limit them.
+    section_bytes: usize,
 }
 
 pub fn play(role: Role, mut script: Script<'_>) {
@@ -54,6 +58,7 @@ impl Play {
             queued: HashMap::new(),
             failed: false,
             acts: 0,
+            section_bytes: 0,
         };
         if role == Role::Server {
             play.feed(PREFACE);
@@ -78,13 +83,17 @@ impl Play {
                 self.feed(back);
             }
             (6, _) if role == Role::Client => {
-                if let Ok(key) = self.http2.open(self.now, 7, &script.fields(REQUEST), choice & 0x80 != 0) {
+                let fields = script.fields(REQUEST);
+                if let Ok(key) = self.http2.open(self.now, 7, &fields, choice & 0x80 != 0) {
+                    self.section_bytes += length(&fields);
                     self.streams.push(key);
                 }
             }
             (7, Some(key)) => {
                 let section = if choice & 0x40 == 0 { Section::Response } else { Section::Trailers };
-                self.http2.send_headers(key, section, &script.fields(RESPONSE), choice & 0x80 != 0);
+                let fields = script.fields(RESPONSE);
+                self.section_bytes += length(&fields);
+                self.http2.send_headers(key, section, &fields, choice & 0x80 != 0);
             }
             (8, Some(key)) => {
                 let bytes = vec![choice; script.size()];
@@ -136,9 +145,16 @@ impl Play {
         }
         self.queued.retain(|key, _| self.http2.is_open(*key));
         assert_eq!(self.http2.queued_bytes(), self.queued.values().sum::<usize>());
-        assert!(self.http2.pending_output() <= 2 * OUTPUT_HIGH_WATER_BYTES + self.acts * MAX_ACT_BYTES / 16);
+        let most = 2 * OUTPUT_HIGH_WATER_BYTES + self.acts * MAX_ACT_BYTES + self.section_bytes;
+        assert!(self.http2.pending_output() <= most);
         self.streams.retain(|key| self.http2.is_open(*key));
     }
+}
+
+/// Returns an upper bound for the bytes of a field section on the wire.
+fn length(fields: &FieldSection) -> usize {
+    let each = fields.iter().map(|line| line.name.len() + line.value.len() + OVERHEAD_BYTES);
+    OVERHEAD_BYTES + each.sum::<usize>()
 }
 
 /// Returns a frame that may be valid: its type, flags and stream are close to meaningful values.
