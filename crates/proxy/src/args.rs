@@ -56,12 +56,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
     pub(crate) default_inbound_policy: DefaultInboundPolicy,
 
-    /// Ports of the own application whose bytes are relayed without protocol detection, as 3306,9000-9010: the server
-    /// speaks first there
+    /// Ports of the own application on which the server speaks first, for example 3306,9000-9010: their bytes are
+    /// relayed without protocol detection
     #[arg(long, value_name = "PORTS", requires = "identity")]
     pub(crate) opaque_ports: Option<PortRanges>,
 
-    /// Ports of the own application that speak HTTP, as 8080,9000-9010: other protocols are rejected there
+    /// Ports of the own application that speak HTTP, for example 8080,9000-9010: other protocols are rejected there
     #[arg(long, value_name = "PORTS", requires = "identity")]
     pub(crate) http_ports: Option<PortRanges>,
 

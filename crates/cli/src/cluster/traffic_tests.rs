@@ -48,7 +48,7 @@ spec:
   budget: {percent: 7}
 ";
 
-/// /config of a program that has read these manifests, and two Services.
+/// /config of a program that has read the Services `cart` and `canary`, and these manifests.
 fn config(manifests: &str) -> Value {
     let service = |name: &str| {
         let metadata = format!("{{name: {name}, namespace: shop}}");

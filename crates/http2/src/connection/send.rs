@@ -166,8 +166,8 @@ impl Connection {
 
     /// Collects content that does not end the stream. The content waits in the stream's queue until
     /// [`Connection::send_data`] adds more, the stream ends, [`Connection::release_collected`] reaches the stream, or
-    /// `COLLECTED_ENOUGH_BYTES` of content wait. Servers close a connection with many frames of a few bytes each;
-    /// collected pieces are sent as one frame.
+    /// `COLLECTED_ENOUGH_BYTES` of content wait. Some servers close a connection on which they receive many frames
+    /// of a few bytes each; collected pieces are sent as one frame.
     pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {
         if !self.can_send(key) {
             return;

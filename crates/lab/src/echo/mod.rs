@@ -81,7 +81,7 @@ pub struct Options {
     /// an address: 127.0.0.1:15001/echo.default:50051 [default: none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub upstream: Vec<Upstream>,
-    /// If a call of --upstream fails, pass on the fields with which its proxy asks for no further retry
+    /// If a call to a server of --upstream fails, copy the fields that ask the caller not to retry to our own answer
     /// (grpc-retry-pushback-ms, leno-not-retried)
     #[arg(long, requires = "upstream")]
     pub forward_pushback: bool,

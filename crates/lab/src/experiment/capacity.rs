@@ -14,8 +14,8 @@ use crate::load::{Arrivals, Load, Snapshot};
 
 /// The fraction of failed calls must be below this.
 const ERRORS_MAX: f64 = 0.001;
-/// Largest fraction of the calls by which a backlog may grow in the second half of a trial. A target that falls behind
-/// queues calls before it fails them: a short trial would not see the failures.
+/// Largest fraction of the calls by which a backlog may grow in the second half of a trial. A target that cannot
+/// keep up first queues calls, and fails them only later: a short trial would not see the failures.
 const BACKLOG_MAX: f64 = 0.02;
 /// Largest fraction of the calls that the load may send more than 1 ms late, because it could not run. Above it, the
 /// machine limits the rate rather than the target.

@@ -9,7 +9,8 @@ use super::stats::us;
 
 /// Length of one [`Window`].
 pub const WINDOW: Duration = Duration::from_secs(1);
-/// Digits of a latency in a window, which is exact to 1 %: a load of an hour has 3,600 windows.
+/// Significant digits of a latency in a window: the latency is exact to 1 %. More digits would cost memory, and a load
+/// of an hour has 3,600 windows.
 const SIGNIFICANT_DIGITS: u8 = 2;
 /// Largest latency that is recorded, as in the load's other histograms.
 const MAX_LATENCY_US: u64 = 60_000_000;

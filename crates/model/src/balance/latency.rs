@@ -124,7 +124,8 @@ impl Latency {
             let Some(probation) = endpoint.health.probation() else {
                 continue;
             };
-            // A probe that is due on an unusable endpoint waits for the next refresh, so that this scan stays rare.
+            // A probe that is due on an unusable endpoint waits for the next refresh. If it were the next probe, every
+            // choice would scan the list again.
             if now >= probation.next_probe && !usable(endpoint.id) {
                 continue;
             }

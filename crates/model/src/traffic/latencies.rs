@@ -97,7 +97,8 @@ impl MethodLatencies {
         }
     }
 
-    /// Returns a percentile, in tenths of a percent, of the latencies of a method; `None` if too few calls were made.
+    /// Returns the latency of a method at the percentile `permille`, which is in tenths of a percent; `None` if too few
+    /// calls were made.
     pub fn percentile(&mut self, method: Method, permille: u16, now: Instant) -> Option<Duration> {
         let latencies = self.of(method)?;
         match latencies.known {

@@ -20,8 +20,8 @@ pub const OBJECTIVE_LINES_MAX: usize = 32;
 const LINE_MAX_BYTES: usize = 512;
 /// The name for the calls that no other line names.
 const ALL: &str = "*";
-/// The methods of HTTP that [`Repeatable`] does not read, because their calls may not be repeated (RFC 9110 section
-/// 9.3, RFC 5789).
+/// The methods of HTTP that [`Repeatable`] rejects when it parses a name, because they are not safe or not worth hedging
+/// (RFC 9110 section 9.3, RFC 5789).
 const NOT_REPEATABLE: [&str; 6] = ["POST", "PUT", "DELETE", "PATCH", "CONNECT", "TRACE"];
 /// 100 % in thousandths of a percent.
 const WHOLE: u32 = 100_000;

@@ -55,8 +55,8 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
     }
 }
 
-/// The exemplars of a histogram, in ascending order. Each has the number, from 0, of its bucket's line among the lines
-/// that begin with `prefix`.
+/// The exemplars of a histogram, in ascending order. Each exemplar has the index of its bucket's line, where only lines
+/// that begin with `prefix` count.
 #[derive(Debug, Default)]
 pub struct ExemplarLines {
     /// The beginning of the lines of the histogram's buckets.

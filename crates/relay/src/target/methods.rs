@@ -245,7 +245,7 @@ impl ClusterState {
     /// Gives a method its own series, in which `call` is its first call, if there is room.
     fn name_method(&mut self, call: &mut Call, tag: MethodTag, name: MethodName, metrics: &WorkerMetrics, max: usize) {
         call.method = CallMethod::Unnamed(tag);
-        // Callers choose the numbers of ports without a name.
+        // Callers may call any port number, so a port that metrics do not name gets no series for its methods.
         if !self.is_named() {
             return;
         }

@@ -13,7 +13,7 @@ use crate::cluster::stat::{methods, routes};
 
 /// Maximum number of methods, and of routes, of one Service. Methods with the most calls come first.
 const ROWS_MAX: usize = 500;
-/// Number of points of one hour.
+/// Number of points of the history: one hour with a point for every 10 s.
 const POINTS: usize = 360;
 
 #[derive(Serialize)]

@@ -189,8 +189,8 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
 }
 
 /// Finds an authority that expires within a day. A certificate must not outlive the authority that issued it, so the
-/// authority shortens the certificates. Proxies renew even these in time until the authority expires, so
-/// [`certificates`] finds no fault.
+/// authority shortens the certificates. Proxies renew the shortened certificates in time as long as the authority is
+/// valid, so [`certificates`] finds no fault.
 fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     let shortened = facts.readings.proxies().filter_map(|(member, growth)| {
         let (end, lifetime) = lifetime(&growth.now).filter(|_| member.proxy.is_of_pod())?;

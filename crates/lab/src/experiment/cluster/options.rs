@@ -26,8 +26,8 @@ pub struct ClusterOptions {
     /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME", requires = "cluster")]
     pub context: Option<String>,
-    /// Meshes to measure, each in a namespace of its own; none is the cluster without a mesh [default: none, and each
-    /// working mesh that the cluster has]
+    /// Meshes to measure, each in a namespace of its own; the value none measures the cluster without a mesh [default:
+    /// none, and each working mesh that the cluster has]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', requires = "cluster")]
     pub mesh: Option<Vec<Mesh>>,
     /// Image with the program leno, for servers and load [default: leno, from the registry and of the version of the
