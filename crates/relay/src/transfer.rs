@@ -32,6 +32,7 @@ impl Relay {
         self.fields = fields;
         match room {
             Ok(Some(room)) => Some(room),
+            Ok(None) if self.is_gone(id) => self.end_input(id, Err(Closed::End)),
             Ok(None) => self.end_input(id, Ok(())),
             Err(closed) => self.end_input(id, Err(closed)),
         }
@@ -40,10 +41,6 @@ impl Relay {
     fn take_held(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<Option<usize>, Closed> {
         let Some(link) = self.link(id) else { return Ok(None) };
         if (link.codec.is_paused() || is_deaf_client(id, link)) && link.closing_since.is_none() {
-            // A client that reads no more takes nothing of the output for which its next requests wait.
-            if matches!(id, LinkId::Client(_)) && link.is_unwritable() {
-                return Err(Closed::End);
-            }
             link.paused = true;
             return Ok(None);
         }
@@ -147,9 +144,23 @@ impl Relay {
         }
     }
 
-    /// Returns whether a connection is not read at present.
-    pub fn is_paused(&mut self, id: LinkId) -> bool {
-        self.link(id).is_some_and(|link| link.paused)
+    /// Returns whether a client reads no more, and is not read either. Nothing else would report its end: the output for
+    /// which its further bytes wait may never leave.
+    fn is_gone(&mut self, id: LinkId) -> bool {
+        let is_gone = |link: &mut Link| link.paused && link.is_unwritable() && link.closing_since.is_none();
+        matches!(id, LinkId::Client(_)) && self.link(id).is_some_and(is_gone)
+    }
+
+    /// Handles an error of a connection's socket: the peer has reset the connection, or does not answer any more. The
+    /// event loop then reads on, because the kernel may still have bytes that the peer sent before.
+    pub fn socket_failed(&mut self, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        link.note_unwritable();
+        // An application that only sends, and for which nothing is read, would wait for ever if its connection stayed
+        // open until it reads. The response of HTTP/1 waits for its client.
+        if matches!(id, LinkId::Endpoint(_)) && link.paused && link.codec.is_opaque() {
+            self.close(id, "the peer reset the connection");
+        }
     }
 
     /// Notes that a peer has closed its side or reads no more; bytes that it has sent before may still follow. An
@@ -228,7 +239,7 @@ impl Relay {
                 LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
                 LinkId::Client(_) => self.begin_closing(id),
             }
-        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link) {
+        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link) && link.takes_pending_input() {
             link.paused = false;
             self.read_on(id);
         }
@@ -292,3 +303,7 @@ enum Closed {
     #[error(transparent)]
     Codec(#[from] CodecError),
 }
+
+#[cfg(test)]
+#[path = "transfer_tests.rs"]
+mod tests;

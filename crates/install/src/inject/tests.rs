@@ -109,7 +109,8 @@ fn the_proxy_proves_its_identity_with_a_token_for_the_mesh_alone() {
 fn a_dual_stack_pods_proxy_listens_wherever_connections_are_redirected() {
     let patched = patched(&template());
     let args = patched["spec"]["initContainers"][1]["args"].as_array().expect("they are a list");
-    let listeners = ["--inbound=[::]:4143", "--outbound=127.0.0.1:4140", "--outbound=[::1]:4140", "--tunnel=[::]:15008"];
+    let listeners =
+        ["--inbound=[::]:4143", "--outbound=127.0.0.1:4140", "--outbound=[::1]:4140", "--tunnel=[::]:15008"];
     for arg in listeners {
         assert!(args.contains(&json!(arg)), "no {arg} in {args:?}");
     }

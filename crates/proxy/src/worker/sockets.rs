@@ -37,9 +37,8 @@ impl Worker {
         if wire.is_connecting && !self.finish_connecting(wire_id, id) {
             return;
         }
-        if event.is_error() && self.relay.is_paused(id) {
-            // The connection is not read, so nothing else would report the error.
-            return self.relay.close(id, "the peer reset the connection");
+        if event.is_error() {
+            self.relay.socket_failed(id);
         }
         if event.is_writable() {
             self.relay.mark_dirty(id);

@@ -118,6 +118,15 @@ impl Codec {
         }
     }
 
+    /// Returns whether the codec takes input while it is not paused. Only an opaque connection that no call uses yet
+    /// takes none.
+    pub(crate) fn takes_input(&self) -> bool {
+        match self {
+            Self::Http2(_) | Self::Http1(_) => true,
+            Self::Opaque(opaque) => !opaque.takes_streams(),
+        }
+    }
+
     /// Returns the maximum number of bytes to read from the socket now. This is at least one, so that the end of the
     /// input is noticed.
     pub(crate) fn read_room(&self) -> usize {

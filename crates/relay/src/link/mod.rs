@@ -63,7 +63,8 @@ pub struct Link {
     pub(crate) has_received: bool,
     /// When queued DATA began to wait for the peer's windows without progress.
     pub(crate) stalled_since: Option<Instant>,
-    /// A write has failed. When everything that the peer has sent is read, the connection ends.
+    /// A write has failed, or the socket has reported an error. When everything that the peer has sent is read, the
+    /// connection ends; a client that is not read ends at once.
     is_unwritable: bool,
     /// When the proxy sent its last output. Bytes that still arrive are dropped.
     pub(crate) closing_since: Option<Instant>,
@@ -146,15 +147,21 @@ impl Link {
         self.codec.advance_output(bytes);
     }
 
-    /// Records that a write has failed: the peer reads no more. The relay still reads what the peer has sent before,
-    /// and then ends the connection.
+    /// Records that the peer reads no more, because a write has failed or the socket has reported an error. The relay
+    /// still reads what the peer has sent before, and then ends the connection. It ends a client that is not read at
+    /// once.
     pub fn note_unwritable(&mut self) {
         self.is_unwritable = true;
     }
 
-    /// Returns whether a write has failed.
+    /// Returns whether a write has failed, or the socket has reported an error.
     pub fn is_unwritable(&self) -> bool {
         self.is_unwritable
+    }
+
+    /// Returns whether the codec would take the input that the link has kept, once it is not paused.
+    pub(crate) fn takes_pending_input(&self) -> bool {
+        self.pending_input.is_empty() || self.codec.takes_input()
     }
 
     /// Records that no more output can be written now: because there is none, or because the socket accepts no bytes.

@@ -125,7 +125,11 @@ impl Opaque {
             };
             return Some(Event::Headers { stream, token: self.token, section, end_stream: false, oversize: false });
         }
-        if input.is_empty() || self.is_paused() || self.received_end {
+        if self.received_end {
+            // Nobody takes these bytes. If they were kept, the socket would not be read to its end.
+            *input = &[];
+        }
+        if input.is_empty() || self.is_paused() {
             return None;
         }
         let bytes = std::mem::take(input);

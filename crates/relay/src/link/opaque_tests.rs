@@ -46,6 +46,16 @@ fn each_direction_ends_for_itself() {
 }
 
 #[test]
+fn bytes_that_nobody_takes_are_dropped_so_that_the_end_is_read() {
+    let mut opaque = accepted();
+    let mut fields = FieldSection::new();
+    opaque.receive(&mut &b""[..], &mut fields);
+    opaque.stop_receiving();
+    let mut input = &b"more"[..];
+    assert!(opaque.receive(&mut input, &mut fields).is_none() && input.is_empty());
+}
+
+#[test]
 fn a_reader_that_does_not_release_pauses_and_goes_on_when_it_does() {
     let mut opaque = accepted();
     let (bytes, mut fields) = (vec![0; MAX_UNRELEASED_BYTES], FieldSection::new());

@@ -212,10 +212,10 @@ impl Shell {
         if net.is_reset(wire.cable) && !wire.is_reset_told && net.random.bool() {
             wire.is_reset_told = true;
             wire.is_unfinished = true;
-            if !wire.has_failed && self.relay.is_paused(link) {
-                // The connection is not read, so nothing else would report the error.
-                return self.relay.close(link, "the peer reset the connection");
+            if !wire.has_failed {
+                self.relay.socket_failed(link);
             }
+            self.relay.end_follows(link);
         }
         if wire.is_blocked && net.is_writable(wire.cable, wire.end) {
             wire.is_blocked = false;
@@ -289,10 +289,10 @@ impl Shell {
             wire.is_write_closed = true;
             net.close_write(wire.cable, wire.end);
         }
+        wire.has_failed |= has_failed;
         if has_failed && !link.is_closing() {
             link.note_unwritable();
             wire.is_unfinished = true;
-            wire.has_failed = true;
             return self.relay.end_follows(id);
         }
         self.relay.flushed(id);

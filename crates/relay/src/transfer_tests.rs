@@ -1,0 +1,145 @@
+use super::*;
+use crate::downstream::client::{ClientId, Speaks};
+use crate::downstream::origin::{Door, Origin};
+use crate::fixtures::{connect, mesh_of, relay, service};
+use crate::link::opaque::{Contents, MAX_UNRELEASED_BYTES};
+use crate::pool::upstream::UpstreamId;
+use crate::slots::Id;
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n";
+
+/// A relay beside an application, and a connection of the application that speaks `speaks`.
+fn client(speaks: Speaks) -> (Relay, ClientId) {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let opaque = matches!(speaks, Speaks::Opaque(_)).then(|| "10.0.0.7:3306".parse().expect("an address"));
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: opaque };
+    let client = connect(&mut relay, 0, origin, None, (speaks, Vec::new()));
+    assert!(relay.begin_read(LinkId::Client(client)).is_some());
+    relay.dispatch();
+    (relay, client)
+}
+
+/// Opens the connection to an endpoint that the relay has requested.
+fn connect_endpoint(relay: &mut Relay) -> UpstreamId {
+    let connect = relay.take_effects().into_iter().find_map(|effect| match effect {
+        Effect::Connect { upstream, address, .. } => Some((upstream, address)),
+        _ => None,
+    });
+    let (upstream, address) = connect.expect("a call needs a connection");
+    relay.attach_upstream(upstream, Id::numbered(1), address);
+    relay.connected(upstream);
+    flush(relay, LinkId::Endpoint(upstream));
+    upstream
+}
+
+/// Flushes all connections. Only the socket of `open` accepts bytes. Returns whether a connection is to be read.
+fn flush(relay: &mut Relay, open: LinkId) -> bool {
+    let now = relay.now;
+    loop {
+        while let Some(id) = relay.next_dirty() {
+            let link = relay.link(id).expect("it is dirty");
+            while id == open && !link.output().is_empty() {
+                let written = link.output().len();
+                link.note_written(written);
+            }
+            let is_blocked = !link.output().is_empty();
+            link.note_flushed(now, is_blocked);
+            relay.flushed(id);
+        }
+        relay.serve_waiting();
+        if !relay.has_dirty() {
+            break;
+        }
+    }
+    relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_)))
+}
+
+fn is_open(relay: &mut Relay, id: LinkId) -> bool {
+    relay.link(id).is_some()
+}
+
+#[test]
+fn a_client_whose_socket_fails_while_it_is_not_read_is_closed() {
+    let (mut relay, client) = client(Speaks::Http1);
+    let id = LinkId::Client(client);
+    relay.receive(id, &[REQUEST, REQUEST].concat());
+    assert!(relay.link(id).expect("it is open").paused, "the second request waits for the first response");
+    relay.socket_failed(id);
+    assert_eq!(relay.begin_read(id), None);
+    assert!(!is_open(&mut relay, id) && relay.calls.len() == 0);
+}
+
+#[test]
+fn a_client_whose_socket_failed_before_its_last_bytes_were_read_is_closed_after_them() {
+    for is_reported in [true, false] {
+        let (mut relay, client) = client(Speaks::Http1);
+        let id = LinkId::Client(client);
+        match is_reported {
+            true => relay.socket_failed(id),
+            false => relay.link(id).expect("it is open").note_unwritable(),
+        }
+        assert!(relay.begin_read(id).is_some(), "the kernel may have bytes");
+        relay.receive(id, REQUEST);
+        assert!(is_open(&mut relay, id) && relay.calls.len() == 1);
+        assert_eq!(relay.begin_read(id), None);
+        assert!(!is_open(&mut relay, id) && relay.calls.len() == 0);
+    }
+}
+
+#[test]
+fn a_response_that_a_server_sent_before_its_reset_is_read_when_the_client_has_room() {
+    let (mut relay, client) = client(Speaks::Http1);
+    relay.receive(LinkId::Client(client), REQUEST);
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(upstream, b"HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n");
+    let mut received = 0;
+    while !relay.link(upstream).expect("it is open").paused {
+        relay.receive(upstream, &[b'x'; 16_384]);
+        received += 16_384;
+        flush(&mut relay, upstream);
+        assert!(received < 5_000_000, "the client reads nothing");
+    }
+    relay.socket_failed(upstream);
+    assert_eq!(relay.begin_read(upstream), None);
+    assert!(is_open(&mut relay, upstream));
+    let is_read_on = (0..100).any(|_| {
+        relay.mark_dirty(LinkId::Client(client));
+        flush(&mut relay, LinkId::Client(client))
+    });
+    assert!(is_read_on && relay.begin_read(upstream).is_some());
+}
+
+#[test]
+fn an_opaque_connection_to_a_server_that_fails_while_it_is_not_read_is_closed() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    while !relay.link(upstream).expect("it is open").paused {
+        assert!(relay.begin_read(upstream).is_some());
+        relay.receive(upstream, &[b'x'; MAX_UNRELEASED_BYTES]);
+        flush(&mut relay, upstream);
+    }
+    relay.socket_failed(upstream);
+    assert!(!is_open(&mut relay, upstream));
+    assert!(relay.link(LinkId::Client(client)).is_none_or(|link| link.codec.is_aborted()));
+}
+
+#[test]
+fn the_first_bytes_of_a_server_wait_without_work_until_a_call_uses_the_connection() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let connect = relay.take_effects().into_iter().find_map(|effect| match effect {
+        Effect::Connect { upstream, address, .. } => Some((upstream, address)),
+        _ => None,
+    });
+    let (upstream, address) = connect.expect("a connection");
+    relay.attach_upstream(upstream, Id::numbered(1), address);
+    relay.close_client(client);
+    relay.connected(upstream);
+    let id = LinkId::Endpoint(upstream);
+    flush(&mut relay, id);
+    assert!(is_open(&mut relay, id), "another call may use it");
+    relay.receive(id, b"220 welcome\r\n");
+    assert!(!flush(&mut relay, id), "no call takes the bytes");
+    assert_eq!(relay.link(id).expect("it is open").pending_input, b"220 welcome\r\n");
+}
