@@ -138,6 +138,8 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     let limit = &policies["traffic"][0];
     assert!(limit["part"] == "timeouts.request" && limit["value"] == "30s", "{policies}");
     assert_eq!(limit["set_by"], "TrafficPolicy default/echo");
+    let answered = [&policies["callers"]["answered"], &policies["own"]["asked"]];
+    assert!(answered[0] == 1 && answered[1] == 0, "the Service has no proxy of its own: {policies}");
     let calls = dashboard.json("/api/calls");
     assert!(calls.to_string().contains("test.Test/Bidi"), "{calls}");
     let graph = dashboard.json("/api/graph");

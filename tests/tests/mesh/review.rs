@@ -52,7 +52,10 @@ const UPGRADER: &str = "import socket, threading
 def serve(c):
     head = b''
     while b'\\r\\n\\r\\n' not in head:
-        head += c.recv(1000)
+        part = c.recv(1000)
+        if not part:
+            return
+        head += part
     assert b'upgrade: echo' in head.lower(), head
     c.sendall(b'HTTP/1.1 101 Switching Protocols\\r\\nconnection: upgrade\\r\\nupgrade: echo\\r\\n\\r\\n')
     try:
@@ -98,11 +101,20 @@ fn has_ended(program: &Program) -> bool {
     program.output().contains("ENDED")
 }
 
+/// Number of lines, more than the longest message of a program has, that shows that the program goes on.
+const MORE_LINES: usize = 30;
+
 /// Waits until `program` has printed more lines.
 fn goes_on(program: &Program) {
     let before = program.output().lines().count();
-    wait_for("more lines", SOON, || (program.output().lines().count() > before + 3).then_some(()));
+    wait_for("more lines", SOON, || (program.output().lines().count() > before + MORE_LINES).then_some(()));
     assert!(!has_ended(program), "{}", program.output());
+}
+
+/// Waits until the server's proxy has logged that it ended something of `client`, and why.
+fn is_told_why(server: &Workload, client: &Workload) {
+    let line = server.proxy().wait_for_output(&["a change of policy ends", &client.spiffe_id()]);
+    assert!(line.contains("WARN") && line.contains("AuthorizationPolicy default/store"), "{line}");
 }
 
 #[test]
@@ -128,8 +140,7 @@ fn a_change_of_policy_ends_the_opaque_connections_that_it_denies_and_no_others()
     for (who, talker) in [("web's tunnel", web_talks), ("the stranger's connection", stranger_talks)] {
         wait_for(&format!("{who} ends"), ENDS_WITHIN, || has_ended(talker).then_some(()));
     }
-    let line = server.proxy().wait_for_output(&["a change of policy ends", &web.spiffe_id()]);
-    assert!(line.contains("WARN") && line.contains("AuthorizationPolicy default/store"), "{line}");
+    is_told_why(&server, &web);
     server.proxy().wait_for_output(&["a change of policy ends", "a client without identity"]);
     let withdrawn = [r#"direction="inbound""#, r#"why="withdrawn""#];
     assert_eq!(server.scrape().sum("leno_connections_failed_total", &withdrawn), 2.0);
@@ -182,6 +193,7 @@ fn a_change_of_policy_ends_an_upgraded_connection_and_leaves_one_that_is_still_a
     allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
     let [of_web, of_cart] = &talkers;
     wait_for("web's upgraded connection ends", ENDS_WITHIN, || has_ended(of_web).then_some(()));
+    is_told_why(&server, &web);
     goes_on(of_cart);
 }
 

@@ -237,8 +237,8 @@ impl ClusterState {
         gone
     }
 
-    /// Records that the mesh no longer has the cluster. Returns the pools of the endpoints that calls in flight do not
-    /// need.
+    /// Records that the mesh no longer has the cluster. If it was removed, also removes all endpoints, and returns their
+    /// pools.
     pub(super) fn lose(&mut self, now: Instant, standing: Standing) -> Vec<PoolId> {
         self.standing = standing;
         if standing == Standing::Removed { self.clear(now) } else { Vec::new() }

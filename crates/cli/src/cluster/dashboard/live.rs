@@ -10,7 +10,7 @@ use super::mesh::id;
 use super::pages::clean;
 use super::state::State;
 use crate::cluster::printable::line;
-use crate::cluster::source::ProxyAt;
+use crate::cluster::source::{Growth, ProxyAt};
 use crate::cluster::stat::streams::{Reading, streams};
 
 /// Maximum number of proxies that are read for one view.
@@ -56,17 +56,21 @@ pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
 }
 
 /// Returns the proxies that call a Service, and the Service's own proxies.
-pub(super) fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
+fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
     let readings = state.readings.borrow();
-    let calls = |sample: &crate::cluster::scrape::Sample| {
-        sample.label("direction") == "outbound"
-            && line(&id(sample.label("dst_namespace"), sample.label("dst_service"))) == wanted
-    };
     let callers = readings.proxies().filter(|(member, growth)| {
         let is_own = line(&id(&member.proxy.namespace, &member.proxy.name)) == wanted;
-        member.silent.is_none() && (is_own || growth.now.all("request_total", &[]).any(calls))
+        member.silent.is_none() && (is_own || calls_service(growth, wanted))
     });
     callers.map(|(member, _)| member.proxy.clone()).take(PROXIES_MAX).collect()
+}
+
+/// Whether a proxy has sent calls to a Service.
+pub(super) fn calls_service(proxy: &Growth, wanted: &str) -> bool {
+    proxy.now.all("request_total", &[]).any(|sample| {
+        sample.label("direction") == "outbound"
+            && line(&id(sample.label("dst_namespace"), sample.label("dst_service"))) == wanted
+    })
 }
 
 #[derive(Serialize)]

@@ -1,26 +1,33 @@
 //! The policies of one Service, read from the `/config` pages of its own proxies and of its callers' proxies, only while
 //! the page shows them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::detail::is_at;
-use super::live::{callers, read};
+use super::live::{calls_service, read};
 use super::mesh::id;
 use super::pages::clean;
 use super::state::State;
 use crate::cluster::diagnose::shown;
 use crate::cluster::printable::line;
+use crate::cluster::source::ProxyAt;
 use crate::cluster::traffic::{Line, traffic};
 
-/// Maximum number of proxies that are read: all proxies of a workload have the same policies.
-const PROXIES_MAX: usize = 4;
+/// Maximum number of a Service's own proxies that are read: all proxies of a workload have the same policies.
+const OWN_MAX: usize = 2;
+/// Maximum number of callers' proxies that are read, one for each namespace: routes depend on the caller's namespace.
+const CALLERS_MAX: usize = 8;
 /// Maximum number of rows of either kind in one answer.
 const ROWS_MAX: usize = 500;
+/// Longest `/config` that is read, in bytes. A proxy that was taken over may send any text.
+const PAGE_MAX_BYTES: usize = 4 << 20;
+/// Maximum number of members of a list that are shown.
+const SHOWN_MAX: usize = 20;
 
-/// An AuthorizationPolicy of a Service's own workloads.
+/// An AuthorizationPolicy that a Service's own proxies know.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct AuthorizationRow {
     policy: String,
@@ -30,73 +37,132 @@ pub(super) struct AuthorizationRow {
     mode: String,
 }
 
-/// A part of a policy for the calls to a port of a Service.
+/// A part of a policy for the calls to a port of a Service, or a rule without parts.
 #[derive(Debug, Serialize)]
 pub(super) struct TrafficRow {
     /// The Service's port.
     at: String,
     #[serde(flatten)]
     line: Line,
-    /// The calling workload whose proxy has the policy.
-    seen_by: String,
+    /// The namespaces of the callers that have the part; an empty name for a proxy without a known namespace.
+    namespaces: BTreeSet<String>,
+}
+
+/// Number of proxies of one kind that were read.
+#[derive(Serialize)]
+struct Readers {
+    asked: usize,
+    answered: usize,
 }
 
 /// Returns the policies of a Service, in JSON.
 pub(super) async fn policies(state: &State, wanted: &str) -> String {
-    let (mut own, mut calling): (Vec<_>, Vec<_>) =
-        callers(state, wanted).into_iter().partition(|proxy| line(&id(&proxy.namespace, &proxy.name)) == wanted);
-    own.truncate(PROXIES_MAX);
-    calling.truncate(PROXIES_MAX);
-    let (mut authorization, mut parts) = (BTreeSet::new(), Vec::new());
-    for (proxy, _, page) in read(state, &own, "/config").await {
-        let Ok(config) = serde_json::from_str::<Value>(&page) else { continue };
-        authorization.extend(authorization_rows(&config, &proxy.namespace));
+    let (own, calling) = proxies(state, wanted);
+    let (own_pages, calling_pages) = tokio::join!(read(state, &own, "/config"), read(state, &calling, "/config"));
+    let (mut authorization, mut answered) = (BTreeSet::new(), 0);
+    for (proxy, _, page) in own_pages {
+        let Some(rows) = config(&page).as_ref().and_then(|config| authorization_rows(config, &proxy.namespace)) else {
+            continue;
+        };
+        authorization.extend(rows);
+        answered += 1;
     }
-    for (proxy, _, page) in read(state, &calling, "/config").await {
-        let Ok(config) = serde_json::from_str::<Value>(&page) else { continue };
+    let own = Readers { asked: own.len(), answered };
+    let (mut rows, mut answered) = (TrafficRows::default(), 0);
+    for (proxy, _, page) in calling_pages {
+        let Some(config) = config(&page) else { continue };
+        answered += 1;
         for (at, line) in traffic_lines(&config, wanted, &proxy.namespace) {
-            // Callers of one namespace have the same policies.
-            if !parts.iter().any(|row: &TrafficRow| row.at == at && row.line == line) {
-                parts.push(TrafficRow { at, line, seen_by: id(&proxy.namespace, &proxy.name) });
-            }
+            rows.add(at, line, &proxy.namespace);
         }
     }
+    let callers = Readers { asked: calling.len(), answered };
     let authorization: Vec<_> = authorization.into_iter().take(ROWS_MAX).collect();
-    parts.truncate(ROWS_MAX);
-    clean(&json!({ "authorization": authorization, "traffic": parts, "own": own.len(), "callers": calling.len() }))
+    clean(&json!({ "authorization": authorization, "traffic": rows.all, "own": own, "callers": callers }))
+}
+
+/// Returns the proxies to read: own proxies of a Service, and a proxy of its callers for each namespace.
+fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
+    let readings = state.readings.borrow();
+    let (mut own, mut calling) = (Vec::new(), BTreeMap::new());
+    for (member, growth) in readings.proxies().filter(|(member, _)| member.silent.is_none()) {
+        let proxy = &member.proxy;
+        if line(&id(&proxy.namespace, &proxy.name)) == wanted {
+            own.push(proxy.clone());
+        } else if calls_service(growth, wanted) {
+            calling.entry(proxy.namespace.clone()).or_insert_with(|| proxy.clone());
+        }
+    }
+    own.truncate(OWN_MAX);
+    (own, calling.into_values().take(CALLERS_MAX).collect())
+}
+
+/// Parses a `/config` page of a proxy; `None` if this is no such page.
+fn config(page: &str) -> Option<Value> {
+    let page = Some(page).filter(|page| page.len() <= PAGE_MAX_BYTES)?;
+    serde_json::from_str::<Value>(page).ok().filter(|config| config["mesh"].is_object())
+}
+
+/// The rows about calls, in order of precedence within each port.
+#[derive(Default)]
+struct TrafficRows {
+    all: Vec<TrafficRow>,
+    /// Index of each row.
+    places: HashMap<(String, Line), usize>,
+}
+
+impl TrafficRows {
+    /// Adds a part that callers in `namespace` have.
+    fn add(&mut self, at: String, line: Line, namespace: &str) {
+        let key = (at, line);
+        if let Some(row) = self.places.get(&key).and_then(|place| self.all.get_mut(*place)) {
+            row.namespaces.insert(namespace.to_owned());
+        } else if self.all.len() < ROWS_MAX {
+            self.places.insert(key.clone(), self.all.len());
+            self.all.push(TrafficRow { at: key.0, line: key.1, namespaces: [namespace.to_owned()].into() });
+        }
+    }
 }
 
 /// Returns the AuthorizationPolicies in the `/config` of a proxy in `namespace`. A proxy with a directory of manifests
-/// also knows the policies of other namespaces, which do not apply to its own application.
-fn authorization_rows(config: &Value, namespace: &str) -> Vec<AuthorizationRow> {
-    let known = config["mesh"]["policies"].as_array().into_iter().flatten();
+/// also knows the policies of other namespaces, which do not apply to its own application. `None` if the page has no list
+/// of policies.
+fn authorization_rows(config: &Value, namespace: &str) -> Option<Vec<AuthorizationRow>> {
+    let known = config["mesh"]["policies"].as_array()?.iter();
     let known = known.filter(|policy| namespace.is_empty() || policy["namespace"] == namespace);
-    known.map(AuthorizationRow::of).collect()
+    Some(known.take(ROWS_MAX).map(AuthorizationRow::of).collect())
 }
 
-/// Returns the parts of policies that the `/config` of a client in `namespace` has for each port of a Service.
+/// Returns the parts of policies that the `/config` of a client in `namespace` has for each port of a Service. A rule
+/// without parts has a line too, if another rule of the port has parts: a call follows the first rule that it matches.
 fn traffic_lines(config: &Value, wanted: &str, namespace: &str) -> Vec<(String, Line)> {
     let keys =
         config["mesh"]["clusters"].as_array().into_iter().flatten().filter_map(|cluster| cluster["key"].as_str());
     let of_service = keys.filter(|key| is_at(key, wanted));
     let lines = |key: &str| {
-        let lines = traffic(config, key, namespace, None).lines().into_iter().filter(|line| line.part != "none");
+        let lines = traffic(config, key, namespace, None).lines();
+        let has_parts = lines.iter().any(Line::is_part);
+        let lines = lines.into_iter().filter(|_| has_parts).take(ROWS_MAX);
         lines.map(|line| (key.to_owned(), line)).collect::<Vec<_>>()
     };
-    of_service.flat_map(lines).collect()
+    of_service.flat_map(lines).take(ROWS_MAX).collect()
 }
 
 impl AuthorizationRow {
     fn of(policy: &Value) -> Self {
-        let ports = list(&policy["ports"]);
-        let ports = if ports.is_empty() { "every port".to_owned() } else { format!("port {}", ports.join(", ")) };
+        let ports = match policy["ports"].as_array().map(Vec::as_slice) {
+            None => "every port".to_owned(),
+            Some([]) => "no port".to_owned(),
+            Some([port]) => format!("port {port}"),
+            Some(_) => format!("ports {}", list(&policy["ports"])),
+        };
         let workloads = match policy["service_account"].as_str() {
-            Some(account) => format!("service account {account}"),
-            None => format!("namespace {}", shown(&policy["namespace"])),
+            Some(account) => format!("of service account {account}"),
+            None => format!("in namespace {}", shown(&policy["namespace"])),
         };
         Self {
             policy: format!("AuthorizationPolicy {}/{}", shown(&policy["namespace"]), shown(&policy["name"])),
-            selects: format!("{ports} of {workloads}"),
+            selects: format!("{ports} {workloads}"),
             allows: allows(policy),
             mode: shown(&policy["mode"]),
         }
@@ -105,21 +171,34 @@ impl AuthorizationRow {
 
 /// Describes the callers that a policy allows.
 fn allows(policy: &Value) -> String {
-    let rules = policy["allow"].as_array().into_iter().flatten().map(|rule| {
-        let (identities, networks) = (list(&rule["identities"]).join(", "), list(&rule["networks"]).join(", "));
+    let rules = policy["allow"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let checks = policy["health_checks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of_rules = rules.iter().map(|rule| {
+        let (identities, networks) = (list(&rule["identities"]), list(&rule["networks"]));
         match (identities.is_empty(), networks.is_empty()) {
             (false, false) => format!("{identities} from {networks}"),
             (true, true) => "no caller".to_owned(),
             _ => identities + &networks,
         }
     });
-    let checks = list(&policy["health_checks"]).into_iter().map(|path| format!("every caller to {path}"));
-    let all: Vec<String> = rules.chain(checks).collect();
-    if all.is_empty() { "no caller".to_owned() } else { all.join("; ") }
+    let of_checks = checks.iter().map(|path| format!("every caller to {}", shown(path)));
+    let all: Vec<String> = of_rules.chain(of_checks).take(SHOWN_MAX).collect();
+    let more = (rules.len() + checks.len()).saturating_sub(SHOWN_MAX);
+    match (all.is_empty(), more) {
+        (true, _) => "no caller".to_owned(),
+        (false, 0) => all.join("; "),
+        (false, more) => format!("{}; and {more} more rules", all.join("; ")),
+    }
 }
 
-fn list(value: &Value) -> Vec<String> {
-    value.as_array().into_iter().flatten().map(shown).collect()
+/// Writes the members of a list, at most [`SHOWN_MAX`] of them.
+fn list(value: &Value) -> String {
+    let members = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let shown = members.iter().take(SHOWN_MAX).map(shown).collect::<Vec<_>>().join(", ");
+    match members.len().saturating_sub(SHOWN_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 #[cfg(test)]

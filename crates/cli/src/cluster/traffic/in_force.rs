@@ -27,14 +27,17 @@ pub(super) struct RuleTraffic {
     parts: Vec<Part>,
 }
 
+/// The part of a [`Line`] for a rule without parts.
+const NO_PART: &str = "none";
+
 /// One part in force as text, or a rule without parts.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub(in crate::cluster) struct Line {
     /// The calls that match the rule.
     pub(in crate::cluster) calls: String,
     /// The route, for example `GRPCRoute shop/cart`, and the rule's name if the rule has a name.
     pub(in crate::cluster) route: String,
-    /// The field of a TrafficPolicy; `none` for a rule without parts.
+    /// The field of a TrafficPolicy; [`NO_PART`] for a rule without parts.
     pub(in crate::cluster) part: String,
     pub(in crate::cluster) mode: String,
     pub(in crate::cluster) set_by: String,
@@ -77,6 +80,13 @@ fn table_of<'a>(config: &'a Value, key: &str, namespace: &str) -> Option<&'a Val
     of(namespace).or_else(|| of(own)).map(|routes| &routes["table"])
 }
 
+impl Line {
+    /// Returns whether this is a part, and not a rule without parts.
+    pub(in crate::cluster) fn is_part(&self) -> bool {
+        self.part != NO_PART
+    }
+}
+
 impl Traffic {
     /// Returns the parts as text, in order of precedence.
     pub(in crate::cluster) fn lines(&self) -> Vec<Line> {
@@ -91,7 +101,7 @@ impl Traffic {
                 value,
             };
             if rule.parts.is_empty() {
-                lines.push(line(["none", "-", "-", "-"].map(str::to_owned)));
+                lines.push(line([NO_PART, "-", "-", "-"].map(str::to_owned)));
             }
             for part in &rule.parts {
                 let name = match part.of.as_ref().filter(|of| **of != self.service) {

@@ -51,17 +51,17 @@ export function service(main, id) {
       { head: 'Denied', number: true, value: (row) => row.total, class: (row) => (row.is_recent ? 'bad' : '') },
       { head: 'Last', number: true, value: (row) => row.last_s, text: (row) => (row.last_s === null ? 'before the start' : `${seconds(row.last_s * 1000)} ago`) }] });
   const mode = { head: 'Mode', value: (row) => row.mode, class: (row) => (row.mode === 'Enforce' ? '' : 'warn') };
-  const allowed = new Table({ label: 'Allowed callers', key: (row) => [row.policy, row.selects, row.allows].join(' '),
-    columns: [{ head: 'Policy', kind: 'name', value: (row) => row.policy }, { head: 'For', optional: true, value: (row) => row.selects }, { head: 'Allows', kind: 'wrap', value: (row) => row.allows }, mode] });
-  const parts = new Table({ label: 'Traffic policies', key: (row) => [row.at, row.calls, row.route, row.part, row.value, row.seen_by].join(' '),
-    columns: [{ head: 'Part', kind: 'name', value: (row) => row.part }, { head: 'Value', kind: 'wrap', value: (row) => row.value }, { head: 'Calls', kind: 'wrap', value: (row) => `${row.calls} at ${row.at}` }, mode,
-      { head: 'Set by', value: (row) => row.set_by }, { head: 'For callers in', optional: true, value: (row) => row.seen_by.split('/').at(-2) ?? '–' }] });
+  const allowed = new Table({ label: 'Allowed callers', key: (row) => [row.policy, row.selects, row.allows, row.mode].join(' '),
+    columns: [{ head: 'Policy', kind: 'name', value: (row) => row.policy }, { head: 'For', kind: 'wrap', value: (row) => row.selects }, { head: 'Allows', kind: 'wrap', value: (row) => row.allows }, mode] });
+  const parts = new Table({ label: 'Traffic policies', key: (row) => [row.at, row.calls, row.route, row.part, row.value, row.mode, row.set_by].join(' '),
+    columns: [{ head: 'Calls', kind: 'wrap', value: (row) => `${row.calls} at ${row.at}` }, { head: 'Part', kind: 'name', value: (row) => row.part }, { head: 'Value', kind: 'wrap', value: (row) => row.value }, mode,
+      { head: 'Set by', kind: 'wrap', value: (row) => row.set_by }, { head: 'Route', kind: 'wrap', optional: true, value: (row) => row.route }, { head: 'Callers in', optional: true, value: (row) => row.namespaces.join(', ') || '–' }] });
   const note = h('p', { class: 'sub' }, 'Reading the proxies.');
   main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, charts, panel('Methods', '', methods.element),
     panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element),
     h('div', { class: 'columns' }, panel('Callers', '', callers.element), panel('Calls to other Services', '', calls.element)),
-    panel('Routes', '', routes.element), panel('Allowed callers', 'by the policies that its own proxies have', allowed.element),
-    panel('Timeouts, retries and hedges', 'by the policies that the proxies of its callers have', parts.element), panel('Denied calls', 'since the proxies started', denials.element));
+    panel('Routes', '', routes.element), panel('Allowed callers', 'by the AuthorizationPolicies that its own proxies know', allowed.element),
+    panel('Timeouts, retries and hedges', 'as the proxies of its callers have them; a call follows the first rule that it matches', parts.element), panel('Denied calls', 'since the proxies started', denials.element));
   const leaving = new AbortController();
   let isReading = false;
   let policiesAt = -Infinity;
@@ -69,21 +69,27 @@ export function service(main, id) {
   async function readPolicies() {
     if (performance.now() - policiesAt < POLICIES_EVERY) return;
     policiesAt = performance.now();
-    const found = await ask(`/api/policies?id=${encodeURIComponent(id)}`, leaving.signal);
-    allowed.emptyText = found.own ? 'No AuthorizationPolicy: the default inbound policy decides.' : 'No proxy of its own was read.';
-    parts.emptyText = found.callers ? 'No policy of timeouts, retries or hedges.' : 'No proxy of a caller was read.';
+    const why = ({ asked, answered }, none, silent, unknown) => (answered ? none : asked ? silent : unknown);
+    let found = { authorization: [], traffic: [], own: { asked: 1, answered: 0 }, callers: { asked: 1, answered: 0 } };
+    try {
+      found = await ask(`/api/policies?id=${encodeURIComponent(id)}`, leaving.signal);
+    } catch (error) {
+      if (error.name === 'AbortError') return;
+    }
+    allowed.emptyText = why(found.own, 'No AuthorizationPolicy: the default inbound policy decides.', 'Its own proxies did not answer.', 'It has no proxy of its own.');
+    parts.emptyText = why(found.callers, 'No timeouts, retries or hedges.', 'The proxies of its callers did not answer.', 'No caller has a proxy.');
     allowed.update(found.authorization);
     parts.update(found.traffic);
   }
 
   async function read() {
+    readPolicies();
     if (isReading) return;
     isReading = true;
     try {
       const wanted = encodeURIComponent(id);
       const [detail, seen] = await Promise.all([ask(`/api/service?id=${wanted}`, leaving.signal), ask(`/api/endpoints?id=${wanted}`, leaving.signal)]);
       show(detail, seen);
-      await readPolicies();
     } catch (error) {
       if (error.name !== 'AbortError') note.textContent = error.message;
     } finally {
