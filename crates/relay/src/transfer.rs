@@ -55,7 +55,9 @@ impl Relay {
             return Ok(None);
         }
         let Some(link) = self.link(id) else { return Ok(None) };
-        Ok(link.pending_input.is_empty().then(|| link.codec.read_room()))
+        // A closing connection drops what it reads.
+        let room = if link.is_closing() { usize::MAX } else { link.codec.read_room() };
+        Ok(link.pending_input.is_empty().then_some(room))
     }
 
     /// Handles bytes that a connection has received.
@@ -259,7 +261,9 @@ impl Relay {
         let Some(link) = self.link(id) else { return };
         if link.closing_since.is_none() {
             link.begin_closing(now);
+            // Its reading may have been paused. Now its end must be noticed.
             self.mark_dirty(id);
+            self.read_on(id);
         }
     }
 

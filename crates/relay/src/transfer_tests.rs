@@ -143,3 +143,24 @@ fn the_first_bytes_of_a_server_wait_without_work_until_a_call_uses_the_connectio
     assert!(!flush(&mut relay, id), "no call takes the bytes");
     assert_eq!(relay.link(id).expect("it is open").pending_input, b"220 welcome\r\n");
 }
+
+#[test]
+fn a_closing_connection_is_read_in_large_parts_although_much_was_not_forwarded() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let id = LinkId::Client(client);
+    relay.receive(id, &[b'x'; MAX_UNRELEASED_BYTES]);
+    assert!(relay.link(id).expect("it is open").codec.is_paused());
+    relay.begin_closing(id);
+    assert!(flush(&mut relay, id), "its end must be noticed");
+    assert_eq!(relay.begin_read(id), Some(usize::MAX));
+}
+
+#[test]
+fn a_client_whose_socket_has_not_taken_the_output_finishes_before_another_has_its_place() {
+    let (mut relay, client) = client(Speaks::Http1);
+    let now = relay.now;
+    // As if TLS records were waiting: the codec has no output left.
+    relay.link(LinkId::Client(client)).expect("it is open").note_flushed(now, true);
+    assert!(relay.yield_place(client, true));
+    assert!(is_open(&mut relay, LinkId::Client(client)));
+}

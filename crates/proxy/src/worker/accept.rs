@@ -76,8 +76,10 @@ impl Worker {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Most likely no file descriptor is left: new connections wait until others have closed.
-                    tracing::warn!("cannot accept a connection: {error}; raise the limit of open files (ulimit -n)");
+                    // New connections wait until the next sweep.
+                    let is_out_of_files = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+                    let advice = if is_out_of_files { "; raise the limit of open files (ulimit -n)" } else { "" };
+                    tracing::warn!("cannot accept a connection: {error}{advice}");
                     self.accept_failed = true;
                     return;
                 }

@@ -135,7 +135,8 @@ impl Worker {
         let Some(wire) = self.wires.get_mut(wire_id) else { return };
         let takes_output = !wire.is_write_closed() && !link.is_unwritable();
         let written = if takes_output { write(link, wire, now, &mut self.buffers) } else { Ok(()) };
-        if link.is_closing() || (link.is_finished() && !wire.is_pending()) {
+        // What the socket has not taken yet, also as TLS records, comes before the end.
+        if (link.is_closing() || link.is_finished()) && !link.is_blocked() && !wire.is_pending() {
             wire.close_write();
         }
         wire.measure_if_stuck(now, link.is_blocked());

@@ -101,6 +101,30 @@ fn content_goes_with_each_attempt_and_an_incomplete_request_gets_one_only() {
 }
 
 #[test]
+fn a_call_whose_answer_has_begun_in_time_is_not_slow_however_long_its_content_takes() {
+    const DELAY: Duration = Duration::from_millis(300);
+    let mut hedged = Policed::start("hedge: {delay: 300ms, methods: [a.B/C]}");
+    // More calls than the share of slow calls needs.
+    let streams = (0..30).map(|n| 1 + 2 * n);
+    let begun: Vec<_> = streams
+        .map(|stream| {
+            hedged.client.send(&call(stream));
+            let (place, request) = hedged.servers.next_request();
+            let head = [(":status", "200"), ("content-type", "application/grpc")];
+            hedged.servers.send(place, &headers(request.stream, &head, false));
+            (place, request.stream)
+        })
+        .collect();
+    std::thread::sleep(2 * DELAY);
+    for (place, stream) in begun {
+        hedged.servers.send(place, &headers(stream, &[("grpc-status", "0")], true));
+    }
+    let [(first, request), _] = hedged.call_twice(&call(61));
+    hedged.servers.send(first, &headers(request.stream, &grpc("0"), true));
+    eventually("the call is hedged", || hedged.counts() == [1, 0, 0, 0]);
+}
+
+#[test]
 fn a_method_that_the_policy_does_not_name_is_sent_once() {
     let mut hedged = Policed::start("hedge: {delay: 50ms, methods: [a.B/Other]}");
     hedged.call_once(&call(1));

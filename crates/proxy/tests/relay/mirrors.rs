@@ -130,6 +130,20 @@ fn a_copy_that_is_not_answered_ends_some_time_after_its_call() {
 }
 
 #[test]
+fn a_call_beyond_the_limit_of_calls_is_not_copied() {
+    let shadow = Server::start();
+    let mut mirrored = Mirrored::start(shadow.address(), MIRRORED, &[("max_calls", "1")]);
+    mirrored.client.send(&call(1));
+    let mut v1 = mirrored.v1.accept();
+    let request = v1.expect(kind::HEADERS);
+    mirrored.client.send(&call(3));
+    assert_ne!(mirrored.client.rest_of(3)[0].field("grpc-status"), "0");
+    v1.send(&answer(request.stream, "v1"));
+    assert_eq!(mirrored.client.rest_of(1)[0].field("from"), "v1");
+    assert_eq!(mirrored.proxy.metrics.mirrored_total.get(), 1);
+}
+
+#[test]
 fn no_more_copies_are_in_flight_than_the_limit_says() {
     let shadow = Server::start();
     let mut mirrored = Mirrored::start(shadow.address(), MIRRORED, &[("max_mirrors", "2")]);

@@ -245,8 +245,8 @@ impl Relay {
         let checked = check(call, &hedge.value, now, until);
         let cluster = self.targets.get_mut(call.cluster).ok_or(Unhedged::Request)?;
         let share = cluster.hedging().slow(hedge.value.delay, now).certain().ok_or(Unhedged::Request)?;
-        // The call is slow, whether it can be hedged or not.
-        if call.hedges() == 0 {
+        // The call is slow, whether it can be hedged or not. Its first attempt was counted as a call with this delay.
+        if call.attempts.begun() == 1 {
             share.note_slow(now);
         }
         checked?;

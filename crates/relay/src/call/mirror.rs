@@ -66,6 +66,10 @@ impl Relay {
 
     /// Begins the copies of a call's request.
     pub(crate) fn mirror(&mut self, original: CallId, copies: MirrorCopies) {
+        // The call may have failed already, and then it has no copies either.
+        if !self.calls.contains(original) {
+            return;
+        }
         let mut begun = Vec::with_capacity(copies.clusters.len());
         for cluster in copies.clusters {
             begun.extend(self.begin_mirror(original, cluster, &copies.request));
@@ -92,6 +96,10 @@ impl Relay {
         self.admit(id, cluster);
         if !is_empty {
             self.feed_mirror(id, &content, ends_with_content);
+        }
+        // A limit may have ended the copy.
+        if !self.calls.contains(id) {
+            return None;
         }
         if let Some(trailers) = trailers {
             self.take_request_trailers(id, &trailers);

@@ -185,6 +185,9 @@ impl Relay {
             // which bounds the content.
             let is_waiting = call.attempts.len() > 0;
             self.calls.keep(id, bytes);
+            if end_stream {
+                self.request_is_complete(id);
+            }
             if end_stream && is_waiting {
                 self.note_size(id);
             }
@@ -350,3 +353,7 @@ impl Relay {
         self.mark_client(client);
     }
 }
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use crate::Relay;
 use crate::call::attempt::AttemptId;
+use crate::call::due::Due;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
@@ -149,6 +150,8 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         call.response = Response::Begun;
+        // The call is answered in time, however long its content takes.
+        call.due.call_off(Due::Hedge);
         call.http_status = status_seen(fields);
         if let Some(route) = &call.route {
             route.modify_response(fields);

@@ -212,7 +212,8 @@ impl Relay {
     pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {
         let Some(client) = self.downstreams.get_mut(id) else { return false };
         // A call may be over here while its response still waits for the client's socket.
-        let is_busy = client.link.codec.stream_count() > 0 || client.link.codec.wants_write();
+        let link = &client.link;
+        let is_busy = link.codec.stream_count() > 0 || link.codec.wants_write() || link.is_blocked();
         let may_finish = may_finish && !client.link.codec.is_opaque();
         let finishes = may_finish && is_busy && client.yielding_since.is_none();
         let origin = client.origin;
