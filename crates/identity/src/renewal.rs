@@ -12,6 +12,10 @@ pub const RETRY_MAX: Duration = Duration::from_secs(60);
 /// random, up to twice as long. During the delay, every peer reads the trust bundle that contains the new key's anchor.
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
+/// If the clock is so far behind the moment at which the schedule was set, the clock was wrong then, and the SVID may not
+/// be valid yet.
+const CLOCK_BACK: Duration = Duration::from_secs(60);
+
 /// An SVID is renewed after a random fraction of its lifetime, between these bounds. The rest of the lifetime is for
 /// retries.
 const SOONEST: f64 = 2.0 / 3.0;
@@ -21,6 +25,8 @@ const LATEST: f64 = 5.0 / 6.0;
 #[derive(Debug)]
 pub struct Schedule {
     due: SystemTime,
+    /// The latest `now` at which `due` was set.
+    set_at: SystemTime,
     not_after: SystemTime,
     failures: u32,
     random: fastrand::Rng,
@@ -29,18 +35,19 @@ pub struct Schedule {
 impl Schedule {
     /// Creates the schedule for an SVID issued at `now`. Workloads with different seeds renew at different moments.
     pub fn new(now: SystemTime, not_after: SystemTime, seed: u64) -> Self {
-        let mut schedule = Self { due: now, not_after, failures: 0, random: fastrand::Rng::with_seed(seed) };
+        let mut schedule =
+            Self { due: now, set_at: now, not_after, failures: 0, random: fastrand::Rng::with_seed(seed) };
         schedule.renewed(now, not_after);
         schedule
     }
 
     pub fn is_due(&self, now: SystemTime) -> bool {
-        now >= self.due
+        now >= self.due || now + CLOCK_BACK < self.set_at
     }
 
     /// Returns the time until the renewal is due.
     pub fn due_in(&self, now: SystemTime) -> Duration {
-        self.due.duration_since(now).unwrap_or_default()
+        if self.is_due(now) { Duration::ZERO } else { self.due.duration_since(now).unwrap_or_default() }
     }
 
     /// Records a new SVID. The next renewal is due at a random moment between two thirds and five sixths of the SVID's
@@ -51,6 +58,7 @@ impl Schedule {
         let life = not_after.duration_since(now).unwrap_or_default();
         let part = SOONEST + (LATEST - SOONEST) * self.random.f64();
         self.due = now + life.mul_f64(part).max(RETRY_FIRST / 2);
+        self.set_at = now;
         self.not_after = not_after;
         self.failures = 0;
     }
@@ -69,6 +77,7 @@ impl Schedule {
             Err(_) => jittered,
         };
         self.due = now + wait;
+        self.set_at = now;
         wait
     }
 

@@ -119,3 +119,14 @@ fn the_time_until_the_renewal_is_known() {
     assert!(!schedule.is_due(start() + wait - Duration::from_millis(1)) && schedule.is_due(start() + wait));
     assert_eq!(schedule.due_in(start() + DAY), Duration::ZERO);
 }
+
+#[test]
+fn a_schedule_from_a_clock_that_was_ahead_is_due_when_the_clock_is_right_again() {
+    let mut schedule = Schedule::new(start(), start() + DAY, 1);
+    schedule.renewed(start() + 6 * HOUR, start() + 30 * HOUR);
+    assert!(schedule.is_due(start()) && schedule.due_in(start()) == Duration::ZERO);
+    schedule.failed(start() + 30 * DAY);
+    assert!(schedule.is_due(start() + RETRY_MAX));
+    schedule.renewed(start(), start() + DAY);
+    assert!(!schedule.is_due(start() - Duration::from_secs(30)), "clocks are corrected by seconds all the time");
+}
