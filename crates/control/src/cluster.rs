@@ -62,7 +62,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
-        let ((), signing) = tokio::join!(source.listed(), keeper.ready());
+        let signing = source.listed_and(keeper.ready()).await;
         let _ = known_signing.set(signing.clone());
         let workload = Workload { namespace: namespace.as_str().into(), service_account: CONTROL.into() };
         let issuer = ClusterIssuer::new(signing.clone(), dns_names);
@@ -73,6 +73,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         let bundles = keep_anchors::<ConfigMap>(client.clone(), TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
         let statuses = keep_statuses(client.clone(), leads.clone(), source.judged());
         let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
+        // Before the first client is accepted: an empty mesh has no policies.
+        publisher.set_mesh(mesh.borrow().clone());
         serving.send_replace(true);
         tracing::info!("serving");
         tokio::select! {

@@ -7,6 +7,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -65,10 +66,24 @@ impl KubernetesSource {
         }
     }
 
-    /// Waits until every kind has been listed. Before that the mesh is empty, and no client may get it.
-    pub(crate) async fn listed(&mut self) {
-        while !self.index.is_complete() {
-            self.gather_and_publish().await;
+    /// Waits until every kind has been listed and `other` is complete. Before the listing the mesh is empty, and no
+    /// client may get it. Follows changes until both are done, and returns the output of `other`.
+    pub(crate) async fn listed_and<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let mut other = pin!(other);
+        let mut output = None;
+        loop {
+            if self.index.is_complete()
+                && let Some(output) = output.take()
+            {
+                // When `other` became complete, changes may have been taken that were not published yet.
+                self.publish_namespaces();
+                self.publish();
+                return output;
+            }
+            tokio::select! {
+                value = &mut other, if output.is_none() => output = Some(value),
+                () = self.gather_and_publish() => {}
+            }
         }
     }
 

@@ -41,7 +41,7 @@ async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
         let names = if kind == Kind::Namespace { HashSet::from([quiet.clone()]) } else { HashSet::new() };
         send(kind, Change::Listed(names));
     }
-    tokio::time::timeout(PATIENCE, source.listed()).await.expect("all is known");
+    tokio::time::timeout(PATIENCE, source.listed_and(async {})).await.expect("all is known");
     let translations = state.borrow().translations;
     tokio::spawn(async move { match source.run().await {} });
     for _ in 0..100 {
@@ -60,4 +60,24 @@ async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
     });
     let made = tokio::time::timeout(PATIENCE, made).await.expect("a mesh").expect("the source lives").translations;
     assert_eq!(made, translations + 1);
+}
+
+#[tokio::test]
+async fn what_changes_while_the_listed_objects_wait_for_something_else_is_followed() {
+    let mut source = KubernetesSource::start(&Client::new(Silent, "default"), "leno");
+    let (changes, mut namespaces) = (source.changes(), source.namespaces());
+    let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
+    for kind in Kind::ALL {
+        send(kind, Change::Listed(HashSet::new()));
+    }
+    let (done, waits) = tokio::sync::oneshot::channel();
+    let change = async {
+        let late = Name::of_cluster("late");
+        send(Kind::Namespace, Change::Applied(late, Content::Namespace(Namespace::default())));
+        let told = namespaces.wait_for(|namespaces| namespaces.contains_key("late"));
+        tokio::time::timeout(PATIENCE, told).await.expect("it is followed").expect("the source lives");
+        done.send("done").expect("it waits");
+    };
+    let (output, ()) = tokio::join!(source.listed_and(async { waits.await.expect("it is done") }), change);
+    assert_eq!(output, "done");
 }
