@@ -20,14 +20,20 @@ fn client(speaks: Speaks) -> (Relay, ClientId) {
     (relay, client)
 }
 
-/// Opens the connection to an endpoint that the relay has requested.
-fn connect_endpoint(relay: &mut Relay) -> UpstreamId {
+/// Begins to open the connection to an endpoint that the relay has requested.
+fn begin_to_connect(relay: &mut Relay) -> UpstreamId {
     let connect = relay.take_effects().into_iter().find_map(|effect| match effect {
         Effect::Connect { upstream, address, .. } => Some((upstream, address)),
         _ => None,
     });
     let (upstream, address) = connect.expect("a call needs a connection");
     relay.attach_upstream(upstream, Id::numbered(1), address);
+    upstream
+}
+
+/// Opens the connection to an endpoint that the relay has requested.
+fn connect_endpoint(relay: &mut Relay) -> UpstreamId {
+    let upstream = begin_to_connect(relay);
     relay.connected(upstream);
     flush(relay, LinkId::Endpoint(upstream));
     upstream
@@ -128,12 +134,7 @@ fn an_opaque_connection_to_a_server_that_fails_while_it_is_not_read_is_closed() 
 #[test]
 fn the_first_bytes_of_a_server_wait_without_work_until_a_call_uses_the_connection() {
     let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
-    let connect = relay.take_effects().into_iter().find_map(|effect| match effect {
-        Effect::Connect { upstream, address, .. } => Some((upstream, address)),
-        _ => None,
-    });
-    let (upstream, address) = connect.expect("a connection");
-    relay.attach_upstream(upstream, Id::numbered(1), address);
+    let upstream = begin_to_connect(&mut relay);
     relay.close_client(client);
     relay.connected(upstream);
     let id = LinkId::Endpoint(upstream);

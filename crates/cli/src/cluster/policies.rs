@@ -72,6 +72,11 @@ fn rule(rule: &Rule) -> String {
     let joined = |texts: Vec<String>| texts.join(", ");
     let identities = rule.identities.as_ref().map(|all| joined(all.iter().map(ToString::to_string).collect()));
     let networks = rule.networks.as_ref().map(|all| joined(all.iter().map(ToString::to_string).collect()));
+    allowed(identities, networks)
+}
+
+/// Describes the callers that a rule with these identities and networks allows.
+pub(crate) fn allowed(identities: Option<String>, networks: Option<String>) -> String {
     match (identities, networks) {
         (Some(identities), Some(networks)) => format!("{identities} from {networks}"),
         (Some(identities), None) => identities,

@@ -78,4 +78,4 @@ fn text(traffic: &Traffic, method: Option<&str>) -> String {
 
 #[cfg(test)]
 #[path = "traffic_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -54,8 +54,12 @@ fn config(manifests: &str) -> Value {
         let metadata = format!("{{name: {name}, namespace: shop}}");
         format!("---\napiVersion: v1\nkind: Service\nmetadata: {metadata}\nspec: {{ports: [{{port: 50051}}]}}\n")
     };
-    let text = [service("cart"), service("canary"), manifests.to_owned()].concat();
-    let file = SourceFile { path: "mesh.yaml".to_owned(), text };
+    config_of(&[service("cart"), service("canary"), manifests.to_owned()].concat())
+}
+
+/// /config of a program that has read these manifests, which must have no mistakes.
+pub(in crate::cluster) fn config_of(manifests: &str) -> Value {
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
     let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
     let translation = translate(&objects, "default");
     assert!(translation.problems.is_empty(), "{:?}", translation.problems);

@@ -172,6 +172,9 @@ impl Relay {
     #[inline]
     pub(crate) fn take_request_data(&mut self, id: CallId, bytes: &[u8], end_stream: bool) {
         let now = self.now;
+        if end_stream {
+            self.request_is_complete(id);
+        }
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         if end_stream {
             call.end_request(now);
@@ -185,9 +188,6 @@ impl Relay {
             // which bounds the content.
             let is_waiting = call.attempts.len() > 0;
             self.calls.keep(id, bytes);
-            if end_stream {
-                self.request_is_complete(id);
-            }
             if end_stream && is_waiting {
                 self.note_size(id);
             }
@@ -203,9 +203,6 @@ impl Relay {
         }
         if are_many {
             self.count_messages(id);
-        }
-        if end_stream {
-            self.request_is_complete(id);
         }
         for (attempt, upstream, stream) in self.streams_of(id) {
             if !dribbles || !self.collect(id, upstream, stream, bytes) {

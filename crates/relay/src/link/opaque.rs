@@ -126,7 +126,7 @@ impl Opaque {
             return Some(Event::Headers { stream, token: self.token, section, end_stream: false, oversize: false });
         }
         if self.received_end {
-            // Nobody takes these bytes. If they were kept, the socket would not be read to its end.
+            // No call takes these bytes. If the link kept them, the worker would not read the socket to its end.
             *input = &[];
         }
         if input.is_empty() || self.is_paused() {

@@ -285,7 +285,7 @@ impl Shell {
                 }
             }
         }
-        if link.is_closing() || link.is_finished() {
+        if (link.is_closing() || link.is_finished()) && !link.is_blocked() {
             wire.is_write_closed = true;
             net.close_write(wire.cable, wire.end);
         }

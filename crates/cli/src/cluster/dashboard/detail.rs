@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::denials;
 use super::history::Series;
-use super::mesh::{EdgeRow, Id, ServiceRow, id, is_of};
+use super::mesh::{EdgeRow, Id, ServiceRow, id, is_id};
 use super::objective::MethodRow;
 use super::state::State;
 use crate::cluster::printable::line;
@@ -46,7 +46,7 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
     let mut methods = Vec::new();
     let mut routes = Vec::new();
     for measured in readings.measured() {
-        let is_own = is_of(measured, wanted);
+        let is_own = is_id(&measured.namespace, &measured.name, wanted);
         methods.extend(methods::rows(measured, None, SECOND).into_iter().filter(|row| match &*row.key.direction {
             "inbound" => is_own,
             _ => is_at(&row.key.at, wanted),
@@ -56,7 +56,7 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
     methods.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));
     methods.truncate(ROWS_MAX);
     routes.truncate(ROWS_MAX);
-    let members = readings.members().filter(|member| line(&id(&member.proxy.namespace, &member.proxy.name)) == wanted);
+    let members = readings.members().filter(|member| is_id(&member.proxy.namespace, &member.proxy.name, wanted));
     let detail = Detail {
         id: own,
         row: node.is_service.then(|| node.row(own)),

@@ -6,10 +6,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Duration, Instant, timeout};
 
 use super::detail::is_at;
-use super::mesh::id;
+use super::mesh::{id, is_id};
 use super::pages::clean;
 use super::state::State;
-use crate::cluster::printable::line;
 use crate::cluster::source::{Growth, ProxyAt};
 use crate::cluster::stat::streams::{Reading, streams};
 
@@ -59,7 +58,7 @@ pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
 fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
     let readings = state.readings.borrow();
     let callers = readings.proxies().filter(|(member, growth)| {
-        let is_own = line(&id(&member.proxy.namespace, &member.proxy.name)) == wanted;
+        let is_own = is_id(&member.proxy.namespace, &member.proxy.name, wanted);
         member.silent.is_none() && (is_own || calls_service(growth, wanted))
     });
     callers.map(|(member, _)| member.proxy.clone()).take(PROXIES_MAX).collect()
@@ -69,7 +68,7 @@ fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
 pub(super) fn calls_service(proxy: &Growth, wanted: &str) -> bool {
     proxy.now.all("request_total", &[]).any(|sample| {
         sample.label("direction") == "outbound"
-            && line(&id(sample.label("dst_namespace"), sample.label("dst_service"))) == wanted
+            && is_id(sample.label("dst_namespace"), sample.label("dst_service"), wanted)
     })
 }
 
@@ -88,7 +87,7 @@ pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
         let readings = state.readings.borrow();
         let answers = readings.members().filter(|member| member.silent.is_none());
         let wanted =
-            answers.filter(|member| of.is_none_or(|of| line(&id(&member.proxy.namespace, &member.proxy.name)) == of));
+            answers.filter(|member| of.is_none_or(|of| is_id(&member.proxy.namespace, &member.proxy.name, of)));
         wanted.map(|member| member.proxy.clone()).collect()
     };
     let proxies = all.get(..PROXIES_MAX).unwrap_or(&all);

@@ -197,9 +197,9 @@ impl Mesh {
     }
 }
 
-/// Whether `measured` is the workload with the printable id `wanted`.
-pub(super) fn is_of(measured: &Measured, wanted: &str) -> bool {
-    crate::cluster::printable::line(&id(&measured.namespace, &measured.name)) == wanted
+/// Whether `wanted` is the printable id of the workload or Service with this name.
+pub(super) fn is_id(namespace: &str, name: &str, wanted: &str) -> bool {
+    crate::cluster::printable::line(&id(namespace, name)) == wanted
 }
 
 #[cfg(test)]

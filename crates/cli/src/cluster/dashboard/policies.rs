@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::detail::is_at;
 use super::live::{calls_service, read};
-use super::mesh::id;
+use super::mesh::is_id;
 use super::pages::clean;
 use super::state::State;
 use crate::cluster::diagnose::shown;
-use crate::cluster::printable::line;
+use crate::cluster::policies::allowed;
 use crate::cluster::source::ProxyAt;
 use crate::cluster::traffic::{Line, traffic};
 
@@ -87,7 +87,7 @@ fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
     let (mut own, mut calling) = (Vec::new(), BTreeMap::new());
     for (member, growth) in readings.proxies().filter(|(member, _)| member.silent.is_none()) {
         let proxy = &member.proxy;
-        if line(&id(&proxy.namespace, &proxy.name)) == wanted {
+        if is_id(&proxy.namespace, &proxy.name, wanted) {
             own.push(proxy.clone());
         } else if calls_service(growth, wanted) {
             calling.entry(proxy.namespace.clone()).or_insert_with(|| proxy.clone());
@@ -174,12 +174,8 @@ fn allows(policy: &Value) -> String {
     let rules = policy["allow"].as_array().map(Vec::as_slice).unwrap_or_default();
     let checks = policy["health_checks"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_rules = rules.iter().map(|rule| {
-        let (identities, networks) = (list(&rule["identities"]), list(&rule["networks"]));
-        match (identities.is_empty(), networks.is_empty()) {
-            (false, false) => format!("{identities} from {networks}"),
-            (true, true) => "no caller".to_owned(),
-            _ => identities + &networks,
-        }
+        let [identities, networks] = ["identities", "networks"].map(|part| Some(list(&rule[part])));
+        allowed(identities.filter(|list| !list.is_empty()), networks.filter(|list| !list.is_empty()))
     });
     let of_checks = checks.iter().map(|path| format!("every caller to {}", shown(path)));
     let all: Vec<String> = of_rules.chain(of_checks).take(SHOWN_MAX).collect();

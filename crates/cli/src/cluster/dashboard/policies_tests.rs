@@ -1,7 +1,5 @@
-use leno_model::manifest::{SourceFile, parse_file};
-use leno_model::translate::translate;
-
 use super::*;
+use crate::cluster::traffic::tests::config_of;
 
 const MANIFESTS: &str = "\
 apiVersion: v1
@@ -46,14 +44,6 @@ spec: {allow: []}
 /// `/config` of a program that has read the manifests.
 fn config() -> Value {
     config_of(MANIFESTS)
-}
-
-fn config_of(manifests: &str) -> Value {
-    let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
-    let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
-    let translation = translate(&objects, "default");
-    assert!(translation.problems.is_empty(), "{:?}", translation.problems);
-    json!({ "mesh": translation.mesh })
 }
 
 #[test]

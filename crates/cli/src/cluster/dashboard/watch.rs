@@ -13,10 +13,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::spawn_local;
 
-use super::mesh::id;
+use super::mesh::{id, is_id};
 use super::pages::{Query, clean};
 use super::state::State;
-use crate::cluster::printable::line;
 use crate::cluster::source::ProxyAt;
 
 /// Maximum number of proxies that one tap watches.
@@ -49,9 +48,8 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     let proxies: Vec<ProxyAt> = {
         let readings = state.readings.borrow();
         let members = readings.members().filter(|member| member.silent.is_none());
-        let wanted = members.filter(|member| {
-            of.as_ref().is_none_or(|of| line(&id(&member.proxy.namespace, &member.proxy.name)) == *of)
-        });
+        let wanted = members
+            .filter(|member| of.as_ref().is_none_or(|of| is_id(&member.proxy.namespace, &member.proxy.name, of)));
         wanted.map(|member| member.proxy.clone()).collect()
     };
     state.taps.set(state.taps.get() + 1);
