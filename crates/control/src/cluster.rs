@@ -73,8 +73,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         let bundles = keep_anchors::<ConfigMap>(client.clone(), TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
         let statuses = keep_statuses(client.clone(), leads.clone(), source.judged());
         let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
-        // Before the first client is accepted: an empty mesh has no policies.
-        publisher.set_mesh(mesh.borrow().clone());
+        // The mesh is replaced here, before the first client is accepted: an empty mesh has no policies.
+        let following = publisher.follow(mesh);
         serving.send_replace(true);
         tracing::info!("serving");
         tokio::select! {
@@ -85,7 +85,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
             never = run(webhooks, client.clone(), leads.clone()) => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
-            () = publisher.follow(mesh) => Ok(()),
+            () = following => Ok(()),
             never = own.run() => match never {},
             never = keeper.run() => match never {},
             never = source.run() => match never {},

@@ -32,6 +32,8 @@ const GATHER: Duration = Duration::from_millis(10);
 
 pub(crate) struct KubernetesSource {
     index: Index,
+    /// Whether the index has changes that may change the mesh and that were not published yet.
+    is_behind: bool,
     /// The control plane's own namespace.
     own: Box<str>,
     changes: mpsc::Receiver<(Kind, Change)>,
@@ -53,6 +55,7 @@ impl KubernetesSource {
         let (sender, changes) = mpsc::channel(CHANGES_MAX);
         Self {
             index: Index::new(),
+            is_behind: false,
             own: own.into(),
             changes,
             mesh: watch::Sender::new(Arc::new(Mesh::empty())),
@@ -75,9 +78,8 @@ impl KubernetesSource {
             if self.index.is_complete()
                 && let Some(output) = output.take()
             {
-                // When `other` became complete, changes may have been taken that were not published yet.
-                self.publish_namespaces();
-                self.publish();
+                // The completion of `other` may have interrupted the gathering of changes.
+                self.publish_taken();
                 return output;
             }
             tokio::select! {
@@ -137,21 +139,26 @@ impl KubernetesSource {
             // `self` holds a sender, so the channel never closes.
             return std::future::pending().await;
         };
-        let mut is_of_objects = self.take(first);
+        self.take(first);
         let latest = tokio::time::Instant::now() + GATHER;
         while let Ok(Some(change)) = timeout_at(latest, self.changes.recv()).await {
-            is_of_objects |= self.take(change);
+            self.take(change);
         }
+        self.publish_taken();
+    }
+
+    /// Publishes the changes that were taken.
+    fn publish_taken(&mut self) {
         self.publish_namespaces();
-        if is_of_objects {
+        if std::mem::take(&mut self.is_behind) {
             self.publish();
         }
     }
 
-    /// Applies a change; returns whether it can change the mesh. [`Change::Expected`] never can. The webhook sends it
-    /// when a client creates a Pod, so it must not cause work for the whole mesh.
-    fn take(&mut self, (kind, change): (Kind, Change)) -> bool {
-        let is_of_objects = !matches!(change, Change::Expected(_));
+    /// Applies a change. [`Change::Expected`] never changes the mesh. The webhook sends it when a client creates a Pod,
+    /// so it must not cause work for the whole mesh.
+    fn take(&mut self, (kind, change): (Kind, Change)) {
+        self.is_behind |= !matches!(change, Change::Expected(_));
         let News { problems, until_then, is_mended } = self.index.take(kind, change);
         for problem in &problems {
             tracing::warn!("{problem}; until then {until_then}");
@@ -159,7 +166,6 @@ impl KubernetesSource {
         if is_mended {
             tracing::info!(%kind, "an invalid object is valid again");
         }
-        is_of_objects
     }
 
     fn publish(&mut self) {

@@ -25,7 +25,7 @@ const LATEST: f64 = 5.0 / 6.0;
 #[derive(Debug)]
 pub struct Schedule {
     due: SystemTime,
-    /// The latest `now` at which `due` was set.
+    /// When the latest SVID was recorded, or the latest failure.
     set_at: SystemTime,
     not_after: SystemTime,
     failures: u32,

@@ -74,18 +74,15 @@ impl Publisher {
         Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process(), kept_max_bytes)) }
     }
 
-    /// Replaces the mesh.
-    pub(crate) fn set_mesh(&self, mesh: Arc<Mesh>) {
-        self.state.set_mesh(mesh);
-    }
-
-    /// Serves each mesh that arrives; returns when the sender is dropped.
-    pub async fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) {
-        // The current mesh may be newer than the latest one that was set.
-        self.set_mesh(meshes.borrow_and_update().clone());
-        while meshes.changed().await.is_ok() {
-            let mesh = meshes.borrow_and_update().clone();
-            self.set_mesh(mesh);
+    /// Replaces the mesh by the current one at once: the mesh given to `new` may be older. The returned future serves
+    /// each mesh that arrives, and completes when the sender is dropped.
+    pub fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) -> impl Future<Output = ()> {
+        self.state.set_mesh(meshes.borrow_and_update().clone());
+        async move {
+            while meshes.changed().await.is_ok() {
+                let mesh = meshes.borrow_and_update().clone();
+                self.state.set_mesh(mesh);
+            }
         }
     }
 
