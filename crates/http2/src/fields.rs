@@ -379,6 +379,37 @@ impl FieldSection {
         }
     }
 
+    /// Removes white space at the ends of the values of regular fields. By RFC 9113 section 8.2.1, it makes a message
+    /// malformed. But gRPC libraries send it, for example at the end of `grpc-message`, other proxies accept it, and
+    /// HTTP/1 ignores it.
+    #[cold]
+    pub(crate) fn trim_values(&mut self) {
+        self.defects = self.defects.without(Defects::PADDED_VALUE);
+        for line in &mut self.lines {
+            if !line.facts.defects.contains(Defects::PADDED_VALUE) {
+                continue;
+            }
+            if line.facts.known.is_pseudo() {
+                self.defects |= Defects::BAD_VALUE;
+                continue;
+            }
+            let (start, name_len) = (line.start as usize, line.name_len as usize);
+            let text = start..start + name_len + line.value_len as usize;
+            let value = self.bytes.get(text).and_then(|text| text.get(name_len..)).unwrap_or_default();
+            let trimmed = value.trim_ascii_start();
+            let leading = value.len() - trimmed.len();
+            let value_len = trimmed.trim_ascii_end().len();
+            self.list_size = self.list_size.saturating_sub(value.len() - value_len);
+            // The name directly precedes the value.
+            self.bytes.copy_within(start..start + name_len, start + leading);
+            let name = Facts { defects: line.facts.defects.without(Defects::PADDED_VALUE), ..line.facts };
+            let text = self.bytes.get(start + leading..start + leading + name_len + value_len).unwrap_or_default();
+            let facts = Facts::of_field(name, text, name_len);
+            *line =
+                Line { never_indexed: line.never_indexed, ..Line::new(start + leading, name_len, value_len, facts) };
+        }
+    }
+
     /// The buffer to which the decoder appends a literal's name and value. [`FieldSection::commit`] makes them a field.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes

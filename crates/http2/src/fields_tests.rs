@@ -148,8 +148,26 @@ fn second_pseudo_field_of_a_name_is_a_defect_and_a_second_regular_one_is_not() {
 }
 
 #[test]
+fn trimmed_values_lose_white_space_at_their_ends() {
+    let mut section = FieldSection::new();
+    for (name, value) in [("a", " \tv w\t "), ("b", "as it is"), ("te", "trailers "), ("c", "  "), ("d", "1 ")] {
+        section.push(name.as_bytes(), value.as_bytes());
+    }
+    section.trim_values();
+    let mut expected = FieldSection::new();
+    for (name, value) in [("a", "v w"), ("b", "as it is"), ("te", "trailers"), ("c", ""), ("d", "1")] {
+        expected.push(name.as_bytes(), value.as_bytes());
+    }
+    let lines = |section: &FieldSection| {
+        section.iter().map(|line| (line.text.to_vec(), line.name.to_vec(), line.hash)).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&section), lines(&expected));
+    assert_eq!((section.list_size(), section.defects()), (expected.list_size(), Defects::NONE));
+}
+
+#[test]
 fn defects_of_all_fields_add_up() {
-    let section = section(&[(":new", "1"), ("Bad", " "), ("upgrade", "h2c")]);
+    let section = section(&[(":new", "1"), ("Bad", "\n"), ("upgrade", "h2c")]);
     for defect in [Defects::UNKNOWN_PSEUDO, Defects::BAD_NAME, Defects::BAD_VALUE, Defects::CONNECTION_SPECIFIC] {
         assert!(section.defects().contains(defect), "{defect:?}");
     }

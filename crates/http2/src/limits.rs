@@ -74,7 +74,8 @@ pub struct Limits {
     pub max_empty_frames: u32,
     /// PRIORITY frames per period.
     pub max_priority_frames: u32,
-    /// WINDOW_UPDATE frames per period, in addition to four for each DATA or HEADERS frame that we sent.
+    /// WINDOW_UPDATE frames per period, in addition to four for each DATA or HEADERS frame that we sent, and to two for
+    /// each 4 KiB of content.
     pub max_window_updates: u32,
     /// DATA frames of a few bytes, received or forced by the peer's tiny windows, per period, in addition to eight for
     /// each stream opened.

@@ -210,6 +210,11 @@ impl Relay {
         self.downstreams.is_empty()
     }
 
+    /// Returns whether a client is connected, or an endpoint has not got all bytes of a request that it has answered.
+    pub fn has_work(&self) -> bool {
+        !self.has_no_clients() || self.pools.upstreams().any(|(_, upstream)| upstream.has_unfinished_requests())
+    }
+
     /// Returns whether a connection has sent its last output.
     pub fn is_closing(&mut self, id: LinkId) -> bool {
         self.link(id).is_some_and(|link| link.is_closing())

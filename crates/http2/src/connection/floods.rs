@@ -5,6 +5,9 @@ use std::time::Instant;
 use crate::error::{ConnectionError, Flood};
 use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 
+/// Fewest bytes for which usual peers return credit: Go's `inflowMinRefresh`.
+const CREDIT_BYTES: u64 = 4 << 10;
+
 /// Counters of one connection, reset every [`FLOOD_WINDOW`], and a budget of rapid resets.
 #[derive(Debug)]
 pub(super) struct Floods {
@@ -16,6 +19,8 @@ pub(super) struct Floods {
     opened: u32,
     /// DATA and HEADERS frames sent since `window_began`.
     sent: u32,
+    /// Content sent since `window_began`, in bytes.
+    sent_bytes: u64,
     /// Rapid resets that the peer may still make, in thousandths.
     resets_left: u64,
     refilled: Instant,
@@ -30,6 +35,7 @@ impl Floods {
             counts: [0; Flood::COUNT],
             opened: 0,
             sent: 0,
+            sent_bytes: 0,
             resets_left,
             refilled: now,
         }
@@ -43,7 +49,8 @@ impl Floods {
         }
         self.advanced = now;
         if now.saturating_duration_since(self.window_began) >= FLOOD_WINDOW {
-            (self.window_began, self.counts, self.opened, self.sent) = (now, [0; Flood::COUNT], 0, 0);
+            (self.window_began, self.counts, self.opened) = (now, [0; Flood::COUNT], 0);
+            (self.sent, self.sent_bytes) = (0, 0);
         }
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
@@ -69,6 +76,10 @@ impl Floods {
         self.sent = self.sent.saturating_add(1);
     }
 
+    pub(super) fn content_sent(&mut self, bytes: usize) {
+        self.sent_bytes += bytes as u64;
+    }
+
     /// Counts one `flood` event. Returns an error if there are more events than the limit allows.
     pub(super) fn count(&mut self, flood: Flood, limits: &Limits) -> Result<(), ConnectionError> {
         if flood == Flood::RapidReset {
@@ -88,7 +99,13 @@ impl Floods {
             // each stream allows one such frame.
             Flood::EmptyFrames => limits.max_empty_frames.saturating_add(self.opened),
             Flood::Priority => limits.max_priority_frames,
-            Flood::WindowUpdate => limits.max_window_updates.saturating_add(self.sent.saturating_mul(4)),
+            Flood::WindowUpdate => {
+                // An application that reads small pieces returns credit for each of them, on the stream and on the
+                // connection.
+                let credits = u32::try_from(self.sent_bytes / CREDIT_BYTES * 2).unwrap_or(u32::MAX);
+                let earned = self.sent.saturating_mul(4).saturating_add(credits);
+                limits.max_window_updates.saturating_add(earned)
+            }
             Flood::DataDribble => limits.max_dribbled_frames.saturating_add(self.opened.saturating_mul(8)),
             Flood::UnreadOutput => 0,
             Flood::HeaderList => limits.max_oversize_sections,

@@ -154,8 +154,6 @@ pub struct Connection {
     out: OutputBuffer,
     last_data: Option<output::LastData>,
     send_window: i64,
-    /// Largest value of `send_window` so far.
-    send_window_peak: i64,
     next_stream: u32,
     /// Streams with queued DATA and an open window, in the order of their turns.
     ready: VecDeque<StreamKey>,
@@ -218,7 +216,6 @@ impl Connection {
             out,
             last_data: None,
             send_window: i64::from(DEFAULT_WINDOW_BYTES),
-            send_window_peak: i64::from(DEFAULT_WINDOW_BYTES),
             next_stream: 1,
             ready: VecDeque::new(),
             held_back: VecDeque::new(),

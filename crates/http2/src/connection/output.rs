@@ -6,6 +6,7 @@ use crate::error::{ErrorCode, Flood};
 use crate::fields::FieldSection;
 use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
 use crate::limits::{DRIBBLE_BYTES, OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
+use crate::settings::DEFAULT_WINDOW_BYTES;
 use crate::stream::{Half, StreamKey};
 
 /// Output capacity that a connection with open streams keeps, unless memory is short.
@@ -137,7 +138,7 @@ impl Connection {
         let mut left = bytes;
         while !left.is_empty() && self.pending_output() < OUTPUT_HIGH_WATER_BYTES {
             let Some(stream) = self.streams.get_mut(key) else { break };
-            let shared = shared_window(self.role, self.send_window, self.send_window_peak, stream.sent_bytes);
+            let shared = shared_window(self.role, self.send_window, stream.sent_bytes);
             let window = usize::try_from(stream.send_window.min(shared)).unwrap_or(0);
             // If the last frame of the output is DATA of the same stream, add bytes to this frame, so that small pieces
             // of DATA are merged.
@@ -156,6 +157,7 @@ impl Connection {
             stream.send_window -= n as i64;
             stream.sent_bytes += n as u64;
             self.send_window -= n as i64;
+            self.floods.content_sent(n);
             let start = match open {
                 Some(last) if last.end - last.start - HEADER_BYTES + n <= max_frame => last.start,
                 _ => {
@@ -234,16 +236,20 @@ impl Connection {
     }
 }
 
+/// The part of a server's window that is reserved for streams that have sent little.
+const RESERVE_BYTES: i64 = DEFAULT_WINDOW_BYTES as i64 / 4;
+
 /// The part of the connection's window that a stream may use.
 ///
 /// Many clients share a connection to a server, and uploads that the server's application does not read occupy the
-/// window. So the last quarter of the window is reserved for streams that have sent little: calls with small messages
-/// pass stalled uploads. The reserve does not slow an upload that the server reads: servers return credit at the latest
-/// when half of the window is used.
-fn shared_window(role: Role, send_window: i64, peak: i64, sent_bytes: u64) -> i64 {
+/// window. So the last part of the window is reserved for streams that have sent little: calls with small messages pass
+/// stalled uploads. The reserve does not slow an upload that the server reads: servers return credit at the latest when
+/// half of the window is used. The reserve does not grow with the window, because some servers (gRPC's C core) shrink
+/// their window by megabytes after large messages, and then return no credit while much of the former window is left.
+fn shared_window(role: Role, send_window: i64, sent_bytes: u64) -> i64 {
     if role == Role::Server {
         return send_window;
     }
     let little_left = i64::try_from((SMALL_UPLOAD_BYTES as u64).saturating_sub(sent_bytes)).unwrap_or(0);
-    (send_window - peak / 4).max(send_window.min(little_left))
+    (send_window - RESERVE_BYTES).max(send_window.min(little_left))
 }

@@ -151,6 +151,8 @@ impl Connection {
         {
             *input = rest;
             self.input = Input::Header;
+            // The frame may have been incomplete until now, if its header ended the previous input.
+            self.incomplete_ends();
             return Ok((self.on_frame(now, header, payload, fields)?, true));
         }
         if !self.collect(now, length, input) {

@@ -16,7 +16,8 @@ impl Defects {
     pub const NONE: Self = Self(0);
     /// A name is empty, or has an upper-case letter or a byte that is not allowed in a token (RFC 9113 section 8.2.1).
     pub const BAD_NAME: Self = Self(1);
-    /// A value holds NUL, CR or LF, or starts or ends with white space (RFC 9113 section 8.2.1).
+    /// A value holds NUL, CR or LF, or the value of a pseudo-header field starts or ends with white space (RFC 9113
+    /// section 8.2.1).
     pub const BAD_VALUE: Self = Self(1 << 1);
     /// A pseudo-header field follows a regular one (RFC 9113 section 8.3).
     pub const PSEUDO_AFTER_REGULAR: Self = Self(1 << 2);
@@ -30,6 +31,10 @@ impl Defects {
     /// The section exceeds the limit; its size counts all fields, but only its beginning is stored.
     pub const OVERSIZE: Self = Self(1 << 6);
 
+    /// A value starts or ends with white space, which [`FieldSection::trim_values`](super::FieldSection::trim_values)
+    /// removes.
+    pub(crate) const PADDED_VALUE: Self = Self(1 << 7);
+
     /// Whether there is no defect at all.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -38,6 +43,11 @@ impl Defects {
     /// Whether any of the defects of `other` is in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// The defects of this set that are not in `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// Keeps only the defects that depend on the name alone.
@@ -91,7 +101,10 @@ impl Facts {
         if !is_value(value) {
             defects |= Defects::BAD_VALUE;
         }
-        let te_beyond_trailers = name.known == Known::Te && !value.eq_ignore_ascii_case(b"trailers");
+        if is_space(value.first()) || is_space(value.last()) {
+            defects |= Defects::PADDED_VALUE;
+        }
+        let te_beyond_trailers = name.known == Known::Te && !value.trim_ascii().eq_ignore_ascii_case(b"trailers");
         if te_beyond_trailers || name.known.is_connection_specific() {
             defects |= Defects::CONNECTION_SPECIFIC;
         }
@@ -132,11 +145,11 @@ fn is_lower_case_token_byte(byte: u8) -> bool {
         | b'\'' | b'*' | b'+' | b'^' | b'`' | b'|' | b'~')
 }
 
+fn is_space(byte: Option<&u8>) -> bool {
+    matches!(byte, Some(b' ' | b'\t'))
+}
+
 fn is_value(value: &[u8]) -> bool {
-    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    if is_space(value.first()) || is_space(value.last()) {
-        return false;
-    }
     // The compiler vectorizes the search for the smallest byte. Few values have a byte that is at most CR.
     let least = value.iter().copied().fold(u8::MAX, u8::min);
     least > b'\r' || !value.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n'))

@@ -47,9 +47,9 @@ fn nul_cr_and_lf_make_a_bad_value_wherever_they_are() {
 }
 
 #[test]
-fn white_space_at_either_end_makes_a_bad_value() {
+fn white_space_at_either_end_of_a_value_is_marked() {
     for value in [" v", "v ", "\tv", "v\t", " "] {
-        assert_eq!(field_defects("x", value.as_bytes()), Defects::BAD_VALUE, "{value:?}");
+        assert_eq!(field_defects("x", value.as_bytes()), Defects::PADDED_VALUE, "{value:?}");
     }
     for value in ["", "a b", "a\tb"] {
         assert_eq!(field_defects("x", value.as_bytes()), Defects::NONE, "{value:?}");

@@ -188,6 +188,7 @@ fn defects_are_remembered_by_indexed_fields() {
     for (name, value, defect) in [
         (&b"Upper"[..], &b"1"[..], Defects::BAD_NAME),
         (b"a", b"line\nbreak", Defects::BAD_VALUE),
+        (b"a", b" padded", Defects::PADDED_VALUE),
         (b"connection", b"close", Defects::CONNECTION_SPECIFIC),
         (b":unknown", b"1", Defects::UNKNOWN_PSEUDO),
     ] {

@@ -60,11 +60,11 @@ fn streams_with_large_bodies_take_turns_of_a_frame() {
     assert_eq!(order, [1, 3, 5, 3, 5, 3, 5, 3, 5]);
 }
 
-/// The part of the initial connection window that large uploads may use: all but the last quarter.
+/// The part of the initial connection window that large uploads may use: all but the reserve for small uploads.
 const WINDOW_FOR_LARGE: usize = 65_535 - 65_535 / 4;
 
 #[test]
-fn the_last_quarter_of_a_servers_connection_window_is_for_small_uploads() {
+fn the_last_part_of_a_servers_connection_window_is_for_small_uploads() {
     let mut client = Endpoint::client(Limits::client());
     client.feed(&frames::settings(&[(4, 1 << 20)]));
     client.open(&request(), false);
@@ -77,6 +77,20 @@ fn the_last_quarter_of_a_servers_connection_window_is_for_small_uploads() {
     client.feed(&frames::window_update(0, 8_000));
     let resumed: usize = client.sent().iter().filter(|frame| frame.stream == 1).map(|frame| frame.payload.len()).sum();
     assert_eq!(resumed, 8_000 - 3_000, "the large one goes on when the reserve is whole again");
+}
+
+/// The window of gRPC's C core has megabytes during large messages, and fewer afterwards. The server returns no credit
+/// before most of the larger window is used.
+#[test]
+fn an_upload_goes_on_after_the_servers_window_has_shrunk() {
+    let mut client = Endpoint::client(Limits::client());
+    client.feed(&frames::settings(&[(4, 16 << 20)]));
+    client.feed(&frames::window_update(0, (8 << 20) - 65_535));
+    client.open(&request(), false);
+    client.send(1, &vec![b'x'; 8 << 20], false);
+    let sent: usize =
+        client.sent().iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).sum();
+    assert_eq!(sent, (8 << 20) - 65_535 + WINDOW_FOR_LARGE);
 }
 
 #[test]

@@ -316,6 +316,22 @@ fn window_updates_for_each_message_are_fine() {
     assert_eq!((server.error, server.http2.queued_bytes()), (None, 0));
 }
 
+/// Go returns credit for 4 KiB at a time to an application that reads in pieces of this size.
+#[test]
+fn window_updates_for_each_piece_that_a_go_client_reads_are_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::whole_request(1));
+    server.respond(1, &response(), false);
+    for _ in 0..10_000 {
+        server.send(1, &[0; 16_384], false);
+        server.written();
+        let credit = [frames::window_update(1, 4_096), frames::window_update(0, 4_096)].concat();
+        server.feed(&credit.repeat(4));
+        server.wait(Duration::from_micros(100));
+    }
+    assert_eq!((server.error, server.http2.queued_bytes()), (None, 0));
+}
+
 #[test]
 fn a_stream_of_small_messages_is_fine() {
     let mut server = Endpoint::server(Limits::server());

@@ -29,6 +29,18 @@ fn an_incomplete_frame_shows_its_age() {
 }
 
 #[test]
+fn a_frame_that_arrives_in_two_parts_is_complete() {
+    let mut server = Endpoint::server(Limits::server());
+    let frame = frames::request(1);
+    let (header, payload) = frame.split_at(9);
+    server.feed(header);
+    assert_eq!(server.http2.incomplete_since(), Some(server.now));
+    server.wait(Duration::from_secs(1));
+    server.feed(payload);
+    assert_eq!((server.http2.incomplete_since(), server.take().len()), (None, 1));
+}
+
+#[test]
 fn a_header_block_that_does_not_end_shows_its_age() {
     let mut server = Endpoint::server(Limits::server());
     let block = frames::block(&frames::REQUEST);

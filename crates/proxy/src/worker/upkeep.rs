@@ -107,7 +107,7 @@ impl Worker {
 
     pub(super) fn is_drained(&self) -> bool {
         let is_over = |until: Instant| self.relay.now() >= until;
-        let is_empty = || self.relay.has_no_clients() && self.arrivals.is_empty();
+        let is_empty = || !self.relay.has_work() && self.arrivals.is_empty();
         self.relay.draining().is_some_and(|until| is_empty() || is_over(until))
     }
 }

@@ -1,9 +1,11 @@
 //! The proxy's own answers, and the endpoints' answers that it forwards.
 
-use leno_http2::frame::kind;
+use std::time::Duration;
 
-use crate::peer::{answer, call_with, headers, open_call, rst_stream, settings};
-use crate::proxy::{CallInFlight, Proxy};
+use leno_http2::frame::{flag, kind};
+
+use crate::peer::{answer, call_with, data, headers, open_call, rst_stream, settings};
+use crate::proxy::{CallInFlight, Proxy, eventually};
 
 #[test]
 fn an_error_in_answer_to_head_has_no_content() {
@@ -37,6 +39,24 @@ fn a_whole_answer_reaches_a_client_that_is_still_sending_and_then_it_is_stopped(
     let stopped = call.client.expect(kind::RST_STREAM);
     assert_eq!((stopped.stream, stopped.payload), (1, vec![0; 4]));
     assert_eq!(call.proxy.explain().calls, 0);
+}
+
+#[test]
+fn an_endpoint_that_has_answered_gets_the_rest_of_the_request() {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let mut call = CallInFlight::start(&open_call(1));
+    call.endpoint.send(&settings(&[(INITIAL_WINDOW_SIZE, 0)]));
+    while call.endpoint.expect(kind::SETTINGS).flags & flag::ACK == 0 {}
+    call.endpoint.send(&answer(call.stream, "me"));
+    assert_eq!(call.client.rest_of(1)[0].field("from"), "me");
+
+    call.client.send(&data(1, b"the rest", true));
+    eventually("the call is over", || call.proxy.explain().calls == 0);
+    // By then, a cancelled stream would be reset.
+    std::thread::sleep(Duration::from_millis(100));
+    call.endpoint.send(&settings(&[(INITIAL_WINDOW_SIZE, 1_000)]));
+    let rest = call.endpoint.rest_of(call.stream);
+    assert_eq!((rest[0].kind, &*rest[0].payload), (kind::DATA, b"the rest".as_slice()), "{rest:?}");
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn an_http1_client_that_is_still_sending_gets_its_answer_whole() {
     client.read_to_end(&mut answer).expect("an answer");
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 404 ") && answer.ends_with("define it\n"), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
 }
 
 #[test]

@@ -83,9 +83,8 @@ impl Relay {
         if call.request_ended || call.response != Response::Awaited {
             return;
         }
-        let has_come =
-            call.request_bytes > call.content_seen || call.released < call.attempts.sent_bytes().max(call.body.len());
-        if has_come {
+        let waits_here = (call.released as u64) < call.request_bytes;
+        if call.request_bytes > call.content_seen || waits_here {
             return self.expect_content(id);
         }
         self.metrics.count_abuse("late_content");
@@ -151,9 +150,6 @@ impl Relay {
         let (upstream, _) = call.attempts.get(id)?.stream()?;
         let endpoint = self.pools.upstream(upstream)?.address;
         let (set_by, timeout) = (limit.set_by.clone(), limit.value.after);
-        if !limit.is_audited() && call.attempts.begun() == 1 {
-            self.note_given_up(id.call);
-        }
         self.acts(id.call, AuditedPart::BackendTimeout, &limit).then_some(ProxyError::BackendTimeout {
             endpoint,
             set_by,

@@ -21,8 +21,7 @@ impl Relay {
 
     /// Ends a call if both its request and its response are complete.
     pub(crate) fn end_call_if_complete(&mut self, id: CallId) {
-        let complete = |call: &Call| call.request_ended && call.response == Response::Ended;
-        if self.calls.get(id).is_some_and(complete) {
+        if self.calls.get(id).is_some_and(Call::is_complete) {
             self.end_call(id, Ending::Complete);
         }
     }
@@ -35,6 +34,7 @@ impl Relay {
         if self.calls.get(id).is_some_and(|call| call.request_messages.has_new()) {
             self.count_messages(id);
         }
+        let is_complete = self.calls.get(id).is_some_and(Call::is_complete);
         let Some(call) = self.calls.end(id).certain() else { return };
         self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
         // A client that cancels a call with several attempts has cancelled one call.
@@ -42,6 +42,7 @@ impl Relay {
         for (pool, stage) in call.attempts {
             match stage {
                 Stage::Waiting(turn) => self.give_up_turn(call.client, pool, turn),
+                Stage::Sent(upstream, stream) if is_complete => self.finish_upstream(upstream, stream),
                 Stage::Sent(upstream, stream) => self.cancel_upstream(upstream, stream, canceller.take()),
                 Stage::Chosen | Stage::Lost => {}
             }

@@ -98,6 +98,8 @@ pub(crate) struct Call {
     pub(crate) tried: Vec<EndpointId>,
     /// Number of retries that the call's rule has given it.
     pub(crate) retries: u8,
+    /// An attempt failed that an endpoint may have processed.
+    pub(crate) may_be_processed: bool,
     /// Why the call got no further retry.
     pub(crate) unretried: Option<Unretried>,
 
@@ -177,6 +179,7 @@ impl Call {
             attempts: Attempts::default(),
             tried: Vec::new(),
             retries: 0,
+            may_be_processed: false,
             unretried: None,
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
@@ -238,6 +241,12 @@ impl Call {
     /// request is stored.
     pub(crate) fn can_be_resent(&self) -> bool {
         self.replayable && self.response == Response::Awaited
+    }
+
+    /// Returns whether the whole request was received and the whole response was relayed.
+    #[inline]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.request_ended && self.response == Response::Ended
     }
 
     /// Records that the client has sent its whole request.

@@ -130,7 +130,7 @@ impl ProxyError {
         }
     }
 
-    /// Returns whether no application has received the call, so that another endpoint may get it.
+    /// Returns whether the last attempt has reached no application.
     fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
     }
@@ -193,6 +193,7 @@ impl Relay {
             return self.fail_mirror(id, error.is_endpoints());
         }
         let (http_status, grpc_status) = error.statuses();
+        let is_unprocessed = error.is_unprocessed() && !call.may_be_processed;
         let downstream = self.downstreams.get(client);
         let door = downstream.map_or(Door::Outbound, |client| client.origin.door);
         let is_proxys =
@@ -215,9 +216,11 @@ impl Relay {
             if let Some(why) = not_retried.filter(|_| response == Response::Awaited) {
                 message += &format!("; not sent again: {why}");
             }
+            // In HTTP/1, the response announces that the connection ends if the request is incomplete.
+            link.codec.stop_receiving(stream);
             match (response, is_grpc) {
                 // The client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
-                (Response::Awaited, _) if is_proxys && error.is_unprocessed() => {
+                (Response::Awaited, _) if is_proxys && is_unprocessed => {
                     link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
                 }
                 (Response::Awaited, true) => {
@@ -239,7 +242,6 @@ impl Relay {
                 }
                 (_, false) => link.codec.reset(stream, ErrorCode::INTERNAL_ERROR),
             }
-            link.codec.stop_receiving(stream);
             self.mark_client(client);
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
@@ -257,8 +259,8 @@ impl Relay {
         fields.push(b"content-length", b"0");
         call.tell_attempts(Section::Response, &mut fields);
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
-            link.codec.send_headers(stream, Section::Response, &fields, true, &mut self.heads);
             link.codec.stop_receiving(stream);
+            link.codec.send_headers(stream, Section::Response, &fields, true, &mut self.heads);
             self.mark_client(client);
         }
         self.end_call(id, Ending::Answered { grpc_status: None, pushback: None });

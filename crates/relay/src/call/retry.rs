@@ -52,6 +52,14 @@ impl Failure {
         }
     }
 
+    /// Returns whether the endpoint may have processed the call.
+    fn may_be_processed(&self) -> bool {
+        match self {
+            Self::NotSent | Self::NotConnected { .. } | Self::Refused { .. } | Self::GoneAway { .. } => false,
+            Self::Lost { .. } | Self::Reset(_) | Self::Fault(_) | Self::Violation(_) => true,
+        }
+    }
+
     /// Returns the reason as metrics of routes name it; `None` if no endpoint is concerned.
     fn why(&self) -> Option<&'static str> {
         match self {
@@ -185,11 +193,16 @@ impl Relay {
             cluster.balancer.finish(now, pick, outcome(attempt, failure, is_harmless, now));
             call.tried.push(endpoint);
         }
+        call.may_be_processed |= failure.may_be_processed();
         // There is no stream to cancel any more.
         if matches!(failure, Failure::Lost { .. } | Failure::Violation(_)) {
             attempt.stage = Stage::Lost;
         }
         let client = (call.client, call.client_stream);
+        let is_late = matches!(failure, Failure::Fault(ProxyError::BackendTimeout { .. }));
+        if is_late && matches!(next, Next::Retry(_) | Next::AwaitOthers) && id.number() == 1 {
+            self.note_given_up(id.call);
+        }
         match next {
             Next::Resend => {
                 if !matches!(failure, Failure::NotSent | Failure::NotConnected { .. }) {

@@ -123,6 +123,13 @@ impl Upstream {
             && codec.pending_output() < OUTPUT_HIGH_WATER_BYTES
             && (fits || codec.stream_count() == 0)
     }
+
+    /// Returns whether the endpoint has not got all bytes of the requests that it has answered.
+    pub(crate) fn has_unfinished_requests(&self) -> bool {
+        let codec = &self.link.codec;
+        let is_answered = self.cancelled.has_answered() || (!self.key.hop.is_shared() && codec.stream_count() > 0);
+        self.ready && (is_answered || codec.pending_output() > 0)
+    }
 }
 
 impl Relay {

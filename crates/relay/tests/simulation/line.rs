@@ -118,6 +118,8 @@ pub(crate) struct Outcome {
     pub(crate) ended: Vec<u64>,
     /// The attempts that got no response, and whose requests had been sent when their client gave the attempts up.
     pub(crate) sent: Vec<u64>,
+    /// The calls that were answered, and whose clients have sent the whole request.
+    pub(crate) sent_whole: Vec<u64>,
     /// The calls that got no answer although their client waited for an answer, each with the reason.
     pub(crate) lost: Vec<(Request, String)>,
     /// The calls that had begun long ago and were not over when their client left.
@@ -152,6 +154,8 @@ pub(crate) struct Line {
     is_half_closed: bool,
     /// The attempts that got no response although their requests had been sent.
     sent: Vec<u64>,
+    /// The streams and the ids of the calls that were answered. The client may still send their requests.
+    answered: Vec<(StreamKey, u64)>,
     /// Whether the proxy accepts no more calls on this connection.
     pub(crate) is_leaving: bool,
     pub(crate) is_over: bool,
@@ -170,6 +174,7 @@ impl Line {
             break_at: None,
             is_half_closed: false,
             sent: Vec::new(),
+            answered: Vec::new(),
             is_leaving: false,
             is_over: false,
         }
@@ -225,6 +230,7 @@ impl Line {
                 net.reset(self.cable);
                 // The requests may not have arrived.
                 self.sent.clear();
+                self.answered.clear();
                 self.calls.values_mut().for_each(|call| call.sent_at = None);
                 self.close(net, outcome);
             }
@@ -355,11 +361,13 @@ impl Line {
             outcome.lost.push((call.request, STRANGE.to_owned()));
         } else {
             outcome.endings.answered += 1;
+            self.answered.push((stream, id));
         }
         Ok(())
     }
 
     fn on_reset(&mut self, stream: StreamKey, code: ErrorCode, outcome: &mut Outcome) {
+        self.answered.retain(|(answered, _)| *answered != stream);
         let Some(call) = self.take(stream) else { return };
         if self.engine.is_http1() {
             outcome.endings.cut += 1;
@@ -435,6 +443,11 @@ impl Line {
         let calls = std::mem::take(&mut self.calls).into_values();
         self.sent.extend(calls.filter(|call| call.sent_at.is_some()).map(|call| call.attempt));
         outcome.sent.append(&mut self.sent);
+        if self.engine.pending_output() == 0 {
+            let open = self.engine.open_streams();
+            let whole = self.answered.iter().filter(|(stream, _)| !open.contains(&stream.id));
+            outcome.sent_whole.extend(whole.map(|(_, id)| *id));
+        }
         net.close(self.cable, End::Near);
         self.is_over = true;
     }

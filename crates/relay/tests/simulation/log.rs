@@ -80,6 +80,8 @@ pub(crate) struct Seen {
     pub(crate) attempts: BTreeSet<u64>,
     /// The calls whose answer some server never sends or never completes.
     pub(crate) never_answered: BTreeSet<u64>,
+    /// The calls that some server answers early, and whose requests have not arrived whole.
+    pub(crate) incomplete: BTreeSet<u64>,
     /// Number of attempts that came after another attempt at the same call.
     pub(crate) repeated: u64,
     /// The retries and the hedging of the servers' Service, by which the clients' proxy may send a call again.

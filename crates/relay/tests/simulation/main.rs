@@ -25,7 +25,8 @@
 //! - While clients are still connected, the relays without calls hold nothing of former calls, and both sides of each
 //!   connection count the same flow-control windows.
 //! - If calls are traced, every call in the log has its trace, and the times of its attempts ascend.
-//! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world).
+//! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world). A server that
+//!   answers a call early still gets the rest of the request.
 //! - After the end of all connections, the tables of the relays are empty.
 //!
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs the worlds with

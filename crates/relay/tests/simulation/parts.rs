@@ -11,6 +11,8 @@ pub(crate) enum Part {
     ServerFaults,
     /// Servers refuse some calls and end connections, but answer the calls that they have accepted.
     RestlessServers,
+    /// Servers answer some calls before they have read the whole request.
+    EarlyAnswers,
     /// The Service has a route with retries.
     Retries,
     /// The Service has hedging.
@@ -71,6 +73,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Drains, "drains"),
     (Part::ServerFaults, "server-faults"),
     (Part::RestlessServers, "restless-servers"),
+    (Part::EarlyAnswers, "early-answers"),
     (Part::Retries, "retries"),
     (Part::Hedges, "hedges"),
     (Part::Http1, "http1"),

@@ -134,7 +134,7 @@ impl Proxy {
 
     fn end(&mut self, net: &mut Net) {
         let Some(shell) = self.shell.take() else { return };
-        self.was_cut |= shell.has_clients();
+        self.was_cut |= shell.has_work();
         self.begins_at = Some(net.now + Duration::from_millis(net.random.u64(..300)));
         (self.drains_for, self.idle_for) = (Duration::ZERO, Duration::ZERO);
         shell.end(net);
@@ -199,7 +199,7 @@ impl Proxy {
     }
 
     pub(crate) fn check_clients_gone(&self) -> Result<(), String> {
-        let has_clients = self.shell.as_ref().is_some_and(Shell::has_clients);
+        let has_clients = self.shell.as_ref().is_some_and(Shell::has_work);
         if has_clients { Err("clients are left".to_owned()) } else { Ok(()) }
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Habits {
     pub(crate) faults: u8,
     /// Whether the server ends connections, but answers all calls that it has not refused.
     pub(crate) is_restless: bool,
+    /// Whether the server answers some calls before it has read the whole request.
+    pub(crate) is_early: bool,
     /// Whether the server breaks the protocol.
     pub(crate) is_hostile: bool,
 }
@@ -34,6 +36,10 @@ pub(crate) struct Habits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
     Answer(Instant),
+    /// Answers when the request may be incomplete, and reads the rest of the request afterwards.
+    AnswerEarly(Instant),
+    /// The call is answered, and the rest of its request is still to come.
+    ReadOn,
     /// Answers that the service is unavailable, as soon as the request has begun.
     Fail(Instant),
     /// Resets the stream before the response or in the middle of it.
@@ -225,6 +231,7 @@ impl Served {
                     chance if chance < faults / 2 => Plan::Break(soon),
                     chance if chance < faults => Plan::Silent,
                     chance if chance < faults.saturating_mul(3) => Plan::Fail(soon),
+                    _ if habits.is_early && net.random.u8(..4) == 0 => Plan::AnswerEarly(soon),
                     _ => Plan::Answer(soon),
                 };
                 let is_head = method == b"HEAD";
@@ -244,6 +251,9 @@ impl Served {
                     is_complete: end_stream,
                     plan,
                 };
+                if !is_strange && !end_stream && matches!(plan, Plan::AnswerEarly(_)) {
+                    seen.incomplete.insert(id);
+                }
                 self.last_token += 1;
                 engine.set_token(stream, self.last_token);
                 self.calls.insert(self.last_token, call);
@@ -264,6 +274,12 @@ impl Served {
                 if end_stream && call.received_bytes != call.request_bytes {
                     let (found, wanted) = (call.received_bytes, call.request_bytes);
                     return Err(format!("the request of call {} ends with {found} bytes of {wanted}", call.id));
+                }
+                if end_stream {
+                    seen.incomplete.remove(&call.id);
+                    if call.plan == Plan::ReadOn {
+                        self.calls.remove(&token);
+                    }
                 }
             }
             Event::Reset { stream, token, code, by_peer } => {

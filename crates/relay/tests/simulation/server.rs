@@ -48,6 +48,7 @@ impl Server {
             habits: Habits {
                 faults: if has_faults { net.random.u8(1..40) } else { 0 },
                 is_restless: !net.random.bool() && net.parts.has(Part::RestlessServers),
+                is_early: !net.random.bool() && net.parts.has(Part::EarlyAnswers),
                 is_hostile: false,
             },
             fields: FieldSection::new(),
@@ -130,14 +131,17 @@ impl Server {
         let served = &mut self.served[index];
         let is_due = |call: &Call| match call.plan {
             Plan::Answer(at) => call.is_complete && at <= net.now,
-            Plan::Break(at) | Plan::Fail(at) => at <= net.now,
-            Plan::Silent => false,
+            Plan::AnswerEarly(at) | Plan::Break(at) | Plan::Fail(at) => at <= net.now,
+            Plan::ReadOn | Plan::Silent => false,
         };
         let due: Vec<_> = served.calls.iter().filter(|(_, call)| is_due(call)).map(|(token, _)| *token).collect();
         for token in due {
             let call = served.calls.remove(&token).expect("it was found");
             if let Some(engine) = &mut served.engine {
                 respond(engine, &call);
+            }
+            if matches!(call.plan, Plan::AnswerEarly(_)) && !call.is_complete {
+                served.calls.insert(token, Call { plan: Plan::ReadOn, ..call });
             }
         }
     }
@@ -178,8 +182,8 @@ impl Server {
         let calls = self.served.iter().flat_map(|served| served.calls.values());
         let due = calls.filter_map(|call| match call.plan {
             Plan::Answer(at) => call.is_complete.then_some(at),
-            Plan::Break(at) | Plan::Fail(at) => Some(at),
-            Plan::Silent => None,
+            Plan::AnswerEarly(at) | Plan::Break(at) | Plan::Fail(at) => Some(at),
+            Plan::ReadOn | Plan::Silent => None,
         });
         let changes = self.served.iter().filter_map(|served| served.changes.next(net));
         due.chain(changes).map(|at| at.max(net.now + Duration::from_micros(1))).min()

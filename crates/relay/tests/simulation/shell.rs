@@ -130,13 +130,13 @@ impl Shell {
 
     /// Returns whether a drain is over.
     pub(crate) fn is_drained(&self, net: &Net) -> bool {
-        self.relay.draining().is_some_and(|until| net.now >= until || !self.has_clients())
+        self.relay.draining().is_some_and(|until| net.now >= until || !self.has_work())
     }
 
-    /// Returns whether clients are connected.
-    pub(crate) fn has_clients(&self) -> bool {
+    /// Returns whether clients are connected, or a server has not got the whole of a request.
+    pub(crate) fn has_work(&self) -> bool {
         let has_arrivals = || self.wires.iter().any(|(_, wire)| wire.link().is_none());
-        !self.relay.has_no_clients() || has_arrivals()
+        self.relay.has_work() || has_arrivals()
     }
 
     /// Ends the process: the kernel closes its sockets.

@@ -303,6 +303,7 @@ impl World {
         total.hedges = if self.seen.repeats.retries.is_none() { self.seen.repeated } else { 0 };
         self.check_none_lost()?;
         self.check_none_hangs()?;
+        self.check_sent_whole()?;
         self.net.reset_all();
         self.rest(20, Duration::from_millis(10))?;
         self.proxies().try_for_each(Proxy::check_empty)?;
@@ -377,6 +378,19 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the whole request of each answered call has reached the server.
+    fn check_sent_whole(&self) -> Result<(), String> {
+        // If a call goes to several servers, only the server that answers first gets the whole request.
+        if !self.is_calm() || !self.seen.repeats.are_none() {
+            return Ok(());
+        }
+        let mut sent = self.callers.iter().flat_map(|caller| &caller.outcome.sent_whole);
+        match sent.find(|id| self.seen.incomplete.contains(id)) {
+            Some(id) => Err(format!("the server has answered call {id}, and does not get the rest of the request")),
+            None => Ok(()),
+        }
     }
 
     /// Returns whether a server may be the reason why a call without a deadline never ends.

@@ -135,7 +135,6 @@ impl Connection {
                     "the connection's window exceeds 2^31-1",
                 ));
             }
-            self.send_window_peak = self.send_window_peak.max(self.send_window);
             self.end_holding_back();
             return Ok(None);
         }

@@ -90,6 +90,9 @@ impl Connection {
                 _ => ConnectionError::coded(ErrorCode::COMPRESSION_ERROR, "a header block cannot be decoded"),
             },
         )?;
+        if fields.defects().contains(Defects::PADDED_VALUE) {
+            fields.trim_values();
+        }
         if fields.defects().contains(Defects::OVERSIZE) {
             self.floods.count(Flood::HeaderList, &self.limits)?;
         }
