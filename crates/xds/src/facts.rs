@@ -101,6 +101,15 @@ pub const INVALID: &str = "invalid-";
 /// Prefix of a key in a Route. A mirror's number follows the prefix; the value is the share of requests that the mirror
 /// gets, for example `1/3`.
 pub const MIRROR: &str = "mirror-";
+/// Prefix of a key in a Route. A backend's number follows the prefix; the value is the path that replaces the whole path
+/// of requests to the backend.
+pub const BACKEND_PATH: &str = "backend-path-";
+/// Prefix of a key in a Route. A backend's number follows the prefix; the value replaces the matched prefix of the path
+/// of requests to the backend.
+pub const BACKEND_PREFIX: &str = "backend-prefix-";
+/// Prefix of a key in a Route. A backend's number, `-` and the number of one of its mirrors follow the prefix; the value
+/// is the share of requests that the mirror gets and the mirror's cluster, for example `1/3 echo.shop:50051`.
+pub const BACKEND_MIRROR: &str = "backend-mirror-";
 
 /// In a client's node, in its metadata below [`KEY`]: whether the client has certificates of the mesh.
 pub const MUTUAL_TLS: &str = "mutual-tls";

@@ -1,7 +1,7 @@
 //! The action of a rule, as a Route.
 //!
 //! Envoy does not support everything. From a backend's own filters, Envoy gets only the header changes and the host
-//! rewrite; only leno-proxy applies the other filters.
+//! rewrite. The other filters are facts, which only leno-proxy reads.
 
 use leno_model::route::{
     Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
@@ -11,7 +11,10 @@ use leno_model::traffic::{KNOWN_TO_GRPC, Mode, Retry, Setting, TimeLimit};
 
 use super::matching::{connection_match, route_match};
 use crate::call_policy;
-use crate::facts::{Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, ROUTE, RULE, SERVER_NAME};
+use crate::facts::{
+    BACKEND_MIRROR, BACKEND_PATH, BACKEND_PREFIX, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, ROUTE, RULE,
+    SERVER_NAME,
+};
 use crate::matcher::{escaped, regex};
 use crate::name::NOWHERE;
 use crate::pb::PreviousHostsPredicate;
@@ -76,11 +79,31 @@ fn facts(matches: &Match, rule: &Rule) -> Facts {
         if let BackendTarget::Invalid(why) = &backend.to {
             facts = facts.with(format!("{INVALID}{number}"), why);
         }
+        facts = with_filters(facts, number, &backend.filters);
     }
-    for (number, Mirror { numerator, denominator, .. }) in rule.filters.mirrors.iter().enumerate() {
-        facts = facts.with(format!("{MIRROR}{number}"), &format!("{numerator}/{denominator}"));
+    for (number, mirror) in rule.filters.mirrors.iter().enumerate() {
+        facts = facts.with(format!("{MIRROR}{number}"), &share(mirror));
     }
     facts
+}
+
+/// Adds the filters of a backend for which Envoy's `ClusterWeight` has no field.
+fn with_filters(mut facts: Facts, number: usize, filters: &Filters) -> Facts {
+    match filters.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref()) {
+        Some(PathRewrite::Full(path)) => facts = facts.with(format!("{BACKEND_PATH}{number}"), path),
+        Some(PathRewrite::Prefix(prefix)) => facts = facts.with(format!("{BACKEND_PREFIX}{number}"), prefix),
+        None => {}
+    }
+    for (place, mirror) in filters.mirrors.iter().enumerate() {
+        let value = format!("{} {}", share(mirror), mirror.to);
+        facts = facts.with(format!("{BACKEND_MIRROR}{number}-{place}"), &value);
+    }
+    facts
+}
+
+/// Returns the share of requests that a mirror gets, for example `1/3`.
+fn share(mirror: &Mirror) -> String {
+    format!("{}/{}", mirror.numerator, mirror.denominator)
 }
 
 fn action(path: &PathMatch, rule: &Rule, dialect: Dialect) -> route::Action {

@@ -7,7 +7,7 @@ use leno_model::route::{
 
 use super::read::Fault;
 use crate::call_policy;
-use crate::facts::{Facts, INVALID, MIRROR, ROUTE, RULE};
+use crate::facts::{BACKEND_MIRROR, BACKEND_PATH, BACKEND_PREFIX, Facts, INVALID, MIRROR, ROUTE, RULE};
 use crate::name::{NOWHERE, cluster_key};
 use crate::pb::core::{HeaderValueOption, header_value_option::HeaderAppendAction};
 use crate::pb::matcher::RegexMatchAndSubstitute;
@@ -86,24 +86,41 @@ fn backend(cluster: &ClusterWeight, number: usize, facts: &Facts) -> Result<Back
     };
     let hostname = cluster.host_rewrite_specifier.as_ref();
     let hostname = hostname.map(|cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host)| host.as_str().into());
+    let full = facts.get(&format!("{BACKEND_PATH}{number}")).map(|path| PathRewrite::Full(path.into()));
+    let prefix = || facts.get(&format!("{BACKEND_PREFIX}{number}")).map(|prefix| PathRewrite::Prefix(prefix.into()));
+    let path = full.or_else(prefix);
+    let mirrors = (0..).map_while(|place| facts.get(&format!("{BACKEND_MIRROR}{number}-{place}")));
     Ok(Backend {
         to,
         weight: cluster.weight.map_or(0, |weight| weight.value),
         filters: Filters {
             request_headers: modifier(&cluster.request_headers_to_add, &cluster.request_headers_to_remove),
             response_headers: modifier(&cluster.response_headers_to_add, &cluster.response_headers_to_remove),
-            rewrite: hostname.map(|hostname| Rewrite { hostname: Some(hostname), path: None }),
+            rewrite: (hostname.is_some() || path.is_some()).then_some(Rewrite { hostname, path }),
+            mirrors: mirrors.map(backend_mirror).collect::<Result<_, _>>()?,
             ..Filters::default()
         },
     })
 }
 
+/// Reads a mirror in the form of [`BACKEND_MIRROR`].
+fn backend_mirror(text: &str) -> Result<Mirror, Fault> {
+    let (share, to) = text.split_once(' ').unzip();
+    let to = to.and_then(cluster_key).ok_or_else(|| (BACKEND_MIRROR, "names no cluster".to_owned()))?;
+    let (numerator, denominator) = read_share(share).ok_or_else(|| (BACKEND_MIRROR, "has no share".to_owned()))?;
+    Ok(Mirror { to, numerator, denominator })
+}
+
+/// Parses a share such as `1/3`.
+fn read_share(text: Option<&str>) -> Option<(u32, u32)> {
+    let (numerator, denominator) = text?.split_once('/')?;
+    Some((numerator.parse().ok()?, denominator.parse().ok().filter(|denominator| *denominator != 0)?))
+}
+
 fn mirror(policy: &RequestMirrorPolicy, number: usize, facts: &Facts) -> Result<Mirror, Fault> {
     let to = cluster_key(&policy.cluster);
-    let share = facts.get(&format!("{MIRROR}{number}")).and_then(|share| share.split_once('/'));
-    let share = share.and_then(|(numerator, denominator)| Some((numerator.parse().ok()?, denominator.parse().ok()?)));
-    match (to, share) {
-        (Some(to), Some((numerator, denominator))) if denominator != 0 => Ok(Mirror { to, numerator, denominator }),
+    match (to, read_share(facts.get(&format!("{MIRROR}{number}")))) {
+        (Some(to), Some((numerator, denominator))) => Ok(Mirror { to, numerator, denominator }),
         (None, _) => Err(("request_mirror_policies", "have a name that is no cluster's".to_owned())),
         (Some(_), _) => Err(("request_mirror_policies", "have no share".to_owned())),
     }

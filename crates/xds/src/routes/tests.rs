@@ -189,11 +189,18 @@ const EVERYTHING: &str = "[
      {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [w]}},
      {type: RequestMirror, requestMirror: {backendRef: {name: other, port: 50051}, fraction: {numerator: 1, denominator: 3}}}],
    backendRefs: [{name: echo, port: 50051, weight: 3, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: k, value: l}]}}]},
-     {name: other, port: 50051, weight: 7}, {name: nobody, port: 1, weight: 1}],
+     {name: other, port: 50051, weight: 7, filters: [
+       {type: URLRewrite, urlRewrite: {hostname: example.org, path: {type: ReplaceFullPath, replaceFullPath: /d}}}]},
+     {name: nobody, port: 1, weight: 1}],
    timeouts: {request: 3s, backendRequest: 500ms}, retry: {codes: [502, 503], attempts: 2, backoff: 40ms}},
   {matches: [{path: {type: PathPrefix, value: /old}}],
    filters: [{type: URLRewrite, urlRewrite: {hostname: example.com, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}],
    backendRefs: [{name: echo, port: 50051}]},
+  {matches: [{path: {type: PathPrefix, value: /backend}}],
+   backendRefs: [{name: echo, port: 50051}, {name: other, port: 50051, filters: [
+     {type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}}},
+     {type: RequestMirror, requestMirror: {backendRef: {name: other, port: 50051}, percent: 20}},
+     {type: RequestMirror, requestMirror: {backendRef: {name: echo, port: 50051}}}]}]},
   {matches: [{path: {type: PathPrefix, value: /root}}],
    filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}],
    backendRefs: [{name: echo, port: 50051}]},
@@ -222,7 +229,7 @@ fn both(mesh: &Mesh) -> (Option<RouteTable>, Option<RouteTable>) {
 #[test]
 fn routes_are_the_same_after_their_way_over_the_wire() {
     let (written, read) = both(&route_of("HTTPRoute", EVERYTHING));
-    assert!(written.as_ref().is_some_and(|table| table.entries().len() == 7), "{written:?}");
+    assert!(written.as_ref().is_some_and(|table| table.entries().len() == 8), "{written:?}");
     assert_eq!(read, written);
     let (written, read) = both(&route_of("GRPCRoute", GRPC));
     assert!(written.as_ref().is_some_and(|table| table.entries().len() == 5), "{written:?}");
