@@ -255,6 +255,23 @@ fn the_delay_of_a_hedge_is_told_for_calls_that_may_be_hedged() {
 }
 
 #[test]
+fn a_port_with_tcp_routes_is_opaque() {
+    let route = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: TCPRoute\nmetadata: {name: r, namespace: shop}\n\
+                 spec:\n  parentRefs: [{group: '', kind: Service, name: db}]\n  \
+                 rules: [{backendRefs: [{name: v1, port: 80}]}]\n";
+    let db = "---\napiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop}\n\
+              spec: {clusterIP: 10.96.0.7, ports: [{port: 9000}]}\n";
+    let mut relay = relay(1, mesh_of([route, db, &service("v1", &["10.0.0.1"])].concat()), false);
+    let address = Some("10.96.0.7:9000".parse().expect("an address"));
+    let side = CallSide::Outbound { authority: "db.shop:9000".to_owned(), address };
+    let headers = vec![("grpc-timeout".to_owned(), "1S".to_owned())];
+    let question = CallQuestion { side, method: "POST".into(), path: "/".into(), headers };
+    let outbound = relay.explain_call(&question).expect("a question").outbound.expect("the way");
+    assert_eq!((outbound.is_opaque, outbound.deadline_ms), (true, None));
+    assert_eq!(outbound.backends[0].to, "v1.shop:80");
+}
+
+#[test]
 fn a_hostile_question_is_refused() {
     let mut relay = relay(1, mesh(), false);
     let side = CallSide::Inbound { port: 80, identity: Some("\u{1b}[2J".to_owned()), address: [10, 0, 0, 1].into() };

@@ -56,8 +56,11 @@ impl Relay {
             Ok(Found::Unanswered(subject)) => return (self.unknown(&subject), None, None),
             Err(error) => return (failed(&error), None, None),
         };
-        // The proxy detects HTTP in a connection to its own port. It reads nothing in a connection to an opaque port.
-        let is_opaque = address.is_some() && cluster.protocol == protocol::Protocol::Opaque;
+        let table = self.targets.route_table(&target).map(|(parent, table)| (parent.clone(), table.clone()));
+        // The proxy detects HTTP in a connection to its own port. It reads nothing in a connection to an opaque port, or
+        // to a port with TCPRoutes.
+        let has_tcp_routes = table.as_ref().is_some_and(|(_, table)| table.kind() == RouteKind::Tcp);
+        let is_opaque = address.is_some() && (cluster.protocol == protocol::Protocol::Opaque || has_tcp_routes);
         if is_opaque {
             call.protocol = Protocol::Opaque;
         }
@@ -70,7 +73,6 @@ impl Relay {
             ..Outbound::default()
         };
         self.explain_deadline(&call, None, &mut answer);
-        let table = self.targets.route_table(&target).map(|(parent, table)| (parent.clone(), table.clone()));
         let outcome = match &table {
             Some((parent, table)) => self.explain_routes(&call, (parent, table), &cluster, &mut answer),
             None => self.explain_one(&call, &target, &cluster, &mut answer),
@@ -245,6 +247,9 @@ impl Relay {
 
     /// Finds the time until the call's deadline: what the client asks for, or what the rule allows if that is less.
     fn explain_deadline(&self, call: &Call, rule: Option<&Rule>, answer: &mut Outbound) {
+        if call.protocol == Protocol::Opaque {
+            return;
+        }
         let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
         let limit = rule.and_then(|rule| rule.calls.request_timeout.as_ref()).filter(|limit| !limit.is_audited());
         let limit = limit.filter(|limit| limits_first(limit.value.after, asked));
