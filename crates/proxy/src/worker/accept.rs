@@ -42,6 +42,9 @@ pub(super) struct Arrival {
     pub(super) is_outdated: bool,
     /// Whether the worker guessed that the server speaks first, and the guess was wrong.
     pub(super) was_guessed: bool,
+    /// How often a sweep has looked whether the server of the silent client should send first, after the time for which
+    /// the worker waits for the client.
+    pub(super) late_looks: u8,
     /// Memory that the worker's budget counts for this connection, in bytes.
     pub(super) charged_bytes: usize,
 }
@@ -107,6 +110,7 @@ impl Worker {
             named_port: None,
             is_outdated: false,
             was_guessed: false,
+            late_looks: 0,
             charged_bytes: 0,
         };
         let id = self.arrivals.insert(arrival);

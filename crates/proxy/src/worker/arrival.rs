@@ -284,6 +284,7 @@ impl Worker {
             named_port: None,
             is_outdated: false,
             was_guessed: true,
+            late_looks: 0,
             charged_bytes: 0,
         };
         let id = self.arrivals.insert(arrival);

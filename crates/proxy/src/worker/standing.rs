@@ -42,6 +42,8 @@ pub struct Standing {
 #[derive(Debug, Default)]
 struct Memory {
     by_peer: FxHashMap<(u64, IpAddr), Shown>,
+    /// How often a worker has got a trust bundle without some of the former anchors.
+    trust: u64,
     /// The sum of [`Shown::bytes`].
     bytes: usize,
 }
@@ -49,6 +51,8 @@ struct Memory {
 #[derive(Debug)]
 struct Shown {
     expiry: SystemTime,
+    /// The value of [`Memory::trust`] at the time of the handshake.
+    trust: u64,
     chain: Arc<[CertificateDer<'static>]>,
 }
 
@@ -67,15 +71,28 @@ impl Standing {
         }
         let mut memory = self.lock();
         // If both expire at the same time, the chain that was shown later may have a newer anchor, so it replaces the
-        // other.
-        if memory.by_peer.get(&key).is_some_and(|known| known.expiry > expiry || *known.chain == *chain) {
-            return;
+        // other. The anchor of a chain that was shown before the latest removal of an anchor may be the removed one.
+        let trust = memory.trust;
+        let is_better = |known: &Shown| known.expiry > expiry && known.trust == trust;
+        if let Some(known) = memory.by_peer.get_mut(&key) {
+            if *known.chain == *chain {
+                known.trust = trust;
+                return;
+            }
+            if is_better(known) {
+                return;
+            }
         }
-        let new = Shown { expiry, chain: chain.into() };
+        let new = Shown { expiry, trust, chain: chain.into() };
         memory.forget(key);
         memory.make_room_for(new.bytes(), now);
         memory.bytes += new.bytes();
         memory.by_peer.insert(key, new);
+    }
+
+    /// Records that a worker has got a trust bundle without some of the former anchors.
+    pub(super) fn anchors_removed(&self) {
+        self.lock().trust += 1;
     }
 
     /// Returns when the best certificate of a workload at an address expires, if that is after `then` and the chain

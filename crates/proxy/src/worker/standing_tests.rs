@@ -35,6 +35,18 @@ fn a_certificate_counts_no_more_when_it_has_expired_or_is_not_trusted() {
 }
 
 #[test]
+fn a_certificate_that_is_shown_after_an_anchor_was_removed_replaces_one_that_lasts_longer() {
+    let (now, standing) = (SystemTime::now(), Standing::default());
+    standing.note(&id("web"), HERE, (now + 2 * HOUR, now), &chain("old anchor"));
+    standing.note(&id("web"), HERE, (now + HOUR, now), &chain("new anchor"));
+    let is_trusted = |shown: &[CertificateDer<'static>]| *shown == chain("new anchor");
+    assert_eq!(standing.expiry_of(&id("web"), HERE, now, is_trusted), None);
+    standing.anchors_removed();
+    standing.note(&id("web"), HERE, (now + HOUR, now), &chain("new anchor"));
+    assert_eq!(standing.expiry_of(&id("web"), HERE, now, is_trusted), Some(now + HOUR));
+}
+
+#[test]
 fn a_worker_counts_what_another_worker_was_shown() {
     let (now, standing) = (SystemTime::now(), Arc::new(Standing::default()));
     let other = standing.clone();

@@ -94,6 +94,7 @@ impl Worker {
         if identity.trusts_all_anchors_of(&before) {
             self.recheck.forget_verdicts();
         } else {
+            self.standing.anchors_removed();
             let is_proved = |id: &WireId| {
                 let peer = self.wires.get(*id).and_then(|wire| wire.peer.as_ref());
                 peer.is_some_and(|peer| peer.is_proved)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use leno_relay::limits::ms;
-use leno_relay::{GOAWAY_GRACE, SWEEP_EVERY};
+use leno_relay::GOAWAY_GRACE;
 
 use super::accept::{Arrival, ArrivalId};
 use super::wire::Carries;
@@ -12,6 +12,9 @@ use super::{Worker, memory};
 /// Shortest interval at which memory is returned to the system. Returning takes a millisecond for every few tens of
 /// thousands of chunks.
 const TRIM_EVERY: Duration = Duration::from_secs(3);
+/// How often sweeps look whether the server of a silent client should send first, once the client has had its time. The
+/// answer hardly changes, and there may be thousands of silent clients.
+const LATE_LOOKS_MAX: u8 = 2;
 
 impl Worker {
     /// Does the periodic work that is due.
@@ -36,13 +39,21 @@ impl Worker {
         let is_draining = self.relay.draining().is_some();
         let relay = &self.relay.limits().relay;
         let limit = if is_draining { GOAWAY_GRACE } else { ms(relay.detect_timeout_ms) };
-        // Check each silent arrival only about twice: the answer hardly changes, and there may be thousands of them.
-        let late_guess = ms(relay.server_first_after_ms) + 2 * SWEEP_EVERY;
+        let server_first_after = ms(relay.server_first_after_ms);
         self.review_arrivals(|arrival| arrival.is_held);
-        let is_due = |arrival: &Arrival| now - arrival.since < late_guess && self.is_servers_turn(arrival);
-        let silent = self.arrivals.iter().filter(|(_, arrival)| is_due(arrival)).map(|(_, arrival)| arrival.wire);
-        for wire in silent.collect::<Vec<_>>() {
-            self.mark_unfinished(wire);
+        let mut silent = Vec::new();
+        for (id, arrival) in self.arrivals.iter_mut() {
+            if now - arrival.since >= server_first_after {
+                if arrival.late_looks >= LATE_LOOKS_MAX {
+                    continue;
+                }
+                arrival.late_looks += 1;
+            }
+            silent.push(id);
+        }
+        for id in silent {
+            let Some(arrival) = self.arrivals.get(id).filter(|arrival| self.is_servers_turn(arrival)) else { continue };
+            self.mark_unfinished(arrival.wire);
         }
         let is_late = |arrival: &Arrival| !arrival.is_held && now - arrival.since >= limit;
         let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(id, _)| id);
