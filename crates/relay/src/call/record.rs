@@ -101,7 +101,8 @@ impl Relay {
             unrouted
         });
         let grpc_status = match ending {
-            Ending::Answered { grpc_status, .. } | Ending::ProxyError { grpc_status, .. } => grpc_status,
+            Ending::Answered { grpc_status, .. } => grpc_status.or_else(|| missing_status(call)),
+            Ending::ProxyError { grpc_status, .. } => grpc_status,
             Ending::Broken | Ending::Cancelled | Ending::Complete => None,
         };
         match ending {
@@ -205,6 +206,12 @@ impl Relay {
     }
 }
 
+/// Returns the status that a gRPC client assumes if a response lacks `grpc-status`: UNKNOWN. `None` if the call is not
+/// gRPC, or if its HTTP status shows the failure.
+fn missing_status(call: &Call) -> Option<u8> {
+    (call.is_grpc && call.http_status == 200).then_some(Status::Unknown as u8)
+}
+
 /// Tells the balancer how the attempts at a call have ended. It already knows the attempts that have failed.
 #[inline]
 fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, ending: Ending) {
@@ -224,3 +231,7 @@ fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, endin
         cluster.balancer.finish(now, pick, outcome);
     }
 }
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;
