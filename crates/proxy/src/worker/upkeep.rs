@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use leno_relay::limits::ms;
 use leno_relay::GOAWAY_GRACE;
+use leno_relay::limits::ms;
 
 use super::accept::{Arrival, ArrivalId};
 use super::wire::Carries;
