@@ -175,9 +175,9 @@ impl Knowledge {
         }
     }
 
-    /// The versions of the known resources of a kind, by name.
-    pub(super) fn versions(&self, kind: Kind) -> impl Iterator<Item = (&String, &String)> {
-        self.versions.get(kind.index()).into_iter().flatten()
+    /// The version of a resource; `None` if the resource is not known.
+    pub(super) fn version(&self, kind: Kind, name: &str) -> Option<&str> {
+        self.versions.get(kind.index())?.get(name).map(String::as_str)
     }
 
     /// The known part of the mesh.

@@ -1,7 +1,5 @@
 //! One stream of incremental xDS on the client's side: requests out, responses in. No sockets, no clock.
 
-use std::collections::HashMap;
-
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
@@ -13,12 +11,8 @@ use super::knowledge::{Knowledge, Resource};
 const INVALID_ARGUMENT: i32 = 3;
 
 /// Maximum number of names to subscribe to, and of names to unsubscribe from, in one request. The control plane accepts
-/// requests of 1 MiB, and a name has up to 512 bytes.
+/// requests of 1 MiB, a name has up to 512 bytes, and the name of a known resource is in a request twice.
 const NAMES_PER_REQUEST: usize = 500;
-/// Maximum size of the names and versions in the first request of a kind, in bytes.
-const VERSIONS_MAX_BYTES: usize = 400 << 10;
-/// Maximum number of bytes that a resource's version adds to a request, beyond the texts of the name and the version.
-const VERSION_EXTRA_BYTES: usize = 10;
 
 /// The state of one stream.
 #[derive(Debug)]
@@ -50,18 +44,19 @@ impl Session {
             unsubscribe.clear();
         }
         *begun |= !subscribe.is_empty();
-        // Only the first request of a kind lists the versions from an earlier stream.
-        let mut versions = if is_first { versions(kind, knowledge) } else { HashMap::new() };
         let mut requests = Vec::new();
         while !subscribe.is_empty() || !unsubscribe.is_empty() {
             let later = |names: &mut Vec<String>| names.split_off(names.len().min(NAMES_PER_REQUEST));
             let (more, less) = (later(&mut subscribe), later(&mut unsubscribe));
+            let names = std::mem::replace(&mut subscribe, more);
+            // The resources that are known from an earlier stream, and that need not be sent again.
+            let known = |name: &String| Some((name.clone(), knowledge.version(kind, name)?.to_owned()));
             requests.push(DeltaDiscoveryRequest {
                 node: self.node.take(),
                 type_url: kind.type_url().to_owned(),
-                resource_names_subscribe: std::mem::replace(&mut subscribe, more),
+                initial_resource_versions: names.iter().filter(|_| is_first).filter_map(known).collect(),
+                resource_names_subscribe: names,
                 resource_names_unsubscribe: std::mem::replace(&mut unsubscribe, less),
-                initial_resource_versions: std::mem::take(&mut versions),
                 ..Default::default()
             });
         }
@@ -86,16 +81,6 @@ impl Session {
             ..Default::default()
         }
     }
-}
-
-/// The versions of known resources, as many as fit into one request. The control plane sends the other resources again.
-fn versions(kind: Kind, knowledge: &Knowledge) -> HashMap<String, String> {
-    let mut bytes = 0;
-    let fits = |(name, version): &(&String, &String)| {
-        bytes += name.len() + version.len() + VERSION_EXTRA_BYTES;
-        bytes <= VERSIONS_MAX_BYTES
-    };
-    knowledge.versions(kind).take_while(fits).map(|(name, version)| (name.clone(), version.clone())).collect()
 }
 
 /// Applies the resources of a response; returns the fault of the first rejected resource.

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Resource};
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
 use envoy_types::pb::google::protobuf::Any;
 use leno_model::discovery::Subject;
 use leno_xds::Kind;
@@ -102,7 +102,7 @@ fn a_subject_that_is_forgotten_is_unsubscribed_from_and_subscribed_to_again_when
     // A response that was in transit when the subject was forgotten has no effect any more.
     let late = response(Kind::Listener, ECHO_PORT, server.resource(Kind::Listener, ECHO_PORT).expect("it has it"));
     assert_eq!(session.respond(&late, &mut knowledge).error_detail, None);
-    assert_eq!(knowledge.versions(Kind::Listener).count(), 0);
+    assert_eq!(knowledge.version(Kind::Listener, ECHO_PORT), None);
 
     let question = knowledge.mesh().unanswered_authority(b"echo:50051").expect("a question");
     knowledge.ask(&question, later);
@@ -118,10 +118,24 @@ fn many_names_are_asked_for_in_requests_that_a_control_plane_takes() {
     for port in 1..=NAMES {
         assert!(knowledge.ask(&Subject::Address(([10, 0, 0, 1], port).into()), Instant::now()));
     }
-    let requests = Session::new(Default::default()).requests(&mut knowledge);
+    let mut session = Session::new(Default::default());
+    let requests = session.requests(&mut knowledge);
     assert!(requests.len() > 2 && requests.iter().all(|request| request.encoded_len() <= 1 << 20));
     let names: usize = requests.iter().map(|request| request.resource_names_subscribe.len()).sum();
     assert_eq!(names, usize::from(NAMES));
+
+    let key = leno_xds::name::cluster_key(ECHO_PORT).expect("a cluster");
+    for name in requests.iter().flat_map(|request| &request.resource_names_subscribe) {
+        let value = leno_xds::listener::write_endpoint(name, &key).encode_to_vec();
+        session.respond(&response(Kind::Listener, name, value), &mut knowledge);
+    }
+    let again = Session::new(Default::default()).requests(&mut knowledge);
+    let is_of_listeners = |request: &&DeltaDiscoveryRequest| request.type_url == Kind::Listener.type_url();
+    for request in again.iter().filter(is_of_listeners) {
+        assert!(request.encoded_len() <= 1 << 20);
+        let known = &request.initial_resource_versions;
+        assert!(request.resource_names_subscribe.iter().all(|name| known.contains_key(name)), "all are known");
+    }
     assert_eq!(knowledge.forget_idle(Instant::now() + Duration::from_secs(9), Duration::from_secs(1)), names);
 }
 
@@ -136,7 +150,7 @@ fn what_cannot_be_read_is_refused_with_the_reason_and_what_nobody_asked_for_is_p
 
     let stranger = response(Kind::Listener, "other.default:1", b"\xff\xff".to_vec());
     assert_eq!(session.respond(&stranger, &mut knowledge).error_detail, None);
-    assert_eq!(knowledge.versions(Kind::Listener).count(), 0);
+    assert_eq!(knowledge.version(Kind::Listener, ECHO_PORT), None);
 
     let unknown = DeltaDiscoveryResponse { type_url: "x/y".to_owned(), nonce: "8".to_owned(), ..Default::default() };
     assert!(session.respond(&unknown, &mut knowledge).error_detail.is_some());
@@ -152,7 +166,7 @@ fn a_resource_that_is_removed_is_forgotten_with_its_version() {
         ..Default::default()
     };
     assert_eq!(session.respond(&gone, &mut knowledge).error_detail, None);
-    assert_eq!(knowledge.versions(Kind::Cluster).count(), 0);
+    assert_eq!(knowledge.version(Kind::Cluster, ECHO_PORT), None);
     assert!(knowledge.mesh().cluster_by_authority(b"echo:50051").is_err());
 }
 
