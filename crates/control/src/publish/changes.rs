@@ -44,6 +44,7 @@ impl Changes {
                 (only, None) | (None, only) => only.into_iter().for_each(|cluster| changes.whole_cluster(cluster)),
             }
         }
+        changes.domains(old, new);
         changes.routes(old, new);
         changes.policies(old, new);
         changes.pods = ChangedPods::between(old.pods(), new.pods());
@@ -134,6 +135,15 @@ impl Changes {
 
     fn address(&mut self, address: SocketAddr) {
         self.add(Kind::Listener, Subject::Address(SocketAddr::new(address.ip().to_canonical(), address.port())));
+    }
+
+    /// Adds the routes of the whole mesh if their domains have changed. The domains contain every address that leads to
+    /// a cluster: the addresses of Services and, if a Service is headless, the addresses of its endpoints.
+    fn domains(&mut self, old: &Mesh, new: &Mesh) {
+        let [before, after] = [old, new].map(|mesh| mesh.addresses().map(|(address, cluster)| (address, &cluster.key)));
+        if !before.eq(after) {
+            self.add(Kind::Route, Subject::Mesh);
+        }
     }
 
     fn routes(&mut self, old: &Mesh, new: &Mesh) {
