@@ -168,7 +168,16 @@ impl<'a> Client<'a> {
     }
 
     pub(crate) fn send<E: Exchange>(&self, request: &E::Request) -> Result<Answer, Refusal> {
-        let catalog = self.state.catalog();
+        self.send_while::<E>(request, || {})
+    }
+
+    /// Sends a request. `change` runs whenever the request has read the catalog.
+    pub(crate) fn send_while<E: Exchange>(&self, request: &E::Request, change: impl Fn()) -> Result<Answer, Refusal> {
+        let catalog = || {
+            let catalog = self.state.catalog();
+            change();
+            catalog
+        };
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         let taken = E::take(&mut lock(&self.session), request, context)?;
         Ok(taken.map_or(Answer::None, |(_, answer)| answer))
@@ -191,7 +200,7 @@ impl<'a> Client<'a> {
     }
 
     pub(crate) fn close(&self) {
-        let catalog = self.state.catalog();
+        let catalog = || self.state.catalog();
         lock(&self.session).close(Context { catalog: &catalog, subscribers: &self.state.subscribers });
     }
 }
