@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::lease::while_leading;
 use super::signing::Signing;
 
 /// Delay after a failed request.
@@ -68,30 +69,47 @@ pub(crate) async fn keep_anchors<K: Carrier>(
             Ok(()) = signing.changed() => {}
             () = sleep(RETRY), if is_failing => {}
         }
-        is_failing = false;
-        if !was_listed || !*leads.borrow_and_update() {
+        if !was_listed {
+            is_failing = false;
             continue;
         }
+        leads.mark_unchanged();
         let anchors = signing.borrow_and_update().anchors_pem.clone();
         let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
-        for namespace in wanted {
-            let Some(change) = K::correction(known.get(&namespace), &anchors) else {
-                continue;
-            };
-            match write(&K::api(client.clone(), &namespace), name, &change).await {
-                Ok(written) => {
-                    tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
-                    keep(&mut known, written);
-                }
-                // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be
-                // normal.
-                Err(error) => {
-                    tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
-                    is_failing = true;
-                }
+        let correcting = correct(&client, name, wanted, &anchors, &mut known);
+        is_failing = while_leading(leads.clone(), correcting).await.is_some_and(|outcome| outcome.is_err());
+    }
+}
+
+/// An object could not be written; the log names it.
+struct Failed;
+
+/// Writes the anchors into the objects of the namespaces `wanted` that lack them.
+async fn correct<K: Carrier>(
+    client: &Client,
+    name: &str,
+    wanted: BTreeSet<Box<str>>,
+    anchors: &str,
+    known: &mut HashMap<Box<str>, K>,
+) -> Result<(), Failed> {
+    let mut outcome = Ok(());
+    for namespace in wanted {
+        let Some(change) = K::correction(known.get(&namespace), anchors) else {
+            continue;
+        };
+        match write(&K::api(client.clone(), &namespace), name, &change).await {
+            Ok(written) => {
+                tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
+                keep(known, written);
+            }
+            // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
+            Err(error) => {
+                tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
+                outcome = Err(Failed);
             }
         }
     }
+    outcome
 }
 
 fn keep<K: Carrier>(known: &mut HashMap<Box<str>, K>, mut object: K) {

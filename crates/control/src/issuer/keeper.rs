@@ -21,6 +21,7 @@ use leno_model::spiffe::TrustDomain;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::lease::while_leading;
 use super::material::{Material, SECRET_TYPE};
 use super::signing::Signing;
 
@@ -110,8 +111,8 @@ impl Keeper {
             _ = self.leads.changed() => {}
             () = sleep(CHECK) => {}
         }
-        if *self.leads.borrow() && self.was_listed {
-            self.maintain(SystemTime::now()).await;
+        if self.was_listed {
+            while_leading(self.leads.clone(), self.maintain(SystemTime::now())).await;
         }
     }
 

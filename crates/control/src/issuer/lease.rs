@@ -156,6 +156,16 @@ async fn stopping<T>(stop_at: Option<Instant>, leads: &watch::Sender<bool>, work
     work.await
 }
 
+/// Does work that only the leader may do. Returns `None` if we do not lead, or as soon as we no longer lead: the work then
+/// stays undone from there.
+pub(crate) async fn while_leading<T>(mut leads: watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        _ = leads.wait_for(|leads| !leads) => None,
+        output = work => Some(output),
+    }
+}
+
 /// Releases the Lease, so that another replica need not wait for it to expire.
 pub(crate) async fn release(mut lease: Lease) {
     let given_up = async {

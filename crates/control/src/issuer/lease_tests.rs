@@ -192,6 +192,19 @@ async fn a_short_failure_of_the_api_server_ends_no_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn work_of_the_leader_ends_with_the_leadership() {
+    let (leader, leads) = watch::channel(true);
+    assert_eq!(while_leading(leads.clone(), async { 7 }).await, Some(7));
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(1)).await;
+        leader.send_replace(false);
+        pending::<()>().await;
+    });
+    assert_eq!(while_leading(leads.clone(), sleep(Duration::from_secs(60))).await, None);
+    assert_eq!(while_leading(leads, async { 7 }).await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_replicas_never_lead_at_the_same_time_whichever_loses_the_api_server() {
     let ours = ApiServer::new();
     let theirs = ours.for_another();
