@@ -431,6 +431,23 @@ fn pods_without_the_proxy_that_they_or_their_namespaces_ask_for_are_named() {
 }
 
 #[test]
+fn of_namespaces_that_are_gone_no_expectation_stays() {
+    let mut index = Index::new();
+    apply_namespace(&mut index, "shop", "disabled");
+    index.take(Kind::Pod, Change::Expected("shop".into()));
+    // The review of the namespace's last Pod arrives after the removal.
+    for number in 0..10 * EXPECTED_UNKNOWN_MAX {
+        let name = format!("ci-{number}");
+        apply_namespace(&mut index, &name, "disabled");
+        index.take(Kind::Namespace, Change::Removed(Name::of_cluster(&name)));
+        index.take(Kind::Pod, Change::Expected(name.into()));
+    }
+    assert_eq!((index.expecting.len(), index.expecting_unknown.len()), (1, EXPECTED_UNKNOWN_MAX));
+    index.take(Kind::Namespace, Change::Listed(HashSet::new()));
+    assert_eq!(index.expecting.len(), 0, "a list without the namespace removes it too");
+}
+
+#[test]
 fn a_namespace_with_a_grpc_program_gets_the_trust_bundle() {
     let mut index = Index::new();
     let none = Content::Namespace(Namespace::default());

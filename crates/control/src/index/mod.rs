@@ -10,7 +10,7 @@ mod change;
 mod names;
 mod pods;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod};
@@ -23,6 +23,9 @@ use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
+
+/// Limit on namespaces that the watch has not reported and in which Pods are expected.
+const EXPECTED_UNKNOWN_MAX: usize = 64;
 
 /// Limit on the errors that the status of one object lists.
 const PROBLEMS_SHOWN_MAX: usize = 3;
@@ -42,6 +45,9 @@ pub struct Index {
     are_names_stale: bool,
     /// Namespaces in which the API server was about to store a Pod with a proxy.
     expecting: BTreeSet<Box<str>>,
+    /// The same for namespaces that the watch has not reported, the latest last. Such a namespace may be new. It may also
+    /// be gone already, and then the watch never reports it again.
+    expecting_unknown: VecDeque<Box<str>>,
     /// Kinds that have not been listed completely yet.
     unlisted: BTreeSet<Kind>,
     /// Kinds that the API server does not know.
@@ -144,6 +150,7 @@ impl Index {
             service_accounts: BTreeSet::new(),
             are_names_stale: false,
             expecting: BTreeSet::new(),
+            expecting_unknown: VecDeque::new(),
             unlisted: Kind::ALL.into(),
             absent: BTreeSet::new(),
             mesh: Arc::new(Mesh::empty()),
@@ -175,9 +182,7 @@ impl Index {
                     self.remove(kind, &name);
                 }
             }
-            Change::Expected(namespace) => {
-                self.expecting.insert(namespace);
-            }
+            Change::Expected(namespace) => self.expect(namespace),
         }
         News::default()
     }
@@ -253,7 +258,7 @@ impl Index {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let has_identity = |pod: &Pod| pod.injected_as.is_some() || pod.bare.as_ref().is_some_and(|bare| bare.has_grpc);
         let inhabited = self.pods.iter().filter(|(_, pod)| has_identity(pod)).map(|(name, _)| &name.namespace);
-        // A namespace that is gone needs no trust bundle.
+        // A namespace that is gone needs no trust bundle, even if the watch still reports Pods in it.
         injected
             .chain(inhabited)
             .chain(&self.expecting)
@@ -304,6 +309,9 @@ impl Index {
             }
             Content::ServiceAccount => self.are_names_stale |= self.service_accounts.insert(name),
             Content::Namespace(namespace) => {
+                if let Some(place) = self.expecting_unknown.iter().position(|known| *known == name.name) {
+                    self.expecting.extend(self.expecting_unknown.remove(place));
+                }
                 if self.namespaces.get(&name.name) != Some(&namespace) {
                     self.are_names_stale = true;
                     Arc::make_mut(&mut self.namespaces).insert(name.name, namespace);
@@ -311,6 +319,18 @@ impl Index {
             }
         }
         News::default()
+    }
+
+    /// Records that a Pod with a proxy is about to be stored in a namespace.
+    fn expect(&mut self, namespace: Box<str>) {
+        if self.namespaces.contains_key(&namespace) {
+            self.expecting.insert(namespace);
+        } else if !self.expecting_unknown.contains(&namespace) {
+            if self.expecting_unknown.len() >= EXPECTED_UNKNOWN_MAX {
+                self.expecting_unknown.pop_front();
+            }
+            self.expecting_unknown.push_back(namespace);
+        }
     }
 
     /// Finds, for each policy, the service accounts and namespaces that it names and that do not exist.
