@@ -2,9 +2,10 @@
 //! the objects into a mesh.
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
-//! becomes invalid, its last valid version stays in force. While a kind is listed again, its previous list stays in
-//! force. An AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it
-//! protects stay closed.
+//! becomes invalid, its last valid version stays in force. An object that is deleted and created again is another
+//! object, even if no watch reported the removal. While a kind is listed again, its previous list stays in force. An
+//! AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it protects stay
+//! closed.
 
 mod change;
 mod names;
@@ -13,7 +14,7 @@ mod pods;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod};
+pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod, Revision};
 use leno_install::inject::{Wish, is_never_meshed};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::mesh::{Dialled, Mesh, MeshedPods};
@@ -69,14 +70,14 @@ struct Entry {
     notices: Vec<Notice>,
     /// The service accounts and namespaces that a policy names and that do not exist.
     missing: Option<String>,
-    /// The generation of the current version; 0 for kinds whose status we do not write.
-    generation: i64,
+    /// The revision of the current version.
+    revision: Revision,
 }
 
 /// The result for the current version of an object whose status we write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    pub generation: i64,
+    pub revision: Revision,
     /// Why the object is invalid, in one line; `None` if it is valid.
     pub problem: Option<String>,
     /// The names in a policy that do not exist, in one line.
@@ -219,7 +220,7 @@ impl Index {
 
     /// The result for each object whose status we write.
     pub fn observed(&self) -> BTreeMap<(Kind, Name), Observed> {
-        let with_status = self.objects.iter().filter(|(_, entry)| entry.generation != 0);
+        let with_status = self.objects.iter().filter(|(_, entry)| entry.revision.generation != 0);
         let observed = with_status.map(|(place, entry)| {
             let problem = (!entry.problems.is_empty()).then(|| {
                 let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
@@ -236,7 +237,7 @@ impl Index {
                 }
             });
             let missing = entry.missing.clone();
-            (place.clone(), Observed { generation: entry.generation, problem, missing })
+            (place.clone(), Observed { revision: entry.revision.clone(), problem, missing })
         });
         observed.collect()
     }
@@ -299,8 +300,10 @@ impl Index {
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         match content {
-            Content::Object(read) => return self.apply_object(kind, &name, 0, read.map_err(Refused::from)),
-            Content::Custom(generation, read) => return self.apply_object(kind, &name, generation, read),
+            Content::Object(revision, read) => {
+                return self.apply_object(kind, &name, revision, read.map_err(Refused::from));
+            }
+            Content::Custom(revision, read) => return self.apply_object(kind, &name, revision, read),
             Content::Pod(pod) => {
                 if self.pods.get(&name) != Some(&pod) {
                     self.changed_pods.insert(name.clone());
@@ -346,14 +349,19 @@ impl Index {
         }
     }
 
-    fn apply_object(&mut self, kind: Kind, name: &Name, generation: i64, read: Result<Manifest, Refused>) -> News {
+    fn apply_object(&mut self, kind: Kind, name: &Name, revision: Revision, read: Result<Manifest, Refused>) -> News {
         self.are_names_stale |= kind == Kind::AuthorizationPolicy;
         let entry = self.objects.entry((kind, name.clone())).or_default();
-        entry.generation = generation;
+        if entry.revision.uid != revision.uid {
+            // The object of this name was deleted, and another was created while no watch ran.
+            *entry = Entry::default();
+        }
+        entry.revision = revision;
         match read {
             Ok(Manifest { mut objects, notices }) => {
                 let is_mended = !entry.problems.is_empty();
-                *entry = Entry { object: objects.pop(), notices, generation, ..Entry::default() };
+                let revision = std::mem::take(&mut entry.revision);
+                *entry = Entry { object: objects.pop(), notices, revision, ..Entry::default() };
                 match &mut entry.object {
                     Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods),
                     // Only proxies match requests against the route's patterns. The index needs only the text and the
