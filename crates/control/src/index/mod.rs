@@ -46,8 +46,8 @@ pub struct Index {
     are_names_stale: bool,
     /// Namespaces in which the API server was about to store a Pod with a proxy.
     expecting: BTreeSet<Box<str>>,
-    /// The same for namespaces that the watch has not reported, the latest last. Such a namespace may be new. It may also
-    /// be gone already, and then the watch never reports it again.
+    /// The same for namespaces that the watch has not reported, the latest last. Such a namespace may be new. It may
+    /// also be gone already, and then the watch never reports it again.
     expecting_unknown: VecDeque<Box<str>>,
     /// Kinds that have not been listed completely yet.
     unlisted: BTreeSet<Kind>,

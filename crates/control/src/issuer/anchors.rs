@@ -5,13 +5,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::fmt::Debug;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::{Config, Event};
 use kube::{Client, Resource};
 use leno_install::names::CONTROL;
 use serde::de::DeserializeOwned;
@@ -21,6 +19,7 @@ use tokio::time::sleep;
 
 use super::lease::while_leading;
 use super::signing::Signing;
+use crate::api_server::ApiServer;
 
 /// Delay after a failed request.
 const RETRY: Duration = Duration::from_secs(2);
@@ -39,14 +38,15 @@ pub(crate) trait Carrier:
 /// Keeps the anchors in every existing object called `name`, and in an object of that name in each namespace of
 /// `needed`. Runs for ever; writes only while `leads` is true.
 pub(crate) async fn keep_anchors<K: Carrier>(
-    client: Client,
+    api_server: &ApiServer,
     name: &str,
     mut needed: watch::Receiver<BTreeSet<Box<str>>>,
     mut leads: watch::Receiver<bool>,
     mut signing: watch::Receiver<Arc<Signing>>,
 ) -> Infallible {
-    let objects: Api<K> = Api::all(client.clone());
-    let mut events = pin!(watcher(objects, Config::default().fields(&format!("metadata.name={name}"))));
+    let client = api_server.client();
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = api_server.watch(Api::<K>::all(client.clone()), config);
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
@@ -54,15 +54,12 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(Event::Init)) => (known, was_listed) = (HashMap::new(), false),
-                Some(Ok(Event::InitApply(object) | Event::Apply(object))) => keep(&mut known, object),
-                Some(Ok(Event::InitDone)) => was_listed = true,
-                Some(Ok(Event::Delete(object))) => drop(known.remove(namespace(&object))),
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "{} {name} cannot be watched", K::kind(&()));
-                    sleep(RETRY).await;
-                }
-                None => sleep(RETRY).await,
+                Ok(Event::Init) => (known, was_listed) = (HashMap::new(), false),
+                Ok(Event::InitApply(object) | Event::Apply(object)) => keep(&mut known, object),
+                Ok(Event::InitDone) => was_listed = true,
+                Ok(Event::Delete(object)) => drop(known.remove(namespace(&object))),
+                // The watch logs its failures and goes on by itself.
+                Err(_) => {}
             },
             Ok(()) = needed.changed() => {}
             Ok(()) = leads.changed() => {}

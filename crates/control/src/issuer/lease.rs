@@ -1,9 +1,9 @@
 //! Leader election: the replica that holds the Lease writes. All replicas read and serve.
 //!
 //! Clocks of machines differ, so a replica measures with its own clock: a Lease has expired when it has not changed for
-//! its duration. A leader that cannot renew the Lease stops before that, even while a request of its own still waits for
-//! an answer. A write that it has already sent may arrive later. This does no harm: for every write, either both replicas
-//! write the same content, or the second write fails because of its old resource version.
+//! its duration. A leader that cannot renew the Lease stops before that, even while a request of its own still waits
+//! for an answer. A write that it has already sent may arrive later. This does no harm: for every write, either both
+//! replicas write the same content, or the second write fails because of its old resource version.
 //!
 //! A leader without an API server only stops writing: it keeps its authority and its mesh, and goes on serving clients.
 
@@ -156,8 +156,8 @@ async fn stopping<T>(stop_at: Option<Instant>, leads: &watch::Sender<bool>, work
     work.await
 }
 
-/// Does work that only the leader may do. Returns `None` if we do not lead, or as soon as we no longer lead: the work then
-/// stays undone from there.
+/// Does work that only the leader may do. Returns `None` if we do not lead, or as soon as we no longer lead: the work
+/// then stays undone from there.
 pub(crate) async fn while_leading<T>(mut leads: watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

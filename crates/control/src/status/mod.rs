@@ -126,7 +126,8 @@ async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result
     let Some(status) = merge::status(&object.data, wanted, Timestamp::now()) else {
         return Ok(Written::Done);
     };
-    // The resource version makes the write fail if another client has changed the status, or replaced the object, since.
+    // The resource version makes the write fail if another client has changed the status, or replaced the object,
+    // since.
     let change = json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": status });
     objects.patch_status(&name.name, &PatchParams::default(), &Patch::Merge(change)).await?;
     Ok(Written::Done)
