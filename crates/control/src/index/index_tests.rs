@@ -174,6 +174,16 @@ fn an_endpoint_has_the_controller_of_its_pod_in_its_service_and_at_its_own_addre
 }
 
 #[test]
+fn a_meshed_pod_is_known_at_both_of_its_addresses() {
+    let mut index = Index::new();
+    let ips: [IpAddr; 2] = ["10.244.1.1", "fd00::1"].map(|ip| ip.parse().expect("an address"));
+    let pod = Pod { injected_as: Some("echo".into()), ips: ips.into(), ..a_pod() };
+    apply(&mut index, Kind::Pod, "echo-a", Content::Pod(pod));
+    let mesh = index.translate().mesh;
+    assert_eq!(ips.map(|ip| mesh.pods()[&ip].other_ip), [Some(ips[1]), Some(ips[0])]);
+}
+
+#[test]
 fn a_meshed_pod_is_reached_at_any_port_by_its_own_address_without_a_service() {
     let mut index = Index::new();
     let told = |index: &mut Index, port: u16| {

@@ -74,6 +74,7 @@ pub(crate) fn pod(service_account: &str) -> MeshedPod {
         namespace: "shop".into(),
         name: "cart-0".into(),
         controller: None,
+        other_ip: None,
         proxy: EndpointProxy {
             identity: format!("ns/shop/sa/{service_account}").parse().expect("a workload"),
             inbound_port: None,
