@@ -15,6 +15,7 @@ use leno_model::mesh::Mesh;
 use leno_model::spiffe::Workload;
 use tokio::sync::watch;
 
+use crate::api_server::ApiServer;
 use crate::issuer::{self, ClusterIssuer, Keeper, Lease, hold, keep_anchors, keep_bundle_file, release};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
@@ -29,7 +30,8 @@ use crate::webhooks::{CertifiedWebhooks, Webhooks};
 /// Serves the mesh of a cluster until `ended` completes.
 pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
-    let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;
+    let api_server = ApiServer::new(config).map_err(|error| RunError::NoCluster(error.into()))?;
+    let client = api_server.client();
     let dns_names = options.service_names()?;
     let xds = listen("xds", options.xds)?;
     let identity_service = listen("identity-service", options.identity_service)?;
@@ -46,9 +48,9 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let holder = holder();
     let lease = || Lease::new(client.clone(), namespace, holder.clone());
     let (leader, leads) = watch::channel(false);
-    let mut source = KubernetesSource::start(&client, namespace);
-    let webhooks = Webhooks::listen(options, &client, &source)?;
-    let mut keeper = Keeper::new(client.clone(), namespace, options.trust_domain.clone(), leads.clone());
+    let mut source = KubernetesSource::start(&api_server, namespace);
+    let webhooks = Webhooks::listen(options, &api_server, &source)?;
+    let mut keeper = Keeper::new(&api_server, namespace, options.trust_domain.clone(), leads.clone());
     let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
     let (serving, is_serving) = watch::channel(false);
     let counts = webhooks.as_ref().map(Webhooks::counts);
@@ -58,7 +60,12 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         answer_probes(probes, heart.clone(), readiness.clone())?;
     }
     let known_signing = Arc::new(OnceLock::new());
-    let cluster = Some(ClusterPages { readiness, signing: known_signing.clone(), webhooks: counts });
+    let cluster = Some(ClusterPages {
+        readiness,
+        signing: known_signing.clone(),
+        webhooks: counts,
+        hearing: api_server.hearing(),
+    });
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
@@ -70,7 +77,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         let webhooks = webhooks.map(|webhooks| webhooks.certify(&signing)).transpose()?;
         let (mesh, trusting) = (source.mesh(), source.trusting_namespaces());
         let bundle_file = keep_bundle_file(options.trust_bundle.as_deref(), signing.clone());
-        let bundles = keep_anchors::<ConfigMap>(client.clone(), TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
+        let bundles = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
         let statuses = keep_statuses(client.clone(), leads.clone(), source.judged());
         let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
         // The mesh is replaced here, before the first client is accepted: an empty mesh has no policies.
@@ -82,7 +89,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
             never = bundles => match never {},
             never = statuses => match never {},
             never = unmeshed => match never {},
-            never = run(webhooks, client.clone(), leads.clone()) => match never {},
+            never = run(webhooks, &api_server, leads.clone()) => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
             () = following => Ok(()),
@@ -103,9 +110,9 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
 }
 
 /// Serves the webhooks if they are configured; never returns.
-async fn run(webhooks: Option<CertifiedWebhooks>, client: kube::Client, leads: watch::Receiver<bool>) -> Infallible {
+async fn run(webhooks: Option<CertifiedWebhooks>, api_server: &ApiServer, leads: watch::Receiver<bool>) -> Infallible {
     match webhooks {
-        Some(webhooks) => webhooks.run(client, leads).await,
+        Some(webhooks) => webhooks.run(api_server, leads).await,
         None => pending().await,
     }
 }

@@ -11,7 +11,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::Client;
 use leno_model::mesh::Mesh;
 use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
@@ -22,6 +21,7 @@ use tokio::time::timeout_at;
 pub(crate) use state::State;
 use state::kinds;
 
+use crate::api_server::ApiServer;
 use crate::index::{Change, Index, Joined, Kind, Namespace, News, Unmeshed};
 use crate::status::Judged;
 use crate::watch::{self as watches, CHANGES_MAX};
@@ -51,7 +51,7 @@ pub(crate) struct KubernetesSource {
 impl KubernetesSource {
     /// Starts the watches; the API server need not be reachable yet. `own` is the control plane's namespace. Needs a
     /// tokio runtime.
-    pub(crate) fn start(client: &Client, own: &str) -> Self {
+    pub(crate) fn start(api_server: &ApiServer, own: &str) -> Self {
         let (sender, changes) = mpsc::channel(CHANGES_MAX);
         Self {
             index: Index::new(),
@@ -64,7 +64,7 @@ impl KubernetesSource {
             namespaces: watch::Sender::default(),
             trusting: watch::Sender::default(),
             unmeshed: watch::Sender::default(),
-            _watches: watches::start(client, &sender),
+            _watches: watches::start(api_server, &sender),
             sender,
         }
     }

@@ -5,11 +5,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::Full;
+use kube::Client;
 use kube::client::Body;
 use tower_service::Service;
 
 use super::*;
 use crate::index::{Content, Name};
+use crate::watch::Hearing;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -32,7 +34,8 @@ impl Service<http::Request<Body>> for Silent {
 
 #[tokio::test]
 async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
-    let mut source = KubernetesSource::start(&Client::new(Silent, "default"), "leno");
+    let mut source =
+        KubernetesSource::start(&ApiServer::of(Client::new(Silent, "default"), Hearing::default()), "leno");
     let (changes, state, mut trusting) = (source.changes(), source.state(), source.trusting_namespaces());
     let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
     let quiet = Name::of_cluster("quiet");
@@ -64,7 +67,8 @@ async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
 
 #[tokio::test]
 async fn what_changes_while_the_listed_objects_wait_for_something_else_is_followed() {
-    let mut source = KubernetesSource::start(&Client::new(Silent, "default"), "leno");
+    let mut source =
+        KubernetesSource::start(&ApiServer::of(Client::new(Silent, "default"), Hearing::default()), "leno");
     let (changes, mut namespaces) = (source.changes(), source.namespaces());
     let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
     for kind in Kind::ALL {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod api_server;
 mod budget;
 mod cluster;
 mod dns;
@@ -20,7 +21,7 @@ mod run;
 mod source;
 mod status;
 mod unmeshed;
-pub mod watch;
+mod watch;
 mod webhooks;
 
 use std::ffi::OsString;

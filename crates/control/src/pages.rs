@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::issuer::Signing;
 use crate::probes::Readiness;
 use crate::publish::Publisher;
+use crate::watch::Hearing;
 use crate::webhooks::Counts;
 
 /// The page at `/`.
@@ -43,6 +44,7 @@ pub(crate) struct ClusterPages {
     pub(crate) signing: Arc<OnceLock<watch::Receiver<Arc<Signing>>>>,
     /// `None` if no webhooks are served.
     pub(crate) webhooks: Option<Arc<Counts>>,
+    pub(crate) hearing: Hearing,
 }
 
 impl Pages {
@@ -75,6 +77,7 @@ impl Pages {
         write_readiness(&mut text, is_ready);
         if let Some(cluster) = &self.cluster {
             cluster.readiness.state.borrow().write_metrics(&mut text);
+            cluster.hearing.write_metrics(&mut text);
             if let Some(webhooks) = &cluster.webhooks {
                 webhooks.write_metrics(&mut text);
             }

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use super::write_readiness;
 use crate::issuer::fixtures::signing;
 use crate::kubernetes::State;
+use crate::watch::Hearing;
 use crate::webhooks::Counts;
 
 const RULES: &str = include_str!("../../../charts/leno/files/rules.yaml");
@@ -17,6 +18,7 @@ fn the_metrics_of_a_cluster_that_the_chart_names_are_exported() {
     State::default().write_metrics(&mut text);
     Counts::default().write_metrics(&mut text);
     signing().write_metrics(&mut text);
+    Hearing::default().write_metrics(&mut text);
     let words = [RULES, DASHBOARD].into_iter().flat_map(|file| file.split(|c: char| !c.is_alphanumeric() && c != '_'));
     // The proxies export leno_control_plane_connected.
     let named = words.filter(|word| word.starts_with("leno_control_") && !word.starts_with("leno_control_plane_"));

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::index::Unmeshed;
+use crate::issuer::while_leading;
 
 /// Limit on Pods per namespace that get an Event. All these Events name the same remedy, and the metric has the number
 /// of all Pods.
@@ -42,15 +43,15 @@ pub(crate) async fn report_unmeshed(
 ) -> Infallible {
     let mut reported = Reported::default();
     loop {
-        let is_failing = if *leads.borrow_and_update() {
+        leads.mark_unchanged();
+        let reporting = async {
             let all = unmeshed.borrow_and_update().clone();
             for line in reported.rises(&all) {
                 tracing::warn!("{line}");
             }
-            report(&client, reported.due(&all), &mut reported).await.is_err()
-        } else {
-            false
+            report(&client, reported.due(&all), &mut reported).await
         };
+        let is_failing = while_leading(leads.clone(), reporting).await.is_some_and(|outcome| outcome.is_err());
         tokio::select! {
             Ok(()) = leads.changed() => {}
             Ok(()) = unmeshed.changed() => {}

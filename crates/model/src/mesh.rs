@@ -341,10 +341,15 @@ impl Mesh {
     /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), sorted, at most
     /// [`HTTP_PORTS_MAX`]. A port is left out if another of these Services declares it opaque. Services of other
     /// namespaces have no effect: any user may list another workload's address in a Service of their own.
+    ///
+    /// `pod` may be any of the Pod's addresses: the Pod listens on its ports at all of them.
     pub fn http_ports_of(&self, pod: IpAddr, namespace: &str) -> Vec<u16> {
-        let first = canonical(SocketAddr::new(pod, 0));
-        let places = self.endpoints.from(|place| place.address < first);
-        let places = places.take_while(|place| place.address.ip() == first.ip());
+        let other = self.pods.get(&pod.to_canonical()).and_then(|pod| pod.other_ip);
+        let places = [Some(pod), other].into_iter().flatten().flat_map(|ip| {
+            let first = canonical(SocketAddr::new(ip, 0));
+            let from_first = self.endpoints.from(move |place| place.address < first);
+            from_first.take_while(move |place| place.address.ip() == first.ip())
+        });
         let own = places.filter(|place| *place.cluster.namespace == *namespace);
         let mut ports: BTreeMap<u16, bool> = BTreeMap::new();
         for place in own {

@@ -1,9 +1,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{ClusterKey, Dialled, Mesh, Unroutable};
+use super::{ClusterKey, Dialled, EndpointProxy, Mesh, MeshedPod, Unroutable};
 use crate::discovery::Subject;
 use crate::fixtures::{ECHO, echo_with, objects, translated};
+use crate::proxy;
 use crate::translate::{Memo, translate_again};
 
 fn mesh() -> Mesh {
@@ -309,4 +310,25 @@ fn ports_that_services_of_the_pods_namespace_declare_to_speak_http_are_told() {
     assert_eq!(of("10.1.0.2", "shop"), [4040]);
     assert_eq!(of("10.1.0.1", "other"), [5050], "each namespace speaks for its own Pods");
     assert!(of("10.1.0.3", "shop").is_empty());
+
+    // A Pod has addresses of both IP families, and its Services list one of them.
+    let pod = |other: &str| MeshedPod {
+        namespace: "shop".into(),
+        name: "web-0".into(),
+        controller: None,
+        other_ip: other.parse().ok(),
+        proxy: EndpointProxy {
+            identity: "ns/shop/sa/web".parse().expect("a workload"),
+            inbound_port: None,
+            tunnel_port: proxy::TUNNEL_PORT,
+        },
+        skipped_ports: Default::default(),
+        opaque_ports: Default::default(),
+    };
+    let pods = [("10.1.0.1", "fd00::1"), ("fd00::1", "10.1.0.1")];
+    let pods = pods.map(|(ip, other)| (ip.parse().expect("an address"), pod(other)));
+    let mesh = mesh.with_pods(Arc::new(pods.into()));
+    let of = |ip: &str| mesh.http_ports_of(ip.parse().expect("an address"), "shop");
+    assert_eq!((of("fd00::1"), of("10.1.0.1")), (vec![8080, 9090], vec![8080, 9090]));
+    assert!(of("fd00::2").is_empty());
 }

@@ -103,6 +103,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
         namespace: "shop".into(),
         name: "cart-0".into(),
         controller: "statefulset/cart".parse().ok(),
+        other_ip: None,
         proxy: EndpointProxy {
             identity: "ns/shop/sa/cart".parse().expect("a workload"),
             inbound_port: None,

@@ -68,13 +68,22 @@ pub enum Change {
 #[derive(Debug)]
 pub enum Content {
     /// An object from which the mesh is made, or the errors in the object.
-    Object(Result<Manifest, Vec<Problem>>),
-    /// An object whose status we write: its generation, and the object or the errors in it.
-    Custom(i64, Result<Manifest, Refused>),
+    Object(Revision, Result<Manifest, Vec<Problem>>),
+    /// An object whose status we write, or the errors in the object.
+    Custom(Revision, Result<Manifest, Refused>),
     Pod(Pod),
     Namespace(Namespace),
     /// A ServiceAccount; only its name matters.
     ServiceAccount,
+}
+
+/// Identifies the content of an object. An object that is deleted and created again has another UID, and its
+/// generations begin again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revision {
+    pub uid: Box<str>,
+    /// 0 for kinds whose status we do not write.
+    pub generation: i64,
 }
 
 /// The part of a Pod that the index keeps.

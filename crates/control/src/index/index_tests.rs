@@ -21,7 +21,7 @@ fn a_service(annotations: &Value) -> Content {
         "spec": { "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] },
     }))
     .expect("a Service");
-    Content::Object(typed::service(service))
+    Content::Object(Revision::default(), typed::service(service))
 }
 
 /// A slice of Pods given as name and address; an empty name makes an endpoint that is no Pod.
@@ -40,12 +40,21 @@ fn a_slice(pods: &[(&str, &str)]) -> Content {
         "endpoints": endpoints,
     }))
     .expect("an EndpointSlice");
-    Content::Object(typed::endpoint_slice(slice))
+    Content::Object(Revision::default(), typed::endpoint_slice(slice))
+}
+
+/// The first generation of the object with this UID.
+fn first_of(uid: &str) -> Revision {
+    Revision { uid: uid.into(), generation: 1 }
 }
 
 fn a_policy(spec: &Value) -> Content {
+    a_policy_of(first_of("a"), spec)
+}
+
+fn a_policy_of(revision: Revision, spec: &Value) -> Content {
     Content::Custom(
-        1,
+        revision,
         read_object(json!({
             "apiVersion": "leno.dev/v1alpha1",
             "kind": "AuthorizationPolicy",
@@ -162,6 +171,16 @@ fn an_endpoint_has_the_controller_of_its_pod_in_its_service_and_at_its_own_addre
     assert_eq!(mesh.clusters()[0].endpoints[0].controller, controller);
     let own = mesh.pod_by_address(SocketAddr::new(IPS[0], 9102)).expect("its own cluster");
     assert_eq!(own.endpoints[0].controller, controller);
+}
+
+#[test]
+fn a_meshed_pod_is_known_at_both_of_its_addresses() {
+    let mut index = Index::new();
+    let ips: [IpAddr; 2] = ["10.244.1.1", "fd00::1"].map(|ip| ip.parse().expect("an address"));
+    let pod = Pod { injected_as: Some("echo".into()), ips: ips.into(), ..a_pod() };
+    apply(&mut index, Kind::Pod, "echo-a", Content::Pod(pod));
+    let mesh = index.translate().mesh;
+    assert_eq!(ips.map(|ip| mesh.pods()[&ip].other_ip), [Some(ips[1]), Some(ips[0])]);
 }
 
 #[test]
@@ -289,6 +308,26 @@ fn a_policy_that_never_was_right_denies_what_it_is_about() {
 }
 
 #[test]
+fn an_invalid_object_has_nothing_of_a_deleted_object_of_its_name() {
+    let wrong = |uid: &str| a_policy_of(first_of(uid), &json!({ "allow": 7 }));
+    let mode = |index: &mut Index| index.translate().mesh.policies()[0].mode;
+    let mut index = Index::new();
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy_of(first_of("a"), &json!({ "allow": [] })));
+    apply(&mut index, Kind::AuthorizationPolicy, "web", wrong("a"));
+    assert_eq!(mode(&mut index), Mode::Enforce, "its last valid version stays in force");
+    // The list after a broken watch shows only the new object.
+    let news = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong("b"));
+    assert_eq!(news.until_then, "it allows no caller on every port in namespace shop");
+    assert_eq!(news.problems.len(), 1, "the errors of the new object are news");
+    assert_eq!(mode(&mut index), Mode::Unreadable);
+
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy_of(first_of("b"), &json!({ "allow": [] })));
+    index.take(Kind::AuthorizationPolicy, Change::Removed(Name::new(IN_SHOP, "web")));
+    apply(&mut index, Kind::AuthorizationPolicy, "web", wrong("c"));
+    assert_eq!(mode(&mut index), Mode::Unreadable);
+}
+
+#[test]
 fn a_policy_that_is_not_enforced_says_nothing_while_it_cannot_be_read() {
     let mut index = Index::new();
     apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "mode": "Audit", "allow": 7 })));
@@ -358,7 +397,7 @@ fn of_routes_that_match_the_same_the_older_counts() {
                 "rules": [{ "backendRefs": [{ "name": "echo", "port": 80 }] }],
             },
         }));
-        apply(&mut index, Kind::HttpRoute, name, Content::Custom(1, route));
+        apply(&mut index, Kind::HttpRoute, name, Content::Custom(first_of("a"), route));
     }
     let joined = index.translate();
     let table = joined.mesh.routes(&joined.mesh.clusters()[0].key, IN_SHOP).expect("a table");
@@ -389,6 +428,23 @@ fn a_namespace_is_meshed_from_when_a_pod_with_a_proxy_is_expected_until_it_is_go
     index.take(Kind::Namespace, Change::Removed(Name::of_cluster("shop")));
     apply_namespace(&mut index, "shop", "disabled");
     assert!(meshed(&index).is_empty());
+}
+
+#[test]
+fn of_namespaces_that_are_gone_no_expectation_stays() {
+    let mut index = Index::new();
+    apply_namespace(&mut index, "shop", "disabled");
+    index.take(Kind::Pod, Change::Expected("shop".into()));
+    // The review of the namespace's last Pod arrives after the removal.
+    for number in 0..10 * EXPECTED_UNKNOWN_MAX {
+        let name = format!("ci-{number}");
+        apply_namespace(&mut index, &name, "disabled");
+        index.take(Kind::Namespace, Change::Removed(Name::of_cluster(&name)));
+        index.take(Kind::Pod, Change::Expected(name.into()));
+    }
+    assert_eq!((index.expecting.len(), index.expecting_unknown.len()), (1, EXPECTED_UNKNOWN_MAX));
+    index.take(Kind::Namespace, Change::Listed(HashSet::new()));
+    assert_eq!(index.expecting.len(), 0, "a list without the namespace removes it too");
 }
 
 #[test]

@@ -2,18 +2,19 @@
 //! the objects into a mesh.
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
-//! becomes invalid, its last valid version stays in force. While a kind is listed again, its previous list stays in
-//! force. An AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it
-//! protects stay closed.
+//! becomes invalid, its last valid version stays in force. An object that is deleted and created again is another
+//! object, even if no watch reported the removal. While a kind is listed again, its previous list stays in force. An
+//! AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it protects stay
+//! closed.
 
 mod change;
 mod names;
 mod pods;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod};
+pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod, Revision};
 use leno_install::inject::{Wish, is_never_meshed};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::mesh::{Dialled, Mesh, MeshedPods};
@@ -23,6 +24,9 @@ use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
+
+/// Limit on namespaces that the watch has not reported and in which Pods are expected.
+const EXPECTED_UNKNOWN_MAX: usize = 64;
 
 /// Limit on the errors that the status of one object lists.
 const PROBLEMS_SHOWN_MAX: usize = 3;
@@ -42,6 +46,9 @@ pub struct Index {
     are_names_stale: bool,
     /// Namespaces in which the API server was about to store a Pod with a proxy.
     expecting: BTreeSet<Box<str>>,
+    /// The same for namespaces that the watch has not reported, the latest last. Such a namespace may be new. It may
+    /// also be gone already, and then the watch never reports it again.
+    expecting_unknown: VecDeque<Box<str>>,
     /// Kinds that have not been listed completely yet.
     unlisted: BTreeSet<Kind>,
     /// Kinds that the API server does not know.
@@ -63,14 +70,14 @@ struct Entry {
     notices: Vec<Notice>,
     /// The service accounts and namespaces that a policy names and that do not exist.
     missing: Option<String>,
-    /// The generation of the current version; 0 for kinds whose status we do not write.
-    generation: i64,
+    /// The revision of the current version.
+    revision: Revision,
 }
 
 /// The result for the current version of an object whose status we write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    pub generation: i64,
+    pub revision: Revision,
     /// Why the object is invalid, in one line; `None` if it is valid.
     pub problem: Option<String>,
     /// The names in a policy that do not exist, in one line.
@@ -144,6 +151,7 @@ impl Index {
             service_accounts: BTreeSet::new(),
             are_names_stale: false,
             expecting: BTreeSet::new(),
+            expecting_unknown: VecDeque::new(),
             unlisted: Kind::ALL.into(),
             absent: BTreeSet::new(),
             mesh: Arc::new(Mesh::empty()),
@@ -175,9 +183,7 @@ impl Index {
                     self.remove(kind, &name);
                 }
             }
-            Change::Expected(namespace) => {
-                self.expecting.insert(namespace);
-            }
+            Change::Expected(namespace) => self.expect(namespace),
         }
         News::default()
     }
@@ -214,7 +220,7 @@ impl Index {
 
     /// The result for each object whose status we write.
     pub fn observed(&self) -> BTreeMap<(Kind, Name), Observed> {
-        let with_status = self.objects.iter().filter(|(_, entry)| entry.generation != 0);
+        let with_status = self.objects.iter().filter(|(_, entry)| entry.revision.generation != 0);
         let observed = with_status.map(|(place, entry)| {
             let problem = (!entry.problems.is_empty()).then(|| {
                 let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
@@ -231,7 +237,7 @@ impl Index {
                 }
             });
             let missing = entry.missing.clone();
-            (place.clone(), Observed { generation: entry.generation, problem, missing })
+            (place.clone(), Observed { revision: entry.revision.clone(), problem, missing })
         });
         observed.collect()
     }
@@ -253,7 +259,7 @@ impl Index {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let has_identity = |pod: &Pod| pod.injected_as.is_some() || pod.bare.as_ref().is_some_and(|bare| bare.has_grpc);
         let inhabited = self.pods.iter().filter(|(_, pod)| has_identity(pod)).map(|(name, _)| &name.namespace);
-        // A namespace that is gone needs no trust bundle.
+        // A namespace that is gone needs no trust bundle, even if the watch still reports Pods in it.
         injected
             .chain(inhabited)
             .chain(&self.expecting)
@@ -294,8 +300,10 @@ impl Index {
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         match content {
-            Content::Object(read) => return self.apply_object(kind, &name, 0, read.map_err(Refused::from)),
-            Content::Custom(generation, read) => return self.apply_object(kind, &name, generation, read),
+            Content::Object(revision, read) => {
+                return self.apply_object(kind, &name, revision, read.map_err(Refused::from));
+            }
+            Content::Custom(revision, read) => return self.apply_object(kind, &name, revision, read),
             Content::Pod(pod) => {
                 if self.pods.get(&name) != Some(&pod) {
                     self.changed_pods.insert(name.clone());
@@ -304,6 +312,9 @@ impl Index {
             }
             Content::ServiceAccount => self.are_names_stale |= self.service_accounts.insert(name),
             Content::Namespace(namespace) => {
+                if let Some(place) = self.expecting_unknown.iter().position(|known| *known == name.name) {
+                    self.expecting.extend(self.expecting_unknown.remove(place));
+                }
                 if self.namespaces.get(&name.name) != Some(&namespace) {
                     self.are_names_stale = true;
                     Arc::make_mut(&mut self.namespaces).insert(name.name, namespace);
@@ -311,6 +322,18 @@ impl Index {
             }
         }
         News::default()
+    }
+
+    /// Records that a Pod with a proxy is about to be stored in a namespace.
+    fn expect(&mut self, namespace: Box<str>) {
+        if self.namespaces.contains_key(&namespace) {
+            self.expecting.insert(namespace);
+        } else if !self.expecting_unknown.contains(&namespace) {
+            if self.expecting_unknown.len() >= EXPECTED_UNKNOWN_MAX {
+                self.expecting_unknown.pop_front();
+            }
+            self.expecting_unknown.push_back(namespace);
+        }
     }
 
     /// Finds, for each policy, the service accounts and namespaces that it names and that do not exist.
@@ -326,14 +349,19 @@ impl Index {
         }
     }
 
-    fn apply_object(&mut self, kind: Kind, name: &Name, generation: i64, read: Result<Manifest, Refused>) -> News {
+    fn apply_object(&mut self, kind: Kind, name: &Name, revision: Revision, read: Result<Manifest, Refused>) -> News {
         self.are_names_stale |= kind == Kind::AuthorizationPolicy;
         let entry = self.objects.entry((kind, name.clone())).or_default();
-        entry.generation = generation;
+        if entry.revision.uid != revision.uid {
+            // The object of this name was deleted, and another was created while no watch ran.
+            *entry = Entry::default();
+        }
+        entry.revision = revision;
         match read {
             Ok(Manifest { mut objects, notices }) => {
                 let is_mended = !entry.problems.is_empty();
-                *entry = Entry { object: objects.pop(), notices, generation, ..Entry::default() };
+                let revision = std::mem::take(&mut entry.revision);
+                *entry = Entry { object: objects.pop(), notices, revision, ..Entry::default() };
                 match &mut entry.object {
                     Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods),
                     // Only proxies match requests against the route's patterns. The index needs only the text and the

@@ -31,10 +31,12 @@ pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
         }
     }
     let entry = |(ip, (name, pod, service_account)): (IpAddr, (&Name, &Pod, &str))| {
+        let other_ip = pod.ips.iter().find(|other| other.is_ipv4() != ip.is_ipv4()).copied();
         let meshed = MeshedPod {
             namespace: name.namespace.clone(),
             name: name.name.clone(),
             controller: pod.controller.clone(),
+            other_ip,
             proxy: proxy(&name.namespace, service_account),
             skipped_ports: pod.ports.skipped.clone(),
             opaque_ports: pod.ports.opaque.clone(),

@@ -16,7 +16,7 @@ fn with_cart() -> Index {
         "metadata": { "name": "cart", "namespace": "shop" }, "spec": { "ports": [{ "port": 80 }] },
     }))
     .expect("a Service");
-    apply(&mut index, Kind::Service, "cart", Content::Object(typed::service(service)));
+    apply(&mut index, Kind::Service, "cart", Content::Object(Revision::default(), typed::service(service)));
     index
 }
 
@@ -32,7 +32,12 @@ fn apply_policy(index: &mut Index, name: &str, year: u16, retry: &Value) -> News
         "metadata": { "name": name, "namespace": "shop", "creationTimestamp": format!("{year}-01-01T00:00:00Z") },
         "spec": { "targetRefs": [{ "group": "", "kind": "Service", "name": "cart" }], "retry": retry },
     });
-    apply(index, Kind::TrafficPolicy, name, Content::Custom(1, read_object(object)))
+    apply(
+        index,
+        Kind::TrafficPolicy,
+        name,
+        Content::Custom(Revision { uid: "a".into(), generation: 1 }, read_object(object)),
+    )
 }
 
 /// The retries (`attempts`) of calls to `cart`, and the reason of each policy's condition.
@@ -95,7 +100,12 @@ fn apply_constraint(index: &mut Index, name: &str, year: u16, constraint: &Value
         "metadata": { "name": name, "namespace": "shop", "creationTimestamp": format!("{year}-01-01T00:00:00Z") },
         "spec": { "targetRefs": [{ "group": "", "kind": "Service", "name": "cart" }], "retryConstraint": constraint },
     });
-    apply(index, Kind::BackendTrafficPolicy, name, Content::Custom(1, read_object(object)))
+    apply(
+        index,
+        Kind::BackendTrafficPolicy,
+        name,
+        Content::Custom(Revision { uid: "a".into(), generation: 1 }, read_object(object)),
+    )
 }
 
 /// The percentage of the retry budget of `cart`, and the object that sets it.

@@ -5,13 +5,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::fmt::Debug;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::{Config, Event};
 use kube::{Client, Resource};
 use leno_install::names::CONTROL;
 use serde::de::DeserializeOwned;
@@ -19,7 +17,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::lease::while_leading;
 use super::signing::Signing;
+use crate::api_server::ApiServer;
 
 /// Delay after a failed request.
 const RETRY: Duration = Duration::from_secs(2);
@@ -38,14 +38,15 @@ pub(crate) trait Carrier:
 /// Keeps the anchors in every existing object called `name`, and in an object of that name in each namespace of
 /// `needed`. Runs for ever; writes only while `leads` is true.
 pub(crate) async fn keep_anchors<K: Carrier>(
-    client: Client,
+    api_server: &ApiServer,
     name: &str,
     mut needed: watch::Receiver<BTreeSet<Box<str>>>,
     mut leads: watch::Receiver<bool>,
     mut signing: watch::Receiver<Arc<Signing>>,
 ) -> Infallible {
-    let objects: Api<K> = Api::all(client.clone());
-    let mut events = pin!(watcher(objects, Config::default().fields(&format!("metadata.name={name}"))));
+    let client = api_server.client();
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = api_server.watch(Api::<K>::all(client.clone()), config);
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
@@ -53,45 +54,59 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(Event::Init)) => (known, was_listed) = (HashMap::new(), false),
-                Some(Ok(Event::InitApply(object) | Event::Apply(object))) => keep(&mut known, object),
-                Some(Ok(Event::InitDone)) => was_listed = true,
-                Some(Ok(Event::Delete(object))) => drop(known.remove(namespace(&object))),
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "{} {name} cannot be watched", K::kind(&()));
-                    sleep(RETRY).await;
-                }
-                None => sleep(RETRY).await,
+                Ok(Event::Init) => (known, was_listed) = (HashMap::new(), false),
+                Ok(Event::InitApply(object) | Event::Apply(object)) => keep(&mut known, object),
+                Ok(Event::InitDone) => was_listed = true,
+                Ok(Event::Delete(object)) => drop(known.remove(namespace(&object))),
+                // The watch logs its failures and goes on by itself.
+                Err(_) => {}
             },
             Ok(()) = needed.changed() => {}
             Ok(()) = leads.changed() => {}
             Ok(()) = signing.changed() => {}
             () = sleep(RETRY), if is_failing => {}
         }
-        is_failing = false;
-        if !was_listed || !*leads.borrow_and_update() {
+        if !was_listed {
+            is_failing = false;
             continue;
         }
+        leads.mark_unchanged();
         let anchors = signing.borrow_and_update().anchors_pem.clone();
         let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
-        for namespace in wanted {
-            let Some(change) = K::correction(known.get(&namespace), &anchors) else {
-                continue;
-            };
-            match write(&K::api(client.clone(), &namespace), name, &change).await {
-                Ok(written) => {
-                    tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
-                    keep(&mut known, written);
-                }
-                // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be
-                // normal.
-                Err(error) => {
-                    tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
-                    is_failing = true;
-                }
+        let correcting = correct(&client, name, wanted, &anchors, &mut known);
+        is_failing = while_leading(leads.clone(), correcting).await.is_some_and(|outcome| outcome.is_err());
+    }
+}
+
+/// An object could not be written; the log names it.
+struct Failed;
+
+/// Writes the anchors into the objects of the namespaces `wanted` that lack them.
+async fn correct<K: Carrier>(
+    client: &Client,
+    name: &str,
+    wanted: BTreeSet<Box<str>>,
+    anchors: &str,
+    known: &mut HashMap<Box<str>, K>,
+) -> Result<(), Failed> {
+    let mut outcome = Ok(());
+    for namespace in wanted {
+        let Some(change) = K::correction(known.get(&namespace), anchors) else {
+            continue;
+        };
+        match write(&K::api(client.clone(), &namespace), name, &change).await {
+            Ok(written) => {
+                tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
+                keep(known, written);
+            }
+            // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
+            Err(error) => {
+                tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
+                outcome = Err(Failed);
             }
         }
     }
+    outcome
 }
 
 fn keep<K: Carrier>(known: &mut HashMap<Box<str>, K>, mut object: K) {

@@ -5,33 +5,32 @@
 //! write it back.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::{Stream, StreamExt};
 use hyper::StatusCode;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::PostParams;
-use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::runtime::watcher::{Config, Event};
 use leno_install::names::{CONTROL, ISSUER, MANAGED_BY_LABEL};
 use leno_model::spiffe::TrustDomain;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::lease::while_leading;
 use super::material::{Material, SECRET_TYPE};
 use super::signing::Signing;
+use crate::api_server::ApiServer;
+use crate::watch::Lasting;
 
 /// Interval of the checks whether a renewal is due, and of the attempts to repeat a failed write.
 const CHECK: Duration = Duration::from_secs(10);
-/// Delay after a failure of the watch.
-const RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Keeper {
     secrets: Api<Secret>,
-    events: Pin<Box<dyn Stream<Item = watcher::Result<Event<Secret>>> + Send>>,
+    events: Lasting<Secret>,
     trust_domain: TrustDomain,
     leads: watch::Receiver<bool>,
     /// Whether the list is complete, so that a missing Secret is known to be missing.
@@ -46,15 +45,15 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Starts to watch the Secret in `namespace`.
     pub(crate) fn new(
-        client: kube::Client,
+        api_server: &ApiServer,
         namespace: &str,
         trust_domain: TrustDomain,
         leads: watch::Receiver<bool>,
     ) -> Self {
-        let secrets: Api<Secret> = Api::namespaced(client, namespace);
+        let secrets: Api<Secret> = Api::namespaced(api_server.client(), namespace);
         let config = Config::default().fields(&format!("metadata.name={ISSUER}"));
         Self {
-            events: Box::pin(watcher(secrets.clone(), config)),
+            events: api_server.watch(secrets.clone(), config),
             secrets,
             trust_domain,
             leads,
@@ -99,19 +98,15 @@ impl Keeper {
 
     async fn step(&mut self) {
         tokio::select! {
-            event = self.events.next() => match event {
-                Some(Ok(event)) => self.take(event),
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "Secret {ISSUER} cannot be watched");
-                    sleep(RETRY).await;
-                }
-                None => sleep(RETRY).await,
+            // The watch logs its failures and goes on by itself.
+            event = self.events.next() => if let Ok(event) = event {
+                self.take(event);
             },
             _ = self.leads.changed() => {}
             () = sleep(CHECK) => {}
         }
-        if *self.leads.borrow() && self.was_listed {
-            self.maintain(SystemTime::now()).await;
+        if self.was_listed {
+            while_leading(self.leads.clone(), self.maintain(SystemTime::now())).await;
         }
     }
 

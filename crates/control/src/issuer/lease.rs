@@ -1,10 +1,14 @@
 //! Leader election: the replica that holds the Lease writes. All replicas read and serve.
 //!
 //! Clocks of machines differ, so a replica measures with its own clock: a Lease has expired when it has not changed for
-//! its duration. For a moment, two replicas may both believe that they lead. This does no harm: for every write, either
-//! both replicas write the same content, or the second write fails because of its old resource version.
+//! its duration. A leader that cannot renew the Lease stops before that, even while a request of its own still waits
+//! for an answer. A write that it has already sent may arrive later. This does no harm: for every write, either both
+//! replicas write the same content, or the second write fails because of its old resource version.
+//!
+//! A leader without an API server only stops writing: it keeps its authority and its mesh, and goes on serving clients.
 
-use std::time::{Duration, Instant};
+use std::pin::pin;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use k8s_openapi::api::coordination::v1 as kubernetes;
@@ -13,12 +17,16 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use leno_install::names::CONTROL;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// Time after which a Lease expires without a renewal.
 const DURATION: Duration = Duration::from_secs(15);
 /// Interval at which the leader renews the Lease, and the other replicas check it.
 const RENEWAL: Duration = Duration::from_secs(5);
+/// Interval of the attempts after a failure, so that a leader has several attempts before it must stop.
+const RETRY: Duration = Duration::from_secs(2);
+/// Longest time of one attempt: the API server may have lost our connection, and another connection may work.
+const ATTEMPT: Duration = Duration::from_secs(4);
 /// A leader that has not renewed the Lease for this time stops writing, before another replica may take over.
 const STOP: Duration = Duration::from_secs(12);
 /// Longest time to release the Lease when the process ends.
@@ -111,23 +119,50 @@ impl Lease {
 
 /// Claims and renews the Lease, and sends whether we lead. Returns when every receiver is gone.
 pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
-    let mut held_until = Instant::now();
+    // When we must stop writing unless we renew the Lease before; `None` while we do not lead.
+    let mut stop_at = None;
     while !leads.is_closed() {
-        let before = Instant::now();
-        match timeout(RENEWAL, lease.attempt()).await {
-            Ok(Ok(true)) => {
-                held_until = before + STOP;
-                set(&leads, true);
+        let begun = Instant::now();
+        let interval = match stopping(stop_at, &leads, timeout(ATTEMPT, lease.attempt())).await {
+            Ok(Ok(is_ours)) => {
+                stop_at = is_ours.then_some(begun + STOP);
+                set(&leads, is_ours);
+                RENEWAL
             }
-            Ok(Ok(false)) => set(&leads, false),
-            Ok(Err(error)) => tracing::debug!(%error, "the Lease cannot be read or written"),
-            Err(_) => tracing::debug!("the Lease cannot be read or written: no answer from the API server"),
-        }
-        if Instant::now() >= held_until {
-            set(&leads, false);
-        }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the Lease cannot be read or written");
+                RETRY
+            }
+            Err(_) => {
+                tracing::debug!("the Lease cannot be read or written: no answer from the API server");
+                RETRY
+            }
+        };
         // Random, so that replicas do not send their requests at the same moment.
-        sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+        let next = begun + interval.mul_f64(0.9 + 0.2 * fastrand::f64());
+        stopping(stop_at, &leads, sleep_until(next)).await;
+    }
+}
+
+/// Waits for `work`. Ends our leadership at `stop_at`, whether `work` is complete or not.
+async fn stopping<T>(stop_at: Option<Instant>, leads: &watch::Sender<bool>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    if let Some(stop_at) = stop_at {
+        tokio::select! {
+            output = &mut work => return output,
+            () = sleep_until(stop_at) => set(leads, false),
+        }
+    }
+    work.await
+}
+
+/// Does work that only the leader may do. Returns `None` if we do not lead, or as soon as we no longer lead: the work
+/// then stays undone from there.
+pub(crate) async fn while_leading<T>(mut leads: watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        _ = leads.wait_for(|leads| !leads) => None,
+        output = work => Some(output),
     }
 }
 

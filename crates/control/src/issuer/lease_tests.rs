@@ -1,3 +1,16 @@
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tower_service::Service;
+
 use super::*;
 
 fn lease() -> Lease {
@@ -46,4 +59,177 @@ async fn who_takes_a_lease_says_since_when() {
     assert_eq!(spec.acquire_time, spec.renew_time);
     // The API server rejects the write if another client has written since.
     assert_eq!(taken.metadata.resource_version.as_deref(), Some("7"));
+}
+
+/// How the API server treats one replica.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reach {
+    Answers,
+    /// Requests fail at once.
+    Fails,
+    /// Requests get no answer.
+    Hangs,
+}
+
+/// One replica's connection to an API server that stores one object.
+#[derive(Clone)]
+struct ApiServer {
+    stored: Arc<Mutex<Option<Value>>>,
+    reach: Arc<Mutex<Reach>>,
+}
+
+impl ApiServer {
+    fn new() -> Self {
+        Self { stored: Arc::default(), reach: Arc::new(Mutex::new(Reach::Answers)) }
+    }
+
+    /// The connection of another replica.
+    fn for_another(&self) -> Self {
+        Self { stored: self.stored.clone(), ..Self::new() }
+    }
+
+    fn set(&self, reach: Reach) {
+        *self.reach.lock().expect("nobody panicked") = reach;
+    }
+
+    /// Lets a replica claim the Lease for ever; returns whether the replica leads.
+    fn replica(&self, holder: &str) -> watch::Receiver<bool> {
+        let (sender, leads) = watch::channel(false);
+        let lease = Lease::new(kube::Client::new(self.clone(), "default"), "leno", holder.to_owned());
+        tokio::spawn(hold(lease, sender));
+        leads
+    }
+
+    fn answer(&self, method: &http::Method, body: &[u8]) -> (u16, Value) {
+        let failure = |code: u16, reason: &str| {
+            (code, json!({ "status": "Failure", "message": "", "reason": reason, "code": code }))
+        };
+        let mut stored = self.stored.lock().expect("nobody panicked");
+        let version = stored.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
+        if method == http::Method::GET {
+            return stored.clone().map_or_else(|| failure(404, "NotFound"), |lease| (200, lease));
+        }
+        let mut lease: Value = serde_json::from_slice(body).expect("a Lease");
+        if method == http::Method::POST && version.is_some()
+            || method == http::Method::PUT && version.as_ref() != Some(&lease["metadata"]["resourceVersion"])
+        {
+            return failure(409, "Conflict");
+        }
+        let number: u64 = version.and_then(|version| version.as_str()?.parse().ok()).unwrap_or(0);
+        lease["metadata"]["resourceVersion"] = json!((number + 1).to_string());
+        *stored = Some(lease.clone());
+        (200, lease)
+    }
+}
+
+impl Service<http::Request<Body>> for ApiServer {
+    type Response = http::Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.expect("a body").to_bytes();
+            let reach = *server.reach.lock().expect("nobody panicked");
+            let (status, body) = match reach {
+                Reach::Answers => server.answer(&head.method, &body),
+                Reach::Fails => {
+                    (500, json!({ "status": "Failure", "message": "away", "reason": "InternalError", "code": 500 }))
+                }
+                Reach::Hangs => pending().await,
+            };
+            Ok(http::Response::builder().status(status).body(Full::from(body.to_string())).expect("a response"))
+        })
+    }
+}
+
+async fn becomes(leads: &mut watch::Receiver<bool>, value: bool) -> Duration {
+    let start = Instant::now();
+    let waiting = leads.wait_for(|leads| *leads == value);
+    timeout(Duration::from_secs(600), waiting).await.expect("it happens in time").expect("the replica runs");
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_an_api_server_stops_before_its_lease_expires_and_leads_again_by_itself() {
+    for away in [Reach::Fails, Reach::Hangs] {
+        for phase_ms in (0..5_500).step_by(500) {
+            let server = ApiServer::new();
+            let mut leads = server.replica("us");
+            becomes(&mut leads, true).await;
+            sleep(Duration::from_millis(phase_ms)).await;
+            server.set(away);
+            let stopped_after = becomes(&mut leads, false).await;
+            assert!(stopped_after <= STOP, "{away:?} at {phase_ms} ms: it led for {stopped_after:?} more");
+            sleep(Duration::from_secs(60)).await;
+            server.set(Reach::Answers);
+            let back_after = becomes(&mut leads, true).await;
+            assert!(back_after <= ATTEMPT + RETRY, "{away:?} at {phase_ms} ms: it took {back_after:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_failure_of_the_api_server_ends_no_leadership() {
+    for away in [Reach::Fails, Reach::Hangs] {
+        let server = ApiServer::new();
+        let mut leads = server.replica("us");
+        becomes(&mut leads, true).await;
+        for _ in 0..20 {
+            sleep(Duration::from_millis(8_300)).await;
+            server.set(away);
+            sleep(ATTEMPT).await;
+            server.set(Reach::Answers);
+        }
+        assert!(!leads.has_changed().expect("the replica runs"), "{away:?}: it stopped leading");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_of_the_leader_ends_with_the_leadership() {
+    let (leader, leads) = watch::channel(true);
+    assert_eq!(while_leading(leads.clone(), async { 7 }).await, Some(7));
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(1)).await;
+        leader.send_replace(false);
+        pending::<()>().await;
+    });
+    assert_eq!(while_leading(leads.clone(), sleep(Duration::from_secs(60))).await, None);
+    assert_eq!(while_leading(leads, async { 7 }).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_replicas_never_lead_at_the_same_time_whichever_loses_the_api_server() {
+    let ours = ApiServer::new();
+    let theirs = ours.for_another();
+    let (mut us, mut them) = (ours.replica("us"), theirs.replica("them"));
+    becomes(&mut us, true).await;
+    let (both_us, both_them) = (us.clone(), them.clone());
+    let watching = tokio::spawn(async move {
+        loop {
+            assert!(!(*both_us.borrow() && *both_them.borrow()), "both replicas lead");
+            sleep(Duration::from_millis(50)).await;
+        }
+    });
+    for away in [Reach::Fails, Reach::Hangs] {
+        for (server, next) in [(&ours, &mut them), (&theirs, &mut us)] {
+            server.set(away);
+            let taken_after = becomes(next, true).await;
+            assert!(
+                taken_after < Duration::from_secs(30),
+                "{away:?}: the other replica took over after {taken_after:?}"
+            );
+            sleep(Duration::from_secs(60)).await;
+            server.set(Reach::Answers);
+            sleep(Duration::from_secs(30)).await;
+            assert!(*next.borrow(), "{away:?}: the replica that came back took the Lease away");
+        }
+    }
+    assert!(!watching.is_finished(), "both replicas led");
 }

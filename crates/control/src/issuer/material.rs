@@ -103,11 +103,14 @@ impl Material {
         self.anchor.is_some()
     }
 
-    /// Whether two thirds of the issuing authority's life are over and we can renew it.
+    /// Whether we can renew the issuing authority, and must: two thirds of its life are over, or it is not valid yet
+    /// because the clock was ahead when it was made. The validity begins a few minutes before the authority is made, so
+    /// small corrections of the clock make no renewal due.
     pub(super) fn is_due(&self, now: SystemTime) -> bool {
         let validity = self.authority.validity();
         let life = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
-        self.anchor.is_some() && now >= validity.not_before + life * 2 / 3
+        let is_due = now < validity.not_before || now >= validity.not_before + life * 2 / 3;
+        self.anchor.is_some() && is_due
     }
 
     /// Renews the issuing authority under the same anchor; `None` without the anchor's key.

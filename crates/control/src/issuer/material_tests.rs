@@ -47,6 +47,17 @@ fn it_is_renewed_after_two_thirds_of_its_life_by_the_same_anchor() {
 }
 
 #[test]
+fn an_authority_from_a_clock_that_was_ahead_is_renewed_once_when_the_clock_is_right_again() {
+    let now = SystemTime::now();
+    let made = created(now + LIFETIME * 4);
+    assert!(made.is_due(now), "it is not valid before a year is over");
+    let renewed = made.renewed(now).expect("it is ours").expect("a new authority");
+    assert!(!renewed.is_due(now) && renewed.is_due(now + LIFETIME * 7 / 10));
+    assert_eq!(renewed.signing().trust().bundle, made.signing().trust().bundle);
+    assert!(!created(now + Duration::from_secs(60)).is_due(now), "clocks are corrected by seconds all the time");
+}
+
+#[test]
 fn one_without_the_anchors_key_is_somebody_elses_to_renew() {
     let mut data = created(UNIX_EPOCH + LIFETIME).data();
     data.remove(ANCHOR_KEY);

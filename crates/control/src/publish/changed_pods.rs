@@ -35,7 +35,8 @@ impl ChangedPods {
     pub(super) fn concerns(&self, ip: &IpAddr, kind: Kind, port: u16) -> bool {
         let (Some(old), Some(new)) = (self.old.get(ip), self.new.get(ip)) else { return true };
         // If a field is added to a Pod, decide here which resources depend on it.
-        let MeshedPod { namespace, name, controller, proxy, skipped_ports, opaque_ports } = old;
+        // `Changes` decides about the other IP.
+        let MeshedPod { namespace, name, controller, other_ip: _, proxy, skipped_ports, opaque_ports } = old;
         let has_other_name =
             *namespace != new.namespace || skipped_ports.contains(port) != new.skipped_ports.contains(port);
         let has_other_peer = *proxy != new.proxy || opaque_ports.contains(port) != new.opaque_ports.contains(port);

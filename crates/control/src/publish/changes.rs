@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
@@ -44,9 +44,11 @@ impl Changes {
                 (only, None) | (None, only) => only.into_iter().for_each(|cluster| changes.whole_cluster(cluster)),
             }
         }
+        changes.domains(old, new);
         changes.routes(old, new);
         changes.policies(old, new);
         changes.pods = ChangedPods::between(old.pods(), new.pods());
+        changes.ports_of_both_families(old, new);
         changes
     }
 
@@ -132,8 +134,30 @@ impl Changes {
         }
     }
 
+    /// Adds the ports of a Pod at its address of one IP family if those at the other address have changed, or if the
+    /// Pod's addresses have: the Pod's proxy connects from one of them, and gets the declared protocols of both.
+    fn ports_of_both_families(&mut self, old: &Mesh, new: &Mesh) {
+        let other = |mesh: &Mesh, ip: &IpAddr| mesh.pods().get(ip).and_then(|pod| pod.other_ip);
+        let ports = self.of(Kind::Listener).iter();
+        let changed = ports.filter_map(|subject| if let Subject::Ports(ip) = subject { Some(ip) } else { None });
+        let others = changed.flat_map(|ip| [old, new].map(|mesh| other(mesh, ip))).flatten();
+        let moved = self.pods.ips().iter().filter(|ip| other(old, ip) != other(new, ip)).copied();
+        for ip in others.chain(moved).collect::<Vec<_>>() {
+            self.add(Kind::Listener, Subject::Ports(ip));
+        }
+    }
+
     fn address(&mut self, address: SocketAddr) {
         self.add(Kind::Listener, Subject::Address(SocketAddr::new(address.ip().to_canonical(), address.port())));
+    }
+
+    /// Adds the routes of the whole mesh if their domains have changed. The domains contain every address that leads to
+    /// a cluster: the addresses of Services and, if a Service is headless, the addresses of its endpoints.
+    fn domains(&mut self, old: &Mesh, new: &Mesh) {
+        let [before, after] = [old, new].map(|mesh| mesh.addresses().map(|(address, cluster)| (address, &cluster.key)));
+        if !before.eq(after) {
+            self.add(Kind::Route, Subject::Mesh);
+        }
     }
 
     fn routes(&mut self, old: &Mesh, new: &Mesh) {

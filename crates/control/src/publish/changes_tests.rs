@@ -52,6 +52,16 @@ fn another_address_of_a_service_changes_both_listeners() {
     assert!(!changed.iter().any(|found| found == "endpoints echo.default:80"), "{changed:?}");
 }
 
+/// The routes of the whole mesh contain the addresses of a headless Service's endpoints.
+#[test]
+fn an_endpoint_more_of_a_headless_service_changes_the_routes_of_the_mesh_too() {
+    let with = |endpoints: &[&str]| at("None", &service("echo", endpoints));
+    let (one, two) = (with(&["10.1.0.1"]), with(&["10.1.0.1", "10.1.0.2"]));
+    let expected = ["endpoints echo.default:80", "listener 10.1.0.2:8080", "route mesh"];
+    assert_eq!(changes(&one, &two), expected);
+    assert_eq!(changes(&two, &one), expected);
+}
+
 #[test]
 fn a_route_changes_the_routes_only() {
     let text = service("echo", &[]);

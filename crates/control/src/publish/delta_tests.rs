@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use leno_model::mesh::{Mesh, MeshedPod};
 use leno_xds::{Dialect, Kind};
 
 use super::super::catalog::{Audience, Found};
@@ -256,6 +257,41 @@ fn a_workload_hears_which_of_its_ports_its_services_declare_to_speak_http() {
         state.set_mesh(mesh(&http("10.1.0.1").replace("8080", &port.to_string())));
         assert_eq!(got_ports(&here), Some(vec![port]));
     }
+}
+
+/// The Service lists the Pod's IPv6 address, and the Pod's proxy connects from its IPv4 address.
+#[test]
+fn a_pod_with_addresses_of_both_families_hears_of_the_ports_of_both() {
+    const IP: &str = "10.1.0.1";
+    const OTHER: &str = "fd00::1";
+    let ip = |text: &str| text.parse().expect("an address");
+    let text = |endpoint: &str| {
+        let text = service("echo", &[endpoint]).replace("{port: 80}", "{port: 80, appProtocol: http}");
+        text.replace("addressType: IPv4", "addressType: IPv6")
+            .replace(&format!("[{endpoint}]"), &format!("['{endpoint}']"))
+    };
+    let with_pod = |endpoint: &str| {
+        let at = |here: &str, other: &str| (ip(here), MeshedPod { other_ip: other.parse().ok(), ..pod("echo") });
+        Arc::new(Mesh::clone(&mesh(&text(endpoint))).with_pods(Arc::new([at(IP, OTHER), at(OTHER, IP)].into())))
+    };
+    let state = state(&text(OTHER));
+    let client = Client::at::<Delta>(&state, "default", ip(IP));
+    let got_ports = || {
+        let response = client.next::<Delta>()?;
+        client.send::<Delta>(&ack(&response)).expect("within limits");
+        let any = response.resources[0].resource.clone().expect("a resource");
+        Some(leno_xds::inbound::read(&any.value).expect("ours").http_ports)
+    };
+    sent(&client, &subscribe(Kind::Listener, &["inbound"]));
+    assert_eq!(got_ports(), Some(vec![]), "the Pod is not known yet");
+    state.set_mesh(with_pod(OTHER));
+    assert_eq!(got_ports(), Some(vec![8080]));
+    state.set_mesh(with_pod("fd00::2"));
+    assert_eq!(got_ports(), Some(vec![]), "the Service has another endpoint");
+    state.set_mesh(with_pod(OTHER));
+    assert_eq!(got_ports(), Some(vec![8080]));
+    state.set_mesh(mesh(&text(OTHER)));
+    assert_eq!(got_ports(), Some(vec![]), "the Pod is gone");
 }
 
 #[test]

@@ -74,6 +74,7 @@ pub(crate) fn pod(service_account: &str) -> MeshedPod {
         namespace: "shop".into(),
         name: "cart-0".into(),
         controller: None,
+        other_ip: None,
         proxy: EndpointProxy {
             identity: format!("ns/shop/sa/{service_account}").parse().expect("a workload"),
             inbound_port: None,
@@ -168,7 +169,16 @@ impl<'a> Client<'a> {
     }
 
     pub(crate) fn send<E: Exchange>(&self, request: &E::Request) -> Result<Answer, Refusal> {
-        let catalog = self.state.catalog();
+        self.send_while::<E>(request, || {})
+    }
+
+    /// Sends a request. `change` runs whenever the request has read the catalog.
+    pub(crate) fn send_while<E: Exchange>(&self, request: &E::Request, change: impl Fn()) -> Result<Answer, Refusal> {
+        let catalog = || {
+            let catalog = self.state.catalog();
+            change();
+            catalog
+        };
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         let taken = E::take(&mut lock(&self.session), request, context)?;
         Ok(taken.map_or(Answer::None, |(_, answer)| answer))
@@ -191,7 +201,7 @@ impl<'a> Client<'a> {
     }
 
     pub(crate) fn close(&self) {
-        let catalog = self.state.catalog();
+        let catalog = || self.state.catalog();
         lock(&self.session).close(Context { catalog: &catalog, subscribers: &self.state.subscribers });
     }
 }

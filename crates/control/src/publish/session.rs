@@ -87,7 +87,9 @@ pub(crate) enum Refusal {
 /// The catalog to read resources from, and the subscribers to register with.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
-    pub(crate) catalog: &'a Catalog,
+    /// Returns the latest catalog. A change announced before we register does not reach us, so read the catalog only
+    /// after that.
+    pub(crate) catalog: &'a dyn Fn() -> Arc<Catalog>,
     pub(crate) subscribers: &'a Subscribers,
 }
 
@@ -96,7 +98,7 @@ impl Context<'_> {
     fn unsubscribe(&self, id: ClientId, kind: Kind, subject: &Subject, name: &Arc<str>) {
         self.subscribers.unsubscribe(id, kind, subject, name);
         if !self.subscribers.has(subject) {
-            self.catalog.forget(subject);
+            (self.catalog)().forget(subject);
         }
     }
 }
@@ -300,8 +302,9 @@ impl Session {
         if !kind.has_wildcard() || state.wants_all == wants_all {
             return Ok(());
         }
+        context.subscribers.set_all(self.id, kind, wants_all);
         if wants_all {
-            let all = context.catalog.all(kind);
+            let all = (context.catalog)().all(kind);
             self.unpaid_names += all.len();
             if let Some(account) = &mut self.account {
                 account.take_names(all.len())?;
@@ -312,7 +315,6 @@ impl Session {
             state.entries.retain(|_, entry| entry.is_named);
         }
         state.wants_all = wants_all;
-        context.subscribers.set_all(self.id, kind, wants_all);
         self.recount();
         Ok(())
     }

@@ -74,6 +74,20 @@ fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
     assert_eq!(wanted(&third, Kind::Cluster, &[]), Ok(()), "what the first had is free");
 }
 
+#[test]
+fn a_mesh_that_changes_while_a_client_subscribes_to_all_is_sent_whole_and_once() {
+    let state = state(&service("a", &[]));
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    let changed = mesh(&(service("a", &[]) + &service("b", &[])));
+    client
+        .send_while::<Delta>(&subscribe(Kind::Cluster, &[]), || state.set_mesh(changed.clone()))
+        .expect("within limits");
+    let response = client.next::<Delta>().expect("a response");
+    assert_eq!(names(&response), ["a.default:80", "b.default:80"]);
+    client.send::<Delta>(&ack(&response)).expect("within limits");
+    assert!(client.next::<Delta>().is_none());
+}
+
 /// Returns the resource bytes that were counted as requested since the last call.
 fn unpaid_bytes(client: &Client<'_>) -> usize {
     client.with_session(|session| std::mem::take(&mut session.unpaid_bytes))

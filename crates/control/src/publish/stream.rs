@@ -152,7 +152,7 @@ impl Stream {
 
     /// Processes a request. Returns the time from which the next request may be read; `None` for at once.
     fn take<E: Exchange>(&self, request: &E::Request) -> Result<Option<Instant>, Status> {
-        let catalog = self.state.catalog();
+        let catalog = || self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         let answer = E::take(&mut lock(&self.session), request, context);
         // Count a rejected request too: it caused work, and its client may open another stream.
@@ -209,7 +209,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let catalog = self.state.catalog();
+        let catalog = || self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         lock(&self.session).close(context);
         self.state.clients.leave(self.id);

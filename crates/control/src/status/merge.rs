@@ -18,7 +18,7 @@ const ANCESTORS_MAX: usize = 16;
 
 /// Returns the status to write to an object; `None` if the object has it already.
 pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
-    let said = Said { generation: wanted.generation, now };
+    let said = Said { generation: wanted.revision.generation, now };
     let before = &object["status"];
     let (field, after) = match &wanted.content {
         StatusContent::Route(parents) => {
@@ -50,7 +50,7 @@ pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<
     };
     let said = before[field].as_array().cloned().unwrap_or_default();
     (said != after).then(|| match wanted.content {
-        StatusContent::Policy { .. } => json!({ "observedGeneration": wanted.generation, field: after }),
+        StatusContent::Policy { .. } => json!({ "observedGeneration": wanted.revision.generation, field: after }),
         _ => json!({ field: after }),
     })
 }

@@ -7,6 +7,11 @@ use serde_json::{Value, json};
 
 use super::super::wanted::{StatusContent, Wanted};
 use super::{ANCESTORS_MAX, CONTROLLER, status};
+use crate::index::Revision;
+
+fn revision(generation: i64) -> Revision {
+    Revision { uid: "a".into(), generation }
+}
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
@@ -29,7 +34,7 @@ fn route(is_accepted: bool) -> Wanted {
     };
     let route = RouteName { kind: RouteKind::Http, namespace: "shop".into(), name: "canary".into() };
     let parents = vec![ParentStatus { route, parent, conditions: vec![condition] }];
-    Wanted { generation: 2, content: StatusContent::Route(parents) }
+    Wanted { revision: revision(2), content: StatusContent::Route(parents) }
 }
 
 fn entry(status: &str, reason: &str, since: &str) -> Value {
@@ -68,7 +73,7 @@ fn a_condition_that_turns_has_a_new_time() {
 #[test]
 fn an_entry_for_a_parent_that_is_gone_goes() {
     let object = json!({ "status": { "parents": [entry("True", "Accepted", "1970-01-01T00:00:01Z")] } });
-    let none = Wanted { generation: 2, content: StatusContent::Route(Vec::new()) };
+    let none = Wanted { revision: revision(2), content: StatusContent::Route(Vec::new()) };
     assert_eq!(status(&object, &none, at(60)), Some(json!({ "parents": [] })));
     // A route that never had an entry of ours gets no status at all.
     assert_eq!(status(&json!({}), &none, at(60)), None);
@@ -78,7 +83,8 @@ fn an_entry_for_a_parent_that_is_gone_goes() {
 fn a_route_that_cannot_be_read_says_so_at_each_service_it_is_for() {
     let service = json!({ "group": "", "kind": "Service", "name": "echo" });
     let object = json!({ "spec": { "parentRefs": [service, { "name": "a-gateway" }] } });
-    let broken = Wanted { generation: 2, content: StatusContent::BrokenRoute("spec.rules: too many".to_owned()) };
+    let broken =
+        Wanted { revision: revision(2), content: StatusContent::BrokenRoute("spec.rules: too many".to_owned()) };
     let after = status(&object, &broken, at(0)).expect("news");
     let parents = after["parents"].as_array().expect("a list");
     assert_eq!(parents.len(), 1);
@@ -93,7 +99,7 @@ fn a_route_that_cannot_be_read_says_so_at_each_service_it_is_for() {
 fn a_policy_is_accepted_or_says_why_not() {
     let said = |object: &Value, problem: Option<&str>| {
         let content = StatusContent::Policy { problem: problem.map(str::to_owned), missing: None };
-        status(object, &Wanted { generation: 5, content }, at(0))
+        status(object, &Wanted { revision: revision(5), content }, at(0))
     };
     let good = said(&json!({}), None).expect("news");
     assert_eq!(good["observedGeneration"], 5);
@@ -107,7 +113,7 @@ fn a_policy_is_accepted_or_says_why_not() {
 #[test]
 fn a_policy_that_names_what_does_not_exist_is_accepted_and_says_so() {
     let missing = Some("there is no service account shop/crat".to_owned());
-    let wanted = Wanted { generation: 1, content: StatusContent::Policy { problem: None, missing } };
+    let wanted = Wanted { revision: revision(1), content: StatusContent::Policy { problem: None, missing } };
     let said = status(&json!({}), &wanted, at(0)).expect("news");
     let [accepted, resolved] = [0, 1].map(|index| &said["conditions"][index]);
     assert_eq!((&accepted["type"], &accepted["status"]), (&json!("Accepted"), &json!("True")));
@@ -130,7 +136,7 @@ fn traffic(targets: usize, has_conflict: bool) -> Wanted {
             condition: Condition { kind: ConditionKind::Accepted, status: is_accepted, reason, message: String::new() },
         }
     };
-    Wanted { generation: 2, content: StatusContent::Traffic((0..targets).map(status).collect()) }
+    Wanted { revision: revision(2), content: StatusContent::Traffic((0..targets).map(status).collect()) }
 }
 
 /// The name of each target in a status, with the reason of its first condition.
@@ -183,8 +189,10 @@ fn an_invalid_traffic_policy_says_so_at_each_target_that_it_names() {
         json!([{ "group": "core", "kind": "Service", "name": "cart" }, route, { "kind": "Gateway", "name": "g" }]);
     let object = json!({ "spec": { "targetRefs": targets } });
     let problem = "spec.retry.attempts: 0 retries of one request. The last valid version stays in force.";
-    let broken =
-        Wanted { generation: 2, content: StatusContent::BrokenTraffic(PolicyKind::Traffic, problem.to_owned()) };
+    let broken = Wanted {
+        revision: revision(2),
+        content: StatusContent::BrokenTraffic(PolicyKind::Traffic, problem.to_owned()),
+    };
     let after = status(&object, &broken, at(0)).expect("news");
     assert_eq!(ancestors(&after), [("cart", "Invalid"), ("cart", "Invalid")]);
     assert_eq!(after["ancestors"][0]["ancestorRef"], json!({ "group": "", "kind": "Service", "name": "cart" }));
@@ -203,7 +211,7 @@ fn an_invalid_backend_traffic_policy_says_so_at_each_service_that_it_names() {
     ]);
     let object = json!({ "spec": { "targetRefs": targets } });
     let content = StatusContent::BrokenTraffic(PolicyKind::BackendTraffic, "why".to_owned());
-    let after = status(&object, &Wanted { generation: 2, content }, at(0)).expect("news");
+    let after = status(&object, &Wanted { revision: revision(2), content }, at(0)).expect("news");
     assert_eq!(ancestors(&after), [("cart", "Invalid")]);
     assert_eq!(after["ancestors"][0]["ancestorRef"], targets[0]);
 }

@@ -25,7 +25,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::index::{Kind, Name};
+use crate::index::{Kind, Name, Revision};
+use crate::issuer::while_leading;
 use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
@@ -40,7 +41,7 @@ type Place = (Kind, Name);
 enum Written {
     /// The status is as it should be.
     Done,
-    /// The object has changed or is gone: a new result for it will follow.
+    /// The object has changed, is gone, or is another object of the same name: a new result for it will follow.
     Later,
 }
 
@@ -53,13 +54,18 @@ pub(crate) async fn keep_statuses(
     // For each object, the status that we last wrote or found.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
     loop {
-        let is_failing = if *leads.borrow_and_update() {
+        leads.mark_unchanged();
+        let saying = async {
             let all = wanted(&news.borrow_and_update());
-            say(&client, all, &mut said, &news).await.is_err()
-        } else {
-            // Forget what we wrote: the next leader may write other statuses.
-            said.clear();
-            false
+            say(&client, all, &mut said, &news).await
+        };
+        let is_failing = match while_leading(leads.clone(), saying).await {
+            Some(outcome) => outcome.is_err(),
+            None => {
+                // Forget what we wrote: the next leader may write other statuses.
+                said.clear();
+                false
+            }
         };
         tokio::select! {
             Ok(()) = leads.changed() => {}
@@ -110,14 +116,23 @@ async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result
         Err(kube::Error::Api(status)) if status.code == StatusCode::NOT_FOUND => return Ok(Written::Later),
         Err(error) => return Err(error),
     };
-    if object.metadata.generation != Some(wanted.generation) {
+    let found = Revision {
+        uid: object.metadata.uid.as_deref().unwrap_or_default().into(),
+        generation: object.metadata.generation.unwrap_or_default(),
+    };
+    if found != wanted.revision {
         return Ok(Written::Later);
     }
     let Some(status) = merge::status(&object.data, wanted, Timestamp::now()) else {
         return Ok(Written::Done);
     };
-    // The resource version makes the write fail if another client has changed the status since.
+    // The resource version makes the write fail if another client has changed the status, or replaced the object,
+    // since.
     let change = json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": status });
     objects.patch_status(&name.name, &PatchParams::default(), &Patch::Merge(change)).await?;
     Ok(Written::Done)
 }
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@ use leno_model::traffic::PolicyKind;
 use leno_model::traffic::status::TargetStatus;
 
 use super::Place;
-use crate::index::{Kind, Name, Observed};
+use crate::index::{Kind, Name, Observed, Revision};
 
 /// The results for the objects whose status we write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub(crate) struct Judged {
 /// The status that one object should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// The generation of the object that this status describes.
-    pub(super) generation: i64,
+    /// The revision of the object that this status describes.
+    pub(super) revision: Revision,
     pub(super) content: StatusContent,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
             | Kind::ServiceAccount
             | Kind::ReferenceGrant => return None,
         };
-        Some((place.clone(), Wanted { generation: observed.generation, content }))
+        Some((place.clone(), Wanted { revision: observed.revision.clone(), content }))
     });
     statuses.collect()
 }

@@ -6,10 +6,17 @@ use leno_model::traffic::PolicyKind;
 use leno_model::traffic::status::{TargetKind, TargetRef, TargetStatus};
 
 use super::{Judged, StatusContent, Wanted, wanted};
-use crate::index::{Kind, Name, Observed};
+use crate::index::{Kind, Name, Observed, Revision};
+
+fn revision() -> Revision {
+    Revision { uid: "a".into(), generation: 3 }
+}
 
 fn observed(kind: Kind, name: &str, problem: Option<&str>) -> ((Kind, Name), Observed) {
-    ((kind, Name::new("shop", name)), Observed { generation: 3, problem: problem.map(str::to_owned), missing: None })
+    (
+        (kind, Name::new("shop", name)),
+        Observed { revision: revision(), problem: problem.map(str::to_owned), missing: None },
+    )
 }
 
 fn at_parent(name: &str, parent: &str) -> ParentStatus {
@@ -60,7 +67,7 @@ fn every_route_and_policy_has_a_status_and_nothing_else_has() {
             at_target(ours, "good", "b"),
         ],
     };
-    let of = |kind, name: &str, content| ((kind, Name::new("shop", name)), Wanted { generation: 3, content });
+    let of = |kind, name: &str, content| ((kind, Name::new("shop", name)), Wanted { revision: revision(), content });
     let expected = BTreeMap::from([
         of(Kind::GrpcRoute, "canary", StatusContent::Route(vec![at_parent("canary", "a"), at_parent("canary", "b")])),
         of(Kind::GrpcRoute, "of-a-gateway", StatusContent::Route(Vec::new())),

@@ -1,6 +1,8 @@
-//! The delay after a failure, and whether to log the failure.
+//! The delay after a failure, and whether the failure begins a new outage.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Upper limit of the first wait. The lower limit is half of it.
 const FIRST: Duration = Duration::from_millis(100);
@@ -8,33 +10,49 @@ const FIRST: Duration = Duration::from_millis(100);
 /// Upper limit of every wait, so that a restored API server is found soon.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// A series of failures without a success.
+/// A failure so soon after the failure before continues the outage, even if there was a success in between. Otherwise
+/// the waits would not grow if each list succeeded, and the watch after the list always failed.
+const CALM: Duration = Duration::from_secs(30);
+
+/// A series of failures. Before the first failure, the outage is over.
 #[derive(Debug)]
 pub(super) struct Outage {
     since: Instant,
+    /// The last failure.
+    latest: Instant,
     failures: u32,
+    /// Whether there was a success after the last failure.
+    is_over: bool,
 }
 
 impl Outage {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, failures: 0 }
+    pub(super) fn none(now: Instant) -> Self {
+        Self { since: now, latest: now, failures: 0, is_over: true }
     }
 
     /// Counts a failure; returns the time to wait. Each wait is about twice the wait before. Half of it is random, so
     /// that clients that failed together do not return together.
-    pub(super) fn wait(&mut self) -> Duration {
+    pub(super) fn failed(&mut self, now: Instant) -> Duration {
+        if std::mem::take(&mut self.is_over) && now.saturating_duration_since(self.latest) > CALM {
+            self.failures = 0;
+        }
+        if self.failures == 0 {
+            self.since = now;
+        }
+        self.latest = now;
         let longest = FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         longest.mul_f64(0.5 + 0.5 * fastrand::f64())
     }
 
-    /// Whether this is the first failure of the outage. Only this failure is logged.
-    pub(super) fn is_new(&self) -> bool {
-        self.failures <= 1
-    }
-
-    pub(super) fn lasted(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.since)
+    /// Records a success, unless it was before the last failure. Returns how long the outage lasted if it was not over
+    /// yet.
+    pub(super) fn succeeded(&mut self, at: Instant) -> Option<Duration> {
+        if self.is_over || at < self.latest {
+            return None;
+        }
+        self.is_over = true;
+        Some(at.saturating_duration_since(self.since))
     }
 }
 

@@ -18,7 +18,7 @@ use leno_model::object::{self, route};
 use leno_model::typed;
 use serde::Deserialize;
 
-use crate::index::{self, Content, Kind, Name};
+use crate::index::{self, Content, Kind, Name, Revision};
 
 /// The part of a Pod that is deserialized.
 #[derive(Clone, Debug, Deserialize)]
@@ -92,12 +92,21 @@ impl Resource for Pod {
     }
 }
 
-pub(super) fn service(_: &Name, service: Service) -> Content {
-    Content::Object(typed::service(service))
+pub(super) fn service(_: &Name, mut service: Service) -> Content {
+    Content::Object(revision(&mut service.metadata), typed::service(service))
 }
 
-pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
-    Content::Object(typed::endpoint_slice(slice))
+pub(super) fn endpoint_slice(_: &Name, mut slice: EndpointSlice) -> Content {
+    Content::Object(revision(&mut slice.metadata), typed::endpoint_slice(slice))
+}
+
+/// Takes the revision of an object whose status we do not write.
+fn revision(metadata: &mut ObjectMeta) -> Revision {
+    Revision { uid: uid(metadata), generation: 0 }
+}
+
+fn uid(metadata: &mut ObjectMeta) -> Box<str> {
+    metadata.uid.take().unwrap_or_default().into()
 }
 
 /// Extracts the needed part of a Pod. A Pod has a proxy if it has the proxy's container. Labels are ignored: containers
@@ -115,7 +124,7 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     };
     let wish = wish(&pod);
     let controller = controller(&pod.metadata);
-    let uid = pod.metadata.uid.take().unwrap_or_default().into();
+    let uid = uid(&mut pod.metadata);
     let bare = (!is_injected && wish != Wish::NoProxy).then_some(index::Bare { wish, has_grpc, uid });
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
@@ -203,9 +212,10 @@ impl Custom {
             // Drop managedFields: we never read it, and it doubles the object's size.
             object.metadata.managed_fields = None;
             let generation = object.metadata.generation.unwrap_or_default();
+            let revision = Revision { uid: uid(&mut object.metadata), generation };
             // The items of a list do not contain their kind, so add it.
             object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
-            Content::Custom(generation, read_object(serde_json::to_value(object).unwrap_or_default()))
+            Content::Custom(revision, read_object(serde_json::to_value(object).unwrap_or_default()))
         }
     }
 }

@@ -1,56 +1,60 @@
 //! Watches the cluster and turns events into [`Change`]s for the index.
 //!
-//! Each kind has its own watch, so that a failing watch does not delay the other watches. Objects are parsed as they
-//! arrive, and unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are parsed one by
-//! one, so that an object with an unknown field affects no other object.
+//! Each kind has its own watch, so that a failing watch does not delay the other watches. `lasting` keeps a watch
+//! going, and `hearing` measures how long it has been silent; other parts of the control plane use both. Objects are
+//! parsed as they arrive, and unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are
+//! parsed one by one, so that an object with an unknown field affects no other object.
 
 mod backoff;
 mod definitions;
 mod follow;
+mod hearing;
 mod kinds;
+mod lasting;
 
 use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{Config, watcher};
-use kube::{Api, Client};
+use kube::Api;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher::Config;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::api_server::ApiServer;
 use crate::index::{Change, Kind};
 use definitions::Definitions;
 use follow::Follower;
+pub(crate) use hearing::Hearing;
 pub(crate) use kinds::resource;
+pub(crate) use lasting::Lasting;
 
 /// Limit on changes that wait for the index; watches pause when the channel is full.
-pub const CHANGES_MAX: usize = 1_024;
+pub(crate) const CHANGES_MAX: usize = 1_024;
 
 /// Objects in one page of a list. A page stays in memory, unparsed, until it has been read.
 const PAGE_SIZE: u32 = 200;
 
 /// Starts every watch. The watches run until the returned set is dropped.
-pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet<()> {
+pub(crate) fn start(api_server: &ApiServer, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let follower = |kind| Follower::new(kind, changes.clone());
+    let client = || api_server.client();
 
-    let services: Api<Service> = Api::all(client.clone());
-    watches.spawn(follower(Kind::Service).run(move || watcher(services.clone(), everything()), kinds::service));
-    let slices: Api<EndpointSlice> = Api::all(client.clone());
-    watches
-        .spawn(follower(Kind::EndpointSlice).run(move || watcher(slices.clone(), everything()), kinds::endpoint_slice));
-    let pods: Api<kinds::Pod> = Api::all(client.clone());
-    watches.spawn(follower(Kind::Pod).run(move || watcher(pods.clone(), living()), kinds::pod));
-    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
-    watches.spawn(follower(Kind::Namespace).run(move || watcher(namespaces.clone(), everything()), kinds::namespace));
-    let accounts: Api<PartialObjectMeta<ServiceAccount>> = Api::all(client.clone());
-    watches.spawn(
-        follower(Kind::ServiceAccount).run(move || watcher(accounts.clone(), everything()), kinds::service_account),
-    );
+    let services: Api<Service> = Api::all(client());
+    watches.spawn(follower(Kind::Service).run(api_server.watch(services, everything()), kinds::service));
+    let slices: Api<EndpointSlice> = Api::all(client());
+    watches.spawn(follower(Kind::EndpointSlice).run(api_server.watch(slices, everything()), kinds::endpoint_slice));
+    let pods: Api<kinds::Pod> = Api::all(client());
+    watches.spawn(follower(Kind::Pod).run(api_server.watch(pods, living()), kinds::pod));
+    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client());
+    watches.spawn(follower(Kind::Namespace).run(api_server.watch(namespaces, everything()), kinds::namespace));
+    let accounts: Api<PartialObjectMeta<ServiceAccount>> = Api::all(client());
+    watches.spawn(follower(Kind::ServiceAccount).run(api_server.watch(accounts, everything()), kinds::service_account));
 
     let (publisher, definitions) = watch::channel(Definitions::None);
-    watches.spawn(definitions::follow(client.clone(), publisher));
+    watches.spawn(definitions::follow(api_server.clone(), publisher));
     for custom in kinds::CUSTOM {
-        watches.spawn(follow_custom(custom, client.clone(), definitions.clone(), changes.clone()));
+        watches.spawn(follow_custom(custom, api_server.clone(), definitions.clone(), changes.clone()));
     }
     watches
 }
@@ -58,11 +62,11 @@ pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet
 /// Watches a kind whenever it is installed.
 async fn follow_custom(
     custom: kinds::Custom,
-    client: Client,
+    api_server: ApiServer,
     mut definitions: watch::Receiver<Definitions>,
     changes: mpsc::Sender<(Kind, Change)>,
 ) {
-    let objects = Api::all_with(client, &custom.resource());
+    let objects: Api<DynamicObject> = Api::all_with(api_server.client(), &custom.resource());
     let definition = custom.definition();
     loop {
         let has = |known: &Definitions| known.as_ref().map(|names| names.contains(&definition));
@@ -71,10 +75,10 @@ async fn follow_custom(
         };
         let follower = Follower::new(custom.kind, changes.clone());
         if is_installed == Some(true) {
-            let objects = objects.clone();
+            let watch = api_server.watch(objects.clone(), everything());
             tracing::info!(kind = %custom.kind, "the kind is installed and watched now");
             tokio::select! {
-                () = follower.run(move || watcher(objects.clone(), everything()), custom.read()) => return,
+                () = follower.run(watch, custom.read()) => return,
                 gone = definitions.wait_for(|known| has(known) == Some(false)) => if gone.is_err() { return },
             }
         }

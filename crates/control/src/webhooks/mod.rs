@@ -30,7 +30,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use kube::Client;
 use leno_identity::authority::SignError;
 use leno_install::names::{INJECTOR, VALIDATOR};
 use rustls::pki_types::DnsName;
@@ -40,6 +39,7 @@ use tokio::sync::watch;
 pub(crate) use counts::Counts;
 pub(crate) use inject_config::BadConfig;
 
+use crate::api_server::ApiServer;
 use crate::issuer::{Signing, keep_anchors};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
@@ -70,7 +70,7 @@ impl Webhooks {
     /// configures no webhooks.
     pub(crate) fn listen(
         options: &Options,
-        client: &Client,
+        api_server: &ApiServer,
         source: &KubernetesSource,
     ) -> Result<Option<Self>, RunError> {
         let (Some(address), Some(path)) = (options.webhooks, &options.inject_config) else {
@@ -81,7 +81,7 @@ impl Webhooks {
         let listener = listen("webhooks", address)?;
         tracing::info!(webhooks = %listener.local_addr()?, "listening");
         let reviewer = Reviewer {
-            namespaces: Namespaces::new(source.namespaces(), client.clone()),
+            namespaces: Namespaces::new(source.namespaces(), api_server.client()),
             options: inject_config.options(),
             changes: source.changes(),
             trusting: source.trusting_namespaces(),
@@ -107,19 +107,19 @@ impl Webhooks {
 
 impl CertifiedWebhooks {
     /// Serves the webhooks, for ever; while this replica `leads`, it also keeps the API servers' trust up to date.
-    pub(crate) async fn run(self, client: Client, leads: watch::Receiver<bool>) -> Infallible {
+    pub(crate) async fn run(self, api_server: &ApiServer, leads: watch::Receiver<bool>) -> Infallible {
         let Self { webhooks, certificate, signing } = self;
         // `keep_anchors` gets no namespaces here, so it creates nothing: if the webhooks are not installed, their
         // configurations must not be created.
         let (_, none) = watch::channel(BTreeSet::new());
         let injector = keep_anchors::<MutatingWebhookConfiguration>(
-            client.clone(),
+            api_server,
             INJECTOR,
             none.clone(),
             leads.clone(),
             signing.clone(),
         );
-        let validator = keep_anchors::<ValidatingWebhookConfiguration>(client, VALIDATOR, none, leads, signing);
+        let validator = keep_anchors::<ValidatingWebhookConfiguration>(api_server, VALIDATOR, none, leads, signing);
         tokio::select! {
             never = webhooks.server.serve(webhooks.listener, certificate.config()) => never,
             never = certificate.run() => never,

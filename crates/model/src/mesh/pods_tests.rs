@@ -11,6 +11,7 @@ fn mesh() -> Mesh {
         namespace: "shop".into(),
         name: "cart-0".into(),
         controller: None,
+        other_ip: None,
         proxy: EndpointProxy {
             identity: "ns/shop/sa/cart".parse().expect("a workload"),
             inbound_port: None,

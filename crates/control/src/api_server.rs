@@ -1,0 +1,70 @@
+//! The connection to the API server.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use kube::client::ClientBuilder;
+use kube::runtime::watcher;
+use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
+use tower::layer::layer_fn;
+
+use crate::watch::{Hearing, Lasting};
+
+/// Time after which the API server ends each watch, so that we begin another. kube begins another watch itself if 5
+/// seconds more pass without an event or a bookmark: the connection was then lost without a sign, for example with its
+/// node.
+const WATCH_S: u32 = 120;
+/// Longest time without a byte from the API server on a connection in use. Longer than the longest silence of a watch:
+/// this limit is for connections that are lost during a list or any other request.
+const READ_MAX: Duration = Duration::from_secs(130);
+
+/// The API server, as all parts of the control plane use it.
+#[derive(Clone)]
+pub(crate) struct ApiServer {
+    client: Client,
+    hearing: Hearing,
+}
+
+impl ApiServer {
+    /// Prepares connections; opens none.
+    ///
+    /// # Errors
+    /// [`kube::Error`] if the configuration is invalid.
+    pub(crate) fn new(mut config: Config) -> Result<Self, kube::Error> {
+        config.read_timeout = Some(READ_MAX);
+        // All our parts repeat failed requests themselves, after at most 10 seconds. kube's own retries would wait as
+        // long as the API server was away before, and the log would not show the failure meanwhile.
+        config.default_retry = false;
+        let hearing = Hearing::default();
+        let listening = layer_fn(|service| hearing.listening(service));
+        let client = ClientBuilder::try_from(config)?.with_layer(&listening).build();
+        Ok(Self { client, hearing })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(client: Client, hearing: Hearing) -> Self {
+        Self { client, hearing }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// How long each watch has been silent.
+    pub(crate) fn hearing(&self) -> Hearing {
+        self.hearing.clone()
+    }
+
+    /// Watches the objects that `config` selects.
+    pub(crate) fn watch<K>(&self, objects: Api<K>, config: watcher::Config) -> Lasting<K>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        Lasting::new(objects, config.timeout(WATCH_S), &self.hearing)
+    }
+}
+
+#[cfg(test)]
+#[path = "api_server_tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use kube::client::Body;
+use serde_json::Value;
+use tower_service::Service;
+
+use super::*;
+use crate::index::Observed;
+
+/// The time that the API server takes for each request.
+const TAKES: Duration = Duration::from_secs(1);
+
+/// An API server that returns the same object for each name, and records the method and the last part of the path of
+/// each request.
+#[derive(Clone)]
+struct ApiServer {
+    object: Arc<Value>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl ApiServer {
+    fn new(uid: &str, status: &Value) -> Self {
+        let object = json!({
+            "apiVersion": "leno.dev/v1alpha1",
+            "kind": "AuthorizationPolicy",
+            "metadata": { "name": "web", "namespace": "shop", "uid": uid, "generation": 1, "resourceVersion": "7" },
+            "spec": {},
+            "status": status,
+        });
+        Self { object: Arc::new(object), asked: Arc::default() }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("nobody panicked").clone()
+    }
+}
+
+impl Service<http::Request<Body>> for ApiServer {
+    type Response = http::Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let last = request.uri().path().rsplit('/').next().unwrap_or_default();
+        self.asked.lock().expect("nobody panicked").push(format!("{} {last}", request.method()));
+        let body = self.object.to_string();
+        Box::pin(async move {
+            sleep(TAKES).await;
+            Ok(http::Response::new(Full::from(body)))
+        })
+    }
+}
+
+/// The results for policies with these names, each the first generation of the object with the UID `a`.
+fn judged(names: &[&str]) -> Judged {
+    let observed = Observed { revision: Revision { uid: "a".into(), generation: 1 }, problem: None, missing: None };
+    let place = |name: &&str| ((Kind::AuthorizationPolicy, Name::new("shop", name)), observed.clone());
+    Judged { observed: names.iter().map(place).collect(), ..Judged::default() }
+}
+
+/// Keeps the statuses of these policies as a leader, for some time. Then the leadership ends. Returns the requests
+/// until much later.
+async fn asked(server: &ApiServer, names: &[&str], leads_for: Duration) -> Vec<String> {
+    let (leader, leads) = watch::channel(true);
+    let (_news, news) = watch::channel(judged(names));
+    let client = Client::new(server.clone(), "default");
+    let keeping = tokio::spawn(async move { match keep_statuses(client, leads, news).await {} });
+    sleep(leads_for).await;
+    leader.send_replace(false);
+    sleep(Duration::from_secs(60)).await;
+    keeping.abort();
+    server.asked()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_no_longer_leads_writes_nothing_more() {
+    let server = ApiServer::new("a", &json!({}));
+    let asked = asked(&server, &["a", "b", "c"], TAKES * 2 + TAKES / 2).await;
+    assert_eq!(asked, ["GET a", "PATCH status", "GET b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_object_of_the_same_name_gets_no_status_of_the_old_one() {
+    let server = ApiServer::new("b", &json!({}));
+    assert_eq!(asked(&server, &["a"], TAKES * 30).await, ["GET a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_starts_does_not_write_a_status_that_the_object_has() {
+    let condition = |kind: &str, reason: &str| {
+        json!({
+            "type": kind, "status": "True", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "reason": reason, "message": "",
+        })
+    };
+    let conditions = [condition("Accepted", "Accepted"), condition("ResolvedRefs", "ResolvedRefs")];
+    let server = ApiServer::new("a", &json!({ "observedGeneration": 1, "conditions": conditions }));
+    assert_eq!(asked(&server, &["a"], TAKES * 30).await, ["GET a"]);
+}

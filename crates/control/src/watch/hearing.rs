@@ -1,0 +1,119 @@
+//! How long each watch has been silent. An API server sends an event, a bookmark or a response at least every two
+//! minutes, so a longer silence shows a watch that misses changes. kube hides bookmarks, so we listen below kube, to
+//! the bytes of the responses.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Body, Bytes};
+use hyper::{Method, Request, Response};
+use tokio::time::Instant;
+use tower_service::Service;
+
+/// For each watched resource, such as `pods`, the moment at which the API server last sent something for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hearing(Arc<Mutex<BTreeMap<Box<str>, Instant>>>);
+
+/// A watch whose silence is measured until the value is dropped.
+#[derive(Debug)]
+pub(super) struct Watched {
+    hearing: Hearing,
+    resource: Box<str>,
+}
+
+/// A service that records what the API server sends.
+#[derive(Clone)]
+pub(crate) struct Listening<S> {
+    service: S,
+    hearing: Hearing,
+}
+
+impl Hearing {
+    /// Wraps the service that sends requests to the API server.
+    pub(crate) fn listening<S>(&self, service: S) -> Listening<S> {
+        Listening { service, hearing: self.clone() }
+    }
+
+    /// Begins to measure the silence of a resource's watch.
+    pub(super) fn watch(&self, resource: &str) -> Watched {
+        self.lock().insert(resource.into(), Instant::now());
+        Watched { hearing: self.clone(), resource: resource.into() }
+    }
+
+    pub(crate) fn write_metrics(&self, text: &mut String) {
+        const NAME: &str = "leno_control_watch_silence_seconds";
+        let _ = writeln!(text, "# HELP {NAME} Time since the API server last sent something for a watch.");
+        let _ = writeln!(text, "# TYPE {NAME} gauge");
+        let now = Instant::now();
+        for (resource, heard) in &*self.lock() {
+            let silence_s = now.saturating_duration_since(*heard).as_secs();
+            let _ = writeln!(text, "{NAME}{{resource=\"{resource}\"}} {silence_s}");
+        }
+    }
+
+    fn heard(&self, resource: &str) {
+        if let Some(heard) = self.lock().get_mut(resource) {
+            *heard = Instant::now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    /// The moment at which the API server last sent something for the watch, or at which the value was made.
+    pub(super) fn heard_at(&self) -> Option<Instant> {
+        self.hearing.lock().get(&self.resource).copied()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.hearing.lock().remove(&self.resource);
+    }
+}
+
+impl<S, R, B> Service<Request<R>> for Listening<S>
+where
+    S: Service<Request<R>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<UnsyncBoxBody<Bytes, B::Error>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<R>) -> Self::Future {
+        // Lists and watches have the resource's own path.
+        let resource = request.uri().path().rsplit('/').next().filter(|_| request.method() == Method::GET);
+        let resource: Box<str> = resource.unwrap_or_default().into();
+        let (answer, hearing) = (self.service.call(request), self.hearing.clone());
+        Box::pin(async move {
+            let response = answer.await?;
+            if !response.status().is_success() {
+                return Ok(response.map(BodyExt::boxed_unsync));
+            }
+            hearing.heard(&resource);
+            let listen = move |frame| {
+                hearing.heard(&resource);
+                frame
+            };
+            Ok(response.map(|body| body.map_frame(listen).boxed_unsync()))
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "hearing_tests.rs"]
+mod tests;
