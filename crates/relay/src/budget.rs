@@ -74,9 +74,19 @@ impl Budget {
 /// The connections that one turn of the event loop closes because the worker is above its budget.
 #[derive(Debug, Default)]
 pub struct Relief {
-    /// Connections of the account that held the most, the largest last.
-    candidates: Vec<ClientId>,
+    candidates: Candidates,
     victims: usize,
+}
+
+/// Connections of the account that holds the most.
+#[derive(Debug, Default)]
+struct Candidates {
+    /// How much each connection holds, in bytes. The largest is last.
+    clients: Vec<(usize, ClientId)>,
+    /// How much the account holds.
+    bytes: usize,
+    /// How much the account with the second most holds.
+    next_bytes: usize,
 }
 
 impl Relay {
@@ -104,7 +114,7 @@ impl Relay {
         } else {
             // A link to a server. The client is charged for the content that waits in the link. The client is not
             // charged for the unused capacity of the link's buffers, nor for the kernel's part of the link: see
-            // `held_at_servers`. Waiting trailers are charged twice, here and to the client.
+            // `held_elsewhere`. Waiting trailers are charged twice, here and to the client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
         }
         let Some(link) = self.link(id) else { return };
@@ -171,46 +181,56 @@ impl Relay {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;
         }
-        if relief.candidates.is_empty() {
+        if relief.candidates.clients.is_empty() || relief.candidates.bytes < relief.candidates.next_bytes {
             relief.candidates = self.clients_of_heaviest();
         }
-        let Some(id) = relief.candidates.pop() else { return false };
+        let Some((bytes, id)) = relief.candidates.clients.pop() else { return false };
+        relief.candidates.bytes = relief.candidates.bytes.saturating_sub(bytes);
         relief.victims += 1;
         self.give_up(id);
         true
     }
 
-    /// Returns the connections of the account that holds the most, the largest last. The connections of our own
-    /// application count as one account here. If there are other accounts, the account of our own application is left
-    /// out as long as it holds at most half of the budget.
-    fn clients_of_heaviest(&mut self) -> Vec<ClientId> {
-        let at_servers = self.held_at_servers();
+    /// Returns the connections of the account that holds the most. The connections of our own application count as one
+    /// account here. If there are other accounts, the account of our own application is left out as long as it holds at
+    /// most half of the budget.
+    fn clients_of_heaviest(&mut self) -> Candidates {
+        let elsewhere = self.held_elsewhere();
         let account_of =
             |client: &Client| self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
-        let held_by = |id: ClientId, client: &Client| {
-            client.link.charged_bytes + at_servers.get(&id).copied().unwrap_or_default()
-        };
+        let held_by =
+            |id: ClientId, client: &Client| client.link.charged_bytes + elsewhere.get(&id).copied().unwrap_or_default();
         let mut totals: FxHashMap<Option<AccountId>, usize> = FxHashMap::default();
         for (id, client) in self.downstreams.iter() {
             *totals.entry(account_of(client)).or_default() += held_by(id, client);
         }
-        // Connections to endpoints and stored requests count as memory of our own application too.
+        // Connections to endpoints count as memory of our own application too.
         let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
         let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
         if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
             totals.remove(&None);
+        } else if let Some(total) = totals.get_mut(&None) {
+            *total = of_application;
         }
-        let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
+        let Some((&heaviest, &bytes)) = totals.iter().max_by_key(|(_, total)| **total) else {
+            return Candidates::default();
+        };
+        totals.remove(&heaviest);
         let clients = self.downstreams.iter().filter(|(_, client)| account_of(client) == heaviest);
         let mut clients: Vec<_> = clients.map(|(id, client)| (held_by(id, client), id)).collect();
         clients.sort_unstable();
-        clients.into_iter().map(|(_, id)| id).collect()
+        Candidates { clients, bytes, next_bytes: totals.into_values().max().unwrap_or_default() }
     }
 
-    /// Returns for each client the bytes that the kernel holds in connections to servers that carry only this client's
-    /// content.
-    fn held_at_servers(&mut self) -> FxHashMap<ClientId, usize> {
+    /// Returns for each client the bytes that its link is not charged for: those that the kernel holds in connections
+    /// to servers that carry only this client's content, and the content of requests that were sent and are kept for
+    /// another attempt.
+    fn held_elsewhere(&mut self) -> FxHashMap<ClientId, usize> {
         let mut held = FxHashMap::default();
+        let kept = self.calls.iter().filter(|(_, call)| call.replayable && call.attempts.is_sent());
+        for (client, bytes) in kept.filter_map(|(_, call)| Some((call.client?, call.body.len()))) {
+            *held.entry(client).or_default() += bytes;
+        }
         for (id, upstream) in self.pools.upstreams() {
             let Some(bytes) = held_alone(upstream) else { continue };
             for (stream, token) in upstream.link.codec.open_streams() {
@@ -224,7 +244,7 @@ impl Relay {
         held
     }
 
-    /// Aborts the connections to servers that [`Self::held_at_servers`] counts for a client.
+    /// Aborts the connections to servers that [`Self::held_elsewhere`] counts for a client.
     fn abort_at_servers(&mut self, id: ClientId) {
         let Some(client) = self.downstreams.get(id) else { return };
         for (stream, token) in client.link.codec.open_streams() {

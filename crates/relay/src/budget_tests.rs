@@ -1,4 +1,11 @@
+use std::net::SocketAddr;
+
+use leno_model::mesh::Mesh;
+
 use super::*;
+use crate::Speaks;
+use crate::downstream::origin::{Door, Origin};
+use crate::fixtures::{connect, relay};
 
 const MIB: usize = 1 << 20;
 
@@ -32,4 +39,30 @@ fn what_is_not_measured_is_at_most_an_eighth_of_the_budget_together() {
     for connections in [1, 100, 8_000, 100_000] {
         assert!(budget.negligible_bytes(connections) * connections <= 2 * MIB);
     }
+}
+
+/// Adds an HTTP/2 client with this address that holds `bytes`.
+fn client(relay: &mut Relay, number: u32, address: [u8; 4], bytes: usize) -> ClientId {
+    let peer = SocketAddr::from((address, 40_000));
+    let application = SocketAddr::from(([10, 0, 0, 9], 8080));
+    let origin = Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) };
+    let id = connect(relay, number, origin, None, (Speaks::Http2, Vec::new()));
+    let link = relay.link(LinkId::Client(id)).expect("it is open");
+    let before = std::mem::replace(&mut link.charged_bytes, bytes);
+    relay.budget.charge(before, bytes);
+    id
+}
+
+#[test]
+fn small_connections_stay_when_another_account_holds_more() {
+    let mut relay = relay(1, Mesh::empty(), false);
+    relay.budget.max_bytes = 20 * MIB;
+    let mut numbers = 1..;
+    let mut add = |address, bytes| client(&mut relay, numbers.next().expect("a number"), address, bytes);
+    let large = [[10, 0, 1, 1], [10, 0, 1, 2], [10, 0, 1, 3]].map(|address| add(address, 8 * MIB));
+    let small: Vec<_> = (0..40).map(|number| add([10, 0, 1, 1 + number % 3], 10)).collect();
+    let mut relief = Relief::default();
+    while relay.relieve(&mut relief) {}
+    let are_open = |ids: &[ClientId]| ids.iter().filter(|id| relay.downstreams.get(**id).is_some()).count();
+    assert_eq!((are_open(&large), are_open(&small)), (2, 40));
 }

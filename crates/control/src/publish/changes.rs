@@ -44,7 +44,7 @@ impl Changes {
                 (only, None) | (None, only) => only.into_iter().for_each(|cluster| changes.whole_cluster(cluster)),
             }
         }
-        changes.domains(old, new);
+        changes.addresses(old, new);
         changes.routes(old, new);
         changes.policies(old, new);
         changes.pods = ChangedPods::between(old.pods(), new.pods());
@@ -151,12 +151,24 @@ impl Changes {
         self.add(Kind::Listener, Subject::Address(SocketAddr::new(address.ip().to_canonical(), address.port())));
     }
 
-    /// Adds the routes of the whole mesh if their domains have changed. The domains contain every address that leads to
-    /// a cluster: the addresses of Services and, if a Service is headless, the addresses of its endpoints.
-    fn domains(&mut self, old: &Mesh, new: &Mesh) {
-        let [before, after] = [old, new].map(|mesh| mesh.addresses().map(|(address, cluster)| (address, &cluster.key)));
-        if !before.eq(after) {
-            self.add(Kind::Route, Subject::Mesh);
+    /// Compares the addresses that lead to clusters: the addresses of Services and, if a Service is headless, the
+    /// addresses of its ready endpoints. If some differ, adds them, and the routes of the whole mesh, whose domains they
+    /// are.
+    fn addresses(&mut self, old: &Mesh, new: &Mesh) {
+        let [mut olds, mut news] =
+            [old, new].map(|mesh| mesh.addresses().map(|(address, cluster)| (address, &cluster.key)).peekable());
+        loop {
+            let address = match (olds.peek(), news.peek()) {
+                (None, None) => break,
+                (Some(before), Some(after)) => before.0.min(after.0),
+                (Some((only, _)), None) | (None, Some((only, _))) => *only,
+            };
+            let before = olds.next_if(|(found, _)| *found == address);
+            let after = news.next_if(|(found, _)| *found == address);
+            if before != after {
+                self.address(address);
+                self.add(Kind::Route, Subject::Mesh);
+            }
         }
     }
 

@@ -62,6 +62,16 @@ fn an_endpoint_more_of_a_headless_service_changes_the_routes_of_the_mesh_too() {
     assert_eq!(changes(&two, &one), expected);
 }
 
+/// The address of a headless Service's endpoint leads to the Service while the endpoint is ready.
+#[test]
+fn an_endpoint_of_a_headless_service_that_becomes_ready_changes_its_address() {
+    let ready = at("None", &service("echo", &["10.1.0.1", "10.1.0.2"]));
+    let unready = ready.replace("[10.1.0.2]", "[10.1.0.2]\n  conditions: {ready: false}");
+    let expected = ["endpoints echo.default:80", "listener 10.1.0.2:8080", "route mesh"];
+    assert_eq!(changes(&unready, &ready), expected);
+    assert_eq!(changes(&ready, &unready), expected);
+}
+
 #[test]
 fn a_route_changes_the_routes_only() {
     let text = service("echo", &[]);

@@ -1,5 +1,7 @@
 //! Incremental xDS: a client subscribes and unsubscribes by name, and gets only changed resources.
 
+use std::collections::HashSet;
+
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
 use leno_xds::Kind;
@@ -56,8 +58,10 @@ impl Exchange for Delta {
                 session.unsubscribe(kind, name, context);
             }
         }
-        if is_first {
-            for (name, version) in &request.initial_resource_versions {
+        // A client with many names lists them in several requests, each with the versions of its own names.
+        let names: HashSet<&String> = request.resource_names_subscribe.iter().collect();
+        for (name, version) in &request.initial_resource_versions {
+            if is_first || names.contains(name) {
                 session.has(kind, name, version);
             }
         }

@@ -129,6 +129,23 @@ fn a_client_that_comes_back_is_sent_what_it_does_not_have() {
 }
 
 #[test]
+fn a_client_names_what_it_has_in_several_requests() {
+    let state = state(&two());
+    let before = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&before, &subscribe(Kind::Endpoints, &[ECHO, OTHER]));
+    let response = before.next::<Delta>().expect("a response");
+    before.close();
+
+    let after = Client::new::<Delta>(&state, Dialect::Envoy);
+    for resource in &response.resources {
+        let mut request = subscribe(Kind::Endpoints, &[&resource.name]);
+        request.initial_resource_versions = [(resource.name.clone(), resource.version.clone())].into();
+        sent(&after, &request);
+    }
+    assert_eq!(got(&after), None, "it has both");
+}
+
+#[test]
 fn who_subscribes_again_is_sent_it_again_and_who_unsubscribes_hears_nothing() {
     let state = state(&two());
     let client = Client::new::<Delta>(&state, Dialect::Envoy);

@@ -100,6 +100,8 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = LocalSet::new().block_on(&runtime, start(args, limits));
     logging::flush();
+    // Do not wait for a lookup of a name, which may take long if DNS does not answer.
+    runtime.shutdown_background();
     ended
 }
 

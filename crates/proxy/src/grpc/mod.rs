@@ -67,6 +67,8 @@ pub(crate) fn run(options: Options) -> Result<(), GrpcError> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = LocalSet::new().block_on(&runtime, start(options));
     logging::flush();
+    // Do not wait for a lookup of a name, which may take long if DNS does not answer.
+    runtime.shutdown_background();
     ended
 }
 

@@ -42,7 +42,7 @@ impl Worker {
         let server_first_after = ms(relay.server_first_after_ms);
         self.review_arrivals(|arrival| arrival.is_held);
         let mut silent = Vec::new();
-        for (id, arrival) in self.arrivals.iter_mut() {
+        for (id, arrival) in self.arrivals.iter_mut().filter(|(_, arrival)| !arrival.is_held) {
             if now - arrival.since >= server_first_after {
                 if arrival.late_looks >= LATE_LOOKS_MAX {
                     continue;

@@ -173,6 +173,11 @@ impl Codec {
         }
     }
 
+    /// Whether another stream can be opened, now or after the current ones.
+    pub(crate) fn takes_streams(&self) -> bool {
+        for_protocol!(self, codec => codec.takes_streams())
+    }
+
     /// Whether another stream can be opened now.
     pub(crate) fn has_free_stream(&self) -> bool {
         match self {

@@ -122,7 +122,7 @@ impl Relay {
     }
 
     /// Handles a failed connection to an endpoint: the pool opens no other connection for a while. If the pool has no
-    /// connection left, its waiting calls are sent elsewhere.
+    /// connection left that takes calls, its waiting calls are sent elsewhere.
     pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };
@@ -136,7 +136,7 @@ impl Relay {
         }
         let (endpoint, why) = (pool.address, why.to_string());
         pool.back_off(self.now, why.clone(), random, &self.limits.relay);
-        if pool.connections().is_empty() {
+        if !pool.connections().can_serve() {
             for id in pool.take_waiting() {
                 self.attempt_failed(id, &Failure::NotConnected { endpoint, why: why.clone() });
             }

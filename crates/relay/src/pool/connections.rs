@@ -16,6 +16,9 @@ pub(crate) struct Connections {
     /// Connections without a call, in a pool whose connections carry one call each. Calls take the last one, so the
     /// others become idle.
     free: Vec<UpstreamId>,
+    /// Number of connections that take no further call: the call that they carry is opaque, is or asks for a tunnel, or
+    /// is their last one.
+    spent: usize,
     places: FxHashMap<UpstreamId, Place>,
 }
 
@@ -23,6 +26,7 @@ pub(crate) struct Connections {
 struct Place {
     all: usize,
     free: Option<usize>,
+    is_spent: bool,
 }
 
 impl Connections {
@@ -44,7 +48,7 @@ impl Connections {
     }
 
     pub(crate) fn push(&mut self, id: UpstreamId) {
-        self.places.insert(id, Place { all: self.all.len(), free: None });
+        self.places.insert(id, Place { all: self.all.len(), free: None, is_spent: false });
         self.all.push(id);
     }
 
@@ -52,11 +56,27 @@ impl Connections {
     pub(crate) fn remove(&mut self, id: UpstreamId) -> bool {
         self.set_free(id, false);
         let Some(place) = self.places.remove(&id) else { return false };
+        self.spent -= usize::from(place.is_spent);
         self.all.swap_remove(place.all);
         if let Some(moved) = self.all.get(place.all).and_then(|moved| self.places.get_mut(moved)) {
             moved.all = place.all;
         }
         true
+    }
+
+    /// Returns whether a connection takes calls, now or later.
+    pub(crate) fn can_serve(&self) -> bool {
+        self.all.len() > self.spent
+    }
+
+    /// Records whether a connection takes no further call. Ignores a connection that is not in the pool.
+    pub(crate) fn set_spent(&mut self, id: UpstreamId, is_spent: bool) {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        match (std::mem::replace(&mut place.is_spent, is_spent), is_spent) {
+            (false, true) => self.spent += 1,
+            (true, false) => self.spent -= 1,
+            _ => {}
+        }
     }
 
     /// Records whether a connection is free. Ignores a connection that is not in the pool.

@@ -26,6 +26,10 @@ fn a_connection_that_is_removed_is_neither_there_nor_free() {
     let mut left = free(&connections);
     left.sort_unstable();
     assert_eq!(left, [0, 2, 3]);
+    [0, 2, 2, 3].iter().for_each(|&number| connections.set_spent(UpstreamId::numbered(number), true));
+    assert!(!connections.can_serve());
+    connections.set_spent(UpstreamId::numbered(2), false);
+    assert!(connections.can_serve());
     [0, 2, 3].iter().for_each(|&number| assert!(connections.remove(UpstreamId::numbered(number))));
     assert!(connections.is_empty() && free(&connections).is_empty());
 }

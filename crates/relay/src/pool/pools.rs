@@ -86,9 +86,9 @@ impl Pool {
         self.retry_at
     }
 
-    /// Returns whether the pool has no connection and opens none for now.
+    /// Returns whether the pool has no connection that takes calls, and opens none for now.
     pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
-        self.connections.is_empty() && self.is_pausing(now)
+        !self.connections.can_serve() && self.is_pausing(now)
     }
 
     /// Returns whether no connection is opened for now.
@@ -106,14 +106,18 @@ impl Pool {
         self.connections.is_empty() && self.waiting.is_empty()
     }
 
-    /// Records a failed connection. The next pause is twice as long, with jitter.
+    /// Records a failed connection. The next pause is twice as long, with jitter. No connection is opened during a
+    /// pause, so connections that fail during a pause were opened before it, and belong to the same failure.
     pub(crate) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
+        self.last_error = why;
+        if self.is_pausing(now) {
+            return;
+        }
         let pause = ms(relay.min_backoff_ms).saturating_mul(1 << self.failures.min(16)).min(ms(relay.max_backoff_ms));
         // Between half of the pause and all of it, so that proxies do not reconnect at the same time.
         let jitter = pause.mul_f64((random % 1_000) as f64 / 2_000.0);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now + pause / 2 + jitter);
-        self.last_error = why;
     }
 
     /// Removes all attempts from the queue, and returns them in the order in which they came.
@@ -225,9 +229,10 @@ impl Pools {
         if upstream.key.hop.is_shared() {
             return;
         }
-        let is_free = upstream.has_room(CallSize::Open);
+        let (is_free, is_spent) = (upstream.has_room(CallSize::Open), !upstream.link.codec.takes_streams());
         if let Some(pool) = self.pools.get_mut(upstream.pool) {
             pool.connections.set_free(id, is_free);
+            pool.connections.set_spent(id, is_spent);
         }
     }
 

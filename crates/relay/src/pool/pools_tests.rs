@@ -1,4 +1,5 @@
-use leno_http2::{Connection, Role};
+use leno_http1::Heads;
+use leno_http2::{Connection, FieldSection, Role};
 use leno_model::balance::{Balancer, EndpointId, Policy};
 
 use super::*;
@@ -80,6 +81,40 @@ fn an_unshared_connection_is_found_while_it_is_free() {
     pools.retire(connection);
     pools.note_room(connection);
     assert_eq!(pools.find(id, CallSize::Open), None);
+}
+
+#[test]
+fn a_pool_whose_connections_are_all_in_use_for_good_backs_off() {
+    let now = Instant::now();
+    let mut pools = Pools::default();
+    let id = pools.insert(pool(Protocol::Opaque, now));
+    let connection = upstream(&pools, id, now);
+    let connection = pools.add(connection);
+    pools.note_ready(connection);
+    pools.note_room(connection);
+    let back_off = |pools: &mut Pools| {
+        let pool = pools.get_mut(id).expect("a pool");
+        pool.back_off(now, "refused".to_owned(), 0, &RelayLimits::default());
+        pool.is_backing_off(now)
+    };
+    assert!(!back_off(&mut pools), "a connection is free");
+    let codec = &mut pools.upstream_mut(connection).expect("it is there").link.codec;
+    codec.open(now, 0, &FieldSection::new(), false, &mut Heads::default()).expect("it is free");
+    pools.note_room(connection);
+    assert!(back_off(&mut pools));
+}
+
+#[test]
+fn connections_that_fail_together_are_one_failure() {
+    let now = Instant::now();
+    let (mut pool, relay) = (pool(Protocol::Http1, now), RelayLimits::default());
+    pool.back_off(now, "refused".to_owned(), 0, &relay);
+    let first = pool.retry_at();
+    (0..8).for_each(|_| pool.back_off(now, "refused".to_owned(), 0, &relay));
+    assert_eq!(pool.retry_at(), first);
+    let later = first.expect("a pause");
+    pool.back_off(later, "refused".to_owned(), 0, &relay);
+    assert_eq!(pool.retry_at(), Some(later + 2 * (later - now)));
 }
 
 #[test]
