@@ -23,7 +23,7 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     push_or_dash(line, record.user_agent, USER_AGENT_MAX_BYTES);
     line.extend(b"\" \"");
     push_or_dash(line, record.authority, AUTHORITY_MAX_BYTES);
-    let (direction, tls) = (record.direction.label(), record.tls);
+    let (direction, tls) = (record.direction.label(), OrDash(record.tls));
     push_fmt(line, format_args!("\" {direction} {tls} {} {}", OrDash(record.server), OrDash(record.server_id)));
     push_fmt(line, format_args!(" {} {} \"", OrDash(record.grpc_status), time::Milliseconds(record.duration)));
     push_or_dash(line, record.request_id, REQUEST_ID_MAX_BYTES);

@@ -19,7 +19,10 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     if let Some(id) = record.server_id {
         push_fmt(line, format_args!(r#","server_id":"{id}""#));
     }
-    push_fmt(line, format_args!(r#","tls":"{}","protocol":"{}""#, record.tls, record.protocol.name()));
+    if let Some(tls) = record.tls {
+        push_fmt(line, format_args!(r#","tls":"{tls}""#));
+    }
+    push_fmt(line, format_args!(r#","protocol":"{}""#, record.protocol.name()));
     push_text(line, "method", record.method, METHOD_MAX_BYTES);
     push_text(line, "authority", record.authority, AUTHORITY_MAX_BYTES);
     push_text(line, "path", record.shown_path(queries), PATH_MAX_BYTES);

@@ -41,8 +41,9 @@ pub struct Record<'a> {
     pub server: Option<SocketAddr>,
     /// The server's workload, if its certificate proves it.
     pub server_id: Option<&'a SpiffeId>,
-    /// How the other proxy is authenticated: a value of [`TlsLabel::label`](crate::metrics::TlsLabel::label).
-    pub tls: &'static str,
+    /// How the other proxy is authenticated: a value of [`TlsLabel::label`](crate::metrics::TlsLabel::label). `None` if
+    /// the call came from our own application and was not sent.
+    pub tls: Option<&'static str>,
     /// The client's protocol.
     pub protocol: Protocol,
     /// The request's method.

@@ -186,6 +186,11 @@ impl Attempts {
         self.current.last().and_then(Attempt::stream)
     }
 
+    /// Returns the pool of the latest attempt, if the attempt had a stream and its connection has ended.
+    pub(crate) fn latest_lost(&self) -> Option<PoolId> {
+        self.current.last().filter(|attempt| attempt.stage == Stage::Lost).map(|attempt| attempt.pool)
+    }
+
     /// Returns when the latest attempt was sent, if it has a stream.
     pub(crate) fn latest_sent_at(&self) -> Option<Instant> {
         self.current.last().filter(|attempt| attempt.stream().is_some()).map(|attempt| attempt.since)

@@ -1,11 +1,14 @@
 //! Record: reports the end of every call to metrics, the balancer and the access log, exactly once, however the call
 //! ends.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::balance::Outcome;
+use leno_model::spiffe::SpiffeId;
 
 use crate::Relay;
 use crate::access_log;
@@ -15,8 +18,8 @@ use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::link::grpc::{self, Status};
-use crate::metrics::{Direction, TlsLabel};
-use crate::pool::hop::Protocol;
+use crate::metrics::Direction;
+use crate::pool::hop::{Hop, Protocol};
 use crate::target::cluster::ClusterState;
 
 /// How a call ended.
@@ -50,6 +53,20 @@ pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) ->
 pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
     is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+/// The server of an attempt.
+struct Server {
+    address: SocketAddr,
+    hop: Hop,
+    /// The workload that its certificate must prove; `None` without mutual TLS.
+    id: Option<Arc<SpiffeId>>,
+}
+
+impl Server {
+    fn id(&self) -> Option<&SpiffeId> {
+        self.id.as_deref()
+    }
 }
 
 impl Call {
@@ -90,6 +107,8 @@ impl Relay {
             call
         };
         let latency = now - call.started;
+        // An opaque connection lasts as long as the application keeps it, so its duration is no latency.
+        let timed = (call.protocol != Protocol::Opaque).then_some(latency);
         let is_traced = call.trace.is_some();
         let cluster = self.targets.get_mut(call.cluster);
         let door = self.downstreams.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
@@ -107,16 +126,19 @@ impl Relay {
         };
         match ending {
             Ending::Answered { .. } | Ending::ProxyError { .. } => {
-                metrics.response(call.http_status, grpc_status, is_failure(call.http_status, grpc_status), latency);
+                metrics.response(call.http_status, grpc_status, is_failure(call.http_status, grpc_status), timed);
             }
             Ending::Broken => {
                 // A reset before the response headers counts as 502 (Bad Gateway).
                 let status = if call.http_status == 0 { 502 } else { call.http_status };
-                metrics.response(status, None, true, latency);
+                metrics.response(status, None, true, timed);
             }
             Ending::Cancelled | Ending::Complete => {
                 metrics.no_response();
-                self.metrics.cancelled_total.add(1);
+                // Copies that are dropped have a metric of their own.
+                if !call.is_mirror() {
+                    self.metrics.cancelled_total.add(1);
+                }
             }
         }
         if let Some(route) = &call.route {
@@ -140,6 +162,19 @@ impl Relay {
         }
     }
 
+    /// Returns the server of a call's latest attempt, if the attempt was sent, even if its connection has ended.
+    fn server_of(&self, call: &Call) -> Option<Server> {
+        if let Some((upstream, _)) = call.attempts.latest_stream() {
+            let upstream = self.pools.upstream(upstream)?;
+            return Some(Server { address: upstream.address, hop: upstream.key.hop, id: upstream.expected.clone() });
+        }
+        let pool = self.pools.get(call.attempts.latest_lost()?)?;
+        let member = self.targets.get(pool.cluster)?.member(pool.key.endpoint)?;
+        let proxy = member.proxy.as_ref().filter(|_| pool.key.hop.is_mutual_tls());
+        let id = proxy.and_then(|proxy| self.targets.id_of(proxy)).map(Arc::new);
+        Some(Server { address: pool.address, hop: pool.key.hop, id })
+    }
+
     /// Reports the end of a connection that was wrongly guessed to be opaque, to the balancer only: the connection was
     /// no call.
     fn forget_guess(&mut self, id: CallId) {
@@ -153,24 +188,22 @@ impl Relay {
     fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
         let Some(call) = self.calls.get(id).certain() else { return };
         let Some(client) = self.downstreams.get(call.client) else { return };
-        let upstream = call.attempts.latest_stream().and_then(|(upstream, _)| self.pools.upstream(upstream));
+        let server = self.server_of(call);
         let direction = client.origin.door.direction();
         let field = |known| call.request.get(known).unwrap_or_default();
         let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
-        let tls = match (direction, upstream) {
-            (Direction::Inbound, _) => client.tls_label().label(),
-            (Direction::Outbound, Some(upstream)) => {
-                self.endpoint_tls(direction, upstream.key.hop, upstream.expected.as_deref()).label()
-            }
-            (Direction::Outbound, None) => TlsLabel::Disabled.label(),
+        let tls = match (direction, &server) {
+            (Direction::Inbound, _) => Some(client.tls_label().label()),
+            (Direction::Outbound, Some(server)) => Some(self.endpoint_tls(direction, server.hop, server.id()).label()),
+            (Direction::Outbound, None) => None,
         };
         let record = access_log::Record {
             time: self.wall_clock_at(call.started),
             direction,
             client: client.origin.peer,
             client_id: client.peer_id.as_deref(),
-            server: upstream.map(|upstream| upstream.address),
-            server_id: upstream.and_then(|upstream| upstream.expected.as_deref()),
+            server: server.as_ref().map(|server| server.address),
+            server_id: server.as_ref().and_then(Server::id),
             tls,
             protocol: match call.protocol {
                 Protocol::Http2 => access_log::Protocol::Http2,

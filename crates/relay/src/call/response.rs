@@ -223,9 +223,16 @@ impl Relay {
     /// Resets the stream that overflows the client's buffer, and drops the output that is queued for it.
     fn fail_slow_client(&mut self, id: CallId, client: Option<ClientId>, stream: StreamKey, buffered_bytes: usize) {
         let door = self.downstreams.get(client).map_or(Door::Outbound, |client| client.origin.door);
-        self.metrics.count_proxy_error(door.direction(), ProxyError::ClientTooSlow { buffered_bytes }.why());
+        let error = ProxyError::ClientTooSlow { buffered_bytes };
+        self.metrics.count_proxy_error(door.direction(), error.why());
+        let (http_status, grpc_status) = error.statuses();
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        let grpc_status = call.is_grpc.then_some(grpc_status as u8);
+        if !call.is_grpc {
+            call.http_status = http_status;
+        }
         self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
-        self.end_call(id, Ending::Cancelled);
+        self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status });
     }
 
     fn on_reset(&mut self, upstream_id: UpstreamId, id: AttemptId, code: ErrorCode, by_peer: bool) {

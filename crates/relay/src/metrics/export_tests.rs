@@ -17,10 +17,10 @@ fn calls_of_two_workers_are_summed_under_linkerds_names() {
     let clusters = [workers[0].traffic(&outbound(50051)), workers[1].traffic(&outbound(50051))];
     for cluster in &clusters {
         cluster.request();
-        cluster.response(200, Some(0), false, Duration::from_micros(7_500));
+        cluster.response(200, Some(0), false, Some(Duration::from_micros(7_500)));
     }
     clusters[0].request();
-    clusters[0].response(503, None, true, Duration::from_millis(1));
+    clusters[0].response(503, None, true, Some(Duration::from_millis(1)));
     clusters[1].request();
 
     let text = scrape(&workers);

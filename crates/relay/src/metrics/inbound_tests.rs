@@ -12,10 +12,10 @@ fn calls_of_all_callers_are_summed_by_port_and_status() {
     let cart = workers[1].traffic(&inbound(8080, "cart"));
     for series in [&web, &cart] {
         series.request();
-        series.response(200, Some(14), true, MS);
+        series.response(200, Some(14), true, Some(MS));
     }
     web.request();
-    web.response(503, None, true, MS);
+    web.response(503, None, true, Some(MS));
     let probe = TrafficLabels { tls: TlsLabel::None(NoTlsReason::Probe), ..inbound(8080, "web") };
     workers[0].traffic(&probe).request();
     workers[0].traffic(&outbound(50051)).request();

@@ -33,12 +33,14 @@ impl TrafficMetrics {
     /// Counts a call that was answered, by an endpoint or by the proxy itself.
     ///
     /// `failed` is whether dashboards count the call as a failure. `latency` is from the request's headers to the
-    /// response's end.
+    /// response's end; `None` if the call is an opaque connection.
     #[inline]
-    pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Duration) {
+    pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Option<Duration>) {
         self.in_flight.dec();
         self.responses.count(ResponseKind { failed, http_status, grpc_status });
-        self.latency.record(&BOUNDS_MS, latency);
+        if let Some(latency) = latency {
+            self.latency.record(&BOUNDS_MS, latency);
+        }
     }
 
     /// Counts a call that ended without a response, because the client cancelled it or disconnected.
