@@ -1,6 +1,9 @@
 use leno_http2::StreamKey;
 
 use super::*;
+use crate::call::attempt::Stage;
+use crate::downstream::origin::Origin;
+use crate::fixtures::{call, mesh_of, relay, service};
 
 #[test]
 fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
@@ -17,4 +20,18 @@ fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
     assert_eq!(status_of(b"application/grpc", 503), None, "the client maps the HTTP status");
     assert_eq!(status_of(b"application/grpc-web", 200), None, "the status is in the content");
     assert_eq!(status_of(b"text/plain", 200), None);
+}
+
+#[test]
+fn the_server_is_known_although_its_connection_has_ended() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    call(&mut relay, 1, origin, None, b"GET / HTTP/1.1\r\nhost: cart.shop\r\n\r\n".to_vec());
+    let (id, _) = relay.calls.iter().next().expect("a call");
+    let address = |relay: &Relay| relay.server_of(relay.calls.get(id).expect("a call")).map(|server| server.address);
+    assert_eq!(address(&relay), None, "it was not sent");
+    let attempt = relay.calls.get_mut(id).and_then(|call| call.attempts.iter_mut().next()).expect("an attempt");
+    attempt.stage = Stage::Lost;
+    assert_eq!(address(&relay), Some("10.0.0.9:8080".parse().expect("an address")));
 }
