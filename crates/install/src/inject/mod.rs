@@ -2,10 +2,12 @@
 //!
 //! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
 //! and users, `containers` makes the containers, and `plan` makes the patch. Nothing in the template is changed or
-//! dropped: the proxy is only added. `grpc` makes the items of a Pod that gets an identity and no proxy.
+//! dropped: the proxy is only added. `grpc` makes the items of a Pod that gets an identity and no proxy. `existing`
+//! decides about a Pod that already has the containers of a proxy.
 
 mod conflicts;
 mod containers;
+mod existing;
 mod grpc;
 mod inbound_ports;
 mod plan;
@@ -53,7 +55,7 @@ pub enum Asked {
     /// proxy is replaced.
     ByName,
     /// The cluster, for every Pod: a Pod gets a proxy only if an annotation enables injection, and an existing proxy
-    /// stays.
+    /// stays. Only the probes that it allows are corrected, if it is otherwise the proxy that the Pod would get.
     ByAnnotation,
 }
 
@@ -129,8 +131,7 @@ pub fn inject(
     warnings.extend(probes::warnings(&probes, &settings));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
-            reserved::allows_proxy_by_hand(template, &settings, options)?;
-            Outcome::Skipped(Skipped::HasProxy)
+            existing::keep(template, &additions.init_containers, options)?
         }
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),
