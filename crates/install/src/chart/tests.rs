@@ -101,6 +101,20 @@ fn the_guard_leaves_out_the_namespaces_that_the_injector_leaves_out() {
 }
 
 #[test]
+fn the_guard_knows_a_windows_pod_by_the_fields_that_the_injector_reads() {
+    let objects = rendered(&[], false).expect("it renders");
+    let variables = find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"]["variables"].clone();
+    let exempt = variables.as_array().expect("variables").iter().find(|variable| variable["name"] == "isExempt");
+    let expression = exempt.expect("the variable")["expression"].as_str().expect("CEL");
+    for condition in [
+        "object.spec.os.name == 'windows'",
+        "'kubernetes.io/os' in object.spec.nodeSelector && object.spec.nodeSelector['kubernetes.io/os'] == 'windows'",
+    ] {
+        assert!(expression.contains(condition), "{expression}");
+    }
+}
+
+#[test]
 fn where_only_namespaces_decide_no_pod_can_leave_the_mesh() {
     let objects = rendered(&["webhook.namespaceOnly=[leno.dev/inject]"], false).expect("it renders");
     let injector = &find(&objects, "MutatingWebhookConfiguration", "leno-injector")["webhooks"][0];
