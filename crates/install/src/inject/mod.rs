@@ -10,43 +10,23 @@ mod containers;
 mod existing;
 mod grpc;
 mod inbound_ports;
+mod options;
 mod plan;
 mod probes;
 mod reserved;
 mod settings;
 mod skip;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use inbound_ports::{InboundPorts, inbound_ports};
+pub use options::{BadOptions, Options};
 pub use probes::{PodProbe, Unasked, of_arguments as probes_of_arguments, of_pod as probes_of_pod};
-pub use settings::Settings;
+pub use settings::{BadSetting, Settings};
 pub use skip::{Skipped, Traits, Wish, is_never_meshed};
 
 use crate::annotations::{Mistake, label, ours, unknown};
 use crate::patch::Operation;
-
-/// An installation's settings for all of its proxies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Options {
-    pub cluster_domain: String,
-    /// The trust domain of all identities of the mesh.
-    pub trust_domain: String,
-    /// Annotations that only a namespace may have. With [`Asked::ByAnnotation`], a Pod with such an annotation is
-    /// rejected, unless the annotation repeats the namespace's value.
-    pub namespace_only: Vec<String>,
-    /// The settings of a proxy without annotations.
-    pub proxy: Settings,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let usual = || "cluster.local".to_owned();
-        Self { cluster_domain: usual(), trust_domain: usual(), namespace_only: Vec::new(), proxy: Settings::default() }
-    }
-}
 
 /// Whether a user or the cluster asks for a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
