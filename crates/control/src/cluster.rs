@@ -48,6 +48,9 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let (leader, leads) = watch::channel(false);
     let mut source = KubernetesSource::start(&client, namespace);
     let webhooks = Webhooks::listen(options, &client, &source)?;
+    if let Some(webhooks) = &webhooks {
+        source.follow_options(webhooks.options());
+    }
     let mut keeper = Keeper::new(client.clone(), namespace, options.trust_domain.clone(), leads.clone());
     let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
     let (serving, is_serving) = watch::channel(false);

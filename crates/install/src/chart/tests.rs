@@ -277,6 +277,7 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
         "proxy.accessLog=off",
         "clusterDomain=c.local",
         "trustDomain=example.org",
+        "webhook.excludedNamespaces=[ci, build]",
     ];
     let settings = Settings {
         image: "registry.example/mesh/leno-proxy".to_owned(),
@@ -285,14 +286,17 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
         ..Settings::default()
     };
     let (cluster_domain, trust_domain) = ("c.local".to_owned(), "example.org".to_owned());
-    let expected = Options { cluster_domain, trust_domain, proxy: settings, ..Options::default() };
+    let excluded_namespaces = vec!["ci".to_owned(), "build".to_owned()];
+    let expected = Options { cluster_domain, trust_domain, excluded_namespaces, proxy: settings, ..Options::default() };
     assert_eq!(options(&sets), expected);
 }
 
 #[test]
 fn a_setting_that_would_stop_every_new_pod_is_refused_before_it_is_rendered() {
     let refused = |set: &str| rendered(&[set], false).expect_err(set);
-    assert!(refused("proxy.skipInboundPorts=22;80").starts_with("proxy.skipInboundPorts: \"22;80\" is not of the form "));
+    assert!(
+        refused("proxy.skipInboundPorts=22;80").starts_with("proxy.skipInboundPorts: \"22;80\" is not of the form ")
+    );
     assert_eq!(
         refused("proxy.skipInboundPorts=22,70000"),
         "proxy.skipInboundPorts: \"22,70000\" does not work; use ports and ranges, as 22,1000-2000"
@@ -503,12 +507,13 @@ fn helm_renders_the_same_objects() {
     let Some(helm) = helm() else {
         return leno_testing::skipped("there is no helm to compare the chart's rendering with; type: ./test install");
     };
-    let cases: [(&[&str], bool); 5] = [
+    let cases: [(&[&str], bool); 6] = [
         (&[], false),
         (&[], true),
         (&[r#"monitoring.labels={"release":"prom"}"#, "monitoring.enabled=true"], false),
         (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=3", "proxy.accessLog=json"], false),
         (&[r#"webhook.namespaceOnly=["leno.dev/inject","leno.dev/opaque-ports"]"#, "guard.enabled=true"], false),
+        (&[r#"webhook.excludedNamespaces=["ci","build"]"#, "proxy.shutdownGrace=60m"], false),
     ];
     for (sets, is_ha) in cases {
         let mut command = Command::new(&helm);

@@ -15,6 +15,9 @@ pub struct Options {
     /// Annotations that only a namespace may have. With [`Asked::ByAnnotation`], a Pod with such an annotation is
     /// rejected, unless the annotation repeats the namespace's value.
     pub namespace_only: Vec<String>,
+    /// Namespaces for whose Pods the API server does not ask the injector. The injector need not know them, but the
+    /// control plane's reports do: a Pod there lacks no proxy.
+    pub excluded_namespaces: Vec<String>,
     /// The settings of a proxy without annotations.
     pub proxy: Settings,
 }
@@ -22,7 +25,13 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let usual = || "cluster.local".to_owned();
-        Self { cluster_domain: usual(), trust_domain: usual(), namespace_only: Vec::new(), proxy: Settings::default() }
+        Self {
+            cluster_domain: usual(),
+            trust_domain: usual(),
+            namespace_only: Vec::new(),
+            excluded_namespaces: Vec::new(),
+            proxy: Settings::default(),
+        }
     }
 }
 
