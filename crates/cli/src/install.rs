@@ -72,6 +72,8 @@ pub(crate) struct Rendered {
     pub(crate) text: String,
     /// The version of the installation's control plane.
     pub(crate) version: String,
+    /// The same objects.
+    pub(crate) objects: Vec<Value>,
 }
 
 impl Options {
@@ -152,7 +154,7 @@ impl ValueOptions {
 /// # Errors
 /// If a value is not allowed.
 pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartError> {
-    let mut rendered = Rendered { text: String::new(), version: String::new() };
+    let mut rendered = Rendered { text: String::new(), version: String::new(), objects: Vec::new() };
     let chosen = difference(values, &default_values(false)?).to_string();
     for mut object in objects(values)? {
         if object["kind"] == "Deployment" {
@@ -165,6 +167,7 @@ pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartErro
         let is_definition = object["kind"] == "CustomResourceDefinition";
         if parts == Parts::All || is_definition == (parts == Parts::Definitions) {
             rendered.text += &format!("---\n{}", yaml::write(&object));
+            rendered.objects.push(object);
         }
     }
     Ok(rendered)

@@ -50,6 +50,9 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let (leader, leads) = watch::channel(false);
     let mut source = KubernetesSource::start(&api_server, namespace);
     let webhooks = Webhooks::listen(options, &api_server, &source)?;
+    if let Some(webhooks) = &webhooks {
+        source.follow_options(webhooks.options());
+    }
     let mut keeper = Keeper::new(&api_server, namespace, options.trust_domain.clone(), leads.clone());
     let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
     let (serving, is_serving) = watch::channel(false);

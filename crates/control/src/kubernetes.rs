@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leno_install::inject::Options as InjectOptions;
 use leno_model::mesh::Mesh;
 use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
@@ -36,6 +37,8 @@ pub(crate) struct KubernetesSource {
     is_behind: bool,
     /// The control plane's own namespace.
     own: Box<str>,
+    /// The injector's options, which name the namespaces that it leaves out; `None` without an injector.
+    options: Option<watch::Receiver<Arc<InjectOptions>>>,
     changes: mpsc::Receiver<(Kind, Change)>,
     sender: mpsc::Sender<(Kind, Change)>,
     mesh: watch::Sender<Arc<Mesh>>,
@@ -57,6 +60,7 @@ impl KubernetesSource {
             index: Index::new(),
             is_behind: false,
             own: own.into(),
+            options: None,
             changes,
             mesh: watch::Sender::new(Arc::new(Mesh::empty())),
             state: watch::Sender::default(),
@@ -121,6 +125,11 @@ impl KubernetesSource {
         self.unmeshed.subscribe()
     }
 
+    /// Leaves Pods out of the reports if the injector leaves out their namespaces.
+    pub(crate) fn follow_options(&mut self, options: watch::Receiver<Arc<InjectOptions>>) {
+        self.options = Some(options);
+    }
+
     /// Returns a sender for changes that are known before the API server reports them.
     pub(crate) fn changes(&self) -> mpsc::Sender<(Kind, Change)> {
         self.sender.clone()
@@ -135,7 +144,14 @@ impl KubernetesSource {
     /// Waits for a change, applies it together with the changes that follow within [`GATHER`], and publishes the
     /// result.
     async fn gather_and_publish(&mut self) {
-        let Some(first) = self.changes.recv().await else {
+        let first = tokio::select! {
+            first = self.changes.recv() => first,
+            () = changed(&mut self.options) => {
+                self.is_behind = true;
+                return self.publish_taken();
+            }
+        };
+        let Some(first) = first else {
             // `self` holds a sender, so the channel never closes.
             return std::future::pending().await;
         };
@@ -178,7 +194,8 @@ impl KubernetesSource {
             ..State::default()
         };
         if self.index.is_complete() {
-            let unmeshed = self.index.unmeshed();
+            let options = self.options.as_ref().map(|options| options.borrow().clone()).unwrap_or_default();
+            let unmeshed = self.index.unmeshed(&options.excluded_namespaces);
             state.unmeshed_pods = unmeshed.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
             replace(&self.unmeshed, unmeshed);
             let start = Instant::now();
@@ -220,6 +237,17 @@ impl KubernetesSource {
         if !Arc::ptr_eq(&self.namespaces.borrow(), self.index.namespaces()) {
             self.namespaces.send_replace(self.index.namespaces().clone());
         }
+    }
+}
+
+/// Waits until the injector has other options; for ever without an injector.
+async fn changed(options: &mut Option<watch::Receiver<Arc<InjectOptions>>>) {
+    let is_changed = match options {
+        Some(options) => options.changed().await.is_ok(),
+        None => false,
+    };
+    if !is_changed {
+        std::future::pending::<()>().await;
     }
 }
 

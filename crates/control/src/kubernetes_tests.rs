@@ -85,3 +85,25 @@ async fn what_changes_while_the_listed_objects_wait_for_something_else_is_follow
     let (output, ()) = tokio::join!(source.listed_and(async { waits.await.expect("it is done") }), change);
     assert_eq!(output, "done");
 }
+
+#[tokio::test]
+async fn a_namespace_that_the_injector_leaves_out_lacks_no_proxy() {
+    let mut source = KubernetesSource::start(&Client::new(Silent, "default"), "leno");
+    let (options, known) = watch::channel(Arc::new(InjectOptions::default()));
+    source.follow_options(known);
+    let (changes, mut unmeshed) = (source.changes(), source.unmeshed());
+    let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
+    let ci = Name::of_cluster("ci");
+    let asking = Namespace::new([("leno.dev/inject".to_owned(), "enabled".to_owned())].into());
+    send(Kind::Namespace, Change::Applied(ci.clone(), Content::Namespace(asking)));
+    for kind in Kind::ALL {
+        let names = if kind == Kind::Namespace { HashSet::from([ci.clone()]) } else { HashSet::new() };
+        send(kind, Change::Listed(names));
+    }
+    tokio::time::timeout(PATIENCE, source.listed_and(async {})).await.expect("all is known");
+    assert!(unmeshed.borrow_and_update().contains_key("ci"));
+    tokio::spawn(async move { match source.run().await {} });
+    options.send_replace(Arc::new(InjectOptions { excluded_namespaces: vec!["ci".to_owned()], ..Default::default() }));
+    let told = unmeshed.wait_for(|unmeshed| !unmeshed.contains_key("ci"));
+    tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("the source lives");
+}

@@ -184,9 +184,15 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
 
 /// Answers a request to store an object that the mesh reads: an object of leno.dev, a Service or Namespace with
 /// annotations of ours, or a Namespace with labels that should be annotations. A Namespace is never rejected, since it
-/// must always be possible to change or delete one: its errors become warnings.
+/// must always be possible to change or delete one: its errors become warnings. An object that is being deleted is
+/// never rejected either.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
+        return allowed(request);
+    }
+    // The update that removes the last finalizer completes a deletion. If we refused this update because of an object
+    // that is older than our checks, the object could not be deleted.
+    if !request.object["metadata"]["deletionTimestamp"].is_null() {
         return allowed(request);
     }
     if request.object["apiVersion"] == "v1" && request.object["kind"] == "Namespace" {

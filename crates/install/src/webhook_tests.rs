@@ -105,6 +105,20 @@ fn a_policy_is_validated_as_the_mesh_reads_it() {
 }
 
 #[test]
+fn an_object_that_is_being_deleted_is_never_refused() {
+    let policy = |metadata: Value| {
+        let allow = json!([{"identities": ["web"]}]);
+        let object = json!({
+            "apiVersion": "leno.dev/v1alpha1", "kind": "AuthorizationPolicy", "metadata": metadata, "spec": {"allow": allow},
+        });
+        validate(&AdmissionRequest { operation: "UPDATE".to_owned(), ..create(object) })
+    };
+    assert!(!policy(json!({"name": "cart"})).allowed);
+    assert!(!policy(json!({"name": "cart", "deletionTimestamp": null})).allowed);
+    assert!(policy(json!({"name": "cart", "deletionTimestamp": "2026-03-01T10:20:00Z"})).allowed);
+}
+
+#[test]
 fn a_traffic_policy_is_validated_as_the_mesh_reads_it() {
     let policy = |retry: Value| {
         create(json!({

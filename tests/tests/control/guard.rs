@@ -94,6 +94,7 @@ fn the_api_server_refuses_what_the_injector_would_have_given_a_proxy_and_nothing
         json!({}),
         json!({"hostNetwork": true}),
         json!({"os": {"name": "windows"}}),
+        json!({"nodeSelector": {"kubernetes.io/os": "windows"}}),
         json!({"containers": [{"name": "app", "image": "app"}, {"name": "istio-proxy", "image": "i"}]}),
         json!({"initContainers": [{"name": "linkerd-proxy", "image": "i", "restartPolicy": "Always"}]}),
         json!({"initContainers": [{"name": "migrate", "image": "i"}]}),

@@ -17,7 +17,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams};
-use kube::core::DynamicObject;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Resource, ResourceExt};
 use leno_install::annotations::INJECTED_LABEL;
 use leno_install::names::{CONTROL_NAMESPACE, GRPC, HELM_RELEASE, PROXY};
@@ -27,15 +27,21 @@ use serde_json::{Value, json};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::{pods, policies};
 
+/// Label of the objects that the chart creates.
+pub(super) const CHART_LABEL: &str = "app.kubernetes.io/part-of=leno";
+
 /// Labels of the objects that the chart creates, and of the objects that the control plane creates.
-const LABELS: [&str; 2] = ["app.kubernetes.io/part-of=leno", "app.kubernetes.io/managed-by=leno-control"];
+const LABELS: [&str; 2] = [CHART_LABEL, "app.kubernetes.io/managed-by=leno-control"];
+
+/// Kinds of the Prometheus Operator that the chart creates objects of, if monitoring is enabled.
+const MONITORING: [&str; 2] = ["PodMonitor", "PrometheusRule"];
 
 /// Maximum number of meshed workloads that a warning lists.
 const NAMED_MAX: usize = 5;
 
 /// Order of deletion: first the objects that could refuse other Pods, then the objects that would create deleted
 /// objects again, and last the namespace.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 19] = [
     "ValidatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",
     "MutatingWebhookConfiguration",
@@ -47,6 +53,8 @@ const ORDER: [&str; 17] = [
     "Role",
     "PodDisruptionBudget",
     "NetworkPolicy",
+    "PodMonitor",
+    "PrometheusRule",
     "Service",
     "ConfigMap",
     "Secret",
@@ -67,13 +75,13 @@ pub(crate) struct Options {
 
 /// An object of the installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
-    api_version: String,
-    kind: String,
-    namespace: Option<String>,
-    name: String,
+pub(super) struct Found {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
     /// Whether the object belongs to a Helm release.
-    is_helms: bool,
+    pub(super) is_helms: bool,
 }
 
 /// Objects outside the installation that its removal affects.
@@ -91,7 +99,7 @@ impl Options {
         let (mut found, bystanders) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
             let bystanders = bystanders(&cluster);
-            let (found, bystanders) = tokio::try_join!(find(&cluster), bystanders)?;
+            let (found, bystanders) = tokio::try_join!(find(&cluster, &LABELS), bystanders)?;
             Ok::<_, ClusterError>((found, bystanders))
         })??;
         found.retain(|object| !self.keep_crds || object.kind != "CustomResourceDefinition");
@@ -105,11 +113,16 @@ impl Options {
 
 /// The objects as YAML, reduced to the fields that `kubectl delete` needs.
 fn text(found: &mut Vec<Found>) -> String {
+    sort(found);
+    found.iter().map(|object| format!("---\n{}", yaml::write(&object.minimal()))).collect()
+}
+
+/// Sorts objects by [`ORDER`].
+pub(super) fn sort(found: &mut Vec<Found>) {
     let place = |object: &Found| ORDER.iter().position(|kind| *kind == object.kind).unwrap_or(ORDER.len());
     found.sort_by(|a, b| (place(a), &a.namespace, &a.name).cmp(&(place(b), &b.namespace, &b.name)));
     // An object may have both labels and be listed twice.
     found.dedup();
-    found.iter().map(|object| format!("---\n{}", yaml::write(&object.minimal()))).collect()
 }
 
 fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
@@ -152,8 +165,9 @@ fn workload(pod: &Pod) -> String {
     format!("{} {}/{}", owner.kind, pod.namespace().unwrap_or_default(), owner.name)
 }
 
-async fn find(cluster: &Cluster) -> Result<Vec<Found>, ClusterError> {
-    let lists = LABELS.map(|labels| async move {
+/// Finds the installation's objects that have one of the labels.
+pub(super) async fn find(cluster: &Cluster, labels: &[&str]) -> Result<Vec<Found>, ClusterError> {
+    let lists = labels.iter().map(|labels| async move {
         let global = tokio::try_join!(
             list(cluster, cluster.global::<Namespace>(), labels),
             list(cluster, cluster.global::<CustomResourceDefinition>(), labels),
@@ -175,9 +189,11 @@ async fn find(cluster: &Cluster) -> Result<Vec<Found>, ClusterError> {
             list(cluster, cluster.within::<RoleBinding>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<Secret>(CONTROL_NAMESPACE), labels),
         )?;
+        let [monitors, rules] = MONITORING.map(|kind| list_monitoring(cluster, kind, labels));
+        let (monitors, rules) = tokio::try_join!(monitors, rules)?;
         let (a, b, c, d, e, f, g, h, i) = global;
         let (j, k, l, m, n, o, p, q) = own;
-        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q].concat())
+        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, monitors, rules].concat())
     });
     Ok(try_join_all(lists).await?.concat())
 }
@@ -190,6 +206,14 @@ where
     let all = api.list_metadata(&ListParams::default().labels(labels)).await;
     let all = all.map_err(|error| cluster.explain(&error))?;
     Ok(all.items.iter().map(|object| Found::named::<K>(&object.metadata)).collect())
+}
+
+/// Lists the objects of a kind of the Prometheus Operator, which the cluster need not have.
+async fn list_monitoring(cluster: &Cluster, kind: &str, labels: &str) -> Result<Vec<Found>, ClusterError> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("monitoring.coreos.com", "v1", kind));
+    let api = Api::<DynamicObject>::namespaced_with(cluster.client.clone(), CONTROL_NAMESPACE, &resource);
+    let objects = cluster.list(api, labels).await?;
+    Ok(objects.iter().map(|object| Found::of(&resource.api_version, kind, &object.metadata)).collect())
 }
 
 async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
@@ -212,9 +236,13 @@ fn stays_with_a_proxy(pod: &Pod) -> bool {
 
 impl Found {
     fn named<K: Resource<DynamicType = ()>>(metadata: &kube::api::ObjectMeta) -> Self {
+        Self::of(&K::api_version(&()), &K::kind(&()), metadata)
+    }
+
+    fn of(api_version: &str, kind: &str, metadata: &kube::api::ObjectMeta) -> Self {
         Self {
-            api_version: K::api_version(&()).into_owned(),
-            kind: K::kind(&()).into_owned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
             namespace: metadata.namespace.clone(),
             name: metadata.name.clone().unwrap_or_default(),
             is_helms: metadata.annotations.iter().flatten().any(|(key, _)| key == HELM_RELEASE),

@@ -39,7 +39,9 @@ fn what_refuses_pods_goes_first_and_the_namespace_last() {
 #[test]
 fn every_kind_of_the_chart_has_its_place() {
     let mut values = default_values(true).expect("the chart's values");
-    for set in ["networkPolicy.enabled=true", "networkPolicy.apiServers=[{podSelector: {}}]"] {
+    let everything =
+        ["networkPolicy.enabled=true", "networkPolicy.apiServers=[{podSelector: {}}]", "monitoring.enabled=true"];
+    for set in everything {
         set_value(&mut values, set).expect("a value");
     }
     for object in objects(&values).expect("it renders") {

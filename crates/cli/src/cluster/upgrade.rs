@@ -2,16 +2,21 @@
 //!
 //! `leno install` and `leno upgrade` record the values that differ from the chart's defaults in an annotation of the
 //! ConfigMap leno-config. An upgrade thus takes the newer chart's defaults, and keeps the values that people chose.
+//!
+//! `kubectl apply` deletes nothing. So the command also names the objects of the installation that it no longer renders.
 
 use std::error::Error;
 use std::io::{self, Write};
 
 use clap::Args;
 use leno_install::chart::{default_values, merge};
+use leno_install::names::CONTROL_NAMESPACE;
+use serde_json::Value;
 
-use super::connect::Connect;
+use super::connect::{ClusterError, Connect};
 use super::running::Running;
-use crate::install::{Parts, ValueOptions, render};
+use super::uninstall::{CHART_LABEL, Found, find, sort};
+use crate::install::{Parts, Rendered, ValueOptions, render};
 
 /// Options of `leno upgrade`.
 #[derive(Args)]
@@ -26,17 +31,27 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Writes the objects as YAML.
+    /// Writes the objects as YAML. On standard error, writes how to delete the objects that are no longer among them.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let running = super::block_on(async {
+        let (running, found) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
-            Running::read(&cluster).await
+            let running = Running::read(&cluster).await?;
+            Ok::<_, ClusterError>((running, find(&cluster, &[CHART_LABEL]).await))
         })??;
-        io::stdout().write_all(self.text(&running)?.as_bytes())?;
+        let rendered = self.rendered(&running)?;
+        io::stdout().write_all(rendered.text.as_bytes())?;
+        match found {
+            Ok(found) => {
+                for line in leftovers(found, &rendered.objects) {
+                    eprintln!("leno: {line}");
+                }
+            }
+            Err(error) => eprintln!("leno: cannot tell which objects this installation no longer has: {error}"),
+        }
         Ok(())
     }
 
-    fn text(&self, running: &Running) -> Result<String, Box<dyn Error>> {
+    fn rendered(&self, running: &Running) -> Result<Rendered, Box<dyn Error>> {
         let mut values = default_values(false)?;
         if let Some(kept) = running.values(self.reset_values)? {
             merge(&mut values, kept);
@@ -44,8 +59,37 @@ impl Options {
         self.values.put_on(&mut values)?;
         let rendered = render(&values, Parts::All)?;
         running.refuse_older(&rendered.version)?;
-        Ok(rendered.text)
+        Ok(rendered)
     }
+}
+
+/// Returns a line with the command to type for each object of the chart that is not among the rendered objects, the
+/// objects that could refuse Pods first.
+fn leftovers(mut found: Vec<Found>, rendered: &[Value]) -> Vec<String> {
+    let is_rendered = |found: &Found| {
+        rendered.iter().any(|object| {
+            let metadata = &object["metadata"];
+            object["kind"] == found.kind.as_str()
+                && metadata["name"] == found.name.as_str()
+                && metadata["namespace"].as_str() == found.namespace.as_deref()
+        })
+    };
+    found.retain(|object| {
+        // The chart's objects are cluster-wide or in its namespace. Elsewhere, a user's object may have the label.
+        let is_charts = object.namespace.as_deref().is_none_or(|namespace| namespace == CONTROL_NAMESPACE);
+        // With a definition, Kubernetes deletes all objects of its kind, so never suggest to delete a definition.
+        is_charts && object.kind != "CustomResourceDefinition" && !is_rendered(object)
+    });
+    sort(&mut found);
+    let line = |object: &Found| {
+        let (kind, name) = (object.kind.to_lowercase(), &object.name);
+        let within = object.namespace.as_ref().map(|namespace| format!("-n {namespace} ")).unwrap_or_default();
+        format!(
+            "{} {name} is no longer part of this installation, and kubectl apply does not delete it: kubectl delete {within}{kind} {name}",
+            object.kind
+        )
+    };
+    found.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ struct Line {
 
 fn upgraded(arguments: &[&str], running: &Running) -> Result<Vec<Value>, String> {
     let line = Line::parse_from(["upgrade"].iter().chain(arguments));
-    let text = line.options.text(running).map_err(|error| error.to_string())?;
+    let text = line.options.rendered(running).map_err(|error| error.to_string())?.text;
     Ok(yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value).collect())
 }
 
@@ -77,6 +77,66 @@ fn what_cannot_be_upgraded_says_what_to_type_instead() {
     assert!(refused(&running("0.1.0", &json!({VALUES_ANNOTATION: "{"}))).contains("is not JSON"));
     let unknown = with_values(&json!({"controll": {}}));
     assert!(refused(&unknown).starts_with("controll: there is no such field"), "{}", refused(&unknown));
+}
+
+/// The objects of an installation with these values, as the API server lists them.
+fn installed(sets: &[&str]) -> Vec<Found> {
+    let arguments: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let objects = upgraded(&arguments, &with_values(&json!({}))).expect("it renders");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let found = |object: &Value| Found {
+        api_version: text(&object["apiVersion"]).expect("a version"),
+        kind: text(&object["kind"]).expect("a kind"),
+        namespace: text(&object["metadata"]["namespace"]),
+        name: text(&object["metadata"]["name"]).expect("a name"),
+        is_helms: false,
+    };
+    objects.iter().map(found).collect()
+}
+
+#[test]
+fn objects_that_the_values_no_longer_have_are_named_with_the_command_that_deletes_them() {
+    let left = |before: &[&str], now: &[&str]| -> Vec<String> {
+        let arguments: Vec<&str> = now.iter().flat_map(|set| ["--set", set]).collect();
+        leftovers(installed(before), &upgraded(&arguments, &with_values(&json!({}))).expect("it renders"))
+    };
+    assert_eq!(left(&[], &[]), [""; 0]);
+    assert_eq!(
+        left(&[], &["guard.enabled=false"]),
+        [
+            "ValidatingAdmissionPolicyBinding leno-guard is no longer part of this installation, and kubectl apply does not \
+             delete it: kubectl delete validatingadmissionpolicybinding leno-guard",
+            "ValidatingAdmissionPolicy leno-guard is no longer part of this installation, and kubectl apply does not delete \
+             it: kubectl delete validatingadmissionpolicy leno-guard",
+        ]
+    );
+    let limited = ["networkPolicy.enabled=true", "networkPolicy.apiServers=[{podSelector: {}}]"];
+    let policy = left(&limited, &[]);
+    assert_eq!(policy.len(), 1);
+    assert!(policy[0].ends_with(": kubectl delete -n leno networkpolicy leno-control"), "{policy:?}");
+    let monitoring = left(&["monitoring.enabled=true"], &["control.podDisruptionBudget=false"]);
+    for command in ["-n leno poddisruptionbudget leno-control", "-n leno podmonitor leno-proxy"] {
+        assert!(monitoring.iter().any(|line| line.ends_with(&format!(": kubectl delete {command}"))), "{monitoring:?}");
+    }
+}
+
+#[test]
+fn neither_a_definition_nor_an_object_elsewhere_is_to_be_deleted() {
+    let found = |kind: &str, namespace: Option<&str>| Found {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: "older".to_owned(),
+        is_helms: false,
+    };
+    let all = vec![
+        found("CustomResourceDefinition", None),
+        found("ConfigMap", Some("monitoring")),
+        found("ConfigMap", Some("leno")),
+    ];
+    let lines = leftovers(all, &[]);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].ends_with("kubectl delete -n leno configmap older"), "{lines:?}");
 }
 
 #[test]

@@ -451,7 +451,7 @@ fn of_namespaces_that_are_gone_no_expectation_stays() {
 fn pods_without_the_proxy_that_they_or_their_namespaces_ask_for_are_named() {
     let mut index = Index::new();
     for (name, annotation) in
-        [("asking", "enabled"), ("whole", "enabled"), ("refusing", "disabled"), ("leno", "enabled")]
+        [("asking", "enabled"), ("whole", "enabled"), ("refusing", "disabled"), ("leno", "enabled"), ("ci", "enabled")]
     {
         apply_namespace(&mut index, name, annotation);
     }
@@ -467,13 +467,14 @@ fn pods_without_the_proxy_that_they_or_their_namespaces_ask_for_are_named() {
         ("refusing", "asks", bare(Wish::Proxy)),
         ("plain", "quiet", bare(Wish::AsNamespace)),
         ("leno", "control", bare(Wish::AsNamespace)),
+        ("ci", "build", bare(Wish::Proxy)),
         ("plain", "grpc", with_grpc(Wish::Grpc)),
         ("asking", "c-grpc-without-asking", with_grpc(Wish::AsNamespace)),
         ("refusing", "b-grpc-without-sidecar", bare(Wish::Grpc)),
     ] {
         index.take(Kind::Pod, Change::Applied(Name::new(namespace, name), content));
     }
-    let unmeshed = index.unmeshed();
+    let unmeshed = index.unmeshed(&["ci".to_owned()]);
     let names: Vec<_> = unmeshed
         .iter()
         .map(|(namespace, pods)| (&**namespace, pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>()))

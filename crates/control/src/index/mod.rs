@@ -270,8 +270,8 @@ impl Index {
 
     /// The Pods that run without a proxy or the gRPC sidecar although they or their namespaces ask for it: by
     /// namespace, and sorted by name. A namespace that asks for a proxy or the sidecar is in the map even if none of
-    /// its Pods lacks it.
-    pub fn unmeshed(&self) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
+    /// its Pods lacks it. Leaves out the namespaces that are never meshed, and the namespaces in `excluded`.
+    pub fn unmeshed(&self, excluded: &[String]) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));
         let mut unmeshed: BTreeMap<Box<str>, Vec<Unmeshed>> = asking.map(|name| (name.clone(), Vec::new())).collect();
@@ -282,7 +282,8 @@ impl Index {
                 unmeshed.entry(namespace.clone()).or_default().push(pod);
             }
         }
-        unmeshed.retain(|namespace, _| !is_never_meshed(namespace));
+        let is_excluded = |namespace: &str| excluded.iter().any(|name| name == namespace);
+        unmeshed.retain(|namespace, _| !is_never_meshed(namespace) && !is_excluded(namespace));
         unmeshed.values_mut().for_each(|pods| pods.sort_unstable());
         unmeshed
     }

@@ -10,8 +10,9 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use leno_identity::authority::{Authority, BadAuthority, SignError};
 use leno_identity::bundle::{BundleError, TrustBundle};
-use leno_install::names::{ANCHORS, ISSUER_CERTIFICATE};
-use leno_model::spiffe::TrustDomain;
+use leno_identity::svid::Request;
+use leno_install::names::{ANCHORS, CONTROL, CONTROL_NAMESPACE, ISSUER_CERTIFICATE};
+use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 
 use super::signing::Signing;
 
@@ -49,6 +50,13 @@ pub(super) enum BadSecret {
     Anchor(BadAuthority),
     #[error("its trust domain is {found}, and the mesh's is {ours}; give the certificate the URI spiffe://{ours}")]
     TrustDomain { found: TrustDomain, ours: TrustDomain },
+    #[error("its tls.key cannot sign certificates: {0}")]
+    Sign(SignError),
+    #[error(
+        "its tls.crt does not lead to an anchor in its ca.crt ({0}); write the authority's anchor into ca.crt, and the certificates \
+         between the two into tls.crt"
+    )]
+    Chain(rustls::Error),
 }
 
 impl Material {
@@ -78,7 +86,24 @@ impl Material {
             Some(key) => Some(Arc::new(Authority::from_pem(anchors_pem.clone(), &key).map_err(BadSecret::Anchor)?)),
             None => None,
         };
-        Ok(Self { authority: Arc::new(authority), bundle, anchors_pem, anchor })
+        let material = Self { authority: Arc::new(authority), bundle, anchors_pem, anchor };
+        material.check_chain(SystemTime::now())?;
+        Ok(material)
+    }
+
+    /// Checks that peers with these anchors accept the certificates that the authority signs, with a certificate for a
+    /// new key that is thrown away. Does nothing outside of the authority's dates, when it signs nothing.
+    fn check_chain(&self, now: SystemTime) -> Result<(), BadSecret> {
+        let validity = self.authority.validity();
+        if now < validity.not_before || now >= validity.not_after {
+            return Ok(());
+        }
+        let workload = Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() };
+        let id = SpiffeId { trust_domain: self.authority.trust_domain().clone(), workload };
+        // Only the system's random numbers can fail here, which says nothing about the Secret.
+        let Ok(request) = Request::new(id) else { return Ok(()) };
+        let chain = self.signing().certify(request.id(), request.csr()).map_err(BadSecret::Sign)?;
+        self.bundle.verify(&chain, now).map_err(BadSecret::Chain)
     }
 
     /// Returns the part that signs certificates.

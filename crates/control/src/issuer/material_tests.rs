@@ -80,6 +80,25 @@ fn an_authority_that_is_its_own_anchor_is_not_sent_along() {
 }
 
 #[test]
+fn an_authority_that_does_not_lead_to_its_anchors_is_refused() {
+    let now = SystemTime::now();
+    let (old, new) = (created(now), created(now));
+    let with_anchors = |anchors: &str| {
+        let mut data = new.data();
+        data.remove(ANCHOR_KEY);
+        data.insert(ANCHORS.to_owned(), ByteString(anchors.as_bytes().to_vec()));
+        data
+    };
+    let said = refusal(with_anchors(&old.anchors_pem));
+    assert!(
+        said.starts_with("its tls.crt does not lead to an anchor in its ca.crt (") && said.contains("; write"),
+        "{said}"
+    );
+    let both = format!("{}{}", old.anchors_pem, new.anchors_pem);
+    Material::read(&secret(with_anchors(&both)), &ours()).expect("one of two anchors is enough");
+}
+
+#[test]
 fn a_secret_that_cannot_be_used_says_which_key_is_wrong() {
     let good = created(SystemTime::now()).data();
     let with = |key: &str, text: &str| {

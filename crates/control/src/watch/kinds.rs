@@ -37,12 +37,20 @@ struct PodSpec {
     #[serde(default)]
     host_network: bool,
     os: Option<Os>,
+    node_selector: Option<NodeSelector>,
     init_containers: Option<Vec<Container>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct Os {
     name: String,
+}
+
+/// The part of a Pod's node selector that names the nodes' operating system.
+#[derive(Clone, Debug, Deserialize)]
+struct NodeSelector {
+    #[serde(rename = "kubernetes.io/os")]
+    os: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -139,10 +147,12 @@ fn controller(metadata: &ObjectMeta) -> Option<Controller> {
 }
 
 fn wish(pod: &Pod) -> Wish {
+    let selected_os = pod.spec.node_selector.as_ref().and_then(|selector| selector.os.as_deref());
+    let systems = [pod.spec.os.as_ref().map(|os| os.name.as_str()), selected_os];
     let traits = Traits {
         inject: pod.annotations().get(INJECT).map(String::as_str),
         has_host_network: pod.spec.host_network,
-        is_windows: pod.spec.os.as_ref().is_some_and(|os| os.name == "windows"),
+        is_windows: systems.contains(&Some("windows")),
     };
     traits.wish()
 }

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leno_install::inject::Options;
-use leno_install::yaml::{self, Fault};
+use leno_install::inject::{BadOptions, BadSetting, Options};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -22,9 +21,18 @@ pub(crate) enum BadConfig {
     #[error("{0}; mount the ConfigMap leno-config there, which leno install makes")]
     Unreadable(#[from] io::Error),
     #[error("{0}; compare it with the ConfigMap leno-config that leno install makes")]
-    NotYaml(#[from] Fault),
-    #[error("{0}; compare it with the ConfigMap leno-config that leno install makes")]
-    NotOptions(#[from] serde_json::Error),
+    NotOptions(BadOptions),
+    #[error("{0}; set it with leno upgrade --set, or with helm upgrade --set")]
+    Setting(BadSetting),
+}
+
+impl From<BadOptions> for BadConfig {
+    fn from(bad: BadOptions) -> Self {
+        match bad {
+            BadOptions::Setting(setting) => Self::Setting(setting),
+            other => Self::NotOptions(other),
+        }
+    }
 }
 
 /// The file, and its last valid content.
@@ -42,7 +50,7 @@ impl InjectConfig {
     /// [`BadConfig`] if it cannot be read or is invalid: there are no default options.
     pub(super) fn open(path: &Path) -> Result<Self, BadConfig> {
         let text = fs::read_to_string(path)?;
-        let options = parse(&text)?;
+        let options = Options::read(&text)?;
         Ok(Self { path: path.to_owned(), seen: Ok(text), options: watch::Sender::new(Arc::new(options)) })
     }
 
@@ -66,7 +74,7 @@ impl InjectConfig {
             return;
         }
         let parsed = match &read {
-            Ok(text) => parse(text).map_err(|error| error.to_string()),
+            Ok(text) => Options::read(text).map_err(|error| BadConfig::from(error).to_string()),
             Err(error) => Err(error.clone()),
         };
         match parsed {
@@ -78,10 +86,6 @@ impl InjectConfig {
         }
         self.seen = read;
     }
-}
-
-fn parse(text: &str) -> Result<Options, BadConfig> {
-    Ok(serde_json::from_value(yaml::read(text)?)?)
 }
 
 #[cfg(test)]

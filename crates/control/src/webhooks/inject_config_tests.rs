@@ -18,9 +18,12 @@ fn it_is_followed_and_what_was_right_last_holds() {
     let (_directory, path) = with("{clusterDomain: cluster.local, proxy: {version: one}}");
     let mut config = InjectConfig::open(&path).expect("it is right");
     assert_eq!(version(&config), "one");
-    for (text, expected) in
-        [("{proxy: {version: two}}", "two"), ("{proxy: {version: three", "two"), ("{proxy: {verzion: four}}", "two")]
-    {
+    for (text, expected) in [
+        ("{proxy: {version: two}}", "two"),
+        ("{proxy: {version: three", "two"),
+        ("{proxy: {verzion: four}}", "two"),
+        ("{proxy: {version: four, skipInboundPorts: '22;80'}}", "two"),
+    ] {
         fs::write(&path, text).expect("a file");
         config.check();
         assert_eq!(version(&config), expected, "{text}");
@@ -52,6 +55,10 @@ fn a_first_file_that_is_missing_or_wrong_is_an_error_that_says_what_to_do() {
     );
     let said = error(&path);
     assert!(said.contains("\"many\"") && said.contains("compare it with the ConfigMap leno-config"), "{said}");
+    fs::write(&path, "{proxy: {shutdownGrace: 61m}}").expect("a file");
+    let expected = "proxy.shutdownGrace: \"61m\" does not work; use a duration, as 500ms, 30s or 2m, at most 60m; \
+                    set it with leno upgrade --set, or with helm upgrade --set";
+    assert_eq!(error(&path), expected);
     fs::write(&path, "{").expect("a file");
     assert!(error(&path).starts_with("line 2: this is not YAML"), "{}", error(&path));
 }

@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use leno_identity::authority::SignError;
+use leno_install::inject::Options as InjectOptions;
 use leno_install::names::{INJECTOR, VALIDATOR};
 use rustls::pki_types::DnsName;
 use tokio::net::TcpListener;
@@ -89,6 +90,11 @@ impl Webhooks {
         let counts = Arc::new(Counts::default());
         let server = Server::new(reviewer, counts.clone());
         Ok(Some(Self { listener, names, inject_config, server, counts }))
+    }
+
+    /// Returns a receiver of the injector's options, and of each change of them.
+    pub(crate) fn options(&self) -> watch::Receiver<Arc<InjectOptions>> {
+        self.inject_config.options()
     }
 
     pub(crate) fn counts(&self) -> Arc<Counts> {

@@ -9,7 +9,8 @@ mod values;
 
 use serde_json::{Map, Value, json};
 
-use crate::names::CONTROL_NAMESPACE;
+use crate::inject;
+use crate::names::{CONFIG, CONTROL_NAMESPACE};
 use crate::schema;
 use crate::yaml::{self, Fault};
 
@@ -53,6 +54,9 @@ pub enum ChartError {
     /// A file of the chart, or a template's output, is not YAML.
     #[error("{file}: {fault}")]
     Yaml { file: String, fault: Fault },
+    /// The control plane would refuse the options of the injector.
+    #[error("{0}")]
+    Options(String),
 }
 
 /// Returns the default values or, with `is_ha`, the values for production.
@@ -102,7 +106,15 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
         let documents = yaml::split(&rendered).map_err(|fault| ChartError::Yaml { file: file.to_owned(), fault })?;
         objects.extend(documents.into_iter().map(|document| document.value).filter(|value| !value.is_null()));
     }
+    check_options(&objects)?;
     Ok(objects)
+}
+
+/// Reads the injector's options as the control plane will read them: the schema cannot express all conditions.
+fn check_options(objects: &[Value]) -> Result<(), ChartError> {
+    let config = objects.iter().find(|object| object["kind"] == "ConfigMap" && object["metadata"]["name"] == CONFIG);
+    let text = config.and_then(|config| config["data"]["inject.yaml"].as_str()).unwrap_or_default();
+    inject::Options::read(text).map(drop).map_err(|error| ChartError::Options(error.to_string()))
 }
 
 /// Returns the namespace of the control plane, which Helm does not render: `--create-namespace` creates it. The control

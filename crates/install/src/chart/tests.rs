@@ -101,6 +101,20 @@ fn the_guard_leaves_out_the_namespaces_that_the_injector_leaves_out() {
 }
 
 #[test]
+fn the_guard_knows_a_windows_pod_by_the_fields_that_the_injector_reads() {
+    let objects = rendered(&[], false).expect("it renders");
+    let variables = find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"]["variables"].clone();
+    let exempt = variables.as_array().expect("variables").iter().find(|variable| variable["name"] == "isExempt");
+    let expression = exempt.expect("the variable")["expression"].as_str().expect("CEL");
+    for condition in [
+        "object.spec.os.name == 'windows'",
+        "'kubernetes.io/os' in object.spec.nodeSelector && object.spec.nodeSelector['kubernetes.io/os'] == 'windows'",
+    ] {
+        assert!(expression.contains(condition), "{expression}");
+    }
+}
+
+#[test]
 fn where_only_namespaces_decide_no_pod_can_leave_the_mesh() {
     let objects = rendered(&["webhook.namespaceOnly=[leno.dev/inject]"], false).expect("it renders");
     let injector = &find(&objects, "MutatingWebhookConfiguration", "leno-injector")["webhooks"][0];
@@ -249,7 +263,7 @@ fn kubernetes_types_read_what_is_rendered() {
 /// The injector's options in an installation.
 fn injector_options(objects: &[Value]) -> Options {
     let text = find(objects, "ConfigMap", "leno-config")["data"]["inject.yaml"].as_str().expect("text");
-    serde_json::from_value(yaml::read(text).expect("it is YAML")).expect("the injector takes it")
+    Options::read(text).expect("the injector takes it")
 }
 
 #[test]
@@ -263,6 +277,7 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
         "proxy.accessLog=off",
         "clusterDomain=c.local",
         "trustDomain=example.org",
+        "webhook.excludedNamespaces=[ci, build]",
     ];
     let settings = Settings {
         image: "registry.example/mesh/leno-proxy".to_owned(),
@@ -271,8 +286,67 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
         ..Settings::default()
     };
     let (cluster_domain, trust_domain) = ("c.local".to_owned(), "example.org".to_owned());
-    let expected = Options { cluster_domain, trust_domain, proxy: settings, ..Options::default() };
+    let excluded_namespaces = vec!["ci".to_owned(), "build".to_owned()];
+    let expected = Options { cluster_domain, trust_domain, excluded_namespaces, proxy: settings, ..Options::default() };
     assert_eq!(options(&sets), expected);
+}
+
+#[test]
+fn a_setting_that_would_stop_every_new_pod_is_refused_before_it_is_rendered() {
+    let refused = |set: &str| rendered(&[set], false).expect_err(set);
+    assert!(
+        refused("proxy.skipInboundPorts=22;80").starts_with("proxy.skipInboundPorts: \"22;80\" is not of the form ")
+    );
+    assert_eq!(
+        refused("proxy.skipInboundPorts=22,70000"),
+        "proxy.skipInboundPorts: \"22,70000\" does not work; use ports and ranges, as 22,1000-2000"
+    );
+    assert!(refused("proxy.logLevel=loud").starts_with("proxy.logLevel: \"loud\" does not work; use off, error"));
+    let spaced = injector_options(&rendered(&["proxy.skipInboundPorts=22, 80"], false).expect("it renders"));
+    assert_eq!(spaced.proxy.skip_inbound_ports, "22,80");
+}
+
+/// Helm reads only the schema, so the schema must allow what the injector reads, and refuse what its form refuses.
+#[test]
+fn the_schema_has_the_form_of_what_proxies_parse() {
+    let schema = read("values.schema.json", SCHEMA).expect("it is JSON");
+    let is_allowed = |name: &str, value: &str| {
+        let field = schema.pointer(&format!("/properties/proxy/properties/{name}")).expect("a field");
+        schema::check(field, &json!(value)).is_empty()
+    };
+    let ports = ["opaquePorts", "httpPorts", "skipInboundPorts", "skipOutboundPorts"];
+    for name in ports {
+        for value in ["", "22", "22,80", " 22 , 80-90 ", "1-65535"] {
+            assert!(is_allowed(name, value), "{name}: {value:?}");
+        }
+        for value in [",", "22,", "22 80", "22;80", "22-", "-22", "http", "+22", "100000"] {
+            assert!(!is_allowed(name, value), "{name}: {value:?}");
+        }
+    }
+    for value in ["", "10.0.0.0/8", "10.0.0.0/8, fd00::/8", "::ffff:10.0.0.0/104"] {
+        assert!(is_allowed("skipSubnets", value), "{value:?}");
+    }
+    for value in ["10.0.0.1", "10.0.0.0/8,", "10.0.0.0/8 fd00::/8", "office/8"] {
+        assert!(!is_allowed("skipSubnets", value), "{value:?}");
+    }
+    for minutes in 0..70 {
+        for (value, unit_ms) in [(minutes, 60_000), (minutes * 60, 1_000), (minutes * 60_000 + 1, 1)] {
+            let unit = match unit_ms {
+                1 => "ms",
+                1_000 => "s",
+                _ => "m",
+            };
+            let grace = format!("{value}{unit}");
+            let is_parsed = leno_model::proxy::parse_grace(&grace).is_some();
+            assert_eq!(is_allowed("shutdownGrace", &grace), is_parsed, "{grace}");
+        }
+    }
+    for value in ["3600000ms", "3600s", "60m", "0s", "999ms"] {
+        assert!(is_allowed("shutdownGrace", value), "{value:?}");
+    }
+    for value in ["", "30", "s", "1h", "3600001ms", "3601s", "61m", "30 s"] {
+        assert!(!is_allowed("shutdownGrace", value), "{value:?}");
+    }
 }
 
 /// Injects the control plane's Pod template as if leno-control were an application. Then makes the changes by which the
@@ -433,12 +507,13 @@ fn helm_renders_the_same_objects() {
     let Some(helm) = helm() else {
         return leno_testing::skipped("there is no helm to compare the chart's rendering with; type: ./test install");
     };
-    let cases: [(&[&str], bool); 5] = [
+    let cases: [(&[&str], bool); 6] = [
         (&[], false),
         (&[], true),
         (&[r#"monitoring.labels={"release":"prom"}"#, "monitoring.enabled=true"], false),
         (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=3", "proxy.accessLog=json"], false),
         (&[r#"webhook.namespaceOnly=["leno.dev/inject","leno.dev/opaque-ports"]"#, "guard.enabled=true"], false),
+        (&[r#"webhook.excludedNamespaces=["ci","build"]"#, "proxy.shutdownGrace=60m"], false),
     ];
     for (sets, is_ha) in cases {
         let mut command = Command::new(&helm);

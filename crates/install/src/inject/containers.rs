@@ -27,7 +27,6 @@ pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
-pub(super) const DEFAULT_INBOUND_POLICY: &str = "--default-inbound-policy";
 
 pub(super) const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
@@ -145,7 +144,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe], applic
         format!("--outbound=[::1]:{}", settings.outbound_port),
         format!("--tunnel=[::]:{}", proxy::TUNNEL_PORT),
         format!("--admin=[::]:{}", settings.admin_port),
-        format!("{DEFAULT_INBOUND_POLICY}={}", settings.default_inbound_policy),
+        format!("--default-inbound-policy={}", settings.default_inbound_policy),
         format!("--workers={}", settings.workers),
     ]);
     args.extend(log_arguments(settings));

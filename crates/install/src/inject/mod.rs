@@ -2,49 +2,31 @@
 //!
 //! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
 //! and users, `containers` makes the containers, and `plan` makes the patch. Nothing in the template is changed or
-//! dropped: the proxy is only added. `grpc` makes the items of a Pod that gets an identity and no proxy.
+//! dropped: the proxy is only added. `grpc` makes the items of a Pod that gets an identity and no proxy. `existing`
+//! decides about a Pod that already has the containers of a proxy.
 
 mod conflicts;
 mod containers;
+mod existing;
 mod grpc;
 mod inbound_ports;
+mod options;
 mod plan;
 mod probes;
 mod reserved;
 mod settings;
 mod skip;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use inbound_ports::{InboundPorts, inbound_ports};
+pub use options::{BadOptions, Options};
 pub use probes::{PodProbe, Unasked, of_arguments as probes_of_arguments, of_pod as probes_of_pod};
-pub use settings::Settings;
+pub use settings::{BadSetting, Settings};
 pub use skip::{Skipped, Traits, Wish, is_never_meshed};
 
 use crate::annotations::{Mistake, label, ours, unknown};
 use crate::patch::Operation;
-
-/// An installation's settings for all of its proxies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Options {
-    pub cluster_domain: String,
-    /// The trust domain of all identities of the mesh.
-    pub trust_domain: String,
-    /// Annotations that only a namespace may have. With [`Asked::ByAnnotation`], a Pod with such an annotation is
-    /// rejected, unless the annotation repeats the namespace's value.
-    pub namespace_only: Vec<String>,
-    /// The settings of a proxy without annotations.
-    pub proxy: Settings,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let usual = || "cluster.local".to_owned();
-        Self { cluster_domain: usual(), trust_domain: usual(), namespace_only: Vec::new(), proxy: Settings::default() }
-    }
-}
 
 /// Whether a user or the cluster asks for a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +35,7 @@ pub enum Asked {
     /// proxy is replaced.
     ByName,
     /// The cluster, for every Pod: a Pod gets a proxy only if an annotation enables injection, and an existing proxy
-    /// stays.
+    /// stays. Only the probes that it allows are corrected, if it is otherwise the proxy that the Pod would get.
     ByAnnotation,
 }
 
@@ -129,8 +111,7 @@ pub fn inject(
     warnings.extend(probes::warnings(&probes, &settings));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
-            reserved::allows_proxy_by_hand(template, &settings, options)?;
-            Outcome::Skipped(Skipped::HasProxy)
+            existing::keep(template, &additions.init_containers, options)?
         }
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),

@@ -10,7 +10,7 @@ use crate::annotations::INJECTED_LABEL;
 use crate::names::{GRPC, INIT, PROXY};
 use crate::patch::{Operation, escape};
 
-const INIT_CONTAINERS: &str = "/spec/initContainers";
+pub(super) const INIT_CONTAINERS: &str = "/spec/initContainers";
 const CONTAINERS: &str = "/spec/containers";
 const VOLUMES: &str = "/spec/volumes";
 const LABELS: &str = "/metadata/labels";
@@ -227,7 +227,7 @@ fn is_undone(template: &Value, removals: &[Operation], additions: &[Operation]) 
     applied.is_ok() && changed == *template
 }
 
-fn items<'a>(template: &'a Value, path: &str) -> &'a [Value] {
+pub(super) fn items<'a>(template: &'a Value, path: &str) -> &'a [Value] {
     template.pointer(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 

@@ -4,12 +4,9 @@
 use leno_model::policy::DefaultInboundPolicy;
 use serde_json::{Map, Value};
 
-use super::containers::{DEFAULT_INBOUND_POLICY as POLICY_OPTION, SKIP_INBOUND_PORTS as SKIP_OPTION};
 use super::settings::Settings;
-use super::skip::containers;
 use super::{Namespace, Options};
-use crate::annotations::{DEFAULT_INBOUND_POLICY, Mistake, SKIP_INBOUND_PORTS, ours};
-use crate::names::{INIT, PROXY};
+use crate::annotations::{DEFAULT_INBOUND_POLICY, INJECT, Mistake, SKIP_INBOUND_PORTS, ours};
 
 /// Finds annotations of the Pod that only its namespace may have. An annotation that repeats the namespace's value is
 /// allowed.
@@ -48,45 +45,11 @@ fn strictness(policy: &str) -> u8 {
     }
 }
 
-/// Checks a Pod whose author has added the proxy's containers by hand: reads the reserved settings from the arguments
-/// of these containers.
-///
-/// # Errors
-/// Each reserved setting that differs from the namespace's value.
-pub(super) fn allows_proxy_by_hand(
-    template: &Value,
-    settings: &Settings,
-    options: &Options,
-) -> Result<(), Vec<Mistake>> {
-    let checked = [
-        (SKIP_INBOUND_PORTS, INIT, SKIP_OPTION, &settings.skip_inbound_ports),
-        (DEFAULT_INBOUND_POLICY, PROXY, POLICY_OPTION, &settings.default_inbound_policy),
-    ];
-    let differs = |(name, container, option, wanted): &(&str, &str, &str, &String)| {
-        options.namespace_only.iter().any(|reserved| reserved == name)
-            && argument(template, container, option) != Some(wanted.as_str()).filter(|wanted| !wanted.is_empty())
-    };
-    let mistakes: Vec<Mistake> = checked
-        .iter()
-        .filter(|check| differs(check))
-        .map(|(name, container, option, wanted)| Mistake::Conflict {
-            what: format!(
-                "container {container} has another {option} than {wanted:?}, and only a namespace may set that"
-            ),
-            fix: format!(
-                "remove the container, so that the injector adds its own, or annotate the namespace with {name}"
-            ),
-        })
-        .collect();
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
-}
-
-/// The value of a container's option. `None` if the option is given twice, since it is unclear which value applies.
-fn argument<'a>(template: &'a Value, container: &str, option: &str) -> Option<&'a str> {
-    let found = containers(template).filter(|found| found.get("name").is_some_and(|name| name == container));
-    let arguments = found.filter_map(|found| found.get("args")?.as_array()).flatten().filter_map(Value::as_str);
-    let mut values = arguments.filter_map(|argument| argument.strip_prefix(option)?.strip_prefix('='));
-    values.next().filter(|_| values.next().is_none())
+/// Returns the reserved annotations that protect a Pod. A Pod with proxy containers of its own could change what these
+/// annotations decide.
+pub(super) fn protecting(options: &Options) -> Vec<&str> {
+    let protecting = |name: &&str| [INJECT, SKIP_INBOUND_PORTS, DEFAULT_INBOUND_POLICY].contains(name);
+    options.namespace_only.iter().map(String::as_str).filter(protecting).collect()
 }
 
 #[cfg(test)]

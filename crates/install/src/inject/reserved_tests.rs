@@ -2,7 +2,6 @@ use serde_json::{Value, json};
 
 use super::super::{Asked, Decision, Namespace, Options, Outcome, inject};
 use super::*;
-use crate::patch::apply;
 
 const BOTH: [&str; 2] = [SKIP_INBOUND_PORTS, DEFAULT_INBOUND_POLICY];
 
@@ -59,32 +58,4 @@ fn a_pod_may_not_leave_a_meshed_namespace_where_only_namespaces_decide() {
     assert!(decide(&leaving, &shop(json!({})), &Options::default()).is_ok());
     let refused = decide(&leaving, &shop(json!({})), &options(&["leno.dev/inject"])).expect_err("it is reserved");
     assert!(refused.contains("leno.dev/inject of the Pod"), "{refused}");
-}
-
-#[test]
-fn a_proxy_that_somebody_wrote_by_hand_must_not_evade_what_is_reserved() {
-    let made = |annotations: Value| {
-        let mut made = pod(&annotations);
-        let decision = inject(&made, &Namespace::default(), Asked::ByName, &Options::default()).expect("no mistakes");
-        let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it was skipped") };
-        apply(&mut made, &patch).expect("it fits");
-        // Another version, so that the containers differ from the containers that the injector adds.
-        made["spec"]["initContainers"][1]["image"] = json!("leno-proxy:0.0.1");
-        made["metadata"]["annotations"] = json!({});
-        made
-    };
-    let in_shop = |pod: &Value, reserved: &[&str]| decide(pod, &shop(json!({})), &options(reserved));
-    assert!(in_shop(&made(json!({})), &BOTH).is_ok());
-    for (name, value) in [(SKIP_INBOUND_PORTS, "1-65535"), (DEFAULT_INBOUND_POLICY, "audit")] {
-        let evading = made(json!({name: value}));
-        assert!(in_shop(&evading, &[]).is_ok());
-        let refused = in_shop(&evading, &BOTH).expect_err(name);
-        assert!(refused.contains(name), "{refused}");
-    }
-    let mut twice = made(json!({}));
-    twice["spec"]["initContainers"][1]["args"]
-        .as_array_mut()
-        .expect("arguments")
-        .push(json!("--default-inbound-policy=audit"));
-    assert!(in_shop(&twice, &BOTH).is_err());
 }

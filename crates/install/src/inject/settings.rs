@@ -1,6 +1,7 @@
 //! The settings of one Pod's proxy: from the installation, the namespace's annotations, and the Pod's own.
 
 use leno_model::policy::{DefaultInboundPolicy, Network};
+use leno_model::problem::quoted;
 use leno_model::protocol::PortRanges;
 use leno_model::proxy;
 use leno_model::settings::parse_duration;
@@ -14,6 +15,17 @@ use crate::annotations::{
     PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS,
     SKIP_SUBNETS, TAP_HEADERS, TRACE_FAILED, TRACE_RATIO, TRACE_SLOWER_THAN, ours,
 };
+
+/// A setting of the installation that no proxy could run with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {} does not work; use {fix}", quoted(.value))]
+pub struct BadSetting {
+    /// The name of the chart's value.
+    name: &'static str,
+    value: String,
+    /// The values allowed.
+    fix: &'static str,
+}
 
 /// Settings of a proxy, in the notation of its command line; an empty text means that the option is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,8 +140,7 @@ impl Settings {
             for (name, value) in ours(annotations) {
                 has_own_limit |= name == PROXY_MEMORY_LIMIT;
                 if settings.set(name, value).is_none() {
-                    let may_be = ALL.iter().find(|known| known.0 == name).map_or("", |known| known.1);
-                    mistakes.push(Mistake::annotation(bearer, name, value, may_be));
+                    mistakes.push(Mistake::annotation(bearer, name, value, allowed(name)));
                 }
             }
         }
@@ -141,6 +152,57 @@ impl Settings {
             settings.memory_limit.clone_from(&settings.memory_request);
         }
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+    }
+
+    /// Checks the settings of an installation as the annotations of the same settings are checked. Returns them in the
+    /// notation of the proxy's command line.
+    ///
+    /// # Errors
+    /// [`BadSetting`] for the first setting with an invalid value.
+    pub(super) fn checked(&self) -> Result<Self, BadSetting> {
+        let required = [
+            ("image.registry", PROXY_IMAGE, self.image.clone()),
+            ("image.version", PROXY_VERSION, self.version.clone()),
+            ("image.pullPolicy", PROXY_IMAGE_PULL_POLICY, self.image_pull_policy.clone()),
+            ("proxy.workers", PROXY_WORKERS, self.workers.to_string()),
+            ("proxy.logLevel", PROXY_LOG_LEVEL, self.log_level.clone()),
+            ("proxy.logFormat", PROXY_LOG_FORMAT, self.log_format.clone()),
+            ("proxy.accessLog", ACCESS_LOG, self.access_log.clone()),
+            ("proxy.shutdownGrace", SHUTDOWN_GRACE, self.shutdown_grace.clone()),
+            ("proxy.defaultInboundPolicy", DEFAULT_INBOUND_POLICY, self.default_inbound_policy.clone()),
+            ("proxy.forwardedFor", FORWARDED_FOR, self.forwarded_for.clone()),
+            ("proxy.inboundPort", INBOUND_PORT, self.inbound_port.to_string()),
+            ("proxy.outboundPort", OUTBOUND_PORT, self.outbound_port.to_string()),
+            ("proxy.adminPort", ADMIN_PORT, self.admin_port.to_string()),
+        ];
+        // An empty text leaves these settings out.
+        let optional = [
+            ("proxy.cpuRequest", PROXY_CPU_REQUEST, self.cpu_request.clone()),
+            ("proxy.cpuLimit", PROXY_CPU_LIMIT, self.cpu_limit.clone()),
+            ("proxy.memoryRequest", PROXY_MEMORY_REQUEST, self.memory_request.clone()),
+            ("proxy.memoryLimit", PROXY_MEMORY_LIMIT, self.memory_limit.clone()),
+            ("proxy.traceRatio", TRACE_RATIO, self.trace_ratio.clone()),
+            ("proxy.traceSlowerThan", TRACE_SLOWER_THAN, self.trace_slower_than.clone()),
+            ("proxy.egressConnectTimeout", EGRESS_CONNECT_TIMEOUT, self.egress_connect_timeout.clone()),
+            ("proxy.opaquePorts", OPAQUE_PORTS, self.opaque_ports.clone()),
+            ("proxy.httpPorts", HTTP_PORTS, self.http_ports.clone()),
+            ("proxy.skipInboundPorts", SKIP_INBOUND_PORTS, self.skip_inbound_ports.clone()),
+            ("proxy.skipOutboundPorts", SKIP_OUTBOUND_PORTS, self.skip_outbound_ports.clone()),
+            ("proxy.skipSubnets", SKIP_SUBNETS, self.skip_subnets.clone()),
+        ];
+        let mut checked = self.clone();
+        let given = optional.into_iter().filter(|(.., value)| !value.is_empty());
+        for (name, annotation, value) in required.into_iter().chain(given) {
+            if checked.set(annotation, &value).is_none() {
+                return Err(BadSetting { name, value, fix: allowed(annotation) });
+            }
+        }
+        // No annotation sets the collector.
+        if !self.trace_collector.is_empty() && !is_collector(&self.trace_collector) {
+            let fix = "a Service or an address and a port, as otel-collector.observability:4317";
+            return Err(BadSetting { name: "proxy.traceCollector", value: self.trace_collector.clone(), fix });
+        }
+        Ok(checked)
     }
 
     /// Applies one annotation; `None` if its value is invalid. An unknown annotation has no effect.
@@ -183,6 +245,11 @@ impl Settings {
         }
         Some(())
     }
+}
+
+/// The values of an annotation, for an error.
+fn allowed(annotation: &str) -> &'static str {
+    ALL.iter().find(|known| known.0 == annotation).map_or("", |known| known.1)
 }
 
 fn one_of(value: &str, words: &[&str]) -> Option<String> {
@@ -274,6 +341,13 @@ fn ratio(value: &str) -> Option<String> {
     let is_plain = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let ratio = Some(value).filter(|_| is_plain)?.parse::<f64>().ok()?;
     (0.0..=1.0).contains(&ratio).then(|| value.to_owned())
+}
+
+/// Whether a text is a host and a port; the proxy itself tells addresses from Services.
+fn is_collector(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b".:[]-".contains(&b);
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    !host.is_empty() && host.bytes().all(allowed) && number(port).is_some()
 }
 
 fn slower_than(value: &str) -> Option<String> {

@@ -17,7 +17,10 @@ const DISABLED: &str = "disabled";
 /// The value of [`INJECT`] that asks for an identity without a proxy.
 pub(super) const GRPC_WORD: &str = "grpc";
 
-/// The value of `spec.os.name` in a Windows Pod.
+/// The fields that name the operating system of a Pod. Most Windows Pods have only the second field, the node selector.
+const OS_FIELDS: [&str; 2] = ["/spec/os/name", "/spec/nodeSelector/kubernetes.io~1os"];
+
+/// The value of [`OS_FIELDS`] in a Windows Pod.
 const WINDOWS: &str = "windows";
 
 /// Container names of other meshes' proxies.
@@ -74,6 +77,7 @@ pub struct Traits<'a> {
     pub inject: Option<&'a str>,
     /// Whether the Pod uses its node's network.
     pub has_host_network: bool,
+    /// Whether the Pod names Windows as its operating system, in `spec.os` or in its node selector.
     pub is_windows: bool,
 }
 
@@ -96,7 +100,7 @@ impl<'a> Traits<'a> {
         Self {
             inject: word(annotations),
             has_host_network: template.pointer("/spec/hostNetwork") == Some(&Value::Bool(true)),
-            is_windows: template.pointer("/spec/os/name").and_then(Value::as_str) == Some(WINDOWS),
+            is_windows: OS_FIELDS.iter().any(|path| template.pointer(path).is_some_and(|os| os == WINDOWS)),
         }
     }
 

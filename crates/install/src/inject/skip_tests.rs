@@ -23,9 +23,15 @@ fn a_pod_without_a_proxy_should_have_one_if_it_or_its_namespace_asks() {
 
 #[test]
 fn a_pod_that_can_have_no_proxy_is_not_missed_and_one_with_another_meshs_is() {
-    for spec in [json!({"hostNetwork": true}), json!({"os": {"name": "windows"}})] {
+    for spec in [
+        json!({"hostNetwork": true}),
+        json!({"os": {"name": "windows"}}),
+        json!({"nodeSelector": {"kubernetes.io/os": "windows"}}),
+    ] {
         assert_eq!(wish(&json!({"spec": spec})), Wish::NoProxy, "{spec}");
     }
+    let linux = json!({"os": {"name": "linux"}, "nodeSelector": {"kubernetes.io/os": "linux", "disk": "windows"}});
+    assert_eq!(wish(&json!({"spec": linux})), Wish::AsNamespace);
     assert_eq!(wish(&json!({"spec": {"containers": [{"name": "istio-proxy"}]}})), Wish::AsNamespace);
 }
 

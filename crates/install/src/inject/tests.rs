@@ -194,6 +194,7 @@ fn the_nodes_network_and_other_systems_and_meshes_are_left_alone() {
     };
     assert_eq!(with("hostNetwork", json!(true)), Skipped::HostNetwork);
     assert_eq!(with("os", json!({"name": "windows"})), Skipped::Windows);
+    assert_eq!(with("nodeSelector", json!({"kubernetes.io/os": "windows"})), Skipped::Windows);
     let linkerd = with("initContainers", json!([{"name": "linkerd-proxy"}]));
     assert_eq!(linkerd, Skipped::OtherMesh("linkerd-proxy".to_owned()));
 }

@@ -15,7 +15,7 @@ pub(super) fn connection() -> Record<'static> {
         client_id: None,
         server: None,
         server_id: None,
-        tls: "no_identity",
+        tls: Some("no_identity"),
         protocol: Protocol::Opaque,
         method: b"",
         authority: b"",

@@ -47,7 +47,7 @@ fn text_of_everything() -> String {
         |direction| TrafficLabels { direction, target: TargetLabel::Port(8080), server: None, tls: TlsLabel::Disabled };
     let cluster = worker.traffic(&calls(Direction::Outbound));
     cluster.request();
-    cluster.response(200, Some(0), false, Duration::from_millis(1));
+    cluster.response(200, Some(0), false, Some(Duration::from_millis(1)));
     worker
         .connections(&ConnectionLabels { peer: PeerLabel::Destination, traffic: calls(Direction::Outbound) })
         .opened();

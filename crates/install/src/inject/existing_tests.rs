@@ -1,0 +1,143 @@
+use serde_json::Map;
+
+use super::super::{Asked, Decision, Namespace, inject};
+use super::*;
+use crate::annotations::{DEFAULT_INBOUND_POLICY, INJECT, PROXY_VERSION, PROXY_WORKERS, SKIP_INBOUND_PORTS};
+use crate::patch::apply;
+
+const PROTECTING: [&str; 3] = [INJECT, SKIP_INBOUND_PORTS, DEFAULT_INBOUND_POLICY];
+
+fn options(reserved: &[&str]) -> Options {
+    Options { namespace_only: reserved.iter().map(|name| (*name).to_owned()).collect(), ..Options::default() }
+}
+
+fn plain() -> Value {
+    json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "web"}]}})
+}
+
+/// Asks for the proxy of a Pod as the API server does, in a meshed namespace.
+fn decide(pod: &Value, options: &Options) -> Result<Decision, String> {
+    let annotations = Map::from_iter([(INJECT.to_owned(), json!("enabled"))]);
+    let namespace = Namespace { name: "shop".to_owned(), annotations };
+    inject(pod, &namespace, Asked::ByAnnotation, options)
+        .map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+fn patched(pod: &Value, options: &Options) -> Value {
+    let decision = decide(pod, options).expect("no mistakes");
+    let Outcome::Injected { patch, .. } = decision.outcome else { panic!("{decision:?}") };
+    let mut patched = pod.clone();
+    apply(&mut patched, &patch).expect("it fits");
+    patched
+}
+
+/// A Pod with its proxy, after the API server and other webhooks have added their fields to each container.
+fn stored() -> Value {
+    let mut pod = patched(&plain(), &Options::default());
+    for container in pod["spec"]["initContainers"].as_array_mut().expect("a list") {
+        container["terminationMessagePath"] = json!("/dev/termination-log");
+        container["resources"]["limits"]["cpu"] = json!("1");
+        let mounts = container["volumeMounts"].as_array().cloned().unwrap_or_default();
+        let token = json!({"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"});
+        container["volumeMounts"] = mounts.into_iter().chain([token]).collect();
+    }
+    pod
+}
+
+fn init(pod: &mut Value) -> &mut Value {
+    &mut pod["spec"]["initContainers"][0]
+}
+
+fn proxy(pod: &mut Value) -> &mut Value {
+    &mut pod["spec"]["initContainers"][1]
+}
+
+fn args(container: &mut Value) -> &mut Vec<Value> {
+    container["args"].as_array_mut().expect("arguments")
+}
+
+#[test]
+fn a_proxy_with_the_fields_that_an_api_server_adds_is_still_ours() {
+    for reserved in [&[][..], &PROTECTING] {
+        let decision = decide(&stored(), &options(reserved)).expect("it is ours");
+        assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy));
+    }
+}
+
+#[test]
+fn a_container_that_a_later_webhook_adds_gets_its_probes() {
+    for reserved in [&[][..], &PROTECTING] {
+        let mut pod = stored();
+        let probe = json!({"httpGet": {"path": "/healthz", "port": 9000}});
+        let agent = json!({"name": "agent", "image": "agent", "livenessProbe": probe});
+        pod["spec"]["containers"].as_array_mut().expect("a list").push(agent);
+        let mut changed = patched(&pod, &options(reserved));
+        assert!(args(proxy(&mut changed)).contains(&json!("--probe=9000/healthz")), "{changed:#}");
+        let again = decide(&changed, &options(reserved)).expect("no mistakes");
+        assert_eq!(again.outcome, Outcome::Skipped(Skipped::HasProxy));
+        // Nothing else changes, not even the fields that others have added.
+        args(proxy(&mut changed)).retain(|argument| argument != "--probe=9000/healthz");
+        assert_eq!(changed, pod);
+    }
+}
+
+#[test]
+fn a_probe_that_no_container_has_is_not_allowed() {
+    let mut pod = stored();
+    args(proxy(&mut pod)).push(json!("--probe=8080/orders"));
+    assert_eq!(patched(&pod, &options(&PROTECTING)), stored());
+}
+
+#[test]
+fn containers_that_a_user_wrote_cannot_evade_what_is_reserved() {
+    type Change = fn(&mut Value);
+    let evasions: [(&str, Change); 11] = [
+        ("leno-init has other arguments", |pod| args(init(pod)).push(json!("--skip-inbound-ports=1-65535"))),
+        ("leno-init has other arguments", |pod| {
+            args(init(pod)).extend([json!("--skip-inbound-ports"), json!("1-65535")]);
+        }),
+        ("leno-init has other arguments", |pod| args(init(pod))[3] = json!("--admin-port=8080")),
+        ("leno-init has other arguments", |pod| args(init(pod)).push(json!(7))),
+        ("leno-init has another command", |pod| {
+            init(pod)["command"] = json!(["/leno-init", "--skip-inbound-ports=1-65535"]);
+        }),
+        ("leno-init has the image \"busybox\"", |pod| init(pod)["image"] = json!("busybox")),
+        ("leno-init has the image \"leno-proxy:0.0.1\"", |pod| init(pod)["image"] = json!("leno-proxy:0.0.1")),
+        ("no init container leno-init", |pod| {
+            drop(pod["spec"]["initContainers"].as_array_mut().map(|all| all.remove(0)));
+        }),
+        ("leno-proxy has other arguments", |pod| args(proxy(pod)).push(json!("--default-inbound-policy=audit"))),
+        ("leno-proxy has other arguments", |pod| args(proxy(pod)).extend([json!("--probe"), json!("8080/orders")])),
+        ("leno-proxy has another command", |pod| proxy(pod)["command"] = json!(["/leno-proxy"])),
+    ];
+    for (expected, change) in evasions {
+        let mut pod = stored();
+        change(&mut pod);
+        for reserved in PROTECTING {
+            let refused = decide(&pod, &options(&[reserved, PROXY_WORKERS])).expect_err(expected);
+            assert!(refused.contains(expected), "{refused}");
+            assert!(
+                refused.ends_with(&format!(
+                    "; remove leno-init and leno-proxy from the Pod, so that the injector adds its own: \
+                     webhook.namespaceOnly lists {reserved}"
+                )),
+                "{refused}"
+            );
+        }
+        // Where any Pod may have the annotations that protect, the injector keeps the containers as they are.
+        let decision = decide(&pod, &options(&[PROXY_WORKERS])).expect("nothing that protects is reserved");
+        assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy), "{expected}");
+    }
+}
+
+#[test]
+fn a_proxy_may_differ_from_others_by_the_pods_annotations_and_by_a_digest() {
+    let mut pod = stored();
+    for container in pod["spec"]["initContainers"].as_array_mut().expect("a list") {
+        container["image"] = json!("leno-proxy:0.0.1@sha256:0123");
+    }
+    assert!(decide(&pod, &options(&PROTECTING)).is_err());
+    pod["metadata"]["annotations"] = json!({PROXY_VERSION: "0.0.1"});
+    assert!(decide(&pod, &options(&PROTECTING)).is_ok());
+    assert!(decide(&pod, &options(&[INJECT, PROXY_VERSION])).is_err());
+}

@@ -1,0 +1,65 @@
+//! An installation's settings for all of its proxies, and the file inject.yaml that holds them.
+
+use serde::{Deserialize, Serialize};
+
+use super::settings::{BadSetting, Settings};
+use crate::yaml::{self, Fault};
+
+/// An installation's settings for all of its proxies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Options {
+    pub cluster_domain: String,
+    /// The trust domain of all identities of the mesh.
+    pub trust_domain: String,
+    /// Annotations that only a namespace may have. With [`Asked::ByAnnotation`], a Pod with such an annotation is
+    /// rejected, unless the annotation repeats the namespace's value.
+    pub namespace_only: Vec<String>,
+    /// Namespaces for whose Pods the API server does not ask the injector. The injector need not know them, but the
+    /// control plane's reports do: a Pod there lacks no proxy.
+    pub excluded_namespaces: Vec<String>,
+    /// The settings of a proxy without annotations.
+    pub proxy: Settings,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let usual = || "cluster.local".to_owned();
+        Self {
+            cluster_domain: usual(),
+            trust_domain: usual(),
+            namespace_only: Vec::new(),
+            excluded_namespaces: Vec::new(),
+            proxy: Settings::default(),
+        }
+    }
+}
+
+/// Why a text has no options.
+#[derive(Debug, thiserror::Error)]
+pub enum BadOptions {
+    #[error("{0}")]
+    NotYaml(#[from] Fault),
+    /// The YAML has other fields, or fields of other types.
+    #[error("{0}")]
+    Form(#[from] serde_json::Error),
+    #[error("{0}")]
+    Setting(#[from] BadSetting),
+}
+
+impl Options {
+    /// Reads the content of inject.yaml, and checks the settings of proxies as annotations are checked. Otherwise one
+    /// character that leno-init or leno-proxy cannot parse would stop every new Pod of the mesh.
+    ///
+    /// # Errors
+    /// [`BadOptions`] if the text is not YAML, or if a field or its value is unknown.
+    pub fn read(text: &str) -> Result<Self, BadOptions> {
+        let mut options: Self = serde_json::from_value(yaml::read(text)?)?;
+        options.proxy = options.proxy.checked()?;
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+#[path = "options_tests.rs"]
+mod tests;

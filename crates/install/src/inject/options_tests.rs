@@ -1,0 +1,61 @@
+use super::*;
+
+fn refused(text: &str) -> String {
+    Options::read(text).expect_err(text).to_string()
+}
+
+#[test]
+fn the_default_options_are_valid_and_a_file_changes_some_of_them() {
+    assert_eq!(Options::read("{}").expect("nothing is wrong"), Options::default());
+    let read = Options::read("{clusterDomain: c.local, proxy: {workers: 2}}").expect("nothing is wrong");
+    let proxy = Settings { workers: 2, ..Settings::default() };
+    assert_eq!(read, Options { cluster_domain: "c.local".to_owned(), proxy, ..Options::default() });
+}
+
+#[test]
+fn spaces_that_a_proxy_could_not_parse_are_dropped() {
+    let text = "{proxy: {skipInboundPorts: '22, 80', opaquePorts: ' 3306 ', skipSubnets: '10.0.0.0/8, fd00::/8'}}";
+    let proxy = Options::read(text).expect("annotations may have spaces too").proxy;
+    assert_eq!(proxy.skip_inbound_ports, "22,80");
+    assert_eq!(proxy.opaque_ports, "3306");
+    assert_eq!(proxy.skip_subnets, "10.0.0.0/8,fd00::/8");
+}
+
+#[test]
+fn a_value_that_a_proxy_could_not_parse_is_refused_by_its_name_in_the_chart() {
+    assert_eq!(
+        refused("{proxy: {skipInboundPorts: '22;80'}}"),
+        "proxy.skipInboundPorts: \"22;80\" does not work; use ports and ranges, as 22,1000-2000"
+    );
+    assert_eq!(
+        refused("{proxy: {shutdownGrace: 61m}}"),
+        "proxy.shutdownGrace: \"61m\" does not work; use a duration, as 500ms, 30s or 2m, at most 60m"
+    );
+    assert_eq!(
+        refused("{proxy: {traceCollector: 'otel:70000'}}"),
+        "proxy.traceCollector: \"otel:70000\" does not work; use a Service or an address and a port, as \
+         otel-collector.observability:4317"
+    );
+    for (name, field) in [
+        ("image.registry", "image: 'a b/leno-proxy'"),
+        ("image.version", "version: ''"),
+        ("image.pullPolicy", "imagePullPolicy: Sometimes"),
+        ("proxy.cpuRequest", "cpuRequest: much"),
+        ("proxy.workers", "workers: 65"),
+        ("proxy.logLevel", "logLevel: loud"),
+        ("proxy.shutdownGrace", "shutdownGrace: ''"),
+        ("proxy.httpPorts", "httpPorts: 8080-80"),
+        ("proxy.skipOutboundPorts", "skipOutboundPorts: '25,'"),
+        ("proxy.skipSubnets", "skipSubnets: 10.0.0.1"),
+        ("proxy.adminPort", "adminPort: 0"),
+    ] {
+        let refused = refused(&format!("{{proxy: {{{field}}}}}"));
+        assert!(refused.starts_with(&format!("{name}: ")) && refused.contains(" does not work; use "), "{refused}");
+    }
+}
+
+#[test]
+fn a_setting_that_may_be_left_out_may_be_empty() {
+    let text = "{proxy: {cpuRequest: '', memoryRequest: '', memoryLimit: '', skipSubnets: '', traceCollector: ''}}";
+    assert_eq!(Options::read(text).expect("nothing is wrong").proxy.memory_limit, "");
+}
