@@ -88,7 +88,8 @@ async fn what_changes_while_the_listed_objects_wait_for_something_else_is_follow
 
 #[tokio::test]
 async fn a_namespace_that_the_injector_leaves_out_lacks_no_proxy() {
-    let mut source = KubernetesSource::start(&Client::new(Silent, "default"), "leno");
+    let mut source =
+        KubernetesSource::start(&ApiServer::of(Client::new(Silent, "default"), Hearing::default()), "leno");
     let (options, known) = watch::channel(Arc::new(InjectOptions::default()));
     source.follow_options(known);
     let (changes, mut unmeshed) = (source.changes(), source.unmeshed());

@@ -23,6 +23,7 @@ impl Worker {
     /// Handles an event of a wire's socket.
     pub(super) fn on_ready(&mut self, wire_id: WireId, event: &event::Event) {
         let Some(wire) = self.wires.get_mut(wire_id) else { return };
+        wire.has_urgent |= event.is_priority();
         let id = match wire.carries {
             Some(Carries::Arrival(arrival)) => {
                 wire.end_follows |= event.is_read_closed();
@@ -267,7 +268,8 @@ impl Worker {
     /// Begins to poll a wire's socket.
     pub(super) fn watch(&mut self, id: WireId) -> io::Result<()> {
         let Some(wire) = self.wires.get_mut(id) else { return Ok(()) };
-        self.poll.registry().register(&mut wire.socket, token(id), Interest::READABLE | Interest::WRITABLE)
+        let interests = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
+        self.poll.registry().register(&mut wire.socket, token(id), interests)
     }
 
     /// Returns the TLS on a wire, if it has any.

@@ -136,6 +136,9 @@ pub(super) struct Wire {
     pub(super) unfinished: bool,
     /// Whether the kernel has bytes of the peer that the worker has not read.
     pub(super) has_unread: bool,
+    /// Whether the peer has sent urgent data (RFC 9293 section 3.8.5). A read ends at the urgent byte even if more bytes
+    /// follow.
+    pub(super) has_urgent: bool,
     /// Whether the socket accepts no bytes.
     is_blocked: bool,
     /// The latest measurement of the kernel's memory for the connection; `None` before the first measurement.
@@ -152,6 +155,8 @@ impl Wire {
         let _ = socket.set_nodelay(true);
         let options = SockRef::from(&socket);
         let _ = options.set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
+        // The urgent byte is forwarded like the others. Otherwise it would be lost.
+        let _ = options.set_out_of_band_inline(true);
         if is_local {
             let _ = options.set_recv_buffer_size(LOCAL_RECEIVE_BYTES);
             let _ = options.set_send_buffer_size(LOCAL_SEND_BYTES);
@@ -167,6 +172,7 @@ impl Wire {
             end_follows: false,
             unfinished: false,
             has_unread: false,
+            has_urgent: false,
             is_blocked: false,
             measured: None,
             write_closed: false,
@@ -180,8 +186,8 @@ impl Wire {
         let _ = SockRef::from(&self.socket).set_tcp_user_timeout(Some(limit + KERNEL_GRACE));
     }
 
-    /// Reads once, at most `most` bytes. A short read means that the socket is empty: epoll is edge-triggered and
-    /// reports later bytes with a new event.
+    /// Reads once, at most `most` bytes. A short read means that the socket is empty, unless the peer has sent urgent
+    /// data: epoll is edge-triggered and reports later bytes with a new event.
     pub(super) fn read<'a>(&mut self, most: usize, buffers: &'a mut Buffers) -> Result<Fill<'a>, WireError> {
         let Buffers { raw, opened, .. } = buffers;
         let start = self.tls.as_mut().map_or(0, |tls| tls.lend_partial(raw));
@@ -203,7 +209,8 @@ impl Wire {
         };
         self.meter.read(read);
         let end = start + read;
-        self.has_unread = end == room;
+        self.has_urgent &= read > 0;
+        self.has_unread = end == room || self.has_urgent;
         let more = self.has_unread || (self.end_follows && !ended);
         let received = raw.get_mut(..end).unwrap_or_default();
         let Some(tls) = &mut self.tls else {

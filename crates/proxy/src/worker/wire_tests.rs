@@ -84,3 +84,27 @@ fn a_connection_is_local_if_its_other_end_is_on_this_machine() {
         assert_eq!(is_local(ip(own), ip(peer)), expected, "{own} {peer}");
     }
 }
+
+#[test]
+fn bytes_after_urgent_data_are_read() {
+    let (mut wire, mut peer) = wire();
+    peer.write_all(b"abc").expect("room");
+    SockRef::from(&peer).send_out_of_band(b"!").expect("room");
+    peer.write_all(b"def").expect("room");
+    let mut buffers = Buffers::default();
+    let mut received = Vec::new();
+    wire.has_urgent = true;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while received.len() < 3 {
+        assert!(Instant::now() < deadline, "{received:?}");
+        // All bytes have arrived before the first read, because the connection is within this machine.
+        while let Fill::Bytes { bytes, more } = wire.read(usize::MAX, &mut buffers).expect("the peer is there") {
+            received.extend_from_slice(bytes);
+            if !more {
+                break;
+            }
+        }
+    }
+    assert_eq!(received, b"abc!def");
+    assert!(!wire.has_unread && !wire.has_urgent);
+}
