@@ -58,8 +58,10 @@ struct AttemptTrace {
 pub(crate) enum AttemptEnd {
     /// Its answer did not go to the client.
     Answered { http_status: u16, grpc_status: Option<u8> },
-    /// It ended without an answer.
+    /// It failed without an answer.
     Unanswered { why: &'static str },
+    /// The relay cancelled it, because another attempt answers the call.
+    Cancelled,
 }
 
 impl CallTrace {
@@ -147,6 +149,7 @@ impl AttemptTrace {
             (Some((at, AttemptEnd::Unanswered { why })), _) => (at, None, None, Some(why), true),
             (None, Ending::Answered { .. }) => {
                 (now, Some(call.http_status), grpc_status, None, is_failure(call.http_status, grpc_status))
+            (Some((at, AttemptEnd::Cancelled)), _) => (at, None, None, Some("cancelled"), false),
             }
             (None, Ending::ProxyError { why, .. }) => (now, None, None, Some(why), true),
             (None, Ending::Broken) => (now, None, None, Some("reset"), true),
