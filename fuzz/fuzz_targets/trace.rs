@@ -18,7 +18,7 @@ fuzz_target!(|input: (Vec<(u8, Vec<u8>)>, bool)| {
     let Some(context) = TraceContext::of(&request) else { return };
     let Some((trace, _)) = context.caller else { return };
     let span = SpanId::of(1).expect("one is not zero");
-    context.write(&mut request, (trace, span), is_sampled);
+    context.write(&mut request, (trace, span, None), is_sampled);
     let read = TraceContext::of(&request).expect("the context was written");
     assert_eq!(read.caller, Some((trace, span)));
 });

@@ -74,6 +74,8 @@ pub struct Relay {
     wall_clock: (Instant, SystemTime),
     pub(crate) next_sweep: Instant,
     pub(crate) sweep_turn: usize,
+    /// When the series of callers that have left are released next.
+    pub(crate) next_release: Instant,
     /// Time at which the drain must be over; `None` before a drain.
     pub(crate) draining: Option<Instant>,
     pub(crate) fields: FieldSection,
@@ -117,6 +119,7 @@ impl Relay {
             wall_clock: (now, SystemTime::UNIX_EPOCH),
             next_sweep: now,
             sweep_turn: 0,
+            next_release: now,
             draining: None,
             fields: Default::default(),
             heads: Heads::default(),

@@ -53,9 +53,10 @@ impl Relay {
         self.sweep_questions();
         if self.has_swept_all() {
             self.forget_idle_addresses();
+            self.release_traffic();
             self.taps.forget_closed();
             self.count_messages_of_streams();
-            for state in self.targets.iter_mut() {
+            for (_, state) in self.targets.iter_mut() {
                 state.check_pools(&self.pools);
                 state.methods.sweep(self.now);
                 state.retry_budget.iter_mut().for_each(|budget| budget.report(self.now));

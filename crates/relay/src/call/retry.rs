@@ -232,8 +232,14 @@ impl Relay {
     /// Ends an attempt that cannot go on, for a reason that its endpoint did not cause. If the call has no other
     /// attempt, answers the call with the error.
     pub(crate) fn give_up_attempt(&mut self, id: AttemptId, error: &ProxyError) {
-        let has_others = self.calls.get(id.call).is_some_and(|call| call.attempts.len() > 1);
-        if has_others { self.abandon(id) } else { self.fail(id.call, error) }
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id.call).filter(|call| call.attempts.len() > 1) else {
+            return self.fail(id.call, error);
+        };
+        if let Some(trace) = &mut call.trace {
+            trace.end_attempt(id, AttemptEnd::Unanswered { why: error.why() }, now);
+        }
+        self.abandon(id);
     }
 
     /// Cancels all attempts of a call except `answering`, whose response has begun.
@@ -253,7 +259,7 @@ impl Relay {
         let Some(mut attempt) = self.calls.end_attempt(id).certain() else { return };
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         if let Some(trace) = &mut call.trace {
-            trace.end_attempt(id, AttemptEnd::Unanswered { why: "cancelled" }, now);
+            trace.end_attempt(id, AttemptEnd::Cancelled, now);
         }
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), self.targets.get_mut(call.cluster)) {
             cluster.balancer.finish(now, pick, attempt.unanswered(now));

@@ -4,6 +4,10 @@ use leno_http2::StreamKey;
 
 use super::*;
 use crate::call::attempt::tests::Attempted;
+use crate::downstream::origin::{Door, Origin};
+use crate::fixtures::{mesh_of, relay, service};
+use crate::target::balance::Choice;
+use crate::trace::{FinishedAttempt, Outbox, Sampling, Tracer, Tracing};
 
 const MAX_ATTEMPTS: u32 = 3;
 
@@ -141,4 +145,42 @@ fn a_server_that_closes_a_used_connection_is_blamed_only_if_the_call_has_no_atte
     let fresh = Failure::Lost { endpoint, was_used: false };
     call.unretried = Some(Unretried::Budget);
     assert!(!is_harmless(&call, &fresh, &fail), "a connection that was not used before");
+}
+
+/// Traces a call with two attempts, ends one of them with `end`, and returns its span.
+fn second_attempt(end: fn(&mut Relay, [AttemptId; 2])) -> FinishedAttempt {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.8", "10.0.0.9"])), false);
+    let outbox = std::sync::Arc::<Outbox>::default();
+    let tracing = Tracing { sampling: Sampling { ratio: 1.0, ..Sampling::default() }, outbox: outbox.clone() };
+    relay.tracer = Tracer::new(Some(tracing), relay.now, &mut fastrand::Rng::with_seed(1));
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    crate::fixtures::call(&mut relay, 0, origin, None, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec());
+    let (id, call) = relay.calls.iter().next().expect("a call");
+    let first = call.attempts.ids(id).next().expect("an attempt").0;
+    let begun = relay.begin_attempt(id, Choice::Another).expect("another endpoint");
+    let second = begun.attempt;
+    relay.place(begun);
+
+    end(&mut relay, [first, second]);
+    assert_eq!(relay.calls.get(id).map(|call| call.attempts.len()), Some(1));
+    relay.end_call(id, Ending::Cancelled);
+    let mut traced = outbox.take();
+    let spans = std::mem::take(&mut traced.first_mut().expect("a traced call").attempts);
+    spans.into_iter().find(|attempt| attempt.number == second.number()).expect("its span")
+}
+
+#[test]
+fn an_attempt_that_loses_against_another_is_cancelled_and_has_not_failed() {
+    let span = second_attempt(|relay, [first, _]| relay.abandon_others(first));
+    assert_eq!((span.error, span.has_failed), (Some("cancelled"), false));
+}
+
+#[test]
+fn an_attempt_that_cannot_go_on_has_failed_with_the_reason() {
+    let span = second_attempt(|relay, [_, second]| {
+        relay.give_up_attempt(second, &ProxyError::HeaderListTooLarge { limit_bytes: 1 });
+    });
+    let why = ProxyError::HeaderListTooLarge { limit_bytes: 1 }.why();
+    assert_eq!((span.error, span.has_failed), (Some(why), true));
 }

@@ -58,8 +58,10 @@ struct AttemptTrace {
 pub(crate) enum AttemptEnd {
     /// Its answer did not go to the client.
     Answered { http_status: u16, grpc_status: Option<u8> },
-    /// It ended without an answer.
+    /// It failed without an answer.
     Unanswered { why: &'static str },
+    /// The relay cancelled it, because another attempt answers the call.
+    Cancelled,
 }
 
 impl CallTrace {
@@ -94,7 +96,8 @@ impl CallTrace {
     }
 
     /// Writes the context for the endpoint of an attempt that is being sent. The parent of the endpoint's span is the
-    /// span of the attempt if the call goes to another workload, otherwise the span of the call.
+    /// span of the attempt if the call goes to another workload, otherwise the span of the call. The span of the attempt
+    /// is a child of the call's; the span of the call is a child of the caller's.
     #[cold]
     pub(crate) fn send(
         &mut self,
@@ -103,16 +106,17 @@ impl CallTrace {
         request: &mut FieldSection,
         now: Instant,
     ) {
-        let (trace, call, is_sampled, direction) = (self.trace, self.span, self.is_sampled, self.direction);
-        let span = match self.attempt(id) {
+        let (trace, is_sampled, direction) = (self.trace, self.is_sampled, self.direction);
+        let call = (self.span, self.context.caller.map(|(_, caller)| caller));
+        let (span, parent) = match self.attempt(id) {
             Some(attempt) => {
                 attempt.sent = Some(now);
                 attempt.server_id = expected.cloned();
-                if direction == Direction::Outbound { attempt.span } else { call }
+                if direction == Direction::Outbound { (attempt.span, Some(call.0)) } else { call }
             }
             None => call,
         };
-        self.context.write(request, (trace, span), is_sampled);
+        self.context.write(request, (trace, span, parent), is_sampled);
     }
 
     /// Records when the response headers of an attempt arrived.
@@ -145,6 +149,7 @@ impl AttemptTrace {
                 (at, Some(http_status), grpc_status, None, is_failure(http_status, grpc_status))
             }
             (Some((at, AttemptEnd::Unanswered { why })), _) => (at, None, None, Some(why), true),
+            (Some((at, AttemptEnd::Cancelled)), _) => (at, None, None, Some("cancelled"), false),
             (None, Ending::Answered { .. }) => {
                 (now, Some(call.http_status), grpc_status, None, is_failure(call.http_status, grpc_status))
             }
@@ -279,3 +284,7 @@ fn write_all(part: Option<impl fmt::Display>, to: &mut String) {
         let _ = write!(to, "{part}");
     }
 }
+
+#[cfg(test)]
+#[path = "trace_tests.rs"]
+mod tests;

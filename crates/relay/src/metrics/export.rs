@@ -14,18 +14,19 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::authorization::AuthorizationTotals;
 use super::endpoints::EndpointScrape;
 use super::exemplars::ExemplarLines;
-use super::inbound;
+use super::inbound::{self, Ports};
 use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::method::MethodScrape;
 use super::route::RouteScrape;
+use super::series::{Part, take_current, take_sums};
 use super::tcp::TcpTotals;
 use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_histograms, gauge};
 use super::traffic::{ResponseKind, TrafficTotals};
 use super::worker::CountBySideAndReason;
 use super::{
-    AuthorizationLabels, AuthorizationMetrics, ConnectionLabels, Counter, Direction, RouteLabels, TcpMetrics,
-    TrafficLabels, TrafficMetrics, WorkerMetrics,
+    AuthorizationLabels, AuthorizationMetrics, ConnectionLabels, Counter, Direction, MethodLabels, RouteLabels,
+    TcpMetrics, TrafficLabels, TrafficMetrics, WorkerMetrics,
 };
 
 type TcpCounter = (&'static str, &'static str, fn(&TcpTotals) -> u64);
@@ -86,6 +87,8 @@ const DECIDED_BY_POLICY: [&str; 2] = ["denied", "withdrawn"];
 pub struct RelayScrape {
     workers: Vec<Arc<WorkerMetrics>>,
     traffic: Vec<(Labels, TrafficTotals)>,
+    /// The calls of callers whose series in `traffic` have ended.
+    ended_callers: Vec<Ports>,
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
     methods: MethodScrape,
@@ -97,22 +100,31 @@ pub struct RelayScrape {
 impl RelayScrape {
     /// Sums the workers' metrics.
     pub fn new(workers: &[Arc<WorkerMetrics>], now: Instant) -> Self {
-        let traffic = workers.iter().flat_map(|worker| worker.take_traffic(now));
-        let connections = workers.iter().flat_map(|worker| worker.take_connections(now));
-        let authorizations = workers.iter().flat_map(|worker| worker.take_authorizations(now));
+        let of_all = workers.iter();
+        let traffic = of_all.clone().flat_map(|worker| worker.traffic.both());
+        let (traffic, ended_callers) = take_sums(traffic, TrafficLabels::clone, now);
+        let connections = of_all.clone().flat_map(|worker| worker.connections.both());
+        let (connections, _) = take_sums(connections, ConnectionLabels::clone, now);
+        let authorizations = of_all.clone().map(|worker| &worker.authorizations);
+        let (authorizations, _) = take_sums(authorizations, AuthorizationLabels::clone, now);
+        let methods = of_all.clone().flat_map(|worker| worker.methods.both());
+        let (methods, _) = take_sums(methods, MethodLabels::clone, now);
+        let routes = of_all.clone().map(|worker| &worker.routes);
+        let (routes, _) = take_sums(routes, RouteLabels::of_route, now);
         let mut budgets = BTreeMap::<ClusterKey, u64>::new();
-        for (cluster, left) in workers.iter().flat_map(|worker| worker.take_retry_budgets(now)) {
+        for (cluster, left) in take_current(of_all.clone().map(|worker| &worker.retry_budgets), now) {
             *budgets.entry(cluster).or_default() += left.get();
         }
         Self {
             workers: workers.to_vec(),
             traffic: sum(traffic, TrafficLabels::labels, TrafficMetrics::add_to),
+            ended_callers,
             connections: sum(connections, ConnectionLabels::labels, TcpMetrics::add_to),
-            methods: MethodScrape::new(workers.iter().flat_map(|worker| worker.take_methods(now))),
-            routes: RouteScrape::new(workers.iter().flat_map(|worker| worker.take_routes(now))),
-            retry_budgets: budgets,
-            endpoints: EndpointScrape::new(workers.iter().flat_map(|worker| worker.take_endpoints(now))),
             authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
+            methods: MethodScrape::new(methods),
+            routes: RouteScrape::new(routes),
+            retry_budgets: budgets,
+            endpoints: EndpointScrape::new(take_current(of_all.map(|worker| &worker.endpoints), now)),
         }
     }
 
@@ -127,7 +139,7 @@ impl RelayScrape {
     /// If the writer fails.
     pub fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         self.encode_requests(encoder)?;
-        inbound::encode(&self.traffic, encoder)?;
+        inbound::encode(&self.traffic, &self.ended_callers, encoder)?;
         self.methods.encode(encoder)?;
         self.routes.encode(encoder)?;
         self.encode_retry_budgets(encoder)?;
@@ -233,12 +245,12 @@ impl RelayScrape {
 
 /// Sums the workers' series with equal labels, and sorts them.
 fn sum<L: Ord, M, T: Default>(
-    series: impl Iterator<Item = (L, Arc<M>)>,
+    parts: Vec<Part<L, M>>,
     name: impl Fn(&L) -> Labels,
     add: impl Fn(&M, &mut T),
 ) -> Vec<(Labels, T)> {
     let mut totals = BTreeMap::<L, T>::new();
-    for (labels, metrics) in series {
+    for Part { labels, metrics, .. } in parts {
         add(&metrics, totals.entry(labels).or_default());
     }
     totals.into_iter().map(|(labels, totals)| (name(&labels), totals)).collect()

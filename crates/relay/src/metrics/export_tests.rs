@@ -1,7 +1,9 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crate::metrics::fixtures::{assert_line, inbound, outbound, scrape};
+use leno_model::mesh::ClusterKey;
+
+use crate::metrics::fixtures::{assert_line, inbound, late_scrape, outbound, scrape};
 use crate::metrics::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
     TrafficLabels, WorkerMetrics,
@@ -37,6 +39,40 @@ fn calls_of_two_workers_are_summed_under_linkerds_names() {
         assert_line(&text, &format!("response_latency_ms_bucket{{le=\"{le}\",{ECHO}}} {count}"));
     }
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn counters_do_not_decrease_when_only_one_worker_holds_their_series() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    let source = ConnectionLabels { peer: PeerLabel::Source, traffic: inbound(8080, "web") };
+    let decision = AuthorizationLabels { traffic: inbound(8080, "web"), policy: None };
+    let held = workers.each_ref().map(|worker| {
+        let series = (worker.traffic(&outbound(50051)), worker.connections(&source), worker.authorizations(&decision));
+        series.0.request();
+        series.1.opened();
+        series.2.http.allowed.add(1);
+        series
+    });
+    let [left, _stays] = held;
+    drop(left);
+
+    let text = late_scrape(&workers);
+    assert_line(&text, &format!("request_total{{{ECHO}}} 2"));
+    assert_line(&text, &format!("tcp_open_total{{direction=\"inbound\",peer=\"src\",{WEB}}} 2"));
+    assert_line(&text, &format!("inbound_http_authz_allow_total{{{WEB}}} 2"));
+}
+
+#[test]
+fn current_values_of_a_worker_that_has_left_end_although_another_worker_goes_on() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    let cluster = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
+    let held = workers.each_ref().map(|worker| worker.retry_budget(&cluster));
+    held.iter().for_each(|left| left.set(10));
+    let [left, _stays] = held;
+    drop(left);
+    let text = late_scrape(&workers);
+    let budget = text.lines().find(|line| line.starts_with("leno_retry_budget_left{")).expect("a budget");
+    assert!(budget.ends_with(" 10"), "{budget}");
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_model::mesh::ClusterKey;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
+use super::series::KEEP_UNHELD;
 use super::{Direction, RelayScrape, TargetLabel, TlsLabel, TrafficLabels, WorkerMetrics};
 
 /// The name of a workload.
@@ -48,8 +49,21 @@ impl Collector for Exported {
 
 /// The text of a scrape of these workers.
 pub(crate) fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
+    scrape_at(workers, Instant::now())
+}
+
+/// The text of a scrape so late that the series without a holder may have ended.
+pub(super) fn late_scrape(workers: &[Arc<WorkerMetrics>]) -> String {
+    let now = Instant::now();
+    for after in [Duration::ZERO, KEEP_UNHELD] {
+        scrape_at(workers, now + after);
+    }
+    scrape_at(workers, now + KEEP_UNHELD)
+}
+
+fn scrape_at(workers: &[Arc<WorkerMetrics>], now: Instant) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exported(RelayScrape::new(workers, Instant::now()))));
+    registry.register_collector(Box::new(Exported(RelayScrape::new(workers, now))));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a String cannot fail");
     text

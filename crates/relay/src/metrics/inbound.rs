@@ -1,5 +1,6 @@
-//! Calls of callers, under the names and labels of Linkerd's inbound routes. The numbers are sums of
-//! [`TrafficMetrics`](super::TrafficMetrics) over the callers, so they cost a call nothing.
+//! Calls of callers, under the names and labels of Linkerd's inbound routes. The numbers are sums of [`TrafficMetrics`]
+//! over the callers, so they cost a call nothing. Callers leave, and their series end. The sums keep their calls, because
+//! Prometheus would take a smaller sum for a reset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,15 +8,19 @@ use std::fmt;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::NoTlsReason;
 use super::histogram::{BOUNDS, BOUNDS_MS, HistogramTotals};
 use super::labels::Labels;
 use super::route::OTHER;
 use super::text::{counter, encode_count, encode_seconds};
 use super::traffic::TrafficTotals;
+use super::{NoTlsReason, TrafficLabels, TrafficMetrics};
+
+/// Calls to each port of our own application. Metrics name few ports, so there are few entries.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ports(BTreeMap<Labels, PortTotals>);
 
 /// Calls to one port of our own application.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct PortTotals {
     requests: u64,
     /// Answers by `:status`; `None` for the answers that the series of a caller do not distinguish.
@@ -23,12 +28,17 @@ struct PortTotals {
     durations: HistogramTotals<BOUNDS>,
 }
 
-/// Writes the calls in `traffic` that are inbound. Like Linkerd without a `Server`, this counts gRPC among HTTP.
-pub(super) fn encode(traffic: &[(Labels, TrafficTotals)], encoder: &mut DescriptorEncoder) -> fmt::Result {
-    let mut ports = BTreeMap::<Labels, PortTotals>::new();
-    for (labels, totals) in traffic {
-        let Some(labels) = port_labels(labels) else { continue };
-        let port = ports.entry(labels).or_default();
+impl Ports {
+    /// Adds the calls of a series that ends, if they are inbound.
+    pub(super) fn add_ended(&mut self, labels: &TrafficLabels, metrics: &TrafficMetrics) {
+        let mut totals = TrafficTotals::default();
+        metrics.add_to(&mut totals);
+        self.add(&labels.labels(), &totals);
+    }
+
+    fn add(&mut self, labels: &Labels, totals: &TrafficTotals) {
+        let Some(labels) = port_labels(labels) else { return };
+        let port = self.0.entry(labels).or_default();
         port.requests += totals.requests;
         port.durations.add(&totals.latency);
         for (kind, count) in &totals.responses {
@@ -38,6 +48,30 @@ pub(super) fn encode(traffic: &[(Labels, TrafficTotals)], encoder: &mut Descript
             *port.statuses.entry(None).or_default() += totals.other_responses;
         }
     }
+
+    fn merge(&mut self, other: &Self) {
+        for (labels, totals) in &other.0 {
+            let port = self.0.entry(labels.clone()).or_default();
+            port.requests += totals.requests;
+            port.durations.add(&totals.durations);
+            for (status, count) in &totals.statuses {
+                *port.statuses.entry(*status).or_default() += count;
+            }
+        }
+    }
+}
+
+/// Writes the calls in `traffic` that are inbound, together with the calls of callers whose series have `ended`. Like
+/// Linkerd without a `Server`, this counts gRPC among HTTP.
+pub(super) fn encode(
+    traffic: &[(Labels, TrafficTotals)],
+    ended: &[Ports],
+    encoder: &mut DescriptorEncoder,
+) -> fmt::Result {
+    let mut ports = Ports::default();
+    traffic.iter().for_each(|(labels, totals)| ports.add(labels, totals));
+    ended.iter().for_each(|ended| ports.merge(ended));
+    let Ports(ports) = ports;
     let mut requests = counter(encoder, "inbound_http_requests", "Calls of callers that began, by port")?;
     for (labels, port) in &ports {
         encode_count(requests.encode_family(labels)?, port.requests)?;

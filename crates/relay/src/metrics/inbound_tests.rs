@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::metrics::fixtures::{assert_line, inbound, outbound, scrape};
+use crate::metrics::fixtures::{assert_line, inbound, late_scrape, outbound, scrape};
 use crate::metrics::{NoTlsReason, TlsLabel, TrafficLabels, WorkerMetrics};
 
 const MS: Duration = Duration::from_millis(1);
@@ -35,4 +35,24 @@ fn calls_of_all_callers_are_summed_by_port_and_status() {
     );
     let samples = text.lines().filter(|line| line.starts_with("inbound_http_requests_total{")).count();
     assert_eq!(samples, 2, "outbound calls are no calls to a port: {text}");
+}
+
+#[test]
+fn calls_of_callers_that_have_left_still_count_for_their_port() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    for worker in &workers {
+        let left = worker.traffic(&inbound(8080, "web"));
+        left.request();
+        left.response(503, None, true, MS);
+    }
+    let held = workers[0].traffic(&inbound(8080, "cart"));
+    held.request();
+    held.response(200, None, false, MS);
+
+    let text = late_scrape(&workers);
+    assert!(!text.contains("/sa/web"), "the series of the caller has not ended: {text}");
+    let labels = r#"parent_kind="default",parent_port="8080",route_kind="default",route_name="default""#;
+    assert_line(&text, &format!("inbound_http_requests_total{{{labels}}} 3"));
+    assert_line(&text, &format!("inbound_http_statuses_total{{{labels},status=\"503\"}} 2"));
+    assert_line(&text, &format!("inbound_http_request_duration_seconds_count{{{labels}}} 3"));
 }

@@ -15,6 +15,7 @@ use super::histogram::{Histogram, HistogramTotals, bucket};
 use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::objective::{self, ObjectiveMetrics, ObjectiveTotals};
+use super::series::Part;
 use super::text::{counter, encode_count, encode_seconds};
 use super::{Counter, Direction, TargetLabel};
 use crate::call::record::is_failure;
@@ -262,7 +263,8 @@ impl MethodMetrics {
         })
     }
 
-    fn add_to(&self, totals: &mut MethodTotals) {
+    /// `is_held`: the worker still changes the method's objective.
+    fn add_to(&self, totals: &mut MethodTotals, is_held: bool) {
         totals.requests += self.requests.get();
         for (total, messages) in totals.messages.iter_mut().zip([&self.request_messages, &self.response_messages]) {
             *total += messages.get();
@@ -278,7 +280,7 @@ impl MethodMetrics {
         let Some(extras) = self.extras.get() else { return };
         extras.exemplars.add_to(&mut totals.exemplars);
         if let Some(own) = extras.objective.get() {
-            own.add_to(totals.objective.get_or_insert_default());
+            own.add_to(totals.objective.get_or_insert_default(), is_held);
         }
         let Some(own) = extras.time_left.get() else { return };
         for (totals, own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
@@ -320,12 +322,12 @@ impl MethodLabels {
 
 impl MethodScrape {
     /// Sums the workers' counts.
-    pub(super) fn new(series: impl Iterator<Item = (MethodLabels, Arc<MethodMetrics>)>) -> Self {
+    pub(super) fn new(parts: Vec<Part<MethodLabels, MethodMetrics>>) -> Self {
         let mut methods = BTreeMap::<MethodLabels, MethodTotals>::new();
-        for (labels, metrics) in series {
+        for Part { labels, metrics, is_held } in parts {
             let is_shared = labels.of.target == TargetLabel::Other;
             let totals = methods.entry(labels).or_default();
-            metrics.add_to(totals);
+            metrics.add_to(totals, is_held);
             // Beyond a limit, the calls of Services with different objectives share a series.
             totals.objective = totals.objective.filter(|_| !is_shared);
         }

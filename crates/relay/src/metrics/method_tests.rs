@@ -6,7 +6,7 @@ use leno_model::route::{RouteKind, RouteName};
 use leno_model::traffic::Objectives;
 
 use super::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, OUTCOMES};
-use crate::metrics::fixtures::{assert_line, scrape};
+use crate::metrics::fixtures::{assert_line, late_scrape, scrape};
 use crate::metrics::{Direction, Exemplar, RelayScrape, TargetLabel, WorkerMetrics};
 use crate::trace::TraceId;
 
@@ -163,4 +163,23 @@ fn series_that_services_share_beyond_a_limit_have_no_objective() {
     let text = scrape(&[worker]);
     assert_line(&text, &format!("leno_method_objective_misses_total{{{CART},{ADD},objective=\"success\"}} 1"));
     assert_eq!(text.lines().filter(|line| line.starts_with("leno_method_objective_misses_total")).count(), 1);
+}
+
+#[test]
+fn a_worker_without_calls_keeps_its_counts_and_not_its_former_objective() {
+    let objectives = |text: &str| Objectives::read(text, "Service shop/cart".into()).expect("objectives");
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    let held = workers.each_ref().map(|worker| worker.method(&add()));
+    for (series, text) in held.iter().zip(["success 99.9 %, p99 50ms", "success 99 %, p90 20ms"]) {
+        series.set_objective(objectives(text).of_others());
+        series.count_for_objective(MethodOutcome::RESET, Duration::ZERO);
+    }
+    let [left, _stays] = held;
+    drop(left);
+    let text = late_scrape(&workers);
+    let labels = |objective: &str| format!("{{{CART},{ADD},objective=\"{objective}\"}}");
+    assert_line(&text, &format!("leno_method_objective_misses_total{} 2", labels("success")));
+    assert_line(&text, &format!("leno_method_objective_ratio{} 0.99", labels("success")));
+    assert_line(&text, &format!("leno_method_objective_ratio{} 0.9", labels("latency")));
+    assert_line(&text, &format!("leno_method_objective_bound_seconds{} 0.02", labels("latency")));
 }

@@ -74,11 +74,14 @@ impl ObjectiveMetrics {
         }
     }
 
-    pub(super) fn add_to(&self, totals: &mut ObjectiveTotals) {
+    /// Adds the counts to `totals`, and the objective if it `is_current`: a series without a holder keeps an objective
+    /// that may have changed since.
+    pub(super) fn add_to(&self, totals: &mut ObjectiveTotals, is_current: bool) {
         // While a new objective reaches the workers, the larger bound and the larger shares are exported.
-        totals.bound_us = totals.bound_us.max(self.bound_us.get());
+        let current = |gauge: &Gauge| if is_current { gauge.get() } else { 0 };
+        totals.bound_us = totals.bound_us.max(current(&self.bound_us));
         for (total, part) in totals.parts.iter_mut().zip([&self.success, &self.latency]) {
-            total.share = total.share.max(part.share.get());
+            total.share = total.share.max(current(&part.share));
             total.calls += part.calls.get();
             total.misses += part.misses.get();
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use leno_model::mesh::ClusterKey;
@@ -18,6 +18,7 @@ use super::Counter;
 use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
+use super::series::Part;
 use super::skipped::{self, Skipped, SkippedTotals, reason};
 use super::text::{counter, encode_count, encode_seconds};
 
@@ -238,6 +239,11 @@ impl RouteLabels {
         Self { parent: key(), route, backend: self.backend.as_ref().map(|_| key()) }
     }
 
+    /// The labels of the sum over all backends of the route.
+    pub(super) fn of_route(&self) -> Self {
+        Self { backend: None, ..self.clone() }
+    }
+
     /// The labels of a Service's port.
     pub(super) fn service_labels(key: &ClusterKey) -> Labels {
         let mut labels = Labels::new();
@@ -267,9 +273,9 @@ impl RouteLabels {
 
 impl RouteScrape {
     /// Sums the workers' counts.
-    pub(super) fn new(series: impl Iterator<Item = (RouteLabels, Arc<RouteMetrics>)>) -> Self {
+    pub(super) fn new(parts: Vec<Part<RouteLabels, RouteMetrics>>) -> Self {
         let mut backends = BTreeMap::<RouteLabels, RouteTotals>::new();
-        for (labels, metrics) in series {
+        for Part { labels, metrics, .. } in parts {
             metrics.add_to(backends.entry(labels).or_default());
         }
         Self { backends }

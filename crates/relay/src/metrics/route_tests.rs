@@ -5,7 +5,7 @@ use leno_model::route::{RouteKind, RouteName};
 
 use super::{RouteLabels, RouteMetrics};
 use crate::metrics::WorkerMetrics;
-use crate::metrics::fixtures::{assert_line, scrape};
+use crate::metrics::fixtures::{assert_line, late_scrape, scrape};
 
 const ROUTE: &str = r#"parent_group="core",parent_kind="Service",parent_namespace="shop",parent_name="cart",parent_port="80",parent_section_name="",route_group="gateway.networking.k8s.io",route_kind="HTTPRoute",route_namespace="shop",route_name="canary""#;
 
@@ -171,4 +171,26 @@ fn durations_are_in_linkerds_buckets_and_those_of_requests_are_summed_over_backe
 #[test]
 fn a_series_is_small() {
     assert!(size_of::<RouteMetrics>() <= 1_176, "{} bytes", size_of::<RouteMetrics>());
+}
+
+#[test]
+fn a_backend_that_a_route_no_longer_has_still_counts_for_the_route() {
+    let worker = WorkerMetrics::new();
+    let series = ["cart-v1", "cart-v2"].map(|name| worker.route(&labels(RouteKind::Http, "canary", Some(name))));
+    for series in &series {
+        series.retries.requests.add(1);
+        series.ended(Some(200), None, None, MS);
+    }
+    worker.route(&labels(RouteKind::Http, "other", None)).ended(Some(200), None, None, MS);
+    let [gone, _held] = series;
+    drop(gone);
+
+    let text = late_scrape(&[worker]);
+    assert_line(
+        &text,
+        &format!("outbound_http_route_request_statuses_total{{{ROUTE},http_status=\"200\",error=\"\"}} 2"),
+    );
+    assert_line(&text, &format!("outbound_http_route_retry_requests_total{{{ROUTE}}} 2"));
+    assert_line(&text, &format!("outbound_http_route_request_duration_seconds_count{{{ROUTE}}} 2"));
+    assert!(!text.contains(r#"route_name="other""#), "the series of a route that nothing uses has not ended: {text}");
 }

@@ -1,22 +1,40 @@
 //! Series whose labels are only known at run time, and their lifetime.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time for which a series without a holder is still exported. A client that returns within this time continues its
 /// counts, so that Prometheus sees no reset.
-const KEEP_UNHELD: Duration = Duration::from_secs(600);
+pub(super) const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
-/// A limited number of series; each has an `M` with its numbers.
+/// A limited number of series; each has an `M` with its numbers. `R` is what remains of series that have ended.
 ///
 /// The table is locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape.
 /// The next calls need no lock.
 #[derive(Debug)]
-pub(super) struct SeriesTable<L, M> {
+pub(super) struct SeriesTable<L, M, R = ()> {
     limit: usize,
-    series: Mutex<HashMap<L, Series<M>>>,
+    /// Adds a series that ends to the rest.
+    keep_rest: fn(&mut R, &L, &M),
+    content: Mutex<Content<L, M, R>>,
+}
+
+/// Invariant: a call counts either in a series or in the rest.
+#[derive(Debug)]
+struct Content<L, M, R> {
+    series: HashMap<L, Series<M>>,
+    rest: R,
+}
+
+/// One worker's part of an exported series.
+#[derive(Debug)]
+pub(super) struct Part<L, M> {
+    pub(super) labels: L,
+    pub(super) metrics: Arc<M>,
+    /// Whether the worker may still count calls in it.
+    pub(super) is_held: bool,
 }
 
 #[derive(Debug)]
@@ -33,9 +51,9 @@ impl<M> Series<M> {
         Arc::strong_count(&self.metrics) > 1
     }
 
-    /// Whether to keep the series after a scrape at `now`.
-    fn stays(&mut self, now: Instant) -> bool {
-        if self.is_held() {
+    /// Whether to keep the series after a scrape at `now`. `is_sum_held`: a part of the same sum has a holder.
+    fn stays(&mut self, now: Instant, is_sum_held: bool) -> bool {
+        if is_sum_held {
             self.unheld_since = None;
             return true;
         }
@@ -46,7 +64,14 @@ impl<M> Series<M> {
 impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
     /// A table for `limit` series.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, series: Mutex::default() }
+        Self::with_rest(limit, |(), _, _| {})
+    }
+}
+
+impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> {
+    /// A table for `limit` series. `keep_rest` adds a series that ends to what remains of such series.
+    pub(super) fn with_rest(limit: usize, keep_rest: fn(&mut R, &L, &M)) -> Self {
+        Self { limit, keep_rest, content: Mutex::new(Content { series: HashMap::new(), rest: R::default() }) }
     }
 
     /// The series with these labels.
@@ -54,38 +79,96 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
     /// If the table is full, returns the series of `beyond_limit`, for which there is always room. So `beyond_limit`
     /// must map all possible labels to a few.
     pub(super) fn get(&self, labels: &L, beyond_limit: impl FnOnce(&L) -> L) -> Arc<M> {
-        let mut table = self.lock();
-        if let Some(series) = table.get(labels) {
+        let mut content = self.lock();
+        if let Some(series) = content.series.get(labels) {
             return series.metrics.clone();
         }
-        if table.len() >= self.limit {
-            table.retain(|_, series| series.is_held());
+        if content.series.len() >= self.limit {
+            self.end_series(&mut content, |_, series| series.is_held());
         }
-        let labels = if table.len() < self.limit { labels.clone() } else { beyond_limit(labels) };
+        let labels = if content.series.len() < self.limit { labels.clone() } else { beyond_limit(labels) };
         let create = || Series { metrics: Arc::default(), unheld_since: None };
-        table.entry(labels).or_insert_with(create).metrics.clone()
+        content.series.entry(labels).or_insert_with(create).metrics.clone()
     }
 
-    /// Every series, for an export. Drops the series that have had no holder for [`KEEP_UNHELD`].
-    pub(super) fn take(&self, now: Instant) -> Vec<(L, Arc<M>)> {
-        let mut table = self.lock();
-        let mut taken = Vec::with_capacity(table.len());
-        table.retain(|labels, series| {
-            let stays = series.stays(now);
-            taken.push((labels.clone(), series.metrics.clone()));
+    /// Every series, and the rest of the series that have ended, for an export. Drops the series that have had no holder
+    /// for [`KEEP_UNHELD`]. `is_sum_held` returns whether another part of the same sum has a holder.
+    fn take(&self, now: Instant, is_sum_held: impl Fn(&L) -> bool) -> (Vec<Part<L, M>>, R) {
+        let mut content = self.lock();
+        let mut parts = Vec::with_capacity(content.series.len());
+        // The parts include the series that end now, so the rest must not.
+        let rest = content.rest.clone();
+        self.end_series(&mut content, |labels, series| {
+            let is_held = series.is_held();
+            let stays = series.stays(now, is_held || is_sum_held(labels));
+            parts.push(Part { labels: labels.clone(), metrics: series.metrics.clone(), is_held });
             stays
         });
-        taken
+        (parts, rest)
+    }
+
+    /// Drops the series for which `stays` returns `false`, and adds them to the rest.
+    fn end_series(&self, content: &mut Content<L, M, R>, mut stays: impl FnMut(&L, &mut Series<M>) -> bool) {
+        let Content { series, rest } = content;
+        series.retain(|labels, series| {
+            let stays = stays(labels, series);
+            if !stays {
+                (self.keep_rest)(rest, labels, &series.metrics);
+            }
+            stays
+        });
+    }
+
+    /// The sums, as `sum_of` names them, in which a series with a holder counts.
+    fn held_sums<S>(&self, sum_of: impl Fn(&L) -> S) -> Vec<S> {
+        let content = self.lock();
+        content.series.iter().filter(|(_, series)| series.is_held()).map(|(labels, _)| sum_of(labels)).collect()
     }
 
     /// The sum of a number over the current series. It wraps around.
     pub(super) fn sum(&self, number: impl Fn(&L, &M) -> u64) -> u64 {
-        self.lock().iter().fold(0, |sum, (labels, series)| sum.wrapping_add(number(labels, &series.metrics)))
+        self.lock().series.iter().fold(0, |sum, (labels, series)| sum.wrapping_add(number(labels, &series.metrics)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<L, Series<M>>> {
-        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Content<L, M, R>> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Every series of all workers' tables, and the rest of the series that have ended, for an export.
+///
+/// Exported counters are sums over series: of all workers, and sometimes of several labels, which `sum_of` maps to the
+/// same value. If one of these series ended before the others, the sum would decrease. Prometheus takes a decrease for a
+/// reset, and counts all that is left once more. So the series of a sum stay until none of them has had a holder for
+/// [`KEEP_UNHELD`].
+pub(super) fn take_sums<'a, L, M, R, S>(
+    tables: impl Iterator<Item = &'a SeriesTable<L, M, R>>,
+    sum_of: impl Fn(&L) -> S,
+    now: Instant,
+) -> (Vec<Part<L, M>>, Vec<R>)
+where
+    L: Clone + Eq + Hash + 'a,
+    M: Default + 'a,
+    R: Clone + Default + 'a,
+    S: Eq + Hash,
+{
+    let tables: Vec<_> = tables.collect();
+    let held: HashSet<S> = tables.iter().flat_map(|table| table.held_sums(&sum_of)).collect();
+    let (parts, rests): (Vec<_>, Vec<_>) =
+        tables.iter().map(|table| table.take(now, |labels| held.contains(&sum_of(labels)))).unzip();
+    (parts.into_iter().flatten().collect(), rests)
+}
+
+/// Every series of all workers' tables with current values, for an export. Counters need [`take_sums`].
+pub(super) fn take_current<'a, L, M>(
+    tables: impl Iterator<Item = &'a SeriesTable<L, M>>,
+    now: Instant,
+) -> impl Iterator<Item = (L, Arc<M>)>
+where
+    L: Clone + Eq + Hash + 'a,
+    M: Default + 'a,
+{
+    tables.flat_map(move |table| table.take(now, |_| false).0).map(|part| (part.labels, part.metrics))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{KEEP_UNHELD, SeriesTable};
+use super::{KEEP_UNHELD, SeriesTable, take_sums};
 use crate::metrics::Counter;
 
 const OTHER: u32 = u32::MAX;
@@ -11,7 +11,7 @@ fn get(table: &SeriesTable<u32, Counter>, label: u32) -> Arc<Counter> {
 }
 
 fn labels(table: &SeriesTable<u32, Counter>, now: Instant) -> Vec<u32> {
-    let mut labels: Vec<u32> = table.take(now).into_iter().map(|(label, _)| label).collect();
+    let mut labels: Vec<u32> = table.take(now, |_| false).0.into_iter().map(|part| part.labels).collect();
     labels.sort_unstable();
     labels
 }
@@ -70,4 +70,49 @@ fn series_beyond_the_limit_share_one_until_others_are_given_up() {
 
     drop((held, three, four));
     assert!(!Arc::ptr_eq(&get(&table, 3), &get(&table, OTHER)));
+}
+
+#[test]
+fn series_of_one_sum_end_together() {
+    // The sums are over the tens.
+    let tables = [SeriesTable::new(10), SeriesTable::new(10)];
+    let start = Instant::now();
+    let labels = |now| {
+        let mut labels: Vec<u32> =
+            take_sums(tables.iter(), |label| label / 10, now).0.into_iter().map(|part| part.labels).collect();
+        labels.sort_unstable();
+        labels
+    };
+    for label in [11, 21] {
+        get(&tables[0], label).add(1);
+    }
+    let held = get(&tables[1], 12);
+    for (after, expected) in [(0, &[11, 12, 21][..]), (1, &[11, 12, 21]), (2, &[11, 12]), (9, &[11, 12])] {
+        assert_eq!(labels(start + KEEP_UNHELD * after), expected);
+    }
+    drop(held);
+    for (after, expected) in [(10, &[11, 12][..]), (11, &[11, 12]), (12, &[])] {
+        assert_eq!(labels(start + KEEP_UNHELD * after), expected);
+    }
+}
+
+#[test]
+fn what_remains_of_series_goes_on_counting() {
+    let table = SeriesTable::<u32, Counter, u64>::with_rest(2, |rest, _, series| *rest += series.get());
+    let now = Instant::now();
+    let total = |now| {
+        let (parts, rest) = table.take(now, |_| false);
+        (parts.len(), parts.iter().map(|part| part.metrics.get()).sum::<u64>() + rest)
+    };
+    for label in [1, 2] {
+        table.get(&label, |_| OTHER).add(5);
+    }
+    assert_eq!(total(now), (2, 10));
+    let held = table.get(&3, |_| OTHER);
+    held.add(1);
+    assert_eq!(total(now), (1, 11), "the full table has dropped two series");
+    drop(held);
+    for (after, expected) in [(0, (1, 11)), (1, (1, 11)), (2, (0, 11))] {
+        assert_eq!(total(now + KEEP_UNHELD * after), expected);
+    }
 }

@@ -1,11 +1,12 @@
 //! The metrics of one worker thread.
 
+use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Instant;
 
 use leno_model::mesh::ClusterKey;
 
 use super::endpoints::EndpointMetrics;
+use super::inbound::Ports;
 use super::keyed::CountByKey;
 use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, PeerLabel, TrafficLabels};
 use super::method::{MethodLabels, MethodMetrics};
@@ -66,13 +67,13 @@ pub struct WorkerMetrics {
     pub(super) audited: CountByReason,
     pub(super) proxy_errors: CountBySideAndReason,
     pub(super) failed_connections: CountBySideAndReason,
-    traffic: BySide<TrafficLabels, TrafficMetrics>,
-    connections: BySide<ConnectionLabels, TcpMetrics>,
-    authorizations: SeriesTable<AuthorizationLabels, AuthorizationMetrics>,
-    methods: BySide<MethodLabels, MethodMetrics>,
-    routes: SeriesTable<RouteLabels, RouteMetrics>,
-    retry_budgets: SeriesTable<ClusterKey, Gauge>,
-    endpoints: SeriesTable<ClusterKey, EndpointMetrics>,
+    pub(super) traffic: BySide<TrafficLabels, TrafficMetrics, Ports>,
+    pub(super) connections: BySide<ConnectionLabels, TcpMetrics>,
+    pub(super) authorizations: SeriesTable<AuthorizationLabels, AuthorizationMetrics>,
+    pub(super) methods: BySide<MethodLabels, MethodMetrics>,
+    pub(super) routes: SeriesTable<RouteLabels, RouteMetrics>,
+    pub(super) retry_budgets: SeriesTable<ClusterKey, Gauge>,
+    pub(super) endpoints: SeriesTable<ClusterKey, EndpointMetrics>,
 }
 
 impl WorkerMetrics {
@@ -94,7 +95,10 @@ impl WorkerMetrics {
             audited: CountByKey::default(),
             proxy_errors: CountByKey::default(),
             failed_connections: CountByKey::default(),
-            traffic: BySide::new(),
+            traffic: BySide {
+                inbound: SeriesTable::with_rest(MAX_INBOUND_SERIES, Ports::add_ended),
+                outbound: SeriesTable::with_rest(MAX_OUTBOUND_SERIES, Ports::add_ended),
+            },
             connections: BySide::new(),
             authorizations: SeriesTable::new(MAX_INBOUND_SERIES),
             methods: BySide::with_limits(MAX_INBOUND_METHODS, MAX_OUTBOUND_METHODS),
@@ -192,41 +196,6 @@ impl WorkerMetrics {
     pub fn count_failed_connection(&self, direction: Direction, why: &'static str) {
         self.failed_connections.count((direction, why));
     }
-
-    /// Every series about calls, for an export.
-    pub(super) fn take_traffic(&self, now: Instant) -> Vec<(TrafficLabels, Arc<TrafficMetrics>)> {
-        self.traffic.take(now)
-    }
-
-    /// Every series about connections, for an export.
-    pub(super) fn take_connections(&self, now: Instant) -> Vec<(ConnectionLabels, Arc<TcpMetrics>)> {
-        self.connections.take(now)
-    }
-
-    /// Every series about methods, for an export.
-    pub(super) fn take_methods(&self, now: Instant) -> Vec<(MethodLabels, Arc<MethodMetrics>)> {
-        self.methods.take(now)
-    }
-
-    /// Every series about routes, for an export.
-    pub(super) fn take_routes(&self, now: Instant) -> Vec<(RouteLabels, Arc<RouteMetrics>)> {
-        self.routes.take(now)
-    }
-
-    /// Every retry budget, for an export.
-    pub(super) fn take_retry_budgets(&self, now: Instant) -> Vec<(ClusterKey, Arc<Gauge>)> {
-        self.retry_budgets.take(now)
-    }
-
-    /// The endpoints of every Service's port, for an export.
-    pub(super) fn take_endpoints(&self, now: Instant) -> Vec<(ClusterKey, Arc<EndpointMetrics>)> {
-        self.endpoints.take(now)
-    }
-
-    /// Every series about policy decisions, for an export.
-    pub(super) fn take_authorizations(&self, now: Instant) -> Vec<(AuthorizationLabels, Arc<AuthorizationMetrics>)> {
-        self.authorizations.take(now)
-    }
 }
 
 /// The labels of the series for Services beyond the limit.
@@ -236,12 +205,12 @@ fn other_service(_: &ClusterKey) -> ClusterKey {
 
 /// A table for each side, so that outside clients cannot use up the series of our own application's traffic.
 #[derive(Debug)]
-struct BySide<L, M> {
-    inbound: SeriesTable<L, M>,
-    outbound: SeriesTable<L, M>,
+pub(super) struct BySide<L, M, R = ()> {
+    inbound: SeriesTable<L, M, R>,
+    outbound: SeriesTable<L, M, R>,
 }
 
-impl<L: Clone + Eq + std::hash::Hash, M: Default> BySide<L, M> {
+impl<L: Clone + Eq + Hash, M: Default> BySide<L, M> {
     fn new() -> Self {
         Self::with_limits(MAX_INBOUND_SERIES, MAX_OUTBOUND_SERIES)
     }
@@ -249,16 +218,19 @@ impl<L: Clone + Eq + std::hash::Hash, M: Default> BySide<L, M> {
     fn with_limits(inbound: usize, outbound: usize) -> Self {
         Self { inbound: SeriesTable::new(inbound), outbound: SeriesTable::new(outbound) }
     }
+}
 
-    fn of(&self, direction: Direction) -> &SeriesTable<L, M> {
+impl<L, M, R> BySide<L, M, R> {
+    fn of(&self, direction: Direction) -> &SeriesTable<L, M, R> {
         match direction {
             Direction::Inbound => &self.inbound,
             Direction::Outbound => &self.outbound,
         }
     }
 
-    fn take(&self, now: Instant) -> Vec<(L, Arc<M>)> {
-        [&self.inbound, &self.outbound].into_iter().flat_map(|table| table.take(now)).collect()
+    /// The tables of both sides.
+    pub(super) fn both(&self) -> [&SeriesTable<L, M, R>; 2] {
+        [&self.inbound, &self.outbound]
     }
 }
 

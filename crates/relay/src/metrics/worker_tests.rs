@@ -3,7 +3,10 @@ use std::time::{Duration, Instant};
 
 use super::{MAX_INBOUND_SERIES, WorkerMetrics};
 use crate::metrics::fixtures::{inbound, outbound};
-use crate::metrics::{AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, PeerLabel, TargetLabel};
+use crate::metrics::series::{Part, take_sums};
+use crate::metrics::{
+    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, PeerLabel, TargetLabel, TrafficLabels, TrafficMetrics,
+};
 
 #[test]
 fn calls_of_either_side_to_the_same_target_are_told_apart() {
@@ -18,18 +21,14 @@ fn calls_of_either_side_to_the_same_target_are_told_apart() {
 fn clients_that_dial_every_port_share_a_series_and_leave_room_to_the_outbound_side() {
     let metrics = WorkerMetrics::new();
     let held: Vec<_> = (0..2 * MAX_INBOUND_SERIES as u16).map(|port| metrics.traffic(&inbound(port, "web"))).collect();
-    let taken = metrics.take_traffic(Instant::now());
-    assert_eq!(taken.len(), MAX_INBOUND_SERIES + 1);
-    assert_eq!(taken.iter().filter(|(labels, _)| labels.target == TargetLabel::Other).count(), 1);
+    let taken = || take_sums(metrics.traffic.both().into_iter(), Clone::clone, Instant::now()).0;
+    assert_eq!(taken().len(), MAX_INBOUND_SERIES + 1);
+    assert_eq!(taken().iter().filter(|part| part.labels.target == TargetLabel::Other).count(), 1);
     assert!(Arc::ptr_eq(&held[MAX_INBOUND_SERIES], &metrics.traffic(&inbound(1, "web").beyond_limit())));
 
     let cluster = metrics.traffic(&outbound(80));
-    assert!(
-        !metrics
-            .take_traffic(Instant::now())
-            .iter()
-            .any(|(labels, series)| { labels.target == TargetLabel::Other && Arc::ptr_eq(series, &cluster) })
-    );
+    let is_shared = |part: &Part<TrafficLabels, TrafficMetrics>| part.labels.target == TargetLabel::Other;
+    assert!(!taken().iter().any(|part| is_shared(part) && Arc::ptr_eq(&part.metrics, &cluster)));
 }
 
 #[test]
@@ -42,8 +41,10 @@ fn connections_and_decisions_are_bounded_too() {
         let connection = ConnectionLabels { peer: PeerLabel::Source, traffic: traffic.clone() };
         held.push((metrics.connections(&connection), metrics.authorizations(&AuthorizationLabels { traffic, policy })));
     }
-    assert_eq!(metrics.take_connections(Instant::now()).len(), MAX_INBOUND_SERIES + 1);
-    assert_eq!(metrics.take_authorizations(Instant::now()).len(), MAX_INBOUND_SERIES + 1);
+    let now = Instant::now();
+    let connections = take_sums(metrics.connections.both().into_iter(), Clone::clone, now).0;
+    let decisions = take_sums([&metrics.authorizations].into_iter(), Clone::clone, now).0;
+    assert_eq!((connections.len(), decisions.len()), (MAX_INBOUND_SERIES + 1, MAX_INBOUND_SERIES + 1));
 }
 
 #[test]

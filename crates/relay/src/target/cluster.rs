@@ -9,6 +9,7 @@ use std::time::Instant;
 use leno_model::balance::{Balancer, EndpointId, Pick, Policy};
 use leno_model::mesh::{Cluster, ClusterKey, Controller, Endpoint};
 use leno_model::protocol::Protocol;
+use rustc_hash::FxHashSet;
 
 use crate::call::Call;
 use crate::call::hedge::Hedging;
@@ -73,15 +74,23 @@ pub(crate) type ClusterId = Id<ClusterState>;
 /// controller of the server.
 type PeerLabels = (TlsLabel, Option<Controller>);
 
+/// The metrics series of calls from or to the same peers.
+#[derive(Debug)]
+struct PeerTraffic {
+    /// `None` after [`ClusterState::name_port`]: only calls that began before use the series.
+    labels: Option<PeerLabels>,
+    series: Arc<TrafficMetrics>,
+}
+
 /// A cluster that calls have been sent to.
 #[derive(Debug)]
 pub(crate) struct ClusterState {
     pub(crate) target: TargetKey,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) balancer: Balancer,
-    /// The metrics series of calls, by the TLS label of the peer and the controller of the server. An entry without
-    /// labels is only for calls that began before [`ClusterState::name_port`].
-    traffic: Vec<(Option<PeerLabels>, Arc<TrafficMetrics>)>,
+    /// The metrics series of calls. `None`: [`ClusterState::release_traffic`] has released the series, and the place is
+    /// free.
+    traffic: Vec<Option<PeerTraffic>>,
     /// Whether metrics name the target's port, if this is a port of our own application.
     is_named: bool,
     pub(super) members: Members,
@@ -391,36 +400,54 @@ impl ClusterState {
     /// Returns the index of the series for calls with this TLS label to a server with this controller.
     pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel, server: Option<Controller>) -> u32 {
         let mut labels = (tls, server);
-        let mut place = self.place_of(&labels);
+        if let Some(place) = self.place_of(&labels) {
+            return place as u32;
+        }
+        let free = self.traffic.iter().position(Option::is_none);
         // Peers beyond the limit count in common series without names. For so many peers, the metrics combine the
         // series anyway.
-        if place.is_none() && self.traffic.len() >= MAX_TRAFFIC_SERIES {
+        if free.is_none() && self.traffic.len() >= MAX_TRAFFIC_SERIES {
             labels = (labels.0.without_name(), None);
-            place = self.place_of(&labels);
+            if let Some(place) = self.place_of(&labels) {
+                return place as u32;
+            }
         }
-        let place = place.unwrap_or_else(|| {
-            let (tls, server) = labels.clone();
-            let series = metrics.traffic(&TrafficLabels { server, ..self.traffic_labels(tls) });
-            self.traffic.push((Some(labels), series));
-            self.traffic.len() - 1
-        });
-        place as u32
+        let (tls, server) = labels.clone();
+        let series = metrics.traffic(&TrafficLabels { server, ..self.traffic_labels(tls) });
+        let peer = Some(PeerTraffic { labels: Some(labels), series });
+        match free.and_then(|free| self.traffic.get_mut(free)) {
+            Some(place) => *place = peer,
+            None => self.traffic.push(peer),
+        }
+        free.unwrap_or(self.traffic.len() - 1) as u32
     }
 
     fn place_of(&self, labels: &PeerLabels) -> Option<usize> {
-        self.traffic.iter().position(|(of, _)| of.as_ref() == Some(labels))
+        let has_labels = |peer: &PeerTraffic| peer.labels.as_ref() == Some(labels);
+        self.traffic.iter().position(|peer| peer.as_ref().is_some_and(has_labels))
+    }
+
+    /// Releases the series that no endpoint uses, and whose index is not in use elsewhere. So the series of peers that
+    /// have left can end, and leave room for the series of others.
+    pub(crate) fn release_traffic(&mut self, is_used: impl Fn(u32) -> bool) {
+        let of_endpoints: FxHashSet<u32> = self.members.iter().filter_map(|member| member.traffic).collect();
+        for (place, peer) in (0..).zip(&mut self.traffic) {
+            if !of_endpoints.contains(&place) && !is_used(place) {
+                *peer = None;
+            }
+        }
     }
 
     /// Makes metrics name the port: calls that begin from now on count under its number.
     pub(crate) fn name_port(&mut self) {
         self.is_named = true;
-        self.traffic.iter_mut().for_each(|(of, _)| *of = None);
+        self.traffic.iter_mut().flatten().for_each(|peer| peer.labels = None);
         self.methods = Methods::default();
     }
 
     /// Returns the series at an index that [`ClusterState::traffic_place`] returned.
     pub(crate) fn traffic(&self, place: u32) -> Option<&TrafficMetrics> {
-        self.traffic.get(place as usize).map(|(_, series)| &**series)
+        self.traffic.get(place as usize)?.as_ref().map(|peer| &*peer.series)
     }
 
     /// Returns an endpoint as the mesh knows it.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leno_model::mesh::{Cluster, Mesh};
 use rustc_hash::FxHashSet;
@@ -12,6 +13,9 @@ use crate::Relay;
 use crate::call::reply::ProxyError;
 use crate::limits::ms;
 use crate::target::cluster::{ClusterId, ClusterState, TargetKey, single};
+
+/// Interval at which the metrics series of callers that have left are released.
+const RELEASE_EVERY: Duration = Duration::from_secs(60);
 
 impl Relay {
     /// Returns the state of a Service's cluster. The first call to the Service creates the state.
@@ -87,4 +91,26 @@ impl Relay {
         }
         self.forget_latest_targets(&left, &BTreeSet::new());
     }
+
+    /// Releases the metrics series of callers that have left, if this is due. The series then end after a while: a
+    /// server that is never without callers would otherwise keep the series of all callers it has ever had.
+    pub(crate) fn release_traffic(&mut self) {
+        if self.now < self.next_release {
+            return;
+        }
+        self.next_release = self.now + RELEASE_EVERY;
+        let latest = self.downstreams.iter().filter_map(|(_, client)| client.latest_target.as_ref());
+        let of_clients = latest.filter_map(|latest| Some((latest.cluster, latest.traffic?)));
+        let of_calls = self.calls.iter().filter_map(|(_, call)| call.cluster.zip(call.traffic));
+        let used: FxHashSet<(ClusterId, u32)> = of_clients.chain(of_calls).collect();
+        for (id, state) in self.targets.iter_mut() {
+            if matches!(state.target, TargetKey::Local(_)) {
+                state.release_traffic(|place| used.contains(&(id, place)));
+            }
+        }
+    }
 }
+
+#[cfg(test)]
+#[path = "create_tests.rs"]
+mod tests;

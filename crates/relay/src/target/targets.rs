@@ -98,8 +98,8 @@ impl Targets {
         self.clusters.iter()
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ClusterState> {
-        self.clusters.iter_mut().map(|(_, state)| state)
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (ClusterId, &mut ClusterState)> {
+        self.clusters.iter_mut()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -94,8 +94,14 @@ impl TraceContext {
         Self { formats: Formats { traceparent: true, ..Default::default() }, ..Default::default() }
     }
 
-    /// Writes the fields for the next hop, in the formats in which the request carries its context.
-    pub fn write(&self, request: &mut FieldSection, (trace, span): (TraceId, SpanId), is_sampled: bool) {
+    /// Writes the fields for the next hop, in the formats in which the request carries its context. `parent` is the
+    /// parent of `span`; only B3 passes it on.
+    pub fn write(
+        &self,
+        request: &mut FieldSection,
+        (trace, span, parent): (TraceId, SpanId, Option<SpanId>),
+        is_sampled: bool,
+    ) {
         let Formats { traceparent, b3, b3_multiple, binary } = self.formats;
         let mut text = String::with_capacity(64);
         if traceparent {
@@ -111,8 +117,8 @@ impl TraceContext {
         if b3_multiple {
             request.set(Known::XB3TraceId, b3_trace().as_bytes());
             request.set(Known::XB3SpanId, span.to_string().as_bytes());
-            match self.caller {
-                Some((_, parent)) => request.set(Known::XB3ParentSpanId, parent.to_string().as_bytes()),
+            match parent {
+                Some(parent) => request.set(Known::XB3ParentSpanId, parent.to_string().as_bytes()),
                 None => request.remove(Known::XB3ParentSpanId),
             }
             // The debug flag implies the decision.

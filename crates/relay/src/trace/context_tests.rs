@@ -22,12 +22,13 @@ fn caller(trace: u128) -> Option<(TraceId, SpanId)> {
     Some((TraceId::of(trace)?, SpanId::of(CALLER)?))
 }
 
-/// Writes the context for the next hop. Returns the fields.
+/// Writes the context for the next hop, with a span below the caller's. Returns the fields.
 fn passed_on(fields: &[(&str, &str)], is_sampled: bool) -> Vec<(String, String)> {
     let mut request = request(fields);
     let context = TraceContext::of(&request).unwrap_or_else(TraceContext::root);
     let trace = context.caller.map_or_else(|| TraceId::of(TRACE).expect("not zero"), |caller| caller.0);
-    context.write(&mut request, (trace, SpanId::of(0xb7ad_6b71_6920_3331).expect("not zero")), is_sampled);
+    let span = SpanId::of(0xb7ad_6b71_6920_3331).expect("not zero");
+    context.write(&mut request, (trace, span, context.caller.map(|caller| caller.1)), is_sampled);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     request.iter().map(|line| (text(line.name), text(line.value))).collect()
 }

@@ -92,9 +92,22 @@ impl Knowledge {
         }
     }
 
-    /// Forgets the subjects that no call has used for at least `idle`; returns their number.
+    /// Forgets the subjects that no call has used for at least `idle`, and whose methods have no objectives; returns
+    /// their number. When workers forget a Service, its series end. Prometheus does not count the first value of a new
+    /// series, so the misses of rare calls would be missing.
     pub(super) fn forget_idle(&mut self, now: Instant, idle: Duration) -> usize {
-        self.forget(&self.asked.idle(now, idle))
+        let mut idle = self.asked.idle(now, idle);
+        idle.retain(|subject| !self.has_objectives(subject));
+        self.forget(&idle)
+    }
+
+    /// Whether calls to a subject count for an objective of its cluster, or of a cluster to which its routes lead.
+    fn has_objectives(&self, subject: &Subject) -> bool {
+        let lead = self.asked.get(subject).and_then(|asked| asked.lead.as_ref()?.as_ref());
+        // Calls to a single endpoint count for no objective.
+        let Some(Destination::Cluster(key)) = lead else { return false };
+        let has_own = |key: &ClusterKey| self.mesh().cluster(key).is_some_and(|cluster| cluster.objectives.is_some());
+        has_own(key) || self.clusters.get(key).is_some_and(|known| known.routes.destinations().iter().any(has_own))
     }
 
     /// Forgets up to `most` subjects that are not in use at `now`, the least recently used first; returns their number.

@@ -294,6 +294,41 @@ spec:
 }
 
 #[test]
+fn a_service_is_not_forgotten_while_its_methods_or_those_of_its_backends_have_objectives() {
+    const IDLE: Duration = Duration::from_secs(300);
+    let with_objective = |service: &str, name: &str| {
+        let annotations = "annotations: {leno.dev/objective: success 99.9 %}";
+        let whole = service.replacen(&format!("{{name: {name}}}"), &format!("{{name: {name}, {annotations}}}"), 1);
+        assert_ne!(whole, service);
+        whole
+    };
+    let route = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: canary, namespace: default}
+spec:
+  parentRefs: [{group: '', kind: Service, name: web}]
+  rules: [{backendRefs: [{name: v1, port: 80}]}]
+";
+    let others =
+        [("web", "10.96.0.11", "127.0.1.1"), ("v1", "10.96.0.12", "127.0.1.2"), ("plain", "10.96.0.13", "127.0.1.3")];
+    let [web, v1, plain] = others.map(|(name, cluster_ip, endpoint)| service(name, cluster_ip, endpoint));
+    let (echo, v1) = (with_objective(ECHO, "echo"), with_objective(&v1, "v1"));
+    let server = Server::new(&[&echo, &web, &v1, &plain, route]);
+    // An endpoint's own address has no objectives.
+    let mut knowledge = asked(&["echo:50051", "web:80", "plain:80", "127.0.0.2:50061"]);
+    learn(&mut knowledge, &server);
+    let now = Instant::now() + IDLE;
+    assert_eq!(knowledge.forget_idle(now, IDLE), 2);
+    assert_eq!(asked_names(&knowledge), ["echo.default:50051", "web.default:80"]);
+
+    learn(&mut knowledge, &Server::new(&[ECHO, &web, &v1, &plain, route]));
+    assert_eq!(knowledge.forget_idle(now, IDLE), 1, "the objective was removed");
+    assert_eq!(knowledge.forget_least_recently_used(1, now), 1, "room for others is more important");
+    assert!(knowledge.mesh().clusters().is_empty());
+}
+
+#[test]
 fn an_answer_changes_its_own_part_of_the_mesh_only() {
     let server = Server::new(&[ECHO, &service("other", "10.96.0.11", "127.0.1.1")]);
     let mut knowledge = asked(&["other:80"]);

@@ -80,7 +80,7 @@ impl Exporter {
             (Collector::Service(name), Some(outbound)) => (name.clone(), reachable(outbound)),
             (Collector::Service(_), None) => return,
         };
-        let mut collector = Connection { name, address, channel: None, has_failed: false };
+        let mut collector = Connection { name, address, channel: None, latest: Latest::Accepted };
         let mut is_last = false;
         while !is_last {
             is_last = timeout(EVERY, &mut end).await.is_ok();
@@ -111,21 +111,50 @@ struct Connection {
     /// The address to connect to.
     address: SocketAddr,
     channel: Option<Channel>,
-    /// Whether the latest request has failed. A line is logged only when this value changes.
-    has_failed: bool,
+    /// The result of the latest request. A line is logged only when this value changes.
+    latest: Latest,
+}
+
+/// What happened to a request with spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Latest {
+    /// The collector accepted all its spans.
+    Accepted,
+    /// The collector rejected some of its spans, or all.
+    Rejected,
+    /// It got no answer, or an error.
+    Failed,
+}
+
+/// The spans that a collector rejects in its answer.
+#[derive(Debug)]
+struct Rejection {
+    spans: usize,
+    why: String,
+}
+
+impl Rejection {
+    /// Returns how many calls of a batch count as rejected. The collector does not name the spans that it rejects, so
+    /// the calls count in proportion, rounded up: at least one call has lost a span.
+    fn calls(&self, calls: usize, spans: usize) -> usize {
+        (calls * self.spans.min(spans)).div_ceil(spans.max(1))
+    }
 }
 
 impl Connection {
     /// Sends the spans of some calls. Drops the spans if the collector does not accept them.
     async fn export(&mut self, calls: &[FinishedCall], resource: &Resource, outbox: &Outbox) {
         let mut pauses = Retry::new(PAUSE_SHORTEST, PAUSE_LONGEST);
-        let resource_spans = Bytes::from(otlp::resource_spans(calls, resource));
+        let (resource_spans, spans) = otlp::resource_spans(calls, resource);
+        let resource_spans = Bytes::from(resource_spans);
         for last in (0..TRIES).rev() {
             let sent = timeout(ANSWER_TIMEOUT, self.send(resource_spans.clone())).await;
             match sent.unwrap_or_else(|_| Err("no answer in 10 s".to_owned())) {
-                Ok(rejected) => {
-                    outbox.count_exported(calls.len());
-                    return self.note_success(rejected.as_deref());
+                Ok(rejection) => {
+                    let rejected = rejection.as_ref().map_or(0, |rejection| rejection.calls(calls.len(), spans));
+                    outbox.count_exported(calls.len() - rejected);
+                    outbox.count_rejected(rejected);
+                    return self.note_answer(rejection.as_ref());
                 }
                 Err(why) => self.note_failure(&why),
             }
@@ -136,8 +165,8 @@ impl Connection {
         outbox.count_rejected(calls.len());
     }
 
-    /// Sends an encoded `ResourceSpans`. Returns why the collector rejects some of the spans, if it does.
-    async fn send(&mut self, resource_spans: Bytes) -> Result<Option<String>, String> {
+    /// Sends an encoded `ResourceSpans`. Returns which part of the spans the collector rejects, if it does.
+    async fn send(&mut self, resource_spans: Bytes) -> Result<Option<Rejection>, String> {
         let channel = match &self.channel {
             Some(channel) => channel.clone(),
             None => self.channel.insert(self.connect().await?).clone(),
@@ -149,8 +178,10 @@ impl Connection {
         let codec = ProstCodec::<Bytes, ExportTraceServiceResponse>::default();
         let answer = client.unary(tonic::Request::new(resource_spans), EXPORT, codec).await;
         let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?.into_inner();
-        let partial = answer.partial_success.filter(|partial| partial.rejected_spans > 0);
-        Ok(partial.map(|partial| format!("{} spans: {}", partial.rejected_spans, partial.error_message)))
+        let Some(partial) = answer.partial_success else { return Ok(None) };
+        // A collector may send a negative number, which means nothing.
+        let spans = usize::try_from(partial.rejected_spans).unwrap_or(0);
+        Ok((spans > 0).then_some(Rejection { spans, why: partial.error_message }))
     }
 
     async fn connect(&self) -> Result<Channel, String> {
@@ -159,20 +190,24 @@ impl Connection {
         endpoint.connect_with_connector(To(self.address)).await.map_err(|error| innermost(&error))
     }
 
-    fn note_success(&mut self, rejected: Option<&str>) {
-        match rejected {
-            Some(rejected) if !self.has_failed => {
-                tracing::warn!("the collector {} rejects {rejected}; its log may say more", self.name);
-            }
-            None if self.has_failed => tracing::info!("the collector {} takes spans again", self.name),
-            _ => {}
+    fn note_answer(&mut self, rejection: Option<&Rejection>) {
+        let now = if rejection.is_some() { Latest::Rejected } else { Latest::Accepted };
+        if std::mem::replace(&mut self.latest, now) == now {
+            return;
         }
-        self.has_failed = rejected.is_some();
+        match rejection {
+            Some(Rejection { spans, why }) => tracing::warn!(
+                "the collector {} rejects {spans} spans: {why}; its log may say more \
+                 (leno_traced_calls_dropped_total counts the calls)",
+                self.name
+            ),
+            None => tracing::info!("the collector {} takes spans again", self.name),
+        }
     }
 
     fn note_failure(&mut self, why: &str) {
         self.channel = None;
-        if !std::mem::replace(&mut self.has_failed, true) {
+        if std::mem::replace(&mut self.latest, Latest::Failed) != Latest::Failed {
             tracing::warn!(
                 "the collector {} takes no spans: {why}; traces of calls are dropped until it does \
                  (--trace-collector; leno_traced_calls_dropped_total counts them)",
@@ -199,3 +234,7 @@ impl Service<Uri> for To {
         Box::pin(async move { TcpStream::connect(address).await.map(TokioIo::new) })
     }
 }
+
+#[cfg(test)]
+#[path = "traces_tests.rs"]
+mod tests;

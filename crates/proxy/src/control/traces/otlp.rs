@@ -46,18 +46,20 @@ pub(super) fn resource(name: Option<String>, own: Option<&Workload>, attributes:
     Resource { attributes: all, ..Default::default() }
 }
 
-/// Returns the `ResourceSpans` with the spans of some calls, encoded.
+/// Returns the `ResourceSpans` with the spans of some calls, encoded, and the number of spans.
 ///
 /// Each span is encoded as soon as it is made, and then freed. So all spans use the same memory, which stays in the
 /// CPU's cache: the spans of a whole batch would take megabytes.
-pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> Vec<u8> {
+pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> (Vec<u8>, usize) {
     let scope = InstrumentationScope {
         name: "leno-proxy".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Default::default()
     };
     let mut scope_spans = ScopeSpans { scope: Some(scope), ..Default::default() }.encode_to_vec();
+    let mut count = 0;
     for span in calls.iter().flat_map(spans) {
+        count += 1;
         start_message(SPANS, span.encoded_len(), &mut scope_spans);
         // Encoding into a vector never fails.
         span.encode(&mut scope_spans).ok();
@@ -65,7 +67,7 @@ pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> Vec
     let mut all = ResourceSpans { resource: Some(resource.clone()), ..Default::default() }.encode_to_vec();
     start_message(SCOPE_SPANS, scope_spans.len(), &mut all);
     all.extend(scope_spans);
-    all
+    (all, count)
 }
 
 /// Writes what precedes a message of this length in the encoding of the message that contains it: the number of the
@@ -240,4 +242,4 @@ fn pair(name: &str, value: Value) -> KeyValue {
 
 #[cfg(test)]
 #[path = "otlp_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -43,7 +43,7 @@ fn texts(method: &str, path: &str) -> Texts {
 }
 
 /// A gRPC call whose first attempt failed.
-fn call(direction: Direction) -> FinishedCall {
+pub(crate) fn call(direction: Direction) -> FinishedCall {
     let first =
         FinishedAttempt { http_status: None, grpc_status: None, error: Some("reset"), has_failed: true, ..attempt(1) };
     FinishedCall {
@@ -144,13 +144,15 @@ fn other_http_has_the_method_as_its_name() {
 fn the_encoding_is_that_of_a_whole_request() {
     let calls = [call(Direction::Outbound), call(Direction::Inbound)];
     let resource = resource(Some("web".to_owned()), None, Vec::new());
-    let encoded = Bytes::from(resource_spans(&calls, &resource)).encode_to_vec();
+    let (encoded, count) = resource_spans(&calls, &resource);
+    let encoded = Bytes::from(encoded).encode_to_vec();
     let request = ExportTraceServiceRequest::decode(encoded.as_slice()).expect("a request");
     let [of_resource] = request.resource_spans.as_slice() else { panic!("{request:?}") };
     assert_eq!(of_resource.resource.as_ref(), Some(&resource));
     let [of_scope] = of_resource.scope_spans.as_slice() else { panic!("{of_resource:?}") };
     assert_eq!(of_scope.scope.as_ref().map(|scope| scope.name.as_str()), Some("leno-proxy"));
     assert_eq!(of_scope.spans, calls.iter().flat_map(spans).collect::<Vec<_>>());
+    assert_eq!(of_scope.spans.len(), count);
     assert_eq!(request.encode_to_vec(), encoded, "as the library encodes it");
 }
 
