@@ -43,11 +43,11 @@ fn calls_of_callers_that_have_left_still_count_for_their_port() {
     for worker in &workers {
         let left = worker.traffic(&inbound(8080, "web"));
         left.request();
-        left.response(503, None, true, MS);
+        left.response(503, None, true, Some(MS));
     }
     let held = workers[0].traffic(&inbound(8080, "cart"));
     held.request();
-    held.response(200, None, false, MS);
+    held.response(200, None, false, Some(MS));
 
     let text = late_scrape(&workers);
     assert!(!text.contains("/sa/web"), "the series of the caller has not ended: {text}");
