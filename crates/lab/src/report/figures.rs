@@ -107,9 +107,13 @@ pub(super) fn success_percent(run: &Run) -> Option<f64> {
 
 /// Calls that the servers received for each call that the load sent.
 pub(super) fn attempts_per_call(run: &Run) -> Option<f64> {
+    Some(run.server_calls? as f64 / sent(run).max(1) as f64)
+}
+
+/// The calls that were sent, and that were answered or failed; in the scenario `methods`, of the fast method.
+fn sent(run: &Run) -> u64 {
     let not_sent = run.error_classes.get(NOT_SENT).copied().unwrap_or_default();
-    let sent = (run.calls + run.errors).saturating_sub(not_sent);
-    Some(run.server_calls? as f64 / sent.max(1) as f64)
+    (run.calls + run.errors).saturating_sub(not_sent)
 }
 
 /// Further attempts at calls, in percent of the calls.
@@ -119,8 +123,9 @@ pub(super) fn further_attempts_percent(run: &Run) -> Option<f64> {
 
 /// CPU time of all proxies for each second, in thousandths of a CPU.
 pub(crate) fn millicores(run: &Run) -> Option<f64> {
-    let failed_too = (run.calls + run.errors) as f64 / run.calls.max(1) as f64;
-    Some(run.proxy_cpu_us_per_call? * run.rps * failed_too / 1000.0)
+    let of_other_method = run.slow_method.map_or(0, |slow| slow.calls_meanwhile);
+    let all = (sent(run) + of_other_method) as f64 / run.calls.max(1) as f64;
+    Some(run.proxy_cpu_us_per_call? * run.rps * all / 1000.0)
 }
 
 /// Memory of all proxies before the first connection.
