@@ -221,14 +221,25 @@ pub(super) fn slow_method_p99_ms(run: &Run) -> Option<f64> {
     Some(run.slow_method?.p99_ms)
 }
 
-/// Seconds from the start of the load until the latency was steady.
+/// Seconds from the start of the load until the latency was steady; `None` if it never was.
 pub(crate) fn steady_s(run: &Run) -> Option<f64> {
     run.steady_after_s
 }
 
-/// The highest rate that a run of its own confirmed.
+/// Seconds from the start of the load until the latency was steady; infinite if it never was, so that a median counts the
+/// run.
+pub(super) fn steady_or_never_s(run: &Run) -> Option<f64> {
+    Some(run.steady_after_s.unwrap_or(f64::INFINITY))
+}
+
+/// The highest rate that a run of its own confirmed; `None` if no rate was confirmed.
 pub(crate) fn sustained_per_s(run: &Run) -> Option<f64> {
     run.capacity?.rate_per_s.map(f64::from)
+}
+
+/// The highest rate that a run of its own confirmed; 0 if no rate was confirmed, so that a median counts the run.
+pub(super) fn sustained_or_none_per_s(run: &Run) -> Option<f64> {
+    Some(run.capacity?.rate_per_s.map_or(0.0, f64::from))
 }
 
 /// The highest rate that the search found.
