@@ -65,6 +65,11 @@ fn a_run_that_was_killed_is_removed_by_the_next_one() {
 }
 
 #[test]
+fn a_mesh_touches_neither_the_bridge_nor_the_namespaces_of_others() {
+    namespaces::run_test_inside("run::two_meshes", &[]);
+}
+
+#[test]
 fn names_and_manifests_come_while_a_program_runs() {
     namespaces::run_test_inside("run::follows", &[]);
 }
@@ -250,6 +255,39 @@ fn was_killed() {
     let cleaned = programs::run_well("leno", &["run", "--clean"], PATIENCE);
     assert_eq!(cleaned, "dead runs removed: 1\n");
     assert!(endpoint(3).exists() && Path::new("/run/netns/leno0-3").exists(), "that one lives");
+    drop(living);
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn two_meshes() {
+    let living = Run::start(&["--service", "shouter", "--port", "7000"], &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(2);
+
+    // The second mesh would use the same bridge, and the same name for the namespace of its first run.
+    let second = ["--state", "/run/second", "--service", "web"];
+    let refusals =
+        [run(&second, &["true"]), programs::run("leno", &["run", "--clean", "--state", "/run/second"], PATIENCE)];
+    for refused in refusals {
+        let error = programs::text(&refused);
+        assert!(!refused.status.success() && error.lines().count() == 1, "{error}");
+        assert!(error.contains("--state /run/leno;") && error.contains("--state /run/second another one"), "{error}");
+    }
+    assert_eq!(run_well(&["--service", "web"], &["bash", "-ec", SHOUTING_CLIENT]), "A SECRET\n");
+
+    let networks = ["--bridge", "second0", "--subnet", "10.244.79.0/24", "--service-subnet", "10.244.80.0/24"];
+    let second = [&second[..], &networks].concat();
+    run_well(&second, &["true"]);
+    programs::run_well("ip", &["netns", "add", "second0-2"], PATIENCE);
+    let refused = programs::text(&run(&second, &["true"]));
+    assert!(refused.contains("second0-2 exists") && refused.lines().count() == 1, "{refused}");
+    programs::run_well("ip", &["netns", "delete", "second0-2"], PATIENCE);
+    programs::run_well("ip", &["link", "add", "name", "second0", "type", "bridge"], PATIENCE);
+    let refused = programs::text(&run(&second, &["true"]));
+    assert!(refused.contains("second0 exists") && refused.lines().count() == 1, "{refused}");
+    programs::run_well("ip", &["link", "delete", "dev", "second0"], PATIENCE);
+
     drop(living);
     assert_nothing_is_left();
 }

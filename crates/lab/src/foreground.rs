@@ -55,6 +55,8 @@ impl Foreground {
     pub(crate) fn forget_signals(&mut self) {
         let Self { runtime, interrupt, terminate, hang_up, .. } = self;
         runtime.block_on(async {
+            // The runtime notices the signals of the time outside of it only when it has polled the system once.
+            tokio::task::yield_now().await;
             loop {
                 tokio::select! {
                     biased;
@@ -91,3 +93,7 @@ impl Drop for Foreground {
         self.bar.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+#[path = "foreground_tests.rs"]
+mod tests;

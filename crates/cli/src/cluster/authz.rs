@@ -97,7 +97,8 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
         .into_iter()
         .map(|account| Workload { namespace: group.namespace.as_str().into(), service_account: account.into() });
     let workloads: Vec<Workload> = workloads.collect();
-    let pages: Vec<&Scrape> = group.pods.iter().filter_map(|pod| pages.get(&metrics::key(pod))).collect();
+    let pages: Vec<&Scrape> =
+        group.pods.iter().filter_map(|pod| pages.get(&metrics::key(pod))).map(|it| &it.page).collect();
     let about =
         |policy: &AuthorizationPolicy, port: u16| workloads.iter().any(|workload| policy.selects(workload, port));
     let mut ports: BTreeSet<u16> = group.pods.iter().flat_map(container_ports).collect();

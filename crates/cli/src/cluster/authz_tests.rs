@@ -1,7 +1,9 @@
 use leno_model::policy::{Mode, Rule};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::*;
+use crate::cluster::metrics::Reading;
 
 fn pod(name: &str, default: &str) -> Pod {
     let proxy =
@@ -36,7 +38,8 @@ fn policy(name: &str, mode: Mode, ports: Option<&[u16]>, identities: &[&str]) ->
 }
 
 fn pages(text: &str) -> Pages {
-    [(("shop".to_owned(), "cart-1".to_owned()), Scrape::parse(text))].into()
+    let reading = Reading { at: Instant::now(), page: Scrape::parse(text) };
+    [(("shop".to_owned(), "cart-1".to_owned()), reading)].into()
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use tokio::time::Instant;
 
 use super::connect::{Cluster, ClusterError};
 use super::forward::{self, FORWARDS_MAX};
@@ -14,8 +15,19 @@ use super::scrape::Scrape;
 /// Namespace and name of a Pod.
 pub(crate) type PodKey = (String, String);
 
-/// The parsed metrics page of each Pod.
-pub(crate) type Pages = BTreeMap<PodKey, Scrape>;
+/// The parsed metrics page of a proxy.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// The time at which the page arrived.
+    pub(crate) at: Instant,
+    pub(crate) page: Scrape,
+}
+
+/// The metrics page of each Pod.
+pub(crate) type Pages = BTreeMap<PodKey, Reading>;
+
+/// The answer of each Pod's proxy, with the time at which it arrived.
+type Answers = BTreeMap<PodKey, (Instant, Result<String, ClusterError>)>;
 
 pub(crate) fn key(pod: &Pod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
@@ -26,17 +38,21 @@ pub(crate) async fn texts<'a>(
     cluster: &Cluster,
     pods: impl Iterator<Item = &'a Pod>,
 ) -> BTreeMap<PodKey, Result<String, ClusterError>> {
+    ask(cluster, pods).await.into_iter().map(|(key, (_, text))| (key, text)).collect()
+}
+
+async fn ask<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Answers {
     let targets: Vec<(PodKey, u16)> = pods.map(|pod| (key(pod), pods::admin_port(pod))).collect();
     let ask = |(key, port): (PodKey, u16)| async move {
         let text = forward::page(cluster, &key.0, &key.1, port, "/metrics").await;
-        (key, text)
+        (key, (Instant::now(), text))
     };
     stream::iter(targets).map(ask).buffer_unordered(FORWARDS_MAX).collect().await
 }
 
 /// Reads and parses the metrics pages. Reports Pods that do not answer on standard error and omits them.
 pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Pages {
-    let (pages, silent) = parsed(texts(cluster, pods).await);
+    let (pages, silent) = parsed(ask(cluster, pods).await);
     for (_, error) in silent {
         eprintln!("leno: {error}");
     }
@@ -46,7 +62,7 @@ pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a 
 /// Reads the metrics pages of proxies that were still starting a moment ago. Reports in one line the proxies that do
 /// not answer yet.
 pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages {
-    let (pages, silent) = parsed(texts(cluster, pods.iter().copied()).await);
+    let (pages, silent) = parsed(ask(cluster, pods.iter().copied()).await);
     if let Some(((namespace, pod), error)) = silent.first() {
         let more = match silent.len() - 1 {
             0 => String::new(),
@@ -60,11 +76,11 @@ pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages 
 }
 
 /// Parses the pages of the Pods that answered, and returns the errors of the other Pods separately.
-fn parsed(texts: BTreeMap<PodKey, Result<String, ClusterError>>) -> (Pages, Vec<(PodKey, ClusterError)>) {
+fn parsed(answers: Answers) -> (Pages, Vec<(PodKey, ClusterError)>) {
     let (mut pages, mut silent) = (Pages::new(), Vec::new());
-    for (key, text) in texts {
+    for (key, (at, text)) in answers {
         match text {
-            Ok(text) => drop(pages.insert(key, Scrape::parse(&text))),
+            Ok(text) => drop(pages.insert(key, Reading { at, page: Scrape::parse(&text) })),
             Err(error) => silent.push((key, error)),
         }
     }

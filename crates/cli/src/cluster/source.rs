@@ -12,11 +12,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leno_lab::http;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::connect::{Cluster, ClusterError, Connect};
 use crate::cluster::forward::{self, FORWARDS_MAX, Forwarded};
-use crate::cluster::metrics::{self, Pages, PodKey};
+use crate::cluster::metrics::{self, Pages, PodKey, Reading};
 use crate::cluster::pods;
 use crate::cluster::progress::sign_of_life_or_line;
 use crate::cluster::scrape::Scrape;
@@ -84,7 +84,7 @@ pub(crate) struct Measured {
 /// The counts of one proxy.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The growth of each counter within the window.
+    /// The growth of each counter within the window, at its mean rate between the two readings.
     pub(crate) grown: Scrape,
     /// The metrics at the end of the window.
     pub(crate) now: Scrape,
@@ -143,15 +143,14 @@ impl Source {
         let cluster = self.connect.cluster().await?;
         let groups = selection.groups(&cluster, &self.choice.scope).await?;
         let (before, after) = pages(&cluster, &groups, window).await;
-        Ok(groups.iter().map(|group| Measured::of(group, &before, &after)).collect())
+        Ok(groups.iter().map(|group| Measured::of(group, &before, &after, window)).collect())
     }
 
     async fn measure_local(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
-        let start = Instant::now();
         let proxies = self.proxies().await?;
         let before = proxies.scrape().await?;
         let progress = sign_of_life_or_line(&counting(before.len(), window));
-        sleep_until(start + window).await;
+        sleep(window).await;
         let after = proxies.scrape().await?;
         progress.finish_and_clear();
         // Skip proxies that did not answer the first query; they were reported after that query.
@@ -162,7 +161,7 @@ impl Source {
                 name: proxy.name.clone(),
                 pods: Some(1),
                 meshed_pods: 1,
-                proxies: vec![Growth { grown: now.since(before), now }],
+                proxies: vec![Growth::between(before, &now, window)],
             })
         });
         Ok(measured.collect())
@@ -262,13 +261,16 @@ impl Proxies {
     ///
     /// # Errors
     /// If no proxy answers. The error is the reason of one of the proxies.
-    async fn scrape(&self) -> Result<BTreeMap<&ProxyAt, Scrape>, ClusterError> {
+    async fn scrape(&self) -> Result<BTreeMap<&ProxyAt, Reading>, ClusterError> {
         let (pages, mut silent) = self.ask("/metrics").await;
         let last = silent.pop_if(|_| pages.is_empty());
         silent.iter().for_each(|error| eprintln!("leno: {error}"));
         match last {
             Some(error) => Err(error),
-            None => Ok(pages.into_iter().map(|(proxy, _, page)| (proxy, Scrape::parse(&page))).collect()),
+            None => {
+                let reading = |(proxy, at, page): (_, _, String)| (proxy, Reading { at, page: Scrape::parse(&page) });
+                Ok(pages.into_iter().map(reading).collect())
+            }
         }
     }
 
@@ -314,12 +316,22 @@ impl Proxies {
     }
 }
 
+impl Growth {
+    /// The growth between two readings of a proxy, for a window of this length. The proxies are read one after the other,
+    /// and a slow proxy delays others, so each proxy has its own time between its two readings.
+    fn between(before: &Reading, now: &Reading, window: Duration) -> Self {
+        let elapsed = now.at.saturating_duration_since(before.at).max(Duration::from_millis(1));
+        let grown = now.page.since(&before.page).times(window.as_secs_f64() / elapsed.as_secs_f64());
+        Self { grown, now: now.page.clone() }
+    }
+}
+
 impl Measured {
-    fn of(group: &Group, before: &Pages, after: &Pages) -> Self {
+    fn of(group: &Group, before: &Pages, after: &Pages, window: Duration) -> Self {
         let grown = group.pods.iter().filter_map(|pod| {
             let key: PodKey = metrics::key(pod);
             let (before, now) = (before.get(&key)?, after.get(&key)?);
-            Some(Growth { grown: now.since(before), now: now.clone() })
+            Some(Growth::between(before, now, window))
         });
         Self {
             namespace: group.namespace.clone(),
@@ -331,20 +343,21 @@ impl Measured {
     }
 }
 
-/// Reads the metrics pages of the groups' proxies before and after `window`.
+/// Reads the metrics pages of the groups' proxies before and after `window`. The window begins when all proxies have
+/// been read once, so that every proxy counts for at least about as long.
 async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages, Pages) {
     let meshed = || groups.iter().flat_map(|group| &group.pods).filter(|pod| pods::is_meshed(pod));
     let progress = sign_of_life_or_line(&counting(meshed().count(), window));
     let start = Instant::now();
     let (running, starting): (Vec<&Pod>, Vec<&Pod>) = meshed().partition(|pod| pods::has_proxy_started(pod));
     let mut before = metrics::pages(cluster, running.iter().copied()).await;
-    sleep_until(start + window).await;
+    sleep(window).await;
     // Skip proxies that did not answer the first query; they were reported after that query.
     let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
     let mut after = metrics::pages(cluster, answered).await;
     let started = metrics::pages_of_started(cluster, &starting).await;
-    // A proxy that has started within the window has counted from zero, so compare its page with an empty page.
-    before.extend(started.keys().map(|key| (key.clone(), Scrape::default())));
+    // A proxy that has started since the list of Pods has counted from zero, so compare its page with an empty page.
+    before.extend(started.keys().map(|key| (key.clone(), Reading { at: start, page: Scrape::default() })));
     after.extend(started);
     progress.finish_and_clear();
     (before, after)

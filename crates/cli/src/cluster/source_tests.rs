@@ -36,15 +36,38 @@ fn pod(name: &str, container: &str) -> Pod {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Pod")
 }
 
+fn key(name: &str) -> PodKey {
+    ("shop".to_owned(), name.to_owned())
+}
+
+/// The page of a proxy that has counted this number of calls.
+fn reading(at: Instant, calls: u64) -> Reading {
+    Reading { at, page: Scrape::parse(&format!("request_total {calls}")) }
+}
+
+#[test]
+fn each_proxy_counts_by_its_own_time_between_its_readings() {
+    let pods = vec![pod("web-1", "leno-proxy"), pod("web-2", "leno-proxy")];
+    let group = Group { namespace: "shop".to_owned(), name: "web".to_owned(), pods };
+    let start = Instant::now();
+    let at = |seconds: u64| start + Duration::from_secs(seconds);
+    let before = [(key("web-1"), reading(at(0), 0)), (key("web-2"), reading(at(15), 0))].into();
+    // Both proxies have 2 calls per second. The first is read late, because it waited for a silent one.
+    let after = [(key("web-1"), reading(at(40), 80)), (key("web-2"), reading(at(25), 20))].into();
+    let measured = Measured::of(&group, &before, &after, Duration::from_secs(10));
+    let grown: Vec<f64> = measured.proxies.iter().map(|proxy| proxy.grown.sum("request_total", &[])).collect();
+    assert_eq!(grown, [20.0, 20.0]);
+    assert_eq!(measured.proxies[0].now.sum("request_total", &[]), 80.0);
+}
+
 #[test]
 fn a_group_has_the_growth_of_the_proxies_that_answered_twice() {
     let pods = vec![pod("web-1", "leno-proxy"), pod("web-2", "app"), pod("web-3", "leno-proxy")];
     let group = Group { namespace: "shop".to_owned(), name: "web".to_owned(), pods };
-    let key = |name: &str| ("shop".to_owned(), name.to_owned());
-    let page = |calls: u64| Scrape::parse(&format!("request_total {calls}"));
-    let before = [(key("web-1"), page(100)), (key("web-3"), page(7))].into();
-    let after = [(key("web-1"), page(150))].into();
-    let measured = Measured::of(&group, &before, &after);
+    let (start, window) = (Instant::now(), Duration::from_secs(10));
+    let before = [(key("web-1"), reading(start, 100)), (key("web-3"), reading(start, 7))].into();
+    let after = [(key("web-1"), reading(start + window, 150))].into();
+    let measured = Measured::of(&group, &before, &after, window);
     assert_eq!((measured.pods, measured.meshed_pods, measured.proxies.len()), (Some(3), 2, 1));
     assert_eq!(measured.proxies[0].grown.sum("request_total", &[]), 50.0);
     assert_eq!(measured.proxies[0].now.sum("request_total", &[]), 150.0);

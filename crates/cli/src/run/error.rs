@@ -35,6 +35,32 @@ pub(crate) enum Error {
         /// The option that sets the subnet.
         option: &'static str,
     },
+    #[error(
+        "the bridge {bridge} belongs to the runs with --state {theirs}; give the runs with --state {} another one with \
+         --bridge, or end those runs and remove what is left of them with: leno run --clean --state {theirs} --bridge \
+         {bridge}",
+        ours.display()
+    )]
+    BridgeOfOthers {
+        bridge: String,
+        /// The directory of the mesh to which the bridge belongs.
+        theirs: String,
+        /// The directory of this run's mesh.
+        ours: PathBuf,
+    },
+    /// A device with the name of the bridge exists, and a user or another program made it.
+    #[error("the network device {bridge} exists, but leno run did not make it; choose another name with --bridge")]
+    BridgeForeign { bridge: String },
+    #[error(
+        "the network namespace {name} exists, but no run with --state {} made it; choose another name with --bridge, or \
+         remove the namespace with: ip netns delete {name}",
+        state.display()
+    )]
+    NamespaceTaken {
+        name: String,
+        /// The directory of this run's mesh.
+        state: PathBuf,
+    },
     /// The user's own manifests define the Service without an address.
     #[error(
         "{file}: the Service {service} has no clusterIP; give it an address of {subnet} that is free, or remove it"

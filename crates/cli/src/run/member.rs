@@ -36,6 +36,9 @@ pub(super) struct Member<'a> {
     options: &'a Options,
     service: Name<'a>,
     mirrors: Vec<Mirror>,
+    /// Whether the run has made its network namespace. A namespace with the same name may belong to another run until
+    /// then.
+    has_namespace: bool,
     manifests_read: Option<SystemTime>,
     _alive: File,
 }
@@ -56,6 +59,7 @@ impl<'a> Member<'a> {
             options,
             service: Name { namespace: &options.namespace, name: service },
             mirrors: Vec::new(),
+            has_namespace: false,
             manifests_read: None,
             _alive: alive,
         };
@@ -66,7 +70,9 @@ impl<'a> Member<'a> {
     fn set_up(&mut self) -> Result<()> {
         let state = &self.mesh.state;
         let _lock = state.lock()?;
-        self.mesh.network.add(self.run)?;
+        self.mesh.network.add_namespace(self.run)?;
+        self.has_namespace = true;
+        self.mesh.network.connect(self.run)?;
         let network = self.mesh.network.name(self.run);
         state.set_about(self.run, &Running::line(&network, self.service.namespace, self.service.name))?;
         self.mirrors.push(self.issuer_mirror()?);
@@ -209,7 +215,8 @@ impl<'a> Member<'a> {
 
 impl Drop for Member<'_> {
     fn drop(&mut self) {
-        let removed = self.mesh.state.lock().and_then(|_lock| self.mesh.remove(self.run));
+        let remove = if self.has_namespace { Mesh::remove } else { Mesh::forget };
+        let removed = self.mesh.state.lock().and_then(|_lock| remove(self.mesh, self.run));
         if let Err(error) = removed {
             eprintln!("leno: {error}; leno run --clean tries again");
         }

@@ -16,13 +16,17 @@ impl Mesh {
     /// Opens the mesh that the options name; creates its directory if necessary.
     ///
     /// # Errors
-    /// If the directory cannot be created.
+    /// If the directory cannot be created, or the bridge belongs to another mesh: runs of this mesh and of that one would
+    /// use the same names of namespaces.
     pub(super) fn open(options: &Options) -> Result<Self> {
-        let network = Network { bridge: options.bridge.clone(), subnet: options.subnet };
-        Ok(Self { state: State::open(&options.state)?, network })
+        let state = State::open(&options.state)?;
+        let (bridge, subnet) = (options.bridge.clone(), options.subnet);
+        let network = Network { bridge, state: state.path().to_owned(), subnet };
+        network.ensure_ours()?;
+        Ok(Self { state, network })
     }
 
-    /// Removes what killed runs left behind; returns the number of such runs.
+    /// Removes what killed runs left behind, and the bridge if no run is left; returns the number of killed runs.
     ///
     /// # Errors
     /// If something cannot be removed.
@@ -30,6 +34,9 @@ impl Mesh {
         let _lock = self.state.lock()?;
         let dead: Vec<u16> = self.state.numbers()?.into_iter().filter(|run| self.state.is_dead(*run)).collect();
         dead.iter().try_for_each(|run| self.remove(*run))?;
+        if self.state.numbers()?.is_empty() {
+            self.network.remove_bridge()?;
+        }
         Ok(dead.len())
     }
 
@@ -38,9 +45,17 @@ impl Mesh {
     /// # Errors
     /// If something cannot be removed; the call can be repeated.
     pub(super) fn remove(&self, run: u16) -> Result<()> {
-        let manifests = self.state.manifests();
-        manifests::remove_endpoint(&manifests, run)?;
+        manifests::remove_endpoint(&self.state.manifests(), run)?;
         self.network.remove(run)?;
+        self.forget(run)
+    }
+
+    /// Does the same as [`Mesh::remove`] for a run that has no network namespace of its own.
+    ///
+    /// # Errors
+    /// If something cannot be removed; the call can be repeated.
+    pub(super) fn forget(&self, run: u16) -> Result<()> {
+        let manifests = self.state.manifests();
         let others: Vec<u16> = self.state.numbers()?.into_iter().filter(|other| *other != run).collect();
         let removing = || io(format!("removing manifests from {}", manifests.display()));
         if let Some(prefix) = self.state.config_prefix(run) {

@@ -4,6 +4,10 @@
 //! Run 3 on the bridge leno0 uses the name `leno0-3` for its namespace and for the end of its device that is attached
 //! to the bridge. The end within the namespace is `eth0`. If the kernel passes bridged packets to iptables
 //! (br_netfilter, which Docker enables), the machine's FORWARD rules must accept them.
+//!
+//! These names contain the bridge and the run's number, but not the directory of the mesh (--state), in which the numbers
+//! are unique. So a bridge belongs to one directory. The bridge's alias names this directory, and exists for as long as
+//! the bridge does.
 
 use std::fs::File;
 use std::io;
@@ -14,18 +18,26 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde::Deserialize;
 
-use super::error::{Result, io as io_error};
+use super::digest::digest;
+use super::error::{Error, Result, io as io_error};
 use super::options::Subnet;
 use crate::program;
 
 /// Number of the first run. A run's number is also its host number in the subnet, in which the bridge is host 1.
 pub(super) const FIRST_RUN: u16 = 2;
 const BRIDGE_HOST: u16 = 1;
+/// Maximum length of a device's alias, in bytes: the kernel's IFALIASZ without the final zero.
+const ALIAS_MAX_BYTES: usize = 255;
+/// The beginning of the alias of every bridge that `leno run` makes.
+const ALIAS_START: &str = "leno run ";
 
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub(super) bridge: String,
+    /// The directory of the mesh, to which the bridge belongs.
+    pub(super) state: PathBuf,
     /// The subnet of the runs' addresses.
     pub(super) subnet: Subnet,
 }
@@ -40,19 +52,38 @@ impl Network {
         self.subnet.host(run)
     }
 
-    /// Creates the namespace of a run, and the bridge if necessary.
+    /// Fails if the bridge exists and belongs to another mesh, or to no mesh.
+    ///
+    /// # Errors
+    /// [`Error::BridgeOfOthers`] or [`Error::BridgeForeign`].
+    pub(super) fn ensure_ours(&self) -> Result<()> {
+        self.has_bridge().map(drop)
+    }
+
+    /// Creates the namespace of a run, and the bridge if necessary. After an error, no namespace with the run's name is
+    /// the run's own.
+    ///
+    /// # Errors
+    /// If the bridge or the namespace is not this mesh's, or `ip` fails.
+    pub(super) fn add_namespace(&self, run: u16) -> Result<()> {
+        let name = self.name(run);
+        let has_bridge = self.has_bridge()?;
+        if namespace(&name).exists() {
+            return Err(Error::NamespaceTaken { name, state: self.state.clone() });
+        }
+        if !has_bridge {
+            self.add_bridge()?;
+        }
+        ip(&["netns", "add", &name], "").map(drop)
+    }
+
+    /// Connects the namespace of a run to the bridge.
     ///
     /// # Errors
     /// If `ip` fails.
-    pub(super) fn add(&self, run: u16) -> Result<()> {
-        if !self.has_bridge() {
-            ip(&["-batch", "-"], &self.bridge_commands())?;
-        }
-        let name = self.name(run);
-        ip(&["netns", "add", &name], "")?;
+    pub(super) fn connect(&self, run: u16) -> Result<()> {
         ip(&["-batch", "-"], &self.outside_commands(run))?;
-        ip(&["-netns", &name, "-batch", "-"], &self.inside_commands(run))?;
-        Ok(())
+        ip(&["-netns", &self.name(run), "-batch", "-"], &self.inside_commands(run)).map(drop)
     }
 
     /// Removes the namespace of a run, and kills all processes in it. Does nothing if the namespace does not exist.
@@ -75,12 +106,12 @@ impl Network {
         ip(&["netns", "delete", &name], "").map(drop)
     }
 
-    /// Removes the bridge, if it exists.
+    /// Removes the bridge, if it exists and belongs to this mesh.
     ///
     /// # Errors
     /// If `ip` fails.
     pub(super) fn remove_bridge(&self) -> Result<()> {
-        if self.has_bridge() {
+        if matches!(self.has_bridge(), Ok(true)) {
             ip(&["link", "delete", "dev", &self.bridge], "")?;
         }
         Ok(())
@@ -103,16 +134,60 @@ impl Network {
         result.map_err(io_error(format!("entering the network namespace {name}")))
     }
 
-    fn has_bridge(&self) -> bool {
-        ip(&["link", "show", "dev", &self.bridge], "").is_ok()
+    /// Returns whether the bridge exists.
+    ///
+    /// # Errors
+    /// If it exists and belongs to another mesh, or to no mesh.
+    fn has_bridge(&self) -> Result<bool> {
+        // `ip` fails if there is no such device.
+        ip(&["-json", "link", "show", "dev", &self.bridge], "")
+            .map_or(Ok(false), |json| self.check(&json).map(|()| true))
+    }
+
+    /// Checks the description of the bridge, as `ip` prints it.
+    fn check(&self, json: &str) -> Result<()> {
+        let alias = alias(json).unwrap_or_default();
+        if alias.starts_with(&self.mark()) {
+            return Ok(());
+        }
+        let bridge = self.bridge.clone();
+        let others = alias.strip_prefix(ALIAS_START).and_then(|alias| alias.split_once(' '));
+        Err(match others {
+            Some((_, theirs)) => Error::BridgeOfOthers { bridge, theirs: theirs.to_owned(), ours: self.state.clone() },
+            None => Error::BridgeForeign { bridge },
+        })
+    }
+
+    /// The part of the alias by which a mesh recognizes its bridge. An alias has no room for every path, so this part
+    /// has a digest of the path.
+    fn mark(&self) -> String {
+        format!("{ALIAS_START}{:016x} ", digest(self.state.as_os_str().as_encoded_bytes()))
+    }
+
+    /// The alias of the bridge: the mark, and then the path, for error messages.
+    fn alias(&self) -> String {
+        let mut alias = format!("{}{}", self.mark(), self.state.display());
+        alias.truncate(alias.floor_char_boundary(ALIAS_MAX_BYTES));
+        alias
+    }
+
+    fn add_bridge(&self) -> Result<()> {
+        ip(&["link", "add", "name", &self.bridge, "type", "bridge"], "")?;
+        let set_up = || {
+            ip(&["link", "set", "dev", &self.bridge, "alias", &self.alias()], "")?;
+            ip(&["-batch", "-"], &self.bridge_commands())
+        };
+        // Without its alias, no later run would recognize the bridge as its own.
+        set_up().map(drop).inspect_err(|_| {
+            let _ = ip(&["link", "delete", "dev", &self.bridge], "");
+        })
     }
 
     fn bridge_commands(&self) -> String {
-        let Self { bridge, subnet } = self;
+        let Self { bridge, subnet, .. } = self;
         let (address, bits) = (subnet.host(BRIDGE_HOST), subnet.prefix_bits());
         format!(
             "\
-link add {bridge} type bridge
 address add {address}/{bits} dev {bridge}
 link set {bridge} up
 "
@@ -143,6 +218,18 @@ route add default via {gateway}
 "
         )
     }
+}
+
+/// A network device in the JSON of `ip`.
+#[derive(Deserialize)]
+struct Link {
+    ifalias: Option<String>,
+}
+
+/// Returns the alias of the device that `ip` describes.
+fn alias(json: &str) -> Option<String> {
+    let links: Vec<Link> = serde_json::from_str(json).ok()?;
+    links.into_iter().find_map(|link| link.ifalias)
 }
 
 /// The file in which `ip netns` keeps a namespace.

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     /// Directory that the runs of one mesh share
     #[arg(long, value_name = "DIR", default_value = "/run/leno")]
     pub(super) state: PathBuf,
-    /// Bridge that connects the runs; one for each --state
+    /// Bridge that connects the runs; each --state needs a bridge of its own
     #[arg(long, value_name = "NAME", default_value = "leno0", value_parser = parse_bridge)]
     pub(super) bridge: String,
     /// Network of the runs' addresses; the bridge has the first address

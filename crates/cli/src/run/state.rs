@@ -30,11 +30,18 @@ impl State {
     /// # Errors
     /// If it cannot be created.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let this = Self(std::path::absolute(path).map_err(io(format!("--state {}", path.display())))?);
-        for directory in [&this.0, &this.manifests(), &this.runs()] {
-            files::make_directory(directory)?;
+        files::make_directory(path)?;
+        // Every path that leads to the directory must give the same name, because the bridge has this name.
+        let this = Self(path.canonicalize().map_err(io(format!("--state {}", path.display())))?);
+        for directory in [this.manifests(), this.runs()] {
+            files::make_directory(&directory)?;
         }
         Ok(this)
+    }
+
+    /// The directory, by its path without symbolic links.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Waits for exclusive access; the lock is held while the returned file is open.

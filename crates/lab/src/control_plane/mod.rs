@@ -70,6 +70,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut lab = Lab { options, plan, control, output, foreground, cluster, records: Vec::new() };
     let measured = lab.measure();
     lab.foreground.begin("deleting the lab's objects", 1);
+    // A signal during a step that does not wait for signals, such as the start of a program, must not end this wait.
+    lab.foreground.forget_signals();
     let ended = lab.foreground.wait(lab.cluster.end());
     if let (Err(_), Err(left)) = (&measured, &ended) {
         lab.foreground.say(&format!("warning: {left}"))?;

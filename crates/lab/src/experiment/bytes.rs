@@ -35,7 +35,7 @@ impl Stage<'_> {
         let down = self.flow(&addresses, server, Direction::Down)?;
         let after = self.meter()?;
         let numbers = Snapshot { measured: self.settings.measured, ..Snapshot::default() };
-        let run = self.record(turn, numbers, (&before, &after), &[])?;
+        let run = self.record(turn, numbers, (&before, &after), (0, &[]))?;
         self.target.ensure_encrypted()?;
         Ok(Run {
             // Each connection was opened once for each direction.

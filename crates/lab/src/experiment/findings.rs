@@ -67,6 +67,11 @@ pub struct SlowMethod {
     pub calls: u64,
     /// Calls of the measured time that were not answered with OK.
     pub errors: u64,
+    /// Calls that were sent and that ended while the proxies' CPU time was measured. The CPU time for each call is the
+    /// proxies' CPU time divided by these calls and the calls of the fast method. 0 in results of earlier versions, which
+    /// divided by the calls of the fast method alone.
+    #[serde(default)]
+    pub calls_meanwhile: u64,
     /// Half of the calls took at most this time.
     pub p50_ms: f64,
     /// 99 of 100 calls took at most this time.

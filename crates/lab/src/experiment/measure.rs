@@ -39,16 +39,27 @@ impl Stage<'_> {
     /// # Errors
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
     pub(super) fn measure(&mut self, turn: &Turn) -> Result<Run> {
+        self.measure_beside(turn, None).map(|(run, _)| run)
+    }
+
+    /// Does the same as [`Stage::measure`] while another load calls the same target. Returns also how many calls of the
+    /// other load ended while CPU time was measured: CPU time for each call is that of the calls of both loads.
+    ///
+    /// # Errors
+    /// The same errors as [`Stage::measure`].
+    pub(super) fn measure_beside(&mut self, turn: &Turn, other: Option<&Load>) -> Result<(Run, u64)> {
+        let others = || other.map_or(0, |load| load.snapshot().sent_since_start());
         self.trouble(turn)?;
         let idle = self.target.total_memory()?;
         let load = Load::start(self.plan(turn, self.settings.warm_up, self.settings.measured));
         self.wait_until_measuring(&load, self.settings.warm_up)?;
         self.target.forget_peaks();
         let start = Instant::now();
-        let (before, counts_before) = (self.meter()?, self.backends.counts()?);
+        let (before, counts_before, others_before) = (self.meter()?, self.backends.counts()?, others());
         let restarts = self.intervene(turn, &load, start)?;
         self.stay(&load, start + self.settings.measured)?;
-        let (after, counts_after) = (self.meter()?, self.backends.counts()?);
+        let (after, counts_after, others_after) = (self.meter()?, self.backends.counts()?, others());
+        let others = others_after.saturating_sub(others_before);
         let loaded = self.target.total_memory()?;
         let numbers = load.finish()?;
         self.ensure_running()?;
@@ -68,10 +79,11 @@ impl Stage<'_> {
             }
             _ => Vec::new(),
         };
-        let run = self.record(turn, numbers, (&before, &after), &reached)?;
+        let sent = numbers.sent() + others;
+        let run = self.record(turn, numbers, (&before, &after), (sent, &reached))?;
         // Check this last, because the check costs the proxy memory.
         self.target.ensure_encrypted()?;
-        Ok(Run { footprint, rollout, messages_per_s, ..run })
+        Ok((Run { footprint, rollout, messages_per_s, ..run }, others))
     }
 
     /// Gives the backends their faults at the beginning of the run.
@@ -150,16 +162,17 @@ impl Stage<'_> {
         Meter::read(&self.target, self.backends)
     }
 
-    /// Combines the measurements. `reached` is the number of calls that reached each backend.
+    /// Combines the measurements. `sent` is the number of calls that cost the proxies CPU time between the two meters,
+    /// and `reached` the number of calls that reached each backend.
     pub(super) fn record(
         &self,
         turn: &Turn,
         numbers: Snapshot,
         (before, after): (&Meter, &Meter),
-        reached: &[u64],
+        (sent, reached): (u64, &[u64]),
     ) -> Result<Run> {
         let (memory, server_memory) = (self.target.memory()?, self.target.server_memory()?);
-        let per_call = |cpu| per_call_us(cpu, numbers.total.calls + failed(&numbers));
+        let per_call = |cpu| per_call_us(cpu, sent);
         let costs = Costs {
             cpu_us_per_call: after.proxy_since(before).map(per_call),
             server_cpu_us_per_call: after.server_proxy_since(before).map(per_call),

@@ -44,7 +44,7 @@ impl Stage<'_> {
         let total = Latency { calls, ..Latency::default() };
         let numbers = Snapshot { measured, total, ..Snapshot::default() };
         let reached = since(&counts_after.calls, &counts_before.calls);
-        let run = self.record(turn, numbers, (&before, &after), &reached)?;
+        let run = self.record(turn, numbers, (&before, &after), (calls, &reached))?;
         self.target.ensure_encrypted()?;
         Ok(Run {
             errors: failed,

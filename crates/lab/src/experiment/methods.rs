@@ -23,11 +23,12 @@ impl Stage<'_> {
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
     pub(super) fn measure_methods(&mut self, turn: &Turn) -> Result<Run> {
         let slow = Load::start(self.slow_plan(turn));
-        let run = self.measure(turn)?;
+        let (run, calls_meanwhile) = self.measure_beside(turn, Some(&slow))?;
         let numbers = slow.finish()?;
         let slow_method = Some(SlowMethod {
             calls: numbers.total.calls,
             errors: numbers.errors(),
+            calls_meanwhile,
             p50_ms: numbers.total.p50_ms,
             p99_ms: numbers.total.p99_ms,
         });

@@ -132,8 +132,8 @@ pub struct Run {
     /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0 no backend is slow:
     /// then this is the share of the backend that a skew would make slow.
     pub slow_share: f64,
-    /// CPU time of the proxy for each call, in us: user and kernel mode, all threads. In a mesh, of all proxies
-    /// together. `None` without a proxy.
+    /// CPU time of the proxy for each call that was sent, in us: user and kernel mode, all threads. In a mesh, of all
+    /// proxies together. In the scenario `methods`, for each call of both methods. `None` without a proxy.
     pub proxy_cpu_us_per_call: Option<f64>,
     /// The part of `proxy_cpu_us_per_call` that a mesh's proxies in front of the backends used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,7 +183,8 @@ pub struct Run {
     /// Scenario `streams`: messages per second that each backend answered, in the order of the backends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages_per_s: Vec<f64>,
-    /// Scenario `methods`: the calls of the slow method. The run's other figures describe the fast method.
+    /// Scenario `methods`: the calls of the slow method. The run's other figures describe the fast method, except for CPU
+    /// time and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_method: Option<SlowMethod>,
     /// In a cluster: the mesh's control plane. `None` without a mesh.

@@ -29,7 +29,8 @@ impl Recorder {
         Self { servers: servers.to_vec(), shared: Arc::clone(shared), kept: Vec::new() }
     }
 
-    /// Records a call that was due at `due` and is sent `now`.
+    /// Records a call that was due at `due`, and that the load begins `now`: it sends the call, or queues it for the first
+    /// free client.
     pub(super) fn sent(&mut self, due: Instant, now: Instant) {
         self.kept.push(Event::Sent { due, lateness: now.saturating_duration_since(due) });
     }

@@ -33,6 +33,8 @@ pub(crate) struct Recording {
     pub(super) servers_us: Vec<Sparse>,
     /// Failed calls, including those of the warm-up.
     pub(super) failed: u64,
+    /// The failed calls that were not sent, including those of the warm-up.
+    pub(super) not_sent: u64,
     pub(super) first_failure: Option<String>,
     /// Failed calls of the measured time.
     pub(super) classes: Vec<(FailureClass, u64)>,
@@ -65,6 +67,7 @@ impl Recording {
         for (what, calls) in [
             ("calls", sum(&mut self.servers_us.iter().map(Sparse::calls))),
             ("failed calls", self.failed),
+            ("calls that were not sent", self.not_sent),
             ("classified calls", sum(&mut self.classes.iter().map(|(_, calls)| *calls))),
             ("late calls", self.late),
             ("delayed calls", self.lateness_us.calls()),

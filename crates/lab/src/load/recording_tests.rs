@@ -4,7 +4,7 @@ fn parse(json: &str) -> Result<Recording, serde_json::Error> {
     serde_json::from_str(json)
 }
 
-const SMALL: &str = r#"{"measured_ns":1000,"servers_us":[[[5,1],[7,2]]],"failed":3,"first_failure":"gone",
+const SMALL: &str = r#"{"measured_ns":1000,"servers_us":[[[5,1],[7,2]]],"failed":3,"not_sent":1,"first_failure":"gone",
     "classes":[[{"grpc":14},1],["connection",2]],"late":1,"held_up_ns":2000,"lateness_us":[[1,3]],
     "timeline":[{"calls":[3],"failed":3}],"windows_us":[[[5,3]]]}"#;
 
@@ -44,6 +44,10 @@ fn a_violated_limit_is_told_with_its_number() {
         (violate(&|r| r.windows_us = vec![huge.clone(); 7_201]), "7201 windows exceed the limit of 7200"),
         (violate(&|r| r.timeline = vec![slice(1), slice(2)]), "a slice has 2 servers instead of 1"),
         (violate(&|r| r.failed = 1 << 41), "2199023255552 failed calls exceed the limit of 1099511627776"),
+        (
+            violate(&|r| r.not_sent = 1 << 41),
+            "2199023255552 calls that were not sent exceed the limit of 1099511627776",
+        ),
     ] {
         assert_eq!(why, text);
     }

@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub servers: Vec<Latency>,
     /// Calls that were not answered with OK, including those of the warm-up.
     pub failed: u64,
+    /// The calls of `failed` that were not sent, because too many calls waited for an answer.
+    pub not_sent: u64,
     /// The error of the first failed call.
     pub first_failure: Option<String>,
     /// The calls of the measured time that were not answered with OK, by class; at most 65 classes.
@@ -74,6 +76,18 @@ impl Snapshot {
     /// The calls of the measured time that were not answered with OK.
     pub fn errors(&self) -> u64 {
         self.classes.values().sum()
+    }
+
+    /// The calls of the measured time that were sent, and that were answered or failed. Only these calls cost a proxy
+    /// CPU time.
+    pub(crate) fn sent(&self) -> u64 {
+        let not_sent = self.classes.get(&FailureClass::NotSent).copied().unwrap_or_default();
+        (self.total.calls + self.errors()).saturating_sub(not_sent)
+    }
+
+    /// The calls that were sent, and that were answered or failed, since the start of the load, warm-up included.
+    pub(crate) fn sent_since_start(&self) -> u64 {
+        (self.answered + self.failed).saturating_sub(self.not_sent)
     }
 }
 

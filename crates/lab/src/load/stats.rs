@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::failure::Failure;
+use super::failure::{Failure, FailureClass};
 use super::recording::Recording;
 use super::snapshot::{Slice, Snapshot};
 use super::tally::Tally;
@@ -75,6 +75,7 @@ impl Stats {
             self.tally.add_failures(failure.class, 1);
         }
         self.tally.failed += 1;
+        self.tally.not_sent += u64::from(failure.class == FailureClass::NotSent);
         self.tally.first_failure.get_or_insert(failure.why);
     }
 

@@ -118,3 +118,19 @@ fn a_peer_with_many_kinds_of_failures_takes_a_bounded_number_of_classes() {
     assert_eq!((classes.len(), classes.values().sum::<u64>()), (CLASSES_MAX + 1, 1000));
     assert_eq!(classes.get(&FailureClass::Other), Some(&936));
 }
+
+#[test]
+fn a_call_that_was_not_sent_failed_but_was_not_sent() {
+    let from = Instant::now() + 1000 * MS;
+    let mut stats = Stats::new(1);
+    stats.measure(from - 500 * MS, from, from + 1000 * MS);
+    for since in [from - MS, from] {
+        stats.answer(since, 0, MS);
+        stats.fail(since, Failure::connection("gone"));
+        stats.fail(since, Failure::not_sent());
+        stats.fail(since, Failure::not_sent());
+    }
+    let snapshot = stats.finish(from + 1000 * MS);
+    assert_eq!((snapshot.failed, snapshot.not_sent, snapshot.errors()), (6, 4, 3));
+    assert_eq!((snapshot.sent(), snapshot.sent_since_start()), (2, 4));
+}

@@ -17,6 +17,8 @@ pub(super) struct Tally {
     pub(super) servers: Vec<Histogram<u64>>,
     /// Failed calls, including those of the warm-up.
     pub(super) failed: u64,
+    /// The failed calls that were not sent, including those of the warm-up.
+    pub(super) not_sent: u64,
     pub(super) first_failure: Option<String>,
     /// The failures of the measured time, by class.
     pub(super) classes: BTreeMap<FailureClass, u64>,
@@ -33,6 +35,7 @@ impl Tally {
         Self {
             servers: vec![histogram(); servers],
             failed: 0,
+            not_sent: 0,
             first_failure: None,
             classes: BTreeMap::new(),
             lateness: histogram(),
@@ -73,6 +76,7 @@ impl Tally {
         recording.lateness_us.add_to(&mut self.lateness)?;
         self.windows.add(&recording.windows_us)?;
         self.failed = self.failed.saturating_add(recording.failed);
+        self.not_sent = self.not_sent.saturating_add(recording.not_sent);
         if self.first_failure.is_none() {
             self.first_failure.clone_from(&recording.first_failure);
         }
@@ -92,6 +96,7 @@ impl Tally {
             measured,
             servers_us: self.servers.iter().map(Sparse::of).collect(),
             failed: self.failed,
+            not_sent: self.not_sent,
             first_failure: self.first_failure.as_ref().map(|why| why.chars().take(REASON_MAX_CHARS).collect()),
             classes: self.classes.iter().map(|(&class, &calls)| (class, calls)).collect(),
             late: self.late,
@@ -109,6 +114,7 @@ impl Tally {
             total: Latency::of(&self.total()),
             servers: self.servers.iter().map(Latency::of).collect(),
             failed: self.failed,
+            not_sent: self.not_sent,
             first_failure: self.first_failure.clone(),
             classes: self.classes.clone(),
             held_up: self.held_up,

@@ -12,7 +12,8 @@ const MEASURED: Duration = Duration::from_millis(2_340);
 fn record(stats: &mut Stats, start: Instant, random: &mut fastrand::Rng) {
     let since = start + Duration::from_micros(random.u64(0..4_000_000));
     let took = Duration::from_micros(random.u64(..) >> random.u32(36..64));
-    match random.u32(0..10) {
+    match random.u32(0..11) {
+        10 => stats.fail(since, Failure::new(FailureClass::NotSent, "busy")),
         0 => stats.fail(since, Failure::new(FailureClass::Http(random.u16(500..520)), "busy")),
         1 => stats.sent(since, took),
         _ => stats.answer(since, random.usize(0..3), took),

@@ -129,10 +129,7 @@ async fn open(mut worker: Worker, shared: Rc<Shared>) {
     loop {
         let due = shared.due.borrow_mut().pop_front();
         match due {
-            Some(since) => {
-                shared.recorder.borrow_mut().sent(since, Instant::now());
-                shared.exchange(&mut worker, since).await;
-            }
+            Some(since) => shared.exchange(&mut worker, since).await,
             None if Instant::now() >= shared.end => return,
             None => shared.news.notified().await,
         }
@@ -171,11 +168,15 @@ async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()>
         })
         .await
         .map_err(io("waiting for a timer"))?;
-        while let Some(due) = pace.take(Instant::now()) {
+        loop {
+            let now = Instant::now();
+            let Some(due) = pace.take(now) else { break };
             if shared.due.borrow().len() >= max_waiting {
                 shared.recorder.borrow_mut().failed(due, Failure::not_sent());
                 continue;
             }
+            // From now on, the exchange waits for the target, which keeps all clients busy, and not for the load.
+            shared.recorder.borrow_mut().sent(due, now);
             shared.due.borrow_mut().push_back(due);
             shared.news.notify_one();
         }

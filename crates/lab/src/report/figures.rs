@@ -107,9 +107,13 @@ pub(super) fn success_percent(run: &Run) -> Option<f64> {
 
 /// Calls that the servers received for each call that the load sent.
 pub(super) fn attempts_per_call(run: &Run) -> Option<f64> {
+    Some(run.server_calls? as f64 / sent(run).max(1) as f64)
+}
+
+/// The calls that were sent, and that were answered or failed; in the scenario `methods`, of the fast method.
+fn sent(run: &Run) -> u64 {
     let not_sent = run.error_classes.get(NOT_SENT).copied().unwrap_or_default();
-    let sent = (run.calls + run.errors).saturating_sub(not_sent);
-    Some(run.server_calls? as f64 / sent.max(1) as f64)
+    (run.calls + run.errors).saturating_sub(not_sent)
 }
 
 /// Further attempts at calls, in percent of the calls.
@@ -119,8 +123,9 @@ pub(super) fn further_attempts_percent(run: &Run) -> Option<f64> {
 
 /// CPU time of all proxies for each second, in thousandths of a CPU.
 pub(crate) fn millicores(run: &Run) -> Option<f64> {
-    let failed_too = (run.calls + run.errors) as f64 / run.calls.max(1) as f64;
-    Some(run.proxy_cpu_us_per_call? * run.rps * failed_too / 1000.0)
+    let of_other_method = run.slow_method.map_or(0, |slow| slow.calls_meanwhile);
+    let all = (sent(run) + of_other_method) as f64 / run.calls.max(1) as f64;
+    Some(run.proxy_cpu_us_per_call? * run.rps * all / 1000.0)
 }
 
 /// Memory of all proxies before the first connection.
@@ -216,14 +221,25 @@ pub(super) fn slow_method_p99_ms(run: &Run) -> Option<f64> {
     Some(run.slow_method?.p99_ms)
 }
 
-/// Seconds from the start of the load until the latency was steady.
+/// Seconds from the start of the load until the latency was steady; `None` if it never was.
 pub(crate) fn steady_s(run: &Run) -> Option<f64> {
     run.steady_after_s
 }
 
-/// The highest rate that a run of its own confirmed.
+/// Seconds from the start of the load until the latency was steady; infinite if it never was, so that a median counts the
+/// run.
+pub(super) fn steady_or_never_s(run: &Run) -> Option<f64> {
+    Some(run.steady_after_s.unwrap_or(f64::INFINITY))
+}
+
+/// The highest rate that a run of its own confirmed; `None` if no rate was confirmed.
 pub(crate) fn sustained_per_s(run: &Run) -> Option<f64> {
     run.capacity?.rate_per_s.map(f64::from)
+}
+
+/// The highest rate that a run of its own confirmed; 0 if no rate was confirmed, so that a median counts the run.
+pub(super) fn sustained_or_none_per_s(run: &Run) -> Option<f64> {
+    Some(run.capacity?.rate_per_s.map_or(0.0, f64::from))
 }
 
 /// The highest rate that the search found.

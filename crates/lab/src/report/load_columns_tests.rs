@@ -2,7 +2,7 @@ use super::super::example::{recorded, run};
 use super::super::group::Results;
 use super::super::table::table;
 use super::*;
-use crate::experiment::record::{Capacity, Footprint, Restarts, Rollout, Run, TargetKind};
+use crate::experiment::record::{Capacity, Footprint, Restarts, Rollout, Run, SlowMethod, TargetKind};
 
 /// The cells of a table with one row, by the names of their columns.
 fn cells(runs: Vec<Run>) -> Vec<(String, String)> {
@@ -100,4 +100,24 @@ fn streams_are_compared_with_the_mean_backend() {
     assert_eq!(cell(&cells, "messages/s"), "600");
     assert_eq!(cell(&cells, "busiest ÷ mean backend"), "1.50");
     assert_eq!(cell(&cells, "quietest ÷ mean backend"), "0.500");
+}
+
+#[test]
+fn calls_that_were_not_sent_cost_no_cpu() {
+    let error_classes = [("gRPC UNAVAILABLE".to_owned(), 10), ("not sent".to_owned(), 9_990)].into();
+    let run = Run { errors: 10_000, error_classes, ..loaded(Scenario::Ladder, 1, 8.0) };
+    // 1,000 calls per second were sent, the failed ones included, of 20 us each.
+    assert_eq!(cell(&cells(vec![run]), "CPU of all proxies, mCPU"), "20.0");
+}
+
+#[test]
+fn the_cpu_of_all_proxies_is_that_of_both_methods() {
+    let of = |calls_meanwhile| {
+        let slow_method = Some(SlowMethod { calls: 1_100, calls_meanwhile, ..SlowMethod::default() });
+        let run = Run { slow_method, ..loaded(Scenario::Methods, 1, 8.0) };
+        cell(&cells(vec![run]), "CPU of all proxies, mCPU")
+    };
+    assert_eq!(of(1_000), "22.0");
+    // In results of earlier versions, the CPU time for each call of the fast method is that of both methods.
+    assert_eq!(of(0), "20.0");
 }

@@ -77,12 +77,7 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
             }
             Some(Outcome::plain(spread, format!("{}\u{a0}%", significant(spread.median)), "of the calls reach it"))
         }
-        Scenario::Recover => {
-            let spread = group.spread(figures::recovered_s)?;
-            let never = spread.median.is_infinite();
-            let figure = if never { "never".to_owned() } else { format!("{}\u{a0}s", significant(spread.median)) };
-            Some(Outcome::plain(spread, figure, "until its fair share"))
-        }
+        Scenario::Recover => Some(Outcome::of_seconds(group.spread(figures::recovered_s)?, "until its fair share")),
         Scenario::Memory => {
             let spread = group.spread(figures::kept)?;
             Some(Outcome::plain(spread, format!("{}\u{a0}×", significant(spread.median)), "of the memory before"))
@@ -90,14 +85,12 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
         Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
         Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
         Scenario::Ladder | Scenario::Graph => Outcome::with_unit(group.spread(figures::p99_ms)?, "ms", "p99"),
-        Scenario::Capacity => {
-            Outcome::with_unit(group.spread(figures::sustained_per_s)?, "calls/s", "fewer than 0.1 % errors")
-        }
+        Scenario::Capacity => Some(Outcome::of_capacity(group.spread(figures::sustained_or_none_per_s)?)),
         Scenario::Crowd => {
             Outcome::with_unit(group.spread(figures::kb_per_connection)?, "KB", "of all proxies together")
         }
         Scenario::Footprint => Outcome::with_unit(group.spread(figures::loaded_mb)?, "MB", "of all proxies together"),
-        Scenario::Steady => Outcome::with_unit(group.spread(figures::steady_s)?, "s", "after the start"),
+        Scenario::Steady => Some(Outcome::of_seconds(group.spread(figures::steady_or_never_s)?, "after the start")),
         Scenario::RetryStorm => {
             let is_shown =
                 matches!(group.condition.fault, Fault::Failing { .. }) && group.condition.policy == CallPolicy::Retry;
@@ -129,6 +122,24 @@ impl Outcome {
     /// The outcome for a figure that its unit explains. Always `Some`, like the other constructors that take a spread.
     fn with_unit(spread: Spread, unit: &str, detail: &str) -> Option<Self> {
         Some(Self::plain(spread, format!("{}\u{a0}{unit}", significant(spread.median)), detail))
+    }
+
+    /// The outcome for a time that is infinite in a repeat in which the event never happened.
+    fn of_seconds(spread: Spread, detail: &str) -> Self {
+        let never = spread.median.is_infinite();
+        let figure = if never { "never".to_owned() } else { format!("{}\u{a0}s", significant(spread.median)) };
+        Self::plain(spread, figure, detail)
+    }
+
+    /// The outcome for a rate that is 0 in a repeat that confirmed no rate.
+    fn of_capacity(spread: Spread) -> Self {
+        let none = spread.median == 0.0;
+        let figure = if none { "none".to_owned() } else { format!("{}\u{a0}calls/s", significant(spread.median)) };
+        let detail = match spread.min {
+            0.0 => "fewer than 0.1 % errors; not every repeat confirmed a rate",
+            _ => "fewer than 0.1 % errors",
+        };
+        Self::plain(spread, figure, detail)
     }
 
     fn of_cpu(spread: Spread) -> Option<Self> {

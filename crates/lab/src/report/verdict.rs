@@ -51,6 +51,9 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
             }
         },
         Scenario::FastFail => format!("With one of {backends} pods failing, {figure} of {name}’s calls reach it"),
+        Scenario::Recover if head.value.is_infinite() => {
+            format!("A pod that is well again never has its fair share of {name}’s calls")
+        }
         Scenario::Recover => format!("A pod that is well again has its fair share of {name}’s calls after {figure}"),
         Scenario::Tcp => format!("{name} takes {figure} of CPU for each MB"),
         Scenario::Handshakes => format!("{name} takes {figure} of CPU for each handshake"),
@@ -59,9 +62,15 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
             let rate = main_load(results, scenario).and_then(|load| load.rate_per_s).unwrap_or_default();
             format!("At {} calls/s, {name}’s p99 is {figure}", grouped(rate.into()))
         }
+        Scenario::Capacity if head.value == 0.0 => {
+            format!("No rate through {name} was confirmed with fewer than 0.1 % errors")
+        }
         Scenario::Capacity => format!("With fewer than 0.1 % errors, the limit of {name} is {figure}"),
         Scenario::Crowd => format!("The proxies of {name} take {figure} of memory for each connection"),
         Scenario::Footprint => format!("Under the load, the proxies of {name} take {figure} of memory"),
+        Scenario::Steady if head.value.is_infinite() => {
+            format!("The latency through {name} does not become steady within the run")
+        }
         Scenario::Steady => format!("The latency through {name} is steady {figure} after the start"),
         Scenario::Rollout => format!("While backends restart gracefully, {name} loses {figure} of the calls"),
         Scenario::RetryStorm => {

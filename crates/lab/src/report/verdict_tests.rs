@@ -1,7 +1,7 @@
 use super::super::example::{pairs, recorded, run, slow_pod};
 use super::super::outcome::is_request_level;
 use super::*;
-use crate::experiment::record::Run;
+use crate::experiment::record::{Capacity, Run};
 
 #[test]
 fn the_sentence_says_when_no_difference_can_be_told() {
@@ -90,4 +90,41 @@ fn more_connections_are_compared_with_the_fewest() {
 fn where_one_connection_goes_by_luck_more_of_them_are_compared_with_nothing() {
     let found = of_connections(10.0, 12.0, true);
     assert!(found.ends_with("nothing was measured that could be compared."), "{found}");
+}
+
+/// The report's sentence for repeats of Leno that confirmed these rates.
+fn of_capacity(rates: &[Option<u32>]) -> String {
+    let of = |(rate_per_s, repeat): (&Option<u32>, u32)| {
+        let capacity = Capacity { rate_per_s: *rate_per_s, found_per_s: 2000, trials: 9, confirmations: 5 };
+        Run { scenario: Scenario::Capacity, capacity: Some(capacity), ..run(TargetKind::Leno, 0, repeat) }
+    };
+    let recorded = recorded(rates.iter().zip(1..).map(of).collect());
+    sentence(&Results::new(&recorded), Scenario::Capacity).replace('\u{a0}', " ")
+}
+
+#[test]
+fn a_repeat_that_confirmed_no_rate_counts_as_the_lowest_rate() {
+    let all = [Some(2000), Some(1000), Some(1500)];
+    assert_eq!(of_capacity(&all), "With fewer than 0.1 % errors, the limit of leno is 1,500 calls/s.");
+    let two = [Some(2000), Some(1000), None];
+    assert_eq!(of_capacity(&two), "With fewer than 0.1 % errors, the limit of leno is 1,000 calls/s.");
+    let one = [Some(2000), None, None];
+    assert_eq!(of_capacity(&one), "No rate through leno was confirmed with fewer than 0.1 % errors.");
+}
+
+#[test]
+fn a_repeat_that_never_became_steady_counts_as_the_longest_time() {
+    let of = |times: &[Option<f64>]| {
+        let of = |(steady_after_s, repeat): (&Option<f64>, u32)| Run {
+            scenario: Scenario::Steady,
+            steady_after_s: *steady_after_s,
+            ..run(TargetKind::Leno, 0, repeat)
+        };
+        let recorded = recorded(times.iter().zip(1..).map(of).collect());
+        sentence(&Results::new(&recorded), Scenario::Steady).replace('\u{a0}', " ")
+    };
+    let late = "The latency through leno is steady 7.00 s after the start.";
+    assert_eq!(of(&[Some(3.0), None, Some(7.0)]), late);
+    let never = "The latency through leno does not become steady within the run.";
+    assert_eq!(of(&[Some(3.0), None, None]), never);
 }

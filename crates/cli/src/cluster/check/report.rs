@@ -106,15 +106,23 @@ impl Checklist {
             let stops = |verdict| matches!(verdict, Verdict::Failed | Verdict::NotRun);
             self.checks.iter().any(|check| check.name == **need && stops(check.verdict))
         };
-        let findings = match needs.iter().find(is_missing) {
+        let mut findings: Vec<Finding> = match needs.iter().find(is_missing) {
             Some(need) => vec![Finding { verdict: Verdict::NotRun, why: format!("first: {need}"), fix: None }],
             None => conclude().into(),
         };
         let rest = findings.len().saturating_sub(FINDINGS_MAX);
+        if rest > 0 {
+            // The findings that are left out must not be the ones that the exit code depends on.
+            findings.sort_by_key(|finding| match finding.verdict {
+                Verdict::Failed => 0,
+                Verdict::Warning => 1,
+                Verdict::Ok | Verdict::NotRun => 2,
+            });
+        }
         let section = self.section;
         for Finding { verdict, mut why, fix } in findings.into_iter().take(FINDINGS_MAX) {
             if rest > 0 && self.checks.iter().filter(|check| check.name == name).count() == FINDINGS_MAX - 1 {
-                let _ = write!(why, " (and {rest} more like this)");
+                let _ = write!(why, " (and {rest} more)");
             }
             self.checks.push(Check { section, name, verdict, why, fix });
         }

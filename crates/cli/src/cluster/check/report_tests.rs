@@ -44,8 +44,20 @@ fn of_many_findings_the_first_are_shown_and_the_rest_counted() {
     let mut list = Checklist::default();
     list.check("Pods", &[], || vec![Finding::failed("one", "mend it"); 25]);
     assert_eq!(list.checks().len(), 20);
-    assert_eq!(list.checks()[19].why, "one (and 5 more like this)");
+    assert_eq!(list.checks()[19].why, "one (and 5 more)");
     assert!(!list.checks()[18].why.contains("more"));
+}
+
+#[test]
+fn a_failure_is_shown_and_fails_however_many_findings_come_before_it() {
+    let mut list = Checklist::default();
+    list.check("Pods", &[], || {
+        let warnings = (0..30).map(|number| Finding::warning(number.to_string(), "look"));
+        warnings.chain([Finding::failed("the last", "mend it")]).collect::<Vec<_>>()
+    });
+    assert_eq!(list.failure().map(|check| check.why.as_str()), Some("the last"));
+    let shown: Vec<&str> = list.checks().iter().map(|check| check.why.as_str()).collect();
+    assert_eq!((shown.len(), &shown[..3], shown[19]), (20, &["the last", "0", "1"][..], "18 (and 11 more)"));
 }
 
 #[test]

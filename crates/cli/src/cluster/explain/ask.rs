@@ -41,8 +41,7 @@ pub(super) async fn explain_at(
         let trust_domain = trust_domain_of(answer.own.as_deref());
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let question = options.inbound(choice.address.port(), own, trust_domain, local)?;
-        let mut server =
-            Server { backend: backend.to.clone(), endpoint: choice.address.to_string(), answer: None, note: None };
+        let mut server = Server::new(backend.to.clone(), choice.address.to_string());
         for &other in others {
             let asked = ask_address(other, &question).await?;
             // If the identity of the endpoint is unknown, any of the addresses may belong to its proxy: take the first
@@ -104,12 +103,23 @@ async fn server(
 ) -> Option<Server> {
     let choice = backend.choice.as_ref()?;
     let endpoint = format!("{}{}", choice.address, in_pod(choice.pod.as_deref()));
-    let asked = ask_server(options, cluster, callers, backend, choice, address).await;
-    let (answer, note) = asked.map_or_else(|why| (None, Some(why)), |answer| (Some(answer), None));
-    Some(Server { backend: backend.to.clone(), endpoint, answer, note })
+    let server = Server::new(backend.to.clone(), endpoint);
+    Some(match ask_server(options, cluster, callers, backend, choice, address).await {
+        Ok(answer) => Server { answer: Some(answer), ..server },
+        Err(NoAnswer::NotAsked(note)) => Server { note: Some(note.to_owned()), ..server },
+        Err(NoAnswer::Failed(note)) => Server { note: Some(note), is_unknown: true, ..server },
+    })
 }
 
-/// Asks the proxy of an endpoint. The error is a note for the user, who may have no rights in the endpoint's namespace.
+/// Why there is no answer of an endpoint's proxy, as a note for the user.
+enum NoAnswer {
+    /// There is no proxy, or no way to ask it.
+    NotAsked(&'static str),
+    /// The proxy gave no answer, or the user has no rights in its namespace.
+    Failed(String),
+}
+
+/// Asks the proxy of an endpoint.
 async fn ask_server(
     options: &Options,
     cluster: &Cluster,
@@ -117,13 +127,13 @@ async fn ask_server(
     backend: &BackendChoice,
     choice: &EndpointChoice,
     address: IpAddr,
-) -> Result<CallAnswer, String> {
+) -> Result<CallAnswer, NoAnswer> {
     if choice.server.is_none() {
-        return Err("it has no proxy, so no policy is enforced there".to_owned());
+        return Err(NoAnswer::NotAsked("it has no proxy, so no policy is enforced there"));
     }
     let namespace = backend.to.split(':').next().and_then(|host| host.split_once('.')).map(|(_, namespace)| namespace);
     let (Some(pod), Some(namespace)) = (&choice.pod, namespace) else {
-        return Err("it is no Pod, so its proxy was not asked".to_owned());
+        return Err(NoAnswer::NotAsked("it is no Pod, so its proxy was not asked"));
     };
     let asking = async {
         let Some(pod) = cluster.get::<Pod>(cluster.within(namespace), pod).await? else { return Ok(None) };
@@ -133,8 +143,8 @@ async fn ask_server(
     };
     let asked: Result<Option<CallAnswer>, ClusterError> = asking.await;
     asked
-        .map_err(|error| format!("its policies are unknown: {error}"))?
-        .ok_or_else(|| "its Pod has gone; ask again".to_owned())
+        .map_err(|error| NoAnswer::Failed(format!("its policies are unknown: {error}")))?
+        .ok_or_else(|| NoAnswer::Failed("its Pod has gone; ask again".to_owned()))
 }
 
 fn pod_address(pod: &Pod) -> Option<IpAddr> {

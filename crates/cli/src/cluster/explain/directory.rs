@@ -51,20 +51,20 @@ fn server(
 ) -> Result<Server, ClusterError> {
     let Some(choice) = &backend.choice else {
         let note = backend.failure.as_ref().map(|failure| failure.why.clone());
-        return Ok(Server { backend: backend.to.clone(), endpoint: "-".to_owned(), answer: None, note });
+        return Ok(Server { note, ..Server::new(backend.to.clone(), "-".to_owned()) });
     };
-    let (backend, endpoint) = (backend.to.clone(), choice.address.to_string());
+    let server = Server::new(backend.to.clone(), choice.address.to_string());
     let found = configuration.mesh.endpoint_by_address(choice.address);
     let Some(proxy) = found.and_then(|(_, endpoint)| endpoint.proxy.as_ref()) else {
         let note = "it has no proxy (annotation leno.dev/identity), so no policy is enforced there";
-        return Ok(Server { backend, endpoint, answer: None, note: Some(note.to_owned()) });
+        return Ok(Server { note: Some(note.to_owned()), ..server });
     };
     let trust_domain = trust_domain_of(from);
     let workload = &proxy.identity;
     let own = format!("spiffe://{trust_domain}/ns/{}/sa/{}", workload.namespace, workload.service_account);
     let question = options.inbound(choice.address.port(), from, trust_domain, IpAddr::V4(Ipv4Addr::LOCALHOST))?;
     let answer = ask(options, configuration, Some(parse(&own)?), &question)?;
-    Ok(Server { backend, endpoint, answer: Some(answer), note: None })
+    Ok(Server { answer: Some(answer), ..server })
 }
 
 /// Creates a relay with the identity `own`, and asks the relay to explain the call.

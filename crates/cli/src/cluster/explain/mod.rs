@@ -24,7 +24,8 @@ use super::select::Selection;
 use super::table::{Output, show};
 use words::{CalledMethod, Field, From};
 
-/// The exit code for a call that a proxy would deny, fail or redirect.
+/// The exit code for a call that a proxy would deny, fail or redirect, and for a call whose fate is unknown because a proxy
+/// could not be asked.
 const NOT_SENT: u8 = 3;
 
 /// Options of `leno explain`.
@@ -89,8 +90,17 @@ struct Server {
     endpoint: String,
     /// `None` if no proxy could be asked.
     answer: Option<CallAnswer>,
-    /// Why no proxy was asked.
+    /// Why no proxy was asked, or why it gave no answer.
     note: Option<String>,
+    /// Whether the endpoint's proxy was asked and gave no answer, so that it may deny the call.
+    is_unknown: bool,
+}
+
+impl Server {
+    /// An endpoint whose proxy has not been asked.
+    fn new(backend: String, endpoint: String) -> Self {
+        Self { backend, endpoint, answer: None, note: None, is_unknown: false }
+    }
 }
 
 impl Options {

@@ -15,11 +15,13 @@ const LABEL_WIDTH: usize = 10;
 /// Maximum number of endpoints of a backend, and of lines of a policy, that a story shows.
 const SHOWN_MAX: usize = 8;
 
-/// Returns whether the call would reach an application, whichever of the possible backends gets it.
+/// Returns whether the call would reach an application, whichever of the possible backends gets it. A proxy that could
+/// not be asked may deny the call.
 pub(super) fn is_sent(explained: &Explained) -> bool {
     explained.answer.outcome == Outcome::Sent
         && explained.answer.outbound.iter().flat_map(|outbound| &outbound.backends).all(|it| it.failure.is_none())
         && explained.servers.iter().filter_map(|server| server.answer.as_ref()).all(|it| it.outcome == Outcome::Sent)
+        && !explained.servers.iter().any(|server| server.is_unknown)
 }
 
 pub(super) fn text(explained: &Explained) -> String {
@@ -61,7 +63,13 @@ fn verdict(explained: &Explained) -> String {
             )
         }
         (Outcome::Sent, Some((server, answer))) => denial(server, answer),
-        (Outcome::Sent, None) => format!("would go to {}", destinations(explained)),
+        (Outcome::Sent, None) => {
+            let unknown = explained.servers.iter().filter(|server| server.is_unknown);
+            let unknown = unknown.map(|server| server.endpoint.as_str()).collect::<Vec<_>>().join(" and ");
+            let but =
+                if unknown.is_empty() { String::new() } else { format!(", but the policies of {unknown} are unknown") };
+            format!("would go to {}{but}", destinations(explained))
+        }
     }
 }
 

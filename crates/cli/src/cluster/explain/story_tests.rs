@@ -6,10 +6,8 @@ use super::*;
 /// The explanation of a call to cart.shop:80, with these answers of the caller's proxy and of the server's proxy.
 fn explained(answer: serde_json::Value, server: Option<serde_json::Value>) -> Explained {
     let server = server.map(|answer| Server {
-        backend: "cart.shop:80".to_owned(),
-        endpoint: "10.0.0.2:50051".to_owned(),
         answer: Some(serde_json::from_value(answer).expect("an answer")),
-        note: None,
+        ..Server::new("cart.shop:80".to_owned(), "10.0.0.2:50051".to_owned())
     });
     let side = CallSide::Outbound { authority: "cart.shop:80".to_owned(), address: None };
     Explained {
@@ -75,6 +73,22 @@ fn the_first_line_is_the_answer() {
     assert!(first_line(&failed).starts_with("would fail with no-route: there is no Service"), "{}", text(&failed));
     let unknown = explained(json!({"outcome": {"unknown": {"subject": "cart.shop:80"}}}), None);
     assert!(first_line(&unknown).contains("check leno-control") && !is_sent(&unknown));
+}
+
+#[test]
+fn a_call_to_a_proxy_that_could_not_be_asked_is_not_known_to_be_sent() {
+    let with = |note: &str, is_unknown| {
+        let silent = Server::new("cart.shop:80".to_owned(), "10.0.0.2:50051 (Pod cart-1)".to_owned());
+        let servers = vec![Server { note: Some(note.to_owned()), is_unknown, ..silent }];
+        Explained { servers, ..explained(sent(), None) }
+    };
+    let unknown = with("its policies are unknown: no rights", true);
+    let line = "would go to 10.0.0.2:50051 (cart.shop:80), but the policies of 10.0.0.2:50051 (Pod cart-1) are unknown";
+    assert_eq!(first_line(&unknown), line);
+    assert!(!is_sent(&unknown));
+    let without_proxy = with("it has no proxy, so no policy is enforced there", false);
+    assert_eq!(first_line(&without_proxy), "would go to 10.0.0.2:50051 (cart.shop:80)");
+    assert!(is_sent(&without_proxy));
 }
 
 #[test]

@@ -210,8 +210,9 @@ impl Measurement<'_> {
         let Containers { clients, servers, control_plane, .. } = containers;
         let proxies = containers.proxies();
         let scenario = self.settings.scenario;
-        // The load time includes the warm-up, so the calls of the warm-up count too.
-        let (calls, load_time) = (numbers.answered + numbers.failed, self.settings.warm_up + self.settings.measured);
+        // The load time includes the warm-up, so the calls of the warm-up count too. Calls that were not sent cost no CPU
+        // time.
+        let (calls, load_time) = (numbers.sent_since_start(), self.settings.warm_up + self.settings.measured);
         let cpu = |names: &[ContainerName]| {
             let cpu = after.cpu_of_load(&before, names, load_time, self.idle).filter(|_| is_fresh && !names.is_empty());
             cpu.map(|cpu| per_call_us(cpu, calls))

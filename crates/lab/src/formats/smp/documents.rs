@@ -13,7 +13,6 @@ pub(super) const RESULT: &str = "result";
 /// The schema's version: its only release line.
 const SMP_VERSION: &str = "v0.0.1";
 const BYTES_PER_MB: f64 = 1e6;
-const US_PER_MS: f64 = 1e3;
 
 /// The documents of a run with latencies: kind, name of the message, and content.
 pub(super) fn of(experiment: &Experiment, run: &Run) -> [(&'static str, &'static str, Value); 4] {
@@ -94,13 +93,11 @@ fn mesh(experiment: &Experiment, run: &Run) -> Value {
         "proxy_build": version,
     });
     if run.target.is_proxy() {
-        // 1 us for each of 1,000 calls per second is 1 ms in each second, which is one thousandth of a CPU.
-        let cpu_mcores = run.proxy_cpu_us_per_call.map(|us| us / US_PER_MS * run.rps);
         let memory = run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes);
         mesh["proxy_concurrency"] = json!(1);
         mesh["sidecar"] = json!({
             "count": proxies(run.target, experiment.backends),
-            "cpu_mcores": whole(cpu_mcores),
+            "cpu_mcores": whole(report::figures::millicores(run)),
             "mem_mb": whole(memory.map(|bytes| bytes as f64 / BYTES_PER_MB)),
             "rps": whole(Some(run.rps)),
         });

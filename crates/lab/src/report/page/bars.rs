@@ -11,12 +11,12 @@ use super::charts::framed;
 /// A figure with its title and its unit.
 type Shown = (&'static str, &'static str, Figure);
 
-/// The bars of a scenario, for one load and the least skew. Targets without the figure are left out.
+/// The bars of a scenario, for one load and the least skew. Targets that have the figure in no run are left out.
 pub(super) fn html(results: &Results, scenario: Scenario, main: Load) -> String {
     let least = results.skews(scenario).into_iter().min().unwrap_or_default();
     let drawing = |(title, unit, figure): Shown| {
         let of = |target| bar(target, results.find(scenario, main, least, target), figure);
-        let bars: Vec<Bar> = results.targets(scenario).into_iter().map(of).filter(|bar| bar.value.is_some()).collect();
+        let bars: Vec<Bar> = results.targets(scenario).into_iter().map(of).filter(|bar| bar.range.is_some()).collect();
         if bars.is_empty() {
             return String::new();
         }
@@ -44,12 +44,12 @@ fn shown(scenario: Scenario) -> Vec<Shown> {
         ],
         Scenario::Ladder | Scenario::Graph => vec![CPU, IDLE, LOADED],
         Scenario::RetryStorm | Scenario::Tail => vec![CPU],
-        Scenario::Capacity => vec![("Sustained calls per second", "", figures::sustained_per_s), CPU],
+        Scenario::Capacity => vec![("Sustained calls per second", "", figures::sustained_or_none_per_s), CPU],
         Scenario::Crowd => vec![CONNECTION, CPU],
         Scenario::Footprint => {
             vec![IDLE, LOADED, CONNECTION, ("Memory of all proxies, after the burst", "MB", figures::after_burst_mb)]
         }
-        Scenario::Steady => vec![("Until the latency is steady", "s", figures::steady_s)],
+        Scenario::Steady => vec![("Until the latency is steady", "s", figures::steady_or_never_s)],
         Scenario::Rollout => vec![
             ("Calls lost, graceful restarts", "", figures::lost_gracefully),
             ("Calls lost, abrupt restarts", "", figures::lost_abruptly),
@@ -66,14 +66,20 @@ fn shown(scenario: Scenario) -> Vec<Shown> {
     shown
 }
 
-/// The bar of a target; without a value if it has no such figure.
+/// The bar of a target; without a value if it has no such figure, or if the figure is infinite in most runs.
 pub(super) fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
     let spread = group.and_then(|group| group.spread(figure));
+    let is_endless = spread.is_some_and(|spread| spread.median.is_infinite());
+    let note = match spread {
+        None => "not measured",
+        Some(_) if is_endless => "not within the run",
+        Some(_) => "",
+    };
     Bar {
         name: target.name().to_owned(),
-        value: spread.map(|spread| spread.median),
+        value: spread.map(|spread| spread.median).filter(|_| !is_endless),
         range: spread.map(|spread| (spread.min, spread.max)),
-        note: if spread.is_none() { "not measured".to_owned() } else { String::new() },
+        note: note.to_owned(),
         style: labels::style(target),
     }
 }

@@ -186,14 +186,10 @@ fn recovery(results: &Results, main: Load) -> String {
     let scenario = Scenario::Recover;
     let mut html = String::new();
     for skew_ms in results.skews(scenario) {
-        let bars = results.targets(scenario).into_iter().map(|target| {
-            let group = results.find(scenario, main, skew_ms, target);
-            let bar = bar(target, group, figures::recovered_s);
-            match bar.value {
-                Some(value) if value.is_infinite() => Bar { value: None, note: "not within the run".to_owned(), ..bar },
-                _ => bar,
-            }
-        });
+        let bars = results
+            .targets(scenario)
+            .into_iter()
+            .map(|target| bar(target, results.find(scenario, main, skew_ms, target), figures::recovered_s));
         let title = format!("Until the backend has its fair share again, after {skew_ms} ms of skew");
         let guide = Some(Guide { value: 5.0, label: "goal 5 s".to_owned() });
         html.push_str(&bars_figure(&Bars { title, unit: "s".to_owned(), bars: bars.collect(), guide }));

@@ -80,3 +80,18 @@ fn hostile_names_stay_text() {
     assert!(!html.contains("<script") && html.contains("&lt;script&gt;alert(&quot;1&quot;)"));
     elements(&html);
 }
+
+#[test]
+fn a_bar_counts_the_repeats_that_never_became_steady() {
+    let of = |(steady_after_s, repeat): (Option<f64>, u32)| Run {
+        scenario: Scenario::Steady,
+        steady_after_s,
+        ..run(TargetKind::Leno, 0, repeat)
+    };
+    let page = |times: [Option<f64>; 3]| {
+        let recorded = recorded(times.into_iter().zip(1..).map(of).collect());
+        html(&Results::new(&recorded))
+    };
+    assert!(page([Some(3.0), None, Some(7.0)]).contains(">7.00 s<"));
+    assert!(page([Some(3.0), None, None]).contains(">not within the run<"));
+}

@@ -49,6 +49,8 @@ export function tap(main) {
       if (call.dropped !== undefined) { dropped += call.dropped; return; }
       if (call.ended !== undefined) { setText(note, call.why); return; }
       waiting.push(call);
+      // A hidden tab draws no frame, so it must not keep more calls than the page shows.
+      if (waiting.length > LINES_MAX) waiting.shift();
       // All calls of a frame are drawn at once.
       if (waiting.length === 1) requestAnimationFrame(draw);
     };
