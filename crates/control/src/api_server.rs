@@ -15,8 +15,8 @@ use crate::watch::{Hearing, Lasting};
 /// seconds more pass without an event or a bookmark: the connection was then lost without a sign, for example with its
 /// node.
 const WATCH_S: u32 = 120;
-/// Longest time without a byte from the API server on a connection in use. Longer than the longest silence of a watch:
-/// this limit is for connections that are lost during a list or any other request.
+/// Longest time without a byte from the API server on a connection in use. It is longer than the longest silence of a
+/// watch, and ends lists and other requests whose connection was lost.
 const READ_MAX: Duration = Duration::from_secs(130);
 
 /// The API server, as all parts of the control plane use it.

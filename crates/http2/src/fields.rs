@@ -396,9 +396,8 @@ impl FieldSection {
             let (start, name_len) = (line.start as usize, line.name_len as usize);
             let text = start..start + name_len + line.value_len as usize;
             let value = self.bytes.get(text).and_then(|text| text.get(name_len..)).unwrap_or_default();
-            let trimmed = value.trim_ascii_start();
-            let leading = value.len() - trimmed.len();
-            let value_len = trimmed.trim_ascii_end().len();
+            let kept = defects::trimmed(value);
+            let (leading, value_len) = (kept.start, kept.len());
             self.list_size = self.list_size.saturating_sub(value.len() - value_len);
             // The name directly precedes the value.
             self.bytes.copy_within(start..start + name_len, start + leading);

@@ -112,10 +112,13 @@ impl Relay {
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
         } else {
-            // A link to a server. The client is charged for the content that waits in the link. The client is not
-            // charged for the unused capacity of the link's buffers, nor for the kernel's part of the link: see
+            // A link to a server. The client is charged for the content of its calls that waits in the link. No client is
+            // charged for the content of calls that are complete. The client is also not charged for the unused capacity of the link's buffers, nor for the kernel's part of the link: see
             // `held_elsewhere`. Waiting trailers are charged twice, here and to the client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
+            if let LinkId::Endpoint(upstream) = id {
+                bytes += self.pools.upstream(upstream).map_or(0, Upstream::answered_bytes);
+            }
         }
         let Some(link) = self.link(id) else { return };
         let before = std::mem::replace(&mut link.charged_bytes, bytes);
@@ -209,8 +212,6 @@ impl Relay {
         let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
         if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
             totals.remove(&None);
-        } else if let Some(total) = totals.get_mut(&None) {
-            *total = of_application;
         }
         let Some((&heaviest, &bytes)) = totals.iter().max_by_key(|(_, total)| **total) else {
             return Candidates::default();
@@ -222,14 +223,15 @@ impl Relay {
         Candidates { clients, bytes, next_bytes: totals.into_values().max().unwrap_or_default() }
     }
 
-    /// Returns for each client the bytes that its link is not charged for: those that the kernel holds in connections
-    /// to servers that carry only this client's content, and the content of requests that were sent and are kept for
-    /// another attempt.
+    /// Returns for each client the bytes for which its link is not charged:
+    /// - what the kernel holds in connections to servers that carry only this client's content;
+    /// - content for which the client got flow-control window again, and which is kept for another attempt.
     fn held_elsewhere(&mut self) -> FxHashMap<ClientId, usize> {
         let mut held = FxHashMap::default();
-        let kept = self.calls.iter().filter(|(_, call)| call.replayable && call.attempts.is_sent());
-        for (client, bytes) in kept.filter_map(|(_, call)| Some((call.client?, call.body.len()))) {
-            *held.entry(client).or_default() += bytes;
+        for (_, call) in self.calls.iter() {
+            if let Some(client) = call.client {
+                *held.entry(client).or_default() += call.body.len().min(call.released);
+            }
         }
         for (id, upstream) in self.pools.upstreams() {
             let Some(bytes) = held_alone(upstream) else { continue };

@@ -207,6 +207,7 @@ impl Relay {
         if is_outdated {
             self.replace_outdated(id);
         }
+        self.sweep_answered(id);
         let relay = &self.limits.relay;
         let Some(upstream) = self.pools.upstream_mut(id) else { return Verdict::Keep };
         let is_retired = upstream.retired;

@@ -344,7 +344,7 @@ impl Measured {
 }
 
 /// Reads the metrics pages of the groups' proxies before and after `window`. The window begins when all proxies have
-/// been read once, so that every proxy counts for at least about as long.
+/// been read once, so that the window of no proxy is much shorter.
 async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages, Pages) {
     let meshed = || groups.iter().flat_map(|group| &group.pods).filter(|pod| pods::is_meshed(pod));
     let progress = sign_of_life_or_line(&counting(meshed().count(), window));

@@ -33,7 +33,7 @@ pub(super) const CHART_LABEL: &str = "app.kubernetes.io/part-of=leno";
 /// Labels of the objects that the chart creates, and of the objects that the control plane creates.
 const LABELS: [&str; 2] = [CHART_LABEL, "app.kubernetes.io/managed-by=leno-control"];
 
-/// Kinds of the Prometheus Operator that the chart creates objects of, if monitoring is enabled.
+/// Kinds of the Prometheus Operator. If monitoring is enabled, the chart creates objects of these kinds.
 const MONITORING: [&str; 2] = ["PodMonitor", "PrometheusRule"];
 
 /// Maximum number of meshed workloads that a warning lists.

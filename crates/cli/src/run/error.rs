@@ -49,7 +49,10 @@ pub(crate) enum Error {
         ours: PathBuf,
     },
     /// A device with the name of the bridge exists, and a user or another program made it.
-    #[error("the network device {bridge} exists, but leno run did not make it; choose another name with --bridge")]
+    #[error(
+        "the network device {bridge} exists, but leno run did not make it; choose another name with --bridge, or, if an \
+         older leno made it, remove it with: ip link delete dev {bridge}"
+    )]
     BridgeForeign { bridge: String },
     #[error(
         "the network namespace {name} exists, but no run with --state {} made it; choose another name with --bridge, or \

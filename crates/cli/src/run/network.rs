@@ -60,8 +60,8 @@ impl Network {
         self.has_bridge().map(drop)
     }
 
-    /// Creates the namespace of a run, and the bridge if necessary. After an error, no namespace with the run's name is
-    /// the run's own.
+    /// Creates the namespace of a run, and the bridge if necessary. After an error, the run has no namespace: one that has
+    /// its name belongs to others.
     ///
     /// # Errors
     /// If the bridge or the namespace is not this mesh's, or `ip` fails.

@@ -151,9 +151,8 @@ impl Changes {
         self.add(Kind::Listener, Subject::Address(SocketAddr::new(address.ip().to_canonical(), address.port())));
     }
 
-    /// Compares the addresses that lead to clusters: the addresses of Services and, if a Service is headless, the
-    /// addresses of its ready endpoints. If some differ, adds them, and the routes of the whole mesh, whose domains they
-    /// are.
+    /// Adds the addresses that lead to another cluster than before: addresses of Services and, if a Service is headless,
+    /// addresses of its ready endpoints. Such addresses are also domains of the routes of the whole mesh.
     fn addresses(&mut self, old: &Mesh, new: &Mesh) {
         let [mut olds, mut news] =
             [old, new].map(|mesh| mesh.addresses().map(|(address, cluster)| (address, &cluster.key)).peekable());

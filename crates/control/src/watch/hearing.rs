@@ -68,6 +68,16 @@ impl Hearing {
 }
 
 impl Watched {
+    /// Measures no silence until [`Self::is_served`]: the API server does not serve the resource.
+    pub(super) fn is_absent(&self) {
+        self.hearing.lock().remove(&self.resource);
+    }
+
+    /// Measures the silence again.
+    pub(super) fn is_served(&self) {
+        self.hearing.lock().entry(self.resource.clone()).or_insert_with(Instant::now);
+    }
+
     /// The moment at which the API server last sent something for the watch, or at which the value was made.
     pub(super) fn heard_at(&self) -> Option<Instant> {
         self.hearing.lock().get(&self.resource).copied()

@@ -80,3 +80,17 @@ async fn a_watch_is_silent_since_the_last_byte_of_a_response() {
     watch.frame().await.expect("a bookmark").expect("no error");
     assert_eq!(silences(&hearing), [""; 0], "a kind that is no longer installed has no watch");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_the_api_server_does_not_serve_is_not_silent() {
+    let hearing = Hearing::default();
+    let watched = hearing.watch("tcproutes");
+    sleep(Duration::from_secs(7)).await;
+    assert_eq!(silences(&hearing), [r#""tcproutes"} 7"#]);
+    watched.is_absent();
+    assert!(silences(&hearing).is_empty());
+    watched.is_served();
+    sleep(Duration::from_secs(3)).await;
+    watched.is_served();
+    assert_eq!(silences(&hearing), [r#""tcproutes"} 3"#]);
+}

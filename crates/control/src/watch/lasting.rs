@@ -58,6 +58,7 @@ impl<K> Lasting<K> {
                 Some(Ok(event)) => {
                     // kube announces a list before it asks for it.
                     if !matches!(event, Event::Init) {
+                        self.watched.is_served();
                         self.succeeded(Instant::now());
                     }
                     return Ok(event);
@@ -87,6 +88,10 @@ impl<K> Lasting<K> {
         // kube reports no event when a watch goes on and nothing changes.
         if let Some(heard_at) = self.watched.heard_at() {
             self.succeeded(heard_at);
+        }
+        if status(error) == Some(StatusCode::NOT_FOUND) {
+            // For example, the definition of the kind is older than the version that we read.
+            self.watched.is_absent();
         }
         let now = Instant::now();
         let wait = self.outage.failed(now);

@@ -30,7 +30,8 @@ pub(super) fn signing() -> Arc<Signing> {
     signing_from(SystemTime::now(), DAY * 90)
 }
 
-/// An API server that records the paths of its requests. It knows one namespace, `young`, which injects.
+/// An API server that records the paths of its requests. It knows two namespaces: `young`, which injects, and `late`. The
+/// first two requests for `late` come while the server is busy.
 #[derive(Clone, Default)]
 pub(super) struct ApiServer(Arc<Mutex<Vec<String>>>);
 
@@ -52,12 +53,16 @@ impl Service<http::Request<Body>> for ApiServer {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let path = request.uri().path().to_owned();
+        let failure = |code| (code, json!({ "status": "Failure", "message": "no", "reason": "No", "code": code }));
+        let asked_before = self.asked().iter().filter(|asked| **asked == path).count();
         let (status, body) = match path.as_str() {
             "/api/v1/namespaces/young" => {
                 let annotations = json!({ "leno.dev/inject": "enabled", "example.org/team": "young" });
                 (200, json!({ "metadata": { "name": "young", "annotations": annotations } }))
             }
-            _ => (404, json!({ "status": "Failure", "message": "not found", "reason": "NotFound", "code": 404 })),
+            "/api/v1/namespaces/late" if asked_before < 2 => failure(429),
+            "/api/v1/namespaces/late" => (200, json!({ "metadata": { "name": "late" } })),
+            _ => failure(404),
         };
         self.0.lock().expect("nobody panicked").push(path);
         let answer = http::Response::builder().status(status).body(Full::from(body.to_string()));

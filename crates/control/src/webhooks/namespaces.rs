@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as kubernetes;
 use kube::{Api, Client};
 use leno_accept::{Overload, Queue, Source};
 use leno_model::problem::quoted;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::index::Namespace;
 
@@ -16,6 +18,9 @@ use crate::index::Namespace;
 const LOOKUPS_MAX: usize = 16;
 /// Limit on requests that wait for their turn to ask the API server. Sources take turns.
 const LOOKUPS_WAITING_MAX: usize = 256;
+/// Pauses between the attempts of one request, if the API server is busy. All attempts must fit into the time of a
+/// review.
+const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(800)];
 
 pub(super) struct Namespaces {
     known: watch::Receiver<Arc<BTreeMap<Box<str>, Namespace>>>,
@@ -52,9 +57,26 @@ impl Namespaces {
             return Err(NoNamespace::Name(quoted(name)));
         }
         let _turn = self.turns.permit(source).await.map_err(NoNamespace::Busy)?;
-        let found = self.api.get_metadata(name).await;
-        let found = found.map_err(|error| NoNamespace::Api { name: name.to_owned(), error: error.into() })?;
-        Ok(Namespace::new(found.metadata.annotations.unwrap_or_default()))
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let error = match self.api.get_metadata(name).await {
+                Ok(found) => return Ok(Namespace::new(found.metadata.annotations.unwrap_or_default())),
+                Err(error) => error,
+            };
+            let pause = pauses.next().filter(|_| is_passing(&error));
+            let Some(pause) = pause else {
+                return Err(NoNamespace::Api { name: name.to_owned(), error: error.into() });
+            };
+            sleep(pause).await;
+        }
+    }
+}
+
+/// Returns whether the API server may answer the same request a moment later.
+fn is_passing(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => [429, 503, 504].contains(&status.code),
+        _ => false,
     }
 }
 

@@ -36,6 +36,15 @@ async fn a_namespace_that_nobody_knows_is_an_error() {
     assert!(matches!(&error, NoNamespace::Api { name, .. } if name == "gone"), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_busy_is_asked_again() {
+    let (server, namespaces) = namespaces();
+    assert!(!namespaces.find("late", here()).await.expect("it is there").injects());
+    assert_eq!(server.asked().len(), 3);
+    namespaces.find("gone", here()).await.expect_err("there is none");
+    assert_eq!(server.asked().len(), 4, "there is no use in asking again");
+}
+
 #[tokio::test]
 async fn nothing_but_a_name_gets_into_a_question_to_the_api_server() {
     let (server, namespaces) = namespaces();

@@ -243,7 +243,8 @@ const RESERVE_BYTES: i64 = DEFAULT_WINDOW_BYTES as i64 / 4;
 ///
 /// Many clients share a connection to a server, and uploads that the server's application does not read occupy the
 /// window. So the last part of the window is reserved for streams that have sent little: calls with small messages pass
-/// stalled uploads. The reserve does not slow an upload that the server reads: servers return credit at the latest when
+/// stalled uploads. There is room for sixteen such calls until the server returns credit; the relay sends further ones on
+/// other connections. The reserve does not slow an upload that the server reads: servers return credit at the latest when
 /// half of the window is used. The reserve does not grow with the window, because some servers (gRPC's C core) shrink
 /// their window by megabytes after large messages, and then return no credit while much of the former window is left.
 fn shared_window(role: Role, send_window: i64, sent_bytes: u64) -> i64 {

@@ -1,7 +1,7 @@
 //! Defects of fields, determined once per distinct field instead of once per message.
 
 use std::hash::Hasher;
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::{BitOr, BitOrAssign, Range};
 
 use rustc_hash::FxHasher;
 
@@ -104,7 +104,8 @@ impl Facts {
         if is_space(value.first()) || is_space(value.last()) {
             defects |= Defects::PADDED_VALUE;
         }
-        let te_beyond_trailers = name.known == Known::Te && !value.trim_ascii().eq_ignore_ascii_case(b"trailers");
+        let is_trailers = || value.get(trimmed(value)).is_some_and(|text| text.eq_ignore_ascii_case(b"trailers"));
+        let te_beyond_trailers = name.known == Known::Te && !is_trailers();
         if te_beyond_trailers || name.known.is_connection_specific() {
             defects |= Defects::CONNECTION_SPECIFIC;
         }
@@ -143,6 +144,13 @@ fn is_token(name: &[u8]) -> bool {
 fn is_lower_case_token_byte(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'!' | b'#' | b'$' | b'%' | b'&'
         | b'\'' | b'*' | b'+' | b'^' | b'`' | b'|' | b'~')
+}
+
+/// Returns the part of a value without the white space at its ends.
+pub(crate) fn trimmed(value: &[u8]) -> Range<usize> {
+    let is_text = |byte: &u8| !is_space(Some(byte));
+    let start = value.iter().position(is_text).unwrap_or(value.len());
+    start..value.iter().rposition(is_text).map_or(start, |last| last + 1)
 }
 
 fn is_space(byte: Option<&u8>) -> bool {

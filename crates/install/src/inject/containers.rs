@@ -28,6 +28,9 @@ pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
 
+/// Option that depends on the Pod's labels, which other webhooks may change.
+pub(super) const TRACE_SERVICE: &str = "--trace-service";
+
 pub(super) const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
 const TOKEN_SECONDS: i64 = 3_600;
@@ -178,7 +181,7 @@ fn trace_arguments(settings: &Settings, application: Option<&str>) -> Vec<String
     if settings.trace_failed {
         args.push("--trace-failed".to_owned());
     }
-    option(&mut args, "--trace-service", application.unwrap_or_default());
+    option(&mut args, TRACE_SERVICE, application.unwrap_or_default());
     // Names of OpenTelemetry's semantic conventions for Kubernetes.
     args.extend(
         ["namespace.name=$(POD_NAMESPACE)", "pod.name=$(POD_NAME)", "node.name=$(NODE_NAME)"]

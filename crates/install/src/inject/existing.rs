@@ -3,25 +3,28 @@
 //! A user may have written these containers, or `leno inject` has added them to a file. Or the injector itself has
 //! added them, and the API server asks again because a later webhook has changed the Pod (`reinvocationPolicy`).
 //!
-//! Only the image, the command and the arguments are compared, because these decide what the containers do. Any other
-//! field may differ: the API server writes defaults into our containers, LimitRanges add resources, and other webhooks
-//! add mounts and variables.
+//! Only the fields that decide what the containers do are compared: the image, the command, the arguments, the hooks, the
+//! restart policy, and mounts over our programs. Any other field may differ: the API server writes defaults into our
+//! containers, LimitRanges add resources, and other webhooks add mounts and variables.
+
+use std::path::{Component, Path};
 
 use k8s_openapi::api::core::v1::Container;
 use leno_model::problem::quoted;
 use serde_json::{Value, json};
 
+use super::containers::TRACE_SERVICE;
 use super::plan::{INIT_CONTAINERS, items};
 use super::{Options, Outcome, Skipped, probes, reserved};
 use crate::annotations::Mistake;
 use crate::names::{INIT, PROXY};
 use crate::patch::Operation;
 
-/// Keeps the existing containers, and only corrects the probes that the proxy allows: a later webhook may have added a
-/// container with a probe. `ours` are the containers that the injector would add.
+/// Keeps the existing containers, and only corrects their arguments for the application: a later webhook may have added
+/// a container with a probe, or a label. `ours` are the containers that the injector would add.
 ///
 /// # Errors
-/// If the containers differ from ours, and the installation reserves a setting that the difference could change.
+/// If the containers differ from ours, and the installation reserves a setting that such containers could evade.
 pub(super) fn keep(template: &Value, ours: &[Container], options: &Options) -> Result<Outcome, Vec<Mistake>> {
     let differences: Vec<String> = ours.iter().filter_map(|container| difference(template, container)).collect();
     if differences.is_empty() {
@@ -54,16 +57,31 @@ fn difference(template: &Value, ours: &Container) -> Option<String> {
     if image.strip_prefix(wanted).is_none_or(|rest| !rest.is_empty() && !rest.starts_with('@')) {
         return Some(format!("container {name} has the image {}, and the injector's is {wanted}", quoted(image)));
     }
-    let is_same = |field: &str, wanted: &Option<Vec<String>>| {
-        texts(existing, field).eq(wanted.iter().flatten().map(|text| Some(text.as_str())).filter(is_no_probe))
-    };
-    if !is_same("command", &ours.command) {
+    let wanted = |field: &str| json!(ours).get(field).cloned().unwrap_or_default();
+    let differs = |field: &str| existing.get(field).cloned().unwrap_or_default() != wanted(field);
+    if differs("command") {
         return Some(format!("container {name} has another command than the injector gives it"));
     }
-    if !is_same("args", &ours.args) {
+    if texts(existing) != texts(&json!(ours)) {
         return Some(format!("container {name} has other arguments than the injector gives it"));
     }
-    None
+    if differs("lifecycle") {
+        return Some(format!("container {name} has other hooks (lifecycle) than the injector gives it"));
+    }
+    if differs("restartPolicy") {
+        return Some(format!("container {name} has another restartPolicy than the injector gives it"));
+    }
+    let program = ours.command.iter().flatten().next().map(String::as_str).unwrap_or_default();
+    let mounts = existing.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
+    let paths = mounts.map(|mount| mount.get("mountPath").and_then(Value::as_str).unwrap_or_default());
+    let over = paths.into_iter().find(|path| covers(path, program))?;
+    Some(format!("container {name} has the mount {}, which hides its program {program}", quoted(over)))
+}
+
+/// Returns whether a mount at `path` hides the file `program`, or may hide it.
+fn covers(path: &str, program: &str) -> bool {
+    let path = Path::new(path);
+    Path::new(program).starts_with(path) || path.components().any(|component| component == Component::ParentDir)
 }
 
 /// Returns the change that gives the Pod's container of the same name our arguments; `None` if it has them.
@@ -78,15 +96,14 @@ fn find<'a>(template: &'a Value, name: &str) -> Option<(usize, &'a Value)> {
     items(template, INIT_CONTAINERS).iter().enumerate().find(|(_, item)| item["name"] == name)
 }
 
-/// The texts of a container's list without the options that allow probes; `None` for an item that is not text.
-fn texts<'a>(container: &'a Value, field: &str) -> impl Iterator<Item = Option<&'a str>> {
-    let list = container.get(field).and_then(Value::as_array).into_iter().flatten();
-    list.map(Value::as_str).filter(is_no_probe)
-}
-
-fn is_no_probe(argument: &Option<&str>) -> bool {
-    let is_probe = |argument: &str| argument.strip_prefix(probes::OPTION).is_some_and(|rest| rest.starts_with('='));
-    !argument.is_some_and(is_probe)
+/// The arguments of a container without those that are corrected: the probes, and the name of the application, which is
+/// a label that a later webhook may change. `None` for an argument that is not text.
+fn texts(container: &Value) -> Vec<Option<&str>> {
+    let is_corrected = |argument: &str| {
+        argument.split_once('=').is_some_and(|(option, _)| [probes::OPTION, TRACE_SERVICE].contains(&option))
+    };
+    let list = container.get("args").and_then(Value::as_array).into_iter().flatten();
+    list.map(Value::as_str).filter(|argument| !argument.is_some_and(is_corrected)).collect()
 }
 
 #[cfg(test)]

@@ -56,6 +56,11 @@ fn args(container: &mut Value) -> &mut Vec<Value> {
     container["args"].as_array_mut().expect("arguments")
 }
 
+fn mount(container: &mut Value, path: &str) {
+    let mounts = container["volumeMounts"].as_array_mut().expect("a list");
+    mounts.push(json!({"name": "programs", "mountPath": path}));
+}
+
 #[test]
 fn a_proxy_with_the_fields_that_an_api_server_adds_is_still_ours() {
     for reserved in [&[][..], &PROTECTING] {
@@ -91,7 +96,20 @@ fn a_probe_that_no_container_has_is_not_allowed() {
 #[test]
 fn containers_that_a_user_wrote_cannot_evade_what_is_reserved() {
     type Change = fn(&mut Value);
-    let evasions: [(&str, Change); 11] = [
+    let evasions: [(&str, Change); 19] = [
+        ("leno-proxy has another command", |pod| {
+            proxy(pod)["command"] = json!(["/leno-proxy", "supervise", "--probe=8080/orders"]);
+        }),
+        ("leno-init has the mount \"/leno-init\"", |pod| mount(init(pod), "/leno-init")),
+        ("leno-proxy has the mount \"//leno-proxy/\"", |pod| mount(proxy(pod), "//leno-proxy/")),
+        ("leno-proxy has the mount \"/\"", |pod| mount(proxy(pod), "/")),
+        ("leno-init has the mount \"/tmp/../leno-init\"", |pod| mount(init(pod), "/tmp/../leno-init")),
+        ("leno-init has other hooks", |pod| {
+            init(pod)["lifecycle"] =
+                json!({"postStart": {"exec": {"command": ["/leno-init", "--skip-inbound-ports=1"]}}});
+        }),
+        ("leno-init has another restartPolicy", |pod| init(pod)["restartPolicy"] = json!("Always")),
+        ("leno-proxy has other hooks", |pod| drop(proxy(pod).as_object_mut().map(|fields| fields.remove("lifecycle")))),
         ("leno-init has other arguments", |pod| args(init(pod)).push(json!("--skip-inbound-ports=1-65535"))),
         ("leno-init has other arguments", |pod| {
             args(init(pod)).extend([json!("--skip-inbound-ports"), json!("1-65535")]);

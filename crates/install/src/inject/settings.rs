@@ -285,17 +285,20 @@ fn image(value: &str) -> Option<String> {
     fits.then(|| value.to_owned())
 }
 
-/// Checks the tag of an image.
+/// Checks the tag of an image. The image's digest may follow the tag.
 fn tag(value: &str) -> Option<String> {
+    let (tag, digest) = value.split_once('@').map_or((value, None), |(tag, digest)| (tag, Some(digest)));
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let starts = value.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    (starts && value.len() <= 128 && value.bytes().all(allowed)).then(|| value.to_owned())
+    let starts = tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let is_digest =
+        |digest: &str| digest.strip_prefix("sha256:").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    (starts && tag.len() <= 128 && tag.bytes().all(allowed) && digest.is_none_or(is_digest)).then(|| value.to_owned())
 }
 
-/// Checks that a quantity is a positive number, with or without one of Kubernetes' suffixes.
+/// Checks that a quantity is a number that is not negative, with or without one of Kubernetes' suffixes or an exponent.
 fn quantity(value: &str) -> Option<String> {
     let starts = value.starts_with(|c: char| c.is_ascii_digit());
-    (starts && amount(value).is_some_and(|amount| amount > 0.0)).then(|| value.to_owned())
+    (starts && amount(value).is_some_and(|amount| amount >= 0.0)).then(|| value.to_owned())
 }
 
 /// Returns the value of a quantity; `None` if it is empty or malformed.
@@ -316,16 +319,21 @@ fn amount(quantity: &str) -> Option<f64> {
         "Ti" => 1_024_f64.powi(4),
         "Pi" => 1_024_f64.powi(5),
         "Ei" => 1_024_f64.powi(6),
-        _ => return None,
+        "E" => 1e18,
+        _ => 10_f64.powi(suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
     };
     number.parse::<f64>().ok().map(|number| number * unit)
 }
 
 fn log_levels(value: &str) -> Option<String> {
+    // The proxy also knows each level by its number, from 0 for off to 5 for trace.
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_known = |level: &str| {
+        LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) || matches!(level.as_bytes(), [b'0'..=b'5'])
+    };
     let is_level = |part: &str| match part.split_once('=') {
-        Some((target, level)) => !target.is_empty() && LEVELS.contains(&level),
-        None => LEVELS.contains(&part),
+        Some((target, level)) => !target.is_empty() && is_known(level),
+        None => is_known(part),
     };
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_:,=".contains(&b);
     (value.bytes().all(allowed) && value.split(',').all(is_level)).then(|| value.to_owned())

@@ -84,7 +84,7 @@ fn values_that_almost_work_do_not() {
         (PROXY_IMAGE, "a b"),
         (PROXY_VERSION, "-x"),
         (PROXY_IMAGE_PULL_POLICY, "always"),
-        (PROXY_CPU_REQUEST, "0"),
+        (PROXY_CPU_REQUEST, "1x"),
         (PROXY_CPU_LIMIT, "-1"),
         (PROXY_MEMORY_REQUEST, "16MB"),
         (PROXY_MEMORY_LIMIT, "Mi"),
@@ -127,4 +127,22 @@ fn a_memory_request_above_the_default_limit_raises_that_limit_and_no_other() {
     assert_eq!(annotated(json!({PROXY_MEMORY_REQUEST: "100M"})).1, limit);
     let both = json!({PROXY_MEMORY_REQUEST: "256Mi", PROXY_MEMORY_LIMIT: "200Mi"});
     assert_eq!(annotated(both).1, "200Mi", "the API server says what is wrong with it");
+}
+
+#[test]
+fn values_have_all_forms_that_kubernetes_and_the_proxy_take() {
+    for quantity_of in ["0", "100m", "1.5", "64Mi", "1e3", "2E6", "1E"] {
+        assert_eq!(quantity(quantity_of).as_deref(), Some(quantity_of));
+    }
+    for bad in ["", "-1", "1e", "e3", "1ee3", "Mi"] {
+        assert_eq!(quantity(bad), None, "{bad}");
+    }
+    for levels in ["INFO", "3", "warn,leno_relay=Debug,h2=0"] {
+        assert_eq!(log_levels(levels).as_deref(), Some(levels));
+    }
+    for bad in ["6", "12", "loud", "=info", "info,"] {
+        assert_eq!(log_levels(bad), None, "{bad}");
+    }
+    assert!(tag("1.2@sha256:0123abcd").is_some());
+    assert!(tag("1.2@md5:0").is_none() && tag("@sha256:0").is_none());
 }

@@ -42,8 +42,8 @@ impl Stage<'_> {
         self.measure_beside(turn, None).map(|(run, _)| run)
     }
 
-    /// Does the same as [`Stage::measure`] while another load calls the same target. Returns also how many calls of the
-    /// other load ended while CPU time was measured: CPU time for each call is that of the calls of both loads.
+    /// Does the same as [`Stage::measure`] while another load calls the same target. CPU time is divided by the calls of
+    /// both loads. Returns also how many calls of the other load ended while CPU time was measured.
     ///
     /// # Errors
     /// The same errors as [`Stage::measure`].

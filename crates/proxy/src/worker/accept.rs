@@ -42,8 +42,7 @@ pub(super) struct Arrival {
     pub(super) is_outdated: bool,
     /// Whether the worker guessed that the server speaks first, and the guess was wrong.
     pub(super) was_guessed: bool,
-    /// How often a sweep has looked whether the server of the silent client should send first, after the time for which
-    /// the worker waits for the client.
+    /// Number of sweeps since `server_first_after_ms` that have checked whether the server should send first.
     pub(super) late_looks: u8,
     /// Memory that the worker's budget counts for this connection, in bytes.
     pub(super) charged_bytes: usize,

@@ -71,7 +71,7 @@ impl Standing {
         }
         let mut memory = self.lock();
         // If both expire at the same time, the chain that was shown later may have a newer anchor, so it replaces the
-        // other. The anchor of a chain that was shown before the latest removal of an anchor may be the removed one.
+        // other. A chain from before the latest removal of an anchor may lead to the removed anchor.
         let trust = memory.trust;
         let is_better = |known: &Shown| known.expiry > expiry && known.trust == trust;
         if let Some(known) = memory.by_peer.get_mut(&key) {

@@ -139,8 +139,8 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
 ///
 /// Exported counters are sums over series: of all workers, and sometimes of several labels, which `sum_of` maps to the
 /// same value. If one of these series ended before the others, the sum would decrease. Prometheus takes a decrease for a
-/// reset, and counts all that is left once more. So the series of a sum stay until none of them has had a holder for
-/// [`KEEP_UNHELD`].
+/// reset, and counts all that is left once more. So the series of a sum end together: when none of them has had a holder
+/// for [`KEEP_UNHELD`]. In one case a sum may decrease: a full table drops its series without a holder at once.
 pub(super) fn take_sums<'a, L, M, R, S>(
     tables: impl Iterator<Item = &'a SeriesTable<L, M, R>>,
     sum_of: impl Fn(&L) -> S,

@@ -4,9 +4,6 @@
 //! connection on which too many calls are reset, or are reset before the server has looked at them. So the proxy resets
 //! a call on its server a little later, once the server is known to process the call, and limits the number of resets
 //! per second. A connection with too many cancelled calls is replaced.
-//!
-//! A server may also answer a call before it has read the whole request. The rest of the request that waits for the
-//! server's flow-control window is no longer a part of any call. The server gets it, in a limited time.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -25,8 +22,6 @@ use crate::pool::upstream::UpstreamId;
 const TICK: Duration = Duration::from_millis(10);
 /// Shortest time between the cancellation of a call and its reset: by then the server has most likely read the request.
 const CANCEL_AFTER: Duration = Duration::from_millis(10);
-/// Longest time in which a server that has answered a call may accept the rest of the request.
-const FINISH_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of resets per second, on one connection, for calls that the server is not known to process. The
 /// strictest servers accept 20.
 const MAX_BLIND_RESETS: u32 = 8;
@@ -55,17 +50,8 @@ pub(crate) struct CancelledCalls {
 struct Cancelled {
     stream: StreamKey,
     since: Instant,
-    /// `None` if no client has cancelled the call.
+    /// `None` if the call was a copy of a request.
     client: Option<ClientId>,
-    /// Whether the call is complete, except that the server has not accepted the whole request.
-    is_answered: bool,
-}
-
-impl Cancelled {
-    /// Returns the shortest time until the call is reset.
-    fn patience(&self) -> Duration {
-        if self.is_answered { FINISH_WITHIN } else { CANCEL_AFTER }
-    }
 }
 
 impl CancelledCalls {
@@ -80,11 +66,6 @@ impl CancelledCalls {
     /// Returns the client of each cancelled call.
     pub(crate) fn clients(&self) -> impl Iterator<Item = Option<ClientId>> {
         self.calls.iter().map(|cancelled| cancelled.client)
-    }
-
-    /// Returns whether a server still accepts the rest of a request that it has answered.
-    pub(crate) fn has_answered(&self) -> bool {
-        self.calls.iter().any(|cancelled| cancelled.is_answered)
     }
 
     /// Resets the calls that may be reset now, and drops calls that have ended by themselves. Returns the clients of
@@ -127,7 +108,7 @@ impl CancelledCalls {
     /// Returns whether the call may be reset now. Only a few resets are allowed for calls that the server is not known
     /// to process: a slow server would take many such resets for an attack.
     fn may_reset(&mut self, now: Instant, cancelled: &Cancelled, http2: &Connection) -> bool {
-        if now - cancelled.since < cancelled.patience() || self.allowed < 1.0 {
+        if now - cancelled.since < CANCEL_AFTER || self.allowed < 1.0 {
             return false;
         }
         if http2.is_taken_up(cancelled.stream) {
@@ -153,42 +134,20 @@ impl Relay {
     }
 
     fn cancel_open(&mut self, id: UpstreamId, stream: StreamKey, client: Option<ClientId>) {
+        let now = self.now;
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         if !upstream.key.hop.is_shared() {
             upstream.link.codec.reset(stream, ErrorCode::CANCEL);
             return self.mark_dirty(LinkId::Endpoint(id));
         }
+        upstream.link.codec.set_token(stream, NO_CALL);
         let is_common = upstream.key.lane.is_common();
         self.downstreams.call_cancelled(client, is_common, &self.limits.relay);
-        self.list_cancelled(id, Cancelled { stream, since: self.now, client, is_answered: false });
-    }
-
-    /// Leaves the stream of a complete call to its server, if the server has not accepted the whole request yet.
-    #[inline]
-    pub(crate) fn finish_upstream(&mut self, id: UpstreamId, stream: StreamKey) {
-        if self.pools.upstream(id).is_some_and(|upstream| upstream.link.codec.is_open(stream)) {
-            self.finish_open(id, stream);
-        }
-    }
-
-    #[cold]
-    fn finish_open(&mut self, id: UpstreamId, stream: StreamKey) {
-        let Some(upstream) = self.pools.upstream_mut(id) else { return };
-        if upstream.key.hop.is_shared() {
-            return self.list_cancelled(id, Cancelled { stream, since: self.now, client: None, is_answered: true });
-        }
-        // The connection is closed if the server leaves its socket unread.
-        upstream.link.codec.set_token(stream, NO_CALL);
-    }
-
-    fn list_cancelled(&mut self, id: UpstreamId, cancelled: Cancelled) {
-        let Some(upstream) = self.pools.upstream_mut(id) else { return };
-        upstream.link.codec.set_token(cancelled.stream, NO_CALL);
         let is_first = upstream.cancelled.len() == 0;
-        upstream.cancelled.calls.push_back(cancelled);
+        upstream.cancelled.calls.push_back(Cancelled { stream, since: now, client });
         let is_full = upstream.cancelled.len() > MAX_CANCELLED;
         if is_first {
-            self.pools.list_cancelled(id, self.now + TICK);
+            self.pools.list_cancelled(id, now + TICK);
         }
         if is_full {
             self.retire(id);
@@ -209,7 +168,7 @@ impl Relay {
         let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
         let left = upstream.cancelled.len();
         let is_given_up = upstream.retired || (!upstream.key.lane.is_common() && left > MAX_CANCELLED_ALONE);
-        if is_given_up && http2.stream_count() == left && !upstream.cancelled.has_answered() {
+        if is_given_up && http2.stream_count() == left {
             self.close_upstream(id, "only cancelled calls are left");
         } else {
             if left > 0 {

@@ -16,8 +16,7 @@ pub(crate) struct Connections {
     /// Connections without a call, in a pool whose connections carry one call each. Calls take the last one, so the
     /// others become idle.
     free: Vec<UpstreamId>,
-    /// Number of connections that take no further call: the call that they carry is opaque, is or asks for a tunnel, or
-    /// is their last one.
+    /// Number of connections that take no further call, for example because they carry a tunnel.
     spent: usize,
     places: FxHashMap<UpstreamId, Place>,
 }

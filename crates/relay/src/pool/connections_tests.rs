@@ -38,15 +38,28 @@ fn a_connection_that_is_removed_is_neither_there_nor_free() {
 fn random_steps_keep_the_lists_and_the_places_together() {
     let mut random = fastrand::Rng::with_seed(leno_testing::seed());
     let (mut connections, mut model) = (Connections::default(), std::collections::BTreeMap::new());
+    let mut spent = std::collections::BTreeSet::new();
     for _ in 0..10_000 {
         let number = random.u32(0..32);
         let id = UpstreamId::numbered(number);
+        let is_spent = random.bool();
+        if random.u8(0..4) == 0 {
+            connections.set_spent(id, is_spent);
+            if is_spent && model.contains_key(&number) {
+                spent.insert(number)
+            } else {
+                spent.remove(&number)
+            };
+        }
         match random.u8(0..4) {
             0 if !model.contains_key(&number) => {
                 connections.push(id);
                 model.insert(number, false);
             }
-            1 => assert_eq!(connections.remove(id), model.remove(&number).is_some()),
+            1 => {
+                assert_eq!(connections.remove(id), model.remove(&number).is_some());
+                spent.remove(&number);
+            }
             choice => {
                 connections.set_free(id, choice == 2);
                 model.entry(number).and_modify(|is_free| *is_free = choice == 2);
@@ -55,6 +68,7 @@ fn random_steps_keep_the_lists_and_the_places_together() {
         let mut all: Vec<u32> = connections.iter().map(UpstreamId::place).collect();
         all.sort_unstable();
         assert!(all.iter().eq(model.keys()));
+        assert_eq!(connections.can_serve(), model.len() > spent.len());
         let mut listed = free(&connections);
         listed.sort_unstable();
         assert!(listed.iter().eq(model.iter().filter(|(_, is_free)| **is_free).map(|(number, _)| number)));

@@ -8,8 +8,10 @@
 //! | `connect` | connections are opened, replaced and ended |
 //! | `upstream` | one connection: from its first packet until calls may use it, and whether it has room for one |
 //! | `cancel` | calls that have ended while their server still works on them |
+//! | `answered` | calls that have ended while their server has not accepted the whole request |
 //! | `dribble` | request content that arrives a few bytes at a time |
 
+pub(crate) mod answered;
 pub(crate) mod cancel;
 pub(crate) mod connect;
 pub(crate) mod connections;

@@ -106,8 +106,8 @@ impl Pool {
         self.connections.is_empty() && self.waiting.is_empty()
     }
 
-    /// Records a failed connection. The next pause is twice as long, with jitter. No connection is opened during a
-    /// pause, so connections that fail during a pause were opened before it, and belong to the same failure.
+    /// Records a failed connection. The next pause is twice as long, with jitter. A connection that fails during a pause
+    /// changes nothing: it was opened before the pause, so it has failed for the same reason.
     pub(crate) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
         self.last_error = why;
         if self.is_pausing(now) {

@@ -19,6 +19,7 @@ use crate::limits::RelayLimits;
 use crate::link::codec::Codec;
 use crate::link::opaque::Opaque;
 use crate::link::{Link, LinkId};
+use crate::pool::answered::Answered;
 use crate::pool::cancel::CancelledCalls;
 use crate::pool::hop::{Hop, PoolKey, Protocol};
 use crate::pool::pools::{Pool, PoolId};
@@ -65,6 +66,8 @@ pub struct Upstream {
     pub(crate) collects: bool,
     /// Streams whose calls were cancelled, and whose server has not been told yet.
     pub(crate) cancelled: CancelledCalls,
+    /// Streams whose calls are complete, except that the server has not accepted the whole request. Oldest first.
+    pub(crate) answered: Vec<Answered>,
 }
 
 /// How much of an endpoint's flow-control window a call needs.
@@ -107,6 +110,7 @@ impl Upstream {
             ping_sent: None,
             collects: false,
             cancelled: CancelledCalls::new(now, relay),
+            answered: Vec::new(),
         }
     }
 
@@ -122,13 +126,6 @@ impl Upstream {
             && codec.has_free_stream()
             && codec.pending_output() < OUTPUT_HIGH_WATER_BYTES
             && (fits || codec.stream_count() == 0)
-    }
-
-    /// Returns whether the endpoint has not got all bytes of the requests that it has answered.
-    pub(crate) fn has_unfinished_requests(&self) -> bool {
-        let codec = &self.link.codec;
-        let is_answered = self.cancelled.has_answered() || (!self.key.hop.is_shared() && codec.stream_count() > 0);
-        self.ready && (is_answered || codec.pending_output() > 0)
     }
 }
 

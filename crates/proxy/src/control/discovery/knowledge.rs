@@ -92,9 +92,9 @@ impl Knowledge {
         }
     }
 
-    /// Forgets the subjects that no call has used for at least `idle`, and whose methods have no objectives; returns
-    /// their number. When workers forget a Service, its series end. Prometheus does not count the first value of a new
-    /// series, so the misses of rare calls would be missing.
+    /// Forgets the subjects that no call has used for at least `idle`, and returns their number. Subjects whose methods
+    /// have objectives stay: when workers forget a Service, its series end. Prometheus does not count the first value of
+    /// a new series, so the misses of rare calls would be missing.
     pub(super) fn forget_idle(&mut self, now: Instant, idle: Duration) -> usize {
         let mut idle = self.asked.idle(now, idle);
         idle.retain(|subject| !self.has_objectives(subject));

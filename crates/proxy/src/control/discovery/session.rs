@@ -4,6 +4,7 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
 use leno_xds::Kind;
+use leno_xds::limits::NAME_MAX_BYTES;
 
 use super::knowledge::{Knowledge, Resource};
 
@@ -13,6 +14,7 @@ const INVALID_ARGUMENT: i32 = 3;
 /// Maximum number of names to subscribe to, and of names to unsubscribe from, in one request. The control plane accepts
 /// requests of 1 MiB, a name has up to 512 bytes, and the name of a known resource is in a request twice.
 const NAMES_PER_REQUEST: usize = 500;
+const _: () = assert!(NAMES_PER_REQUEST * 2 * (NAME_MAX_BYTES + 32) <= 1 << 20);
 
 /// The state of one stream.
 #[derive(Debug)]
