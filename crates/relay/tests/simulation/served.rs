@@ -251,7 +251,8 @@ impl Served {
                     is_complete: end_stream,
                     plan,
                 };
-                if !is_strange && !end_stream && matches!(plan, Plan::AnswerEarly(_)) {
+                // A relay ends the connection of a hostile server.
+                if !is_strange && !habits.is_hostile && !end_stream && matches!(plan, Plan::AnswerEarly(_)) {
                     seen.incomplete.insert(id);
                 }
                 self.last_token += 1;
