@@ -19,13 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub const RULES: &str = "charts/leno/files/rules.yaml";
 
 /// Metrics that only a control plane with a cluster exports.
-const OF_A_CLUSTER: [&str; 7] = [
+const OF_A_CLUSTER: [&str; 8] = [
     "leno_control_issuer",
     "leno_control_objects",
     "leno_control_listed",
     "leno_control_problems",
     "leno_control_translation",
     "leno_control_unmeshed_pods",
+    "leno_control_watch_silence_seconds",
     "leno_control_webhook_requests",
 ];
 

@@ -112,8 +112,10 @@ fn fortio_report_shows_the_runs_of_the_lab() {
     let (port, dir) = (address.to_string(), results.display().to_string());
     let _report =
         Server::start("fortio", &["report", "-http-port", &port, "-redirect-port", "disabled", "-data-dir", &dir]);
-    let list = wait_for("fortio report", PATIENCE, || admin::get(address, "/").ok());
-    assert!(list.0 == 200 && list.1.contains(name), "{list:?}");
+    // Fortio listens before it knows its pages.
+    let is_there = |list: &(u16, String)| list.0 == 200;
+    let list = wait_for("fortio report", PATIENCE, || admin::get(address, "/").ok().filter(is_there));
+    assert!(list.1.contains(name), "{list:?}");
     let data = admin::get(address, &format!("/data/{name}.json")).expect("Fortio serves it");
     assert_eq!(data, (200, written));
 }
