@@ -30,7 +30,7 @@ fuzz_target!(|sent: &[u8]| {
         client_id: None,
         server: None,
         server_id: None,
-        tls: "no_identity",
+        tls: Some("no_identity"),
         protocol: Protocol::Http11,
         method: next(),
         authority: next(),

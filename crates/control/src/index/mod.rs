@@ -1,4 +1,4 @@
-//! Index of the cluster's objects, as types of `leno_model`. [`crate::watch`] sends the changes, and `translate` joins
+//! Index of the cluster's objects, as types of `leno_model`. `watch` sends the changes, and `translate` joins
 //! the objects into a mesh.
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
