@@ -12,8 +12,8 @@ pub struct Options {
     pub cluster_domain: String,
     /// The trust domain of all identities of the mesh.
     pub trust_domain: String,
-    /// Annotations that only a namespace may have. With [`ByAnnotation`](super::Asked::ByAnnotation), a Pod with such an annotation is
-    /// rejected, unless the annotation repeats the namespace's value.
+    /// Annotations that only a namespace may have. With [`ByAnnotation`](super::Asked::ByAnnotation), a Pod with such an
+    /// annotation is rejected, unless the annotation repeats the namespace's value.
     pub namespace_only: Vec<String>,
     /// Namespaces for whose Pods the API server does not ask the injector. The injector need not know them, but the
     /// control plane's reports do: a Pod there lacks no proxy.
