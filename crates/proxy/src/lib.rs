@@ -11,6 +11,7 @@ mod control;
 mod grpc;
 mod identity_args;
 mod metrics;
+mod runtime;
 mod supervise;
 mod trace_args;
 pub mod worker;

@@ -30,15 +30,15 @@ use leno_relay::metrics::WorkerMetrics;
 use leno_relay::{Door, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
-use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
 use crate::args::Args;
 use crate::identity_args::IssuerPlace;
 use crate::metrics::ConfigMetrics;
+use crate::runtime;
 use crate::supervise::{self, Handover, HandoverError, REFUSE_AFTER};
 use crate::worker::{BindError, SpawnError, WorkerHandle, bind_workers};
 pub(crate) use certify::IdentityService;
@@ -97,12 +97,7 @@ pub(crate) enum ControlError {
 
 /// Runs the proxy until a signal ends it.
 pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
-    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let ended = LocalSet::new().block_on(&runtime, start(args, limits));
-    logging::flush();
-    // Do not wait for a lookup of a name, which may take long if DNS does not answer.
-    runtime.shutdown_background();
-    ended
+    runtime::run(start(args, limits))
 }
 
 /// Starts the parts in the order that finds mistakes soonest: files, then addresses, then threads.

@@ -23,14 +23,12 @@ use leno_admin::answer::{Answer, not_found, text, typed, wrong_method};
 use leno_admin::logging;
 use leno_identity::TlsIdentity;
 use leno_identity::upkeep::{IdentityMetrics, UpkeepError};
-use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 use crate::control::start_identity;
-use crate::metrics;
+use crate::{metrics, runtime};
 use directory::Directory;
 pub(crate) use options::Options;
 
@@ -64,12 +62,7 @@ pub(crate) enum GrpcError {
 
 /// Writes the files and keeps them up to date until a signal ends the process.
 pub(crate) fn run(options: Options) -> Result<(), GrpcError> {
-    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let ended = LocalSet::new().block_on(&runtime, start(options));
-    logging::flush();
-    // Do not wait for a lookup of a name, which may take long if DNS does not answer.
-    runtime.shutdown_background();
-    ended
+    runtime::run(start(options))
 }
 
 async fn start(options: Options) -> Result<(), GrpcError> {

@@ -73,13 +73,12 @@ impl Standing {
         // If both expire at the same time, the chain that was shown later may have a newer anchor, so it replaces the
         // other. A chain from before the latest removal of an anchor may lead to the removed anchor.
         let trust = memory.trust;
-        let is_better = |known: &Shown| known.expiry > expiry && known.trust == trust;
         if let Some(known) = memory.by_peer.get_mut(&key) {
             if *known.chain == *chain {
                 known.trust = trust;
                 return;
             }
-            if is_better(known) {
+            if known.expiry > expiry && known.trust == trust {
                 return;
             }
         }
