@@ -112,9 +112,9 @@ impl Relay {
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
         } else {
-            // A link to a server. The client is charged for the content of its calls that waits in the link. No client is
-            // charged for the content of calls that are complete. The client is also not charged for the unused capacity of the link's buffers, nor for the kernel's part of the link: see
-            // `held_elsewhere`. Waiting trailers are charged twice, here and to the client.
+            // A link to a server. The client is charged for the content of its calls that waits in the link. No client
+            // is charged for the content of complete calls, the unused capacity of the link's buffers, or the kernel's
+            // part of the link: see `held_elsewhere`. Waiting trailers are charged twice, here and to the client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
             if let LinkId::Endpoint(upstream) = id {
                 bytes += self.pools.upstream(upstream).map_or(0, Upstream::answered_bytes);

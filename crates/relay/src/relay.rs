@@ -213,7 +213,7 @@ impl Relay {
         self.downstreams.is_empty()
     }
 
-    /// Returns whether a client is connected, or a server has answered a request of which a part still waits here.
+    /// Returns whether a client is connected, or a server has answered a request before it got all of it.
     pub fn has_work(&self) -> bool {
         !self.has_no_clients() || self.pools.upstreams().any(|(_, upstream)| upstream.has_unfinished_requests())
     }

@@ -325,7 +325,7 @@ impl Index {
         News::default()
     }
 
-    /// Records that a Pod with a proxy is about to be stored in a namespace.
+    /// Records that the API server is about to store a Pod with a proxy in this namespace.
     fn expect(&mut self, namespace: Box<str>) {
         if self.namespaces.contains_key(&namespace) {
             self.expecting.insert(namespace);

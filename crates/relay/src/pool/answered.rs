@@ -27,7 +27,7 @@ pub(crate) struct Answered {
 }
 
 impl Upstream {
-    /// Returns whether the server has answered a request of which a part still waits here.
+    /// Returns whether the server has answered a request before it got all of it.
     pub(crate) fn has_unfinished_requests(&self) -> bool {
         let codec = &self.link.codec;
         let has_output = codec.pending_output() > 0 || self.link.is_blocked();
