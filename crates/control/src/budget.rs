@@ -52,8 +52,8 @@ const _: () = assert!(
     "the shares of all doors fit into the memory"
 );
 
-/// The memory limit of a small control plane, in bytes. Each listener asserts a number of clients for which its share
-/// of this memory is enough.
+/// The memory limit of a small control plane, in bytes. The code of each listener asserts that the listener's share of
+/// this memory is enough for a certain number of clients.
 pub(crate) const SMALL: usize = 256 << 20;
 /// Memory assumed for a process without a limit, or with a higher limit, in bytes: enough for 16,000 xDS streams.
 const UNLIMITED: usize = 2 << 30;

@@ -157,8 +157,7 @@ impl Relay {
         self.budget.negligible_bytes(connections)
     }
 
-    /// Returns how much the worker may hold after connections were closed because it held more than its budget, in
-    /// bytes.
+    /// Returns the number of bytes at which a worker over its budget stops closing connections.
     pub fn enough_bytes(&self) -> usize {
         self.budget.max_bytes / 8 * 7
     }

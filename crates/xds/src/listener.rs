@@ -118,8 +118,9 @@ impl Chains {
         Self { inspectors: Vec::new(), matched: Vec::new(), rest }
     }
 
-    /// Adds chains for TLS by server name. If no route matches every server name, TLS with any other server name goes
-    /// to [`NOWHERE`], which rejects it.
+    /// Adds chains for TLS: one for each server name that a route matches, and one for all other server names. The
+    /// chain for all other server names follows the route without a server name. If there is no such route, this chain
+    /// leads to [`NOWHERE`], which rejects the connection.
     fn with_servers(mut self, table: &RouteTable) -> Self {
         let mut known = BTreeSet::new();
         for entry in table.entries() {

@@ -31,7 +31,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Source {
     #[command(flatten)]
     choice: Choice,
-    /// Admin addresses of proxies that this machine reaches, as 127.0.0.1:4191, instead of a cluster
+    /// Proxies to use instead of a cluster: admin addresses that this machine can reach, as 127.0.0.1:4191
     #[arg(
         long, value_name = "ADDR,...", value_delimiter = ',',
         conflicts_with_all = ["selection", "namespace", "all_namespaces", "context"]

@@ -94,8 +94,8 @@ fn a_route_of_connections_changes_the_addresses_of_its_service_too() {
     };
     for kind in ["TCPRoute", "TLSRoute"] {
         let routed = |weight| text.clone() + &route_of(kind)(weight);
-        // In turn: no route, a route of connections, a changed route of connections, a route of requests, a route of
-        // connections, and no route.
+        // The steps: no route; a route of the kind; the same route with another weight; an HTTPRoute; a route of the
+        // kind; no route.
         let of_requests = text.clone() + &route_of("HTTPRoute")(1);
         let steps = [text.clone(), routed(1), routed(2), of_requests, routed(2), text.clone()];
         for step in steps.windows(2) {

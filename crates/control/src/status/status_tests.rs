@@ -67,8 +67,8 @@ fn judged(names: &[&str]) -> Judged {
     Judged { observed: names.iter().map(place).collect(), ..Judged::default() }
 }
 
-/// Keeps the statuses of these policies as a leader for `leads_for`, then waits much longer. Returns all requests that
-/// the API server got.
+/// Leads for the time `leads_for` and writes the statuses of these policies, then waits much longer as a follower.
+/// Returns all requests that the API server got.
 async fn asked(server: &ApiServer, names: &[&str], leads_for: Duration) -> Vec<String> {
     let (leader, leads) = watch::channel(true);
     let (_news, news) = watch::channel(judged(names));

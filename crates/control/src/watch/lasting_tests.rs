@@ -56,7 +56,8 @@ impl Server {
         let mut seen = Vec::new();
         let following = async {
             loop {
-                // Other work interrupts the callers.
+                // In the control plane, `next` is often dropped before it is ready, because the task also waits for
+                // other work.
                 let Ok(event) = timeout(Duration::from_millis(70), watch.next()).await else { continue };
                 seen.push(match event {
                     Ok(Event::Init) => "init".to_owned(),

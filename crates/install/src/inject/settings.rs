@@ -197,7 +197,7 @@ impl Settings {
                 return Err(BadSetting { name, value, fix: allowed(annotation) });
             }
         }
-        // No annotation sets the collector.
+        // No annotation sets the trace collector, so `set` cannot check its value.
         if !self.trace_collector.is_empty() && !is_collector(&self.trace_collector) {
             let fix = "a Service or an address and a port, as otel-collector.observability:4317";
             return Err(BadSetting { name: "proxy.traceCollector", value: self.trace_collector.clone(), fix });

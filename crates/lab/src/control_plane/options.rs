@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// Memory of leno-control: with 3 Services and 3 proxies, and with all
+    /// Memory of leno-control: in a mesh of 3 Services and 3 proxies, and in the large mesh
     Memory,
     /// Time until changed endpoints reach the proxies: with one change at a time, and with many every second
     Changes,
-    /// Memory of a real leno-proxy whose workload calls 2 Services: out of 3, and out of all
+    /// Memory of a real leno-proxy whose workload calls 2 Services: in a mesh of 3 Services, and in the large mesh
     ProxyMemory,
 }
 

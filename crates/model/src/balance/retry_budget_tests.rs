@@ -51,7 +51,8 @@ fn retries_stay_within_the_share_at_any_time() {
             } else if budget.take(now) {
                 retries.push(now);
                 let since = |times: &[Instant], span| times.iter().filter(|at| now - **at < span).count();
-                // The first of the ten parts is over, or partly over.
+                // The ten parts of the budget cover nine to ten tenths of the interval. So the budget counts all
+                // retries of the last nine tenths, and no call that is older than the interval.
                 let (calls, retries) = (since(&calls, SETTINGS.interval), since(&retries, SETTINGS.interval * 9 / 10));
                 assert!(retries * 5 <= calls, "LENO_SEED={seed}: {retries} of {calls}");
             }

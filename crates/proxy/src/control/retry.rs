@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Pauses that double from the shortest to the longest. Each pause is shortened at random by up to half. So proxies
-/// that lost the control plane at the same moment return at different moments.
+/// Pauses that double from the shortest to the longest. A random part, up to half, is subtracted from each pause, so
+/// that proxies that lost the control plane at the same moment return at different moments.
 pub(super) struct Retry {
     shortest: Duration,
     longest: Duration,
@@ -22,7 +22,7 @@ impl Retry {
         whole / 2 + whole.mul_f64(0.5 * fastrand::f64())
     }
 
-    /// Resets the pause to the shortest, after a good period.
+    /// Makes the next pause the shortest again. Call this after requests have succeeded for long enough.
     pub(super) fn reset(&mut self) {
         self.next = self.shortest;
     }

@@ -1,5 +1,5 @@
-//! A call, from the headers of its request to the last byte of its response. This file has the client's half of it; the
-//! endpoint's half is an [`Attempt`]. What happens at each point of a call is decided in one place:
+//! A call, from the headers of its request to the last byte of its response. This file has the client's half of the
+//! call; the endpoint's half is an [`Attempt`]. What happens at each point of a call is decided in one place:
 //!
 //! | when | file |
 //! |---|---|
@@ -71,7 +71,7 @@ pub(crate) type CallId = Id<Call>;
 /// How much of the response has been relayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
-    /// Nothing: the call can still be sent to another endpoint.
+    /// Nothing. So the call can still be sent to another endpoint.
     Awaited,
     /// The header section.
     Begun,

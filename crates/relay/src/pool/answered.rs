@@ -1,8 +1,10 @@
-//! Answered: calls that are complete, except that their server has not accepted the whole request.
+//! Answered: streams of calls that have ended with the whole answer, although the server has not accepted the whole
+//! request yet.
 //!
-//! A server may answer a call before it has read the whole request. The rest of the request that waits for the server's
-//! flow-control window, or for its socket, is then no longer a part of any call. The server still gets this rest, if it
-//! accepts it in a limited time. Until then, the worker's budget counts the rest as memory of the connection.
+//! A server may answer a call before it has read the whole request. The call then ends, but the rest of its request may
+//! still wait for the server's flow-control window, or for the socket. The worker sends this rest if the server accepts
+//! it within a limited time, and resets the stream otherwise. Until then, the worker's budget counts the rest as memory
+//! of the connection.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,7 @@ use crate::call::NO_CALL;
 use crate::link::LinkId;
 use crate::pool::upstream::{Upstream, UpstreamId};
 
-/// Time after which the rest of a request is given up, and the stream is reset.
+/// Time within which the server must accept the rest of a request. After this time, the stream is reset.
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of answered calls on one connection whose requests the server has not accepted. The streams of further
 /// calls are cancelled.
@@ -41,7 +43,7 @@ impl Upstream {
 }
 
 impl Relay {
-    /// Leaves the stream of a complete call to its server, if the server has not accepted the whole request.
+    /// Keeps the stream of an ended call open for a limited time, if the server has not accepted the whole request.
     #[inline]
     pub(crate) fn finish_upstream(&mut self, id: UpstreamId, stream: StreamKey) {
         if self.pools.upstream(id).is_some_and(|upstream| upstream.link.codec.is_open(stream)) {

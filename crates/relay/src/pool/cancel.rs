@@ -25,12 +25,13 @@ const CANCEL_AFTER: Duration = Duration::from_millis(10);
 /// Maximum number of resets per second, on one connection, for calls that the server is not known to process. The
 /// strictest servers accept 20.
 const MAX_BLIND_RESETS: u32 = 8;
-/// Maximum number of cancelled calls on one connection that have not been reset. A connection above it takes no new
-/// calls. It is closed when only cancelled calls are left, which tells the server of all of them at once.
+/// Maximum number of cancelled calls on one connection that have not been reset. A connection above this limit takes no
+/// new calls. When only cancelled calls are left, the relay closes the connection, which ends all these calls at the
+/// server at once.
 const MAX_CANCELLED: usize = 128;
 
-/// Maximum number of cancelled calls that have not been reset, for a connection on an account's own lane. A connection
-/// above it is closed as soon as only cancelled calls are left.
+/// The same limit for a connection on an account's own lane. A connection above this limit still takes new calls, but
+/// the relay closes the connection as soon as only cancelled calls are left.
 const MAX_CANCELLED_ALONE: usize = 32;
 
 /// The cancelled calls of one connection that have not been reset on the server.

@@ -1,9 +1,9 @@
 //! Dribble: request content that arrives a few bytes at a time.
 //!
 //! A DATA frame of a few bytes costs a server far more than these bytes, and a server closes the connection of a peer
-//! that sends many such frames. A client may send them now and then. If an account sends many, the proxy collects their
-//! bytes in the queues of their streams. It sends the bytes when there are enough for a frame, when the request ends,
-//! or when the stream's turn comes in a sweep.
+//! that sends many such frames. A client may send such frames now and then. If an account sends many such frames, the
+//! proxy gathers the bytes in the queues of the streams. The proxy sends the bytes of a stream when there are enough
+//! bytes for a frame, when the request ends, or when a sweep comes to the stream.
 
 use leno_http2::StreamKey;
 
@@ -18,8 +18,8 @@ use crate::pool::upstream::UpstreamId;
 const MAX_RELEASED_PER_SWEEP: usize = 16;
 
 impl Relay {
-    /// Collects content of a few bytes if its account sends too many such pieces. Returns `false` if the caller must
-    /// send the content.
+    /// Queues a few bytes of content on their stream, if the account sends too many such pieces. Returns `false` if the
+    /// caller must send the content.
     #[cold]
     pub(crate) fn collect(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) -> bool {
         let Some(client) = self.calls.get(id).map(|call| call.client) else { return false };
@@ -36,7 +36,8 @@ impl Relay {
         true
     }
 
-    /// Sends the few bytes of content that arrived before their call was sent, unless they are collected.
+    /// Sends a few bytes of content that arrived before their call was sent. If the account sends too many such pieces,
+    /// queues the bytes instead ([`Self::collect`]).
     #[cold]
     pub(crate) fn send_short_body(&mut self, id: AttemptId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) {
         if self.collect(id.call, upstream_id, stream, bytes) {

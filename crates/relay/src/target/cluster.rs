@@ -123,7 +123,7 @@ pub(crate) enum Others {
     None,
 }
 
-/// A queue limit with which only endpoints without a waiting call accept an attempt.
+/// A queue limit with which a pool takes a call only while its queue is empty.
 pub(crate) const NO_QUEUE: usize = 1;
 
 /// Whether the mesh still has a cluster. If not, the cluster's state is dropped when its last call ends.

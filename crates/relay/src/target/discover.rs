@@ -46,8 +46,9 @@ impl Questions {
         self.open.keys()
     }
 
-    /// Returns whether the relay records the use of one more answer; it records at most `max_subjects`. Without a
-    /// control plane, no answer is forgotten. Beyond the limit, the oldest answers would be forgotten anyway.
+    /// Returns whether the relay records one more use of an answer. The records decide which answers are forgotten
+    /// first. Without a control plane, no answer is forgotten, so there are no records. There are at most
+    /// `max_subjects` records, because the proxy keeps at most `max_subjects` answers.
     pub(crate) fn records_use(&self, max_subjects: usize) -> bool {
         self.discovers && self.used.len() < max_subjects
     }

@@ -54,7 +54,8 @@ pub(crate) struct Options {
     /// Namespace of the caller; default: the kubeconfig's
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
-    /// Admin addresses of proxies that this machine reaches, instead of a cluster: first the caller's, then the servers'
+    /// Proxies to ask instead of a cluster: admin addresses that this machine can reach, first of the caller's proxy,
+    /// then of the servers' proxies
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',', conflicts_with_all = ["via", "namespace", "context"])]
     admin: Vec<SocketAddr>,
     /// Directory of manifests, instead of running proxies

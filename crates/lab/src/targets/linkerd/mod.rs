@@ -31,8 +31,8 @@ use control::{ControlPlane, Plan, Pod};
 use environment::Sidecar;
 pub(super) use program::{INSTALL, version};
 
-/// The number of the client's Pod. It has an IP address of its own, because a proxy uses no TLS for endpoints in its
-/// own Pod, and recognizes them by the IP address.
+/// The number of the client's Pod. This Pod needs an IP address of its own, because a proxy uses no TLS for endpoints
+/// with the IP address of the proxy's own Pod.
 const CLIENT_POD: usize = 0;
 /// The ALPN name of connections to an inbound proxy's own port, which begin with the port of the application.
 const TRANSPORT_HEADER: &str = "transport.l5d.io/v1";
@@ -155,7 +155,7 @@ impl<'a> Mesh<'a> {
         Ok((Child::start(&launch, self.setting.dir)?, admin))
     }
 
-    /// Writes the files that a proxy reads from its identity directory, and its token.
+    /// Writes the files that a proxy needs to get its certificate: key, certificate signing request, and token.
     fn write_end_entity(&self, dir: &Path, request: &Request) -> Result<()> {
         fs::create_dir_all(dir)
             .and_then(|()| fs::write(dir.join("key.p8"), &request.key))

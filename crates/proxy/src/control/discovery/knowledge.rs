@@ -294,7 +294,8 @@ impl Knowledge {
         }
     }
 
-    /// Adds a link to a cluster with `link`, and subscribes to the cluster if it is new.
+    /// Calls `link`, which adds a link to the cluster `key`. Subscribes to a new cluster, and to the routes of a
+    /// cluster with its first balanced subject.
     fn want_cluster(&mut self, key: &ClusterKey, link: impl FnOnce(&mut KnownCluster) -> bool) {
         let is_new = !self.clusters.contains_key(key);
         let known = self.clusters.entry(key.clone()).or_default();
