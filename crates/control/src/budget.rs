@@ -16,8 +16,8 @@
 //! | [`MESH`] | 7 | 18 | not clients, but the program, its admin pages and the cluster's objects |
 //!
 //! On listeners that need no certificate, each connection is counted with the maximum memory that its client can make
-//! it use. An xDS stream is counted with its measured memory, because its client is known, and because its bytes in
-//! transit are counted separately ([`XDS_BYTES`]).
+//! the connection use. An xDS stream is counted with its measured memory, because its client is known, and because its
+//! bytes in transit are counted separately ([`XDS_BYTES`]).
 
 /// The denominator of the shares.
 const WHOLE: usize = 96;

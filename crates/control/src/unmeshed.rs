@@ -1,5 +1,5 @@
-//! Reports Pods that run without a proxy although they or their namespace ask for one: with an Event for each Pod, and
-//! a log line for each namespace.
+//! Reports Pods that run without a proxy although the Pods or their namespace ask for a proxy: with an Event for each
+//! Pod, and a log line for each namespace.
 //!
 //! The chart's guard rejects such Pods at their creation. The Pods reported here are older than the namespace's
 //! annotation or than Leno, have another mesh's proxy, or were created without the guard. The leading replica reports.

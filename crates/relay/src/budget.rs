@@ -1,17 +1,17 @@
 //! Budget: limits the memory that all peers together can make a worker hold.
 //!
 //! Other limits bound one connection, and there may be thousands of connections. So a worker also adds up the memory of
-//! all of them. Above half of the budget, receive windows stop growing, and connections keep no empty output buffers.
-//! Above the whole budget, the worker closes connections until it is below seven eighths:
+//! all its connections. Above half of the budget, receive windows stop growing, and connections keep no empty output
+//! buffers. Above the whole budget, the worker closes connections until it holds at most seven eighths of the budget:
 //!
-//! 1. connections whose protocol is not known yet, as long as all of them together hold more than an eighth of the
-//!    budget. The source address that holds the most comes first;
-//! 2. the largest connections of the account that holds the most, which is an identity or a source address. Our own
-//!    application has half of the budget to itself, and its connections are only closed if it holds more.
+//! 1. connections whose protocol is not known yet, as long as all such connections together hold more than an eighth of
+//!    the budget. The worker begins with the source address that holds the most;
+//! 2. the largest connections of the account that holds the most. An account is an identity or a source address. Our
+//!    own application has half of the budget to itself, so its connections are closed only if it holds more than half.
 //!
-//! The charge of a link includes what the kernel holds for its socket, because the container's memory includes it too.
-//! The event loop measures it: when the socket accepts no bytes or is not read, and once a second if more than a
-//! negligible part may have changed ([`Relay::negligible_bytes`]).
+//! The charge of a link includes the memory that the kernel holds for the link's socket, because the container's memory
+//! includes this memory too. The event loop measures this memory when the socket accepts no bytes or is not read, and
+//! otherwise once a second if the kernel may hold more than a negligible part ([`Relay::negligible_bytes`]).
 //!
 //! The charge of a link is updated after each flush, which follows each read and write; the charge of an arrival after
 //! each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links, and `arrival_bytes` is the

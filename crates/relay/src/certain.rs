@@ -1,5 +1,6 @@
-//! Lookups that cannot fail, because an invariant says that the entry exists. If one fails nevertheless, this program
-//! has a fault: a debug build panics, so that tests find the fault; a release build counts and logs it, and goes on.
+//! Lookups that cannot fail, because an invariant says that the entry exists. If such a lookup fails nevertheless, this
+//! program has a fault: a debug build panics, so that tests find the fault; a release build counts and logs it, and
+//! goes on.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};

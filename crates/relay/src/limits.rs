@@ -1,6 +1,6 @@
 //! Every limit of the proxy, by name: the HTTP engines' limits for both sides, and the relay's own.
 //!
-//! `--limit NAME=VALUE` sets one. Names of limits for connections to endpoints begin with `endpoint_`.
+//! `--limit NAME=VALUE` sets a limit. Names of limits for connections to endpoints begin with `endpoint_`.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Slots: a table whose entries have typed ids. The ids are generational: the id of a removed entry never finds the
-//! entry that has its place now.
+//! entry that now has the same place.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

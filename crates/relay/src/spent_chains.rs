@@ -1,10 +1,10 @@
 //! Requests that shall not be retried, because their application has called another service and all retries of that
 //! call are used up.
 //!
-//! The application's own answer to such a request usually is a failure too. If its callers retried it, the retries of
-//! services in a row would multiply. Applications seldom copy fields from the answers that they receive to their own
-//! answers, but many copy the trace from the requests that they receive to their own requests. So the proxy beside the
-//! application finds the request of a call by its trace.
+//! The application's own answer to such a request usually is a failure too. If the callers retried the request, the
+//! retries of services in a row would multiply. Applications seldom copy fields from the answers that they receive to
+//! their own answers, but many copy the trace from the requests that they receive to their own requests. So the proxy
+//! beside the application finds the request of a call by the call's trace.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

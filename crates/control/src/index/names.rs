@@ -1,5 +1,5 @@
-//! Finds service accounts and namespaces that policies name and that do not exist: a misspelt name makes a policy that
-//! protects nothing.
+//! Finds service accounts and namespaces that policies name and that do not exist, because a policy with a misspelt
+//! name protects nothing.
 //!
 //! A missing name is no error, since the policy may be created before the objects that it names. The policy's status
 //! reports the name in a condition, and the admin endpoint in a notice.

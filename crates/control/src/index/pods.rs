@@ -1,10 +1,10 @@
 //! Finds out from the Pods which endpoints have a proxy. Also lists the addresses of all Pods with a proxy, whether a
 //! Service selects them or not.
 //!
-//! An endpoint stays unused until its Pod is known: if the Pod has a proxy, callers must not reach it unencrypted.
+//! An endpoint stays unused until its Pod is known, because callers must not reach a Pod with a proxy unencrypted.
 //! Slices and Pods arrive over different watches, milliseconds apart. An endpoint whose Pod has another address stays
-//! unused: a slice may contain any address, but must not direct calls to an address that the endpoint's Pod does not
-//! have.
+//! unused, because a slice may contain any address, but must not direct calls to an address that the endpoint's Pod
+//! does not have.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;

@@ -1,8 +1,8 @@
 //! Keeps the issuing authority: follows its Secret; in the leading replica, creates the Secret and renews the
 //! authority.
 //!
-//! If the Secret is deleted or becomes invalid, the authority read last keeps signing. If we created the Secret, we
-//! write it back.
+//! If the Secret is deleted or becomes invalid, the authority that was read last goes on signing certificates. If we
+//! created the Secret, we write it back.
 
 use std::convert::Infallible;
 use std::sync::Arc;

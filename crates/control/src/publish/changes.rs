@@ -1,7 +1,7 @@
 //! Compares two meshes, and finds the subjects that changed for each kind of resource.
 //!
-//! The comparison never misses a changed subject. The result may contain a subject whose resource is unchanged: the
-//! sender compares versions.
+//! The comparison never misses a changed subject. The result may contain a subject whose resource is unchanged. This
+//! does no harm, because the sender compares versions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

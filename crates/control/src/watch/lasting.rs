@@ -1,4 +1,5 @@
-//! One watch that goes on for as long as the process runs, whatever failures of the API server end it.
+//! One watch that goes on for as long as the process runs. When a failure of the API server ends the watch, the watch
+//! begins again after a pause.
 
 use std::fmt::Debug;
 use std::pin::Pin;

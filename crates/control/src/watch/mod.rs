@@ -1,9 +1,9 @@
 //! Watches the cluster and turns events into [`Change`]s for the index.
 //!
 //! Each kind has its own watch, so that a failing watch does not delay the other watches. `lasting` keeps a watch
-//! going, and `hearing` measures how long it has been silent; other parts of the control plane use both. Objects are
-//! parsed as they arrive, and unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are
-//! parsed one by one, so that an object with an unknown field affects no other object.
+//! going, and `hearing` measures how long the watch has been silent; other parts of the control plane use `lasting` and
+//! `hearing` too. Objects are parsed as they arrive, and unneeded parts are dropped at once. Objects of kinds from
+//! CustomResourceDefinitions are parsed one by one, so that an object with an unknown field affects no other object.
 
 mod backoff;
 mod definitions;

@@ -1,5 +1,5 @@
-//! The webhooks that an API server calls: `/inject` adds the proxy to a Pod before it is stored, `/validate` checks
-//! mesh objects before they are stored.
+//! The webhooks that an API server calls: `/inject` adds the proxy to a Pod before the Pod is stored, `/validate`
+//! checks mesh objects before the objects are stored.
 //!
 //! ```text
 //! accept -> serve (HTTP, limits, turns) -> review (bytes to an answer: install::webhook decides) -> counts

@@ -1,8 +1,8 @@
 //! `leno-proxy grpc`: an identity for a gRPC program that speaks xDS itself and has no proxy.
 //!
 //! The program obtains and renews the workload's certificate like a proxy. It writes the certificate, its key, the
-//! trust anchors and a bootstrap to files. gRPC reads these files (its certificate provider `file_watcher`). Calls do
-//! not pass through this program.
+//! trust anchors and a bootstrap to files. gRPC reads these files with its certificate provider `file_watcher`. Calls
+//! do not pass through this program.
 
 mod directory;
 mod options;

@@ -1,8 +1,8 @@
 //! How the supervisor hands its sockets over to the proxy: the proxy inherits them, and an environment variable lists
 //! them.
 //!
-//! A message over a Unix socket (SCM_RIGHTS) could carry them, too. But the kernel limits the number of sockets in
-//! transit for each user id, and proxies of other Pods have the same user id: a neighbour could use up the limit.
+//! A message over a Unix socket (SCM_RIGHTS) could carry the sockets, too. But the kernel limits the number of sockets
+//! in transit for each user id, and proxies of other Pods have the same user id: a neighbour could use up the limit.
 
 use std::env;
 use std::fmt::Write as _;

@@ -1,10 +1,10 @@
 //! `leno-proxy supervise`: runs the proxy as a child process, and starts another proxy at once if the proxy ends
 //! unexpectedly.
 //!
-//! The supervisor binds the sockets at which connections arrive and keeps them, so the kernel accepts connections even
-//! while there is no proxy: they wait, and the next proxy serves them. The old proxy's open calls and connections are
-//! lost. Without a supervisor, the kubelet starts the container again after some seconds, and after minutes if the
-//! proxy ends repeatedly.
+//! The supervisor binds the sockets at which connections arrive, and keeps these sockets open. So the kernel accepts
+//! connections even while there is no proxy: the connections wait, and the next proxy serves them. The old proxy's open
+//! calls and connections are lost. Without a supervisor, the kubelet starts the container again after some seconds, and
+//! after minutes if the proxy ends repeatedly.
 
 mod handover;
 

@@ -9,9 +9,9 @@
 //! - Each thread's cache: a few hundred free chunks, which lie on as many pages after a burst. Only the thread's end
 //!   empties the cache.
 //!
-//! Pages of the program and its libraries are returned, too: otherwise they would be most of an idle proxy's memory.
-//! When a page is touched, the kernel maps the pages around it, and the start touches far more pages than a call does.
-//! Pages that are needed again come back from the page cache.
+//! Pages of the program and its libraries are returned, too, because otherwise these pages would be most of an idle
+//! proxy's memory. When a page is touched, the kernel maps the pages around it, and the start touches far more pages
+//! than a call does. Pages that are needed again come back from the page cache.
 
 use std::ops::Range;
 use std::{fs, thread};

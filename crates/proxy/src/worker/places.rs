@@ -2,8 +2,8 @@
 //! too many.
 //!
 //! There are three pools, so that one kind of client cannot take the places of another kind: connections of our own
-//! application, of clients that have shown no certificate, and of clients that have shown one. Invariant: a connection
-//! is in at most one pool.
+//! application, of clients that have shown no certificate, and of clients that have shown a certificate. Invariant: a
+//! connection is in at most one pool.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

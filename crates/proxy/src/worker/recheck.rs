@@ -2,8 +2,8 @@
 //!
 //! Thousands of peers may be connected, and verifying a chain takes about 0.15 ms. Connections of peers whose
 //! certificates no anchor verifies any more must end within a second, and calls must continue meanwhile. So the worker
-//! verifies in short slices, which take at most half of its time. In one round, the verdict about a chain is the same
-//! for every connection that showed it, so the worker verifies each chain once.
+//! verifies in short slices, which take at most half of the worker's time. In one round, the verdict about a chain is
+//! the same for every connection that showed it, so the worker verifies each chain once.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};

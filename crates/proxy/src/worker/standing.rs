@@ -1,8 +1,9 @@
 //! Standing: the best certificate that each workload has shown from each address.
 //!
 //! A proxy shows its certificate when it connects, and never again on that connection. So the certificate of an open
-//! connection may expire although its workload has a newer one, which it shows on later connections. The connection may
-//! then stay open. An attacker with a stolen key gains nothing from this, since the address must be the same, too.
+//! connection may expire although the workload has a newer certificate, which it shows on later connections. The
+//! connection may then stay open. An attacker with a stolen key gains nothing from this, since the address must be the
+//! same, too.
 //!
 //! All workers share one `Standing`, because the kernel may give a workload's next connection to any of them. A worker
 //! takes the lock once for each handshake, and when it checks the expiry or the anchor of a connection's certificate;

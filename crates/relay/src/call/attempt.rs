@@ -1,7 +1,7 @@
 //! Attempt: the endpoint's half of a call. An attempt begins when an endpoint is chosen for the call. It then waits for
-//! a connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. A
-//! call that is hedged has several attempts at once: the first attempt whose response begins answers the call, and the
-//! relay cancels the others.
+//! a connection, or has a stream on a connection. Most calls have one attempt; a call that was not processed gets
+//! another attempt. A call that is hedged has several attempts at once: the first attempt whose response begins answers
+//! the call, and the relay cancels the others.
 
 use std::time::Instant;
 

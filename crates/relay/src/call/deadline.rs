@@ -1,5 +1,5 @@
-//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Acts on everything
-//! that is due at a call ([`due`](super::due)).
+//! Deadline: limits the time of a call, the time of each attempt, and the pauses in the content of the request. Also
+//! acts on all other due times of a call ([`due`](super::due)).
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
-//! Due: what calls wait for, and the timers that wake them.
+//! Due: the times for which calls wait, and the timers that wake the calls.
 //!
 //! A call may wait for several things at once: its deadline, the limit of an attempt, the next check whether it is
-//! idle. Nearly all calls end before any of them is due. So a call stores each due time as a number, and has one timer
-//! for all of them.
+//! idle. Nearly all calls end before any of these times. So a call stores each due time as a number, and has one timer
+//! for all due times.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! End: a call ends when both its request and its response are complete, or whenever either cannot go on.
+//! End: a call ends when both its request and its response are complete, or when one of the two cannot go on.
 
 use crate::Relay;
 use crate::call::attempt::Stage;

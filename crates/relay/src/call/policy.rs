@@ -1,5 +1,5 @@
-//! Policy: the state that the policy of a call's rule keeps for the call, except its deadline and its retries, and the
-//! counts of what a part in the mode Audit would have done.
+//! Policy: the state of a call that the policy of its rule needs, except the call's deadline and retries. Also counts
+//! what a part in mode Audit would have done.
 
 use leno_model::traffic::Setting;
 

@@ -1,4 +1,4 @@
-//! Response: handles an endpoint's events, and forwards its response to the client that waits for it.
+//! Response: handles an endpoint's events, and forwards the endpoint's response to the client.
 
 use std::time::Duration;
 

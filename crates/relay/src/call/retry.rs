@@ -1,6 +1,6 @@
 //! Retry: decides what happens when one of a call's attempts ends without an answer: whether the call goes to another
-//! endpoint, how the proxy answers the call if not, and which outcome the balancer records. Limits of the whole call
-//! are in other files.
+//! endpoint, how the proxy answers a call that goes to no other endpoint, and which outcome the balancer records.
+//! Limits of the whole call are in other files.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

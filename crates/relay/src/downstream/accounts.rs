@@ -2,8 +2,8 @@
 //!
 //! The calls of many clients share a connection to an endpoint, so one client could harm the others: it may use all the
 //! streams that the server grants, or provoke the server into closing the connection. An account that uses more than
-//! its share gets connections of its own, a *lane*. What happens on its lane affects this account alone, as it would
-//! without a proxy.
+//! its share moves to a separate set of connections, a *lane*. What happens on this lane affects only the accounts that
+//! use it: one account, unless more accounts need a lane than there are lanes.
 //!
 //! A call from another workload is charged to the account of that workload's identity, or of its address if it has
 //! shown no certificate. Each connection of our own application is a separate account.

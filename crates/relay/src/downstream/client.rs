@@ -1,4 +1,4 @@
-//! Client: the connection of a client, which is our own application or a caller of it.
+//! Client: the connection of a client. The client is our own application, or a caller of our application.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Declared: what is declared about the destination of a connection, and so what to detect in the connection before it
-//! carries calls.
+//! Declared: the declarations about the destination of a connection. They determine what to detect before the
+//! connection carries calls.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -2,7 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `downstreams` | the owner: all clients and their accounts |
+//! | `downstreams` | the owner of all clients and their accounts |
 //! | `client` | a client's connection, from its first call to its end |
 //! | `origin`, `declared` | where a connection comes from, and what is declared about its destination |
 //! | `accounts` | what each identity or address has in flight, and which connections its calls may use |

@@ -1,11 +1,11 @@
 //! Servers that send first, on ports without a declared protocol: for example MySQL, SMTP and SSH.
 //!
 //! Only the server's bytes show the protocol of such a port. If a client stays silent for `server_first_after_ms`, the
-//! worker connects to the server and relays bytes, as on an opaque port: a guess. The side that sends first shows
-//! whether the guess is right:
+//! worker connects to the server and relays bytes, as on an opaque port. This is a guess about the protocol. The side
+//! that sends first shows whether the guess is right:
 //!
 //! - If the server sends first, the guess was right. When the client has answered in bytes of no protocol that we
-//!   detect, the worker remembers the destination, so that its next clients do not wait.
+//!   detect, the worker remembers the destination, so that later clients of this destination do not wait.
 //! - If the client sends HTTP or TLS first, the guess was wrong. The same holds if an HTTP/2 server sends first: it may
 //!   send its SETTINGS before it has received anything (RFC 9113 section 3.4). The connection becomes an arrival again,
 //!   and its protocol is detected as if nothing had happened. The connection to the server ends unused. Such a guess

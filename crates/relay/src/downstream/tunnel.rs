@@ -1,9 +1,9 @@
 //! Tunnel: a limit on buffered bytes that all streams of one client's tunnel share.
 //!
 //! Each stream is a connection of another application, which may stop reading the stream for any time. Meanwhile the
-//! worker buffers the bytes that our own application sends. If the tunnel has few streams, each may buffer much. If it
-//! has many, each may buffer an equal share of the limit. Above the limit, the worker does not read the application's
-//! sockets.
+//! worker buffers the bytes that our own application sends. If the tunnel has few streams, the worker may buffer much
+//! for each stream. If the tunnel has many streams, the worker may buffer an equal share of the limit for each stream.
+//! Above the limit, the worker does not read the application's sockets.
 
 use crate::Relay;
 use crate::downstream::client::ClientId;

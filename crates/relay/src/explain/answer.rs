@@ -1,4 +1,4 @@
-//! The answer to a question about a call: what the relay would do with it, and why.
+//! The answer to a question about a call: what the relay would do with the call, and why.
 
 use std::net::SocketAddr;
 

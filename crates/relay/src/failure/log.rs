@@ -1,4 +1,5 @@
-//! Limits the log lines about failures: a few of each kind per second, and the number of the others.
+//! Limits the log lines about failures: a few lines of each kind per second, and the number of the lines that were left
+//! out.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Link: a connection with its codec, one side of the relay. Its bytes come from a `wire` and go to it.
+//! Link: a connection with its codec, to a client or to an endpoint. A `wire` delivers the bytes that arrive and takes
+//! the bytes to be sent.
 //!
 //! | file | subject |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Counts of policy decisions with the same labels.
+//! Counts of the policy decisions that have one set of labels.
 
 use super::Counter;
 

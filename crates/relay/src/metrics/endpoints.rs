@@ -1,5 +1,5 @@
-//! The numbers of a Service's endpoints that take calls and that do not, under the name and with the states of
-//! Linkerd's balancers.
+//! How many endpoints of a Service take calls, and how many do not. The metric has the name and the states that
+//! Linkerd's balancers use.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,7 @@
 //! Exemplars: for each bucket of a histogram, the latest traced call in it (OpenMetrics 1.0, section Exemplars).
 //!
-//! The encoder of the metrics accepts no exemplars of other types than its own, so they are added to its text.
+//! The encoder of the metrics accepts only exemplars of its own types, so our exemplars are added to the encoder's
+//! text.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, OnceLock};

@@ -1,7 +1,7 @@
 //! The relays' metrics in the form that Prometheus reads.
 //!
-//! The names and labels of requests and connections are Linkerd's, so its dashboards work; names that start with
-//! `leno_` are our own. The text is OpenMetrics 1.0, in which a counter `request` has samples `request_total`.
+//! The names and labels of requests and connections are Linkerd's, so that Linkerd's dashboards work; names that start
+//! with `leno_` are our own. The text is OpenMetrics 1.0, in which a counter `request` has samples `request_total`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Calls of callers, under the names and labels of Linkerd's inbound routes. The numbers are sums of [`TrafficMetrics`]
-//! over the callers, so they cost a call nothing. Callers leave, and their series end. The sums keep their calls, because
-//! Prometheus would take a smaller sum for a reset.
+//! over the callers, so these metrics cost a call nothing. When a caller leaves, its series end. But the sums still
+//! include its calls, because Prometheus would take a smaller sum for a reset.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Labels of series about traffic, under the names that Linkerd's dashboards query.
 //!
-//! Peers' own texts (authorities, SNI) are never labels, only names from the configuration or from a verified
-//! certificate.
+//! Names in labels come from the configuration or from a verified certificate. A text that a peer chose (authority,
+//! SNI) is never a label.
 
 use leno_model::mesh::{ClusterKey, Controller, ControllerKind};
 use leno_model::spiffe::SpiffeId;

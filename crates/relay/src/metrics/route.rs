@@ -1,7 +1,7 @@
 //! Counts of requests and connections that matched a route, under the names and labels of Linkerd's outbound routes.
 //!
-//! The series count the requests to each backend, the outcomes of requests, the outcomes of attempts at them, and the
-//! durations of both. Linkerd's command `viz stat-outbound` queries them.
+//! The series count the requests to each backend, the outcomes of requests and of attempts, and the durations of
+//! requests and of attempts. Linkerd's command `viz stat-outbound` queries these series.
 
 use std::collections::BTreeMap;
 use std::fmt;

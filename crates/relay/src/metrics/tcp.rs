@@ -1,4 +1,4 @@
-//! Counts of connections with the same labels.
+//! Counts of the connections that have one set of labels.
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Counts of calls with the same labels.
+//! Counts of the calls that have one set of labels.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Cancel: calls that have ended while their server still works on them.
 //!
 //! A client may cancel any number of calls, but the calls of many clients share a connection. Servers close a
-//! connection on which too many calls are reset, or are reset before the server has looked at them. So the proxy resets
-//! a call on its server a little later, once the server is known to process the call, and limits the number of resets
-//! per second. A connection with too many cancelled calls is replaced.
+//! connection if too many of its calls are reset, or if too many calls are reset before the server has looked at them.
+//! So the proxy resets a call on its server a little later, once the server is known to process the call, and limits
+//! the number of resets per second. A connection with too many cancelled calls is replaced.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The connections of a pool, and which of them are free.
 //!
-//! An endpoint may have thousands of connections that carry one call each. So the cost of each operation is independent
-//! of their number.
+//! An endpoint may have thousands of connections that carry one call each. So the cost of each operation does not
+//! depend on the number of connections.
 
 use rustc_hash::FxHashMap;
 

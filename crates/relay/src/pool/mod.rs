@@ -1,8 +1,8 @@
-//! The side of endpoints: pools of connections, and the attempts that wait for one.
+//! The side of endpoints: pools of connections, and the attempts that wait for a connection.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `pools` | the owner: all pools, connections and queues |
+//! | `pools` | the owner of all pools, connections and queues |
 //! | `hop` | how a call travels to an endpoint, and so which pool it may use |
 //! | `connections`, `waiting` | the connections and the queue of one pool |
 //! | `connect` | connections are opened, replaced and ended |

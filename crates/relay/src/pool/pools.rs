@@ -1,4 +1,5 @@
-//! The pools of a worker: its connections to endpoints, shared by all clients, and the attempts that wait for one.
+//! The pools of a worker: its connections to endpoints, shared by all clients, and the attempts that wait for a
+//! connection.
 
 use std::net::SocketAddr;
 use std::time::Instant;

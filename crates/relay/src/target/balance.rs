@@ -1,5 +1,5 @@
-//! Balance: begins an attempt. Chooses the connections that it may use, and its endpoint with the balancer of its
-//! cluster ([`leno_model::balance`]).
+//! Balance: begins an attempt. Chooses the connections that the attempt may use, and lets the balancer of the cluster
+//! choose the endpoint ([`leno_model::balance`]).
 
 use leno_http2::fields::Known;
 use leno_model::balance::{Method, Outcome};

@@ -1,5 +1,5 @@
-//! Find: finds the destination of a call, by its connection's destination or by its authority, and the protocol of
-//! the application that made it.
+//! Find: finds the destination of a call, by the original destination of the connection or by the call's authority.
+//! Also finds the protocol of the application that made the call.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

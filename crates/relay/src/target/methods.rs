@@ -1,8 +1,8 @@
 //! Methods: the metrics of a cluster's most used methods.
 //!
-//! A gRPC method gets a series of its own with its first answer that shows that the endpoint has such a method: clients
-//! may call any name. The table is bounded. When it is full, a new method replaces the least used method only after
-//! more calls than the least used method had recently. All other methods share one series.
+//! A gRPC method gets a series of its own with its first answer that shows that the endpoint has such a method, because
+//! clients may call any name. The table is bounded. When it is full, a new method replaces the least used method only
+//! after more calls than the least used method had recently. All other methods share one series.
 
 use std::hash::Hasher;
 use std::sync::Arc;

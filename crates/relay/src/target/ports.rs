@@ -1,7 +1,8 @@
 //! Ports: selects the ports of the application that metrics name.
 //!
-//! A peer that tries one port after another must not create a metric series for each. Metrics name the ports on which
-//! the application has accepted a connection, and a few others. Traffic to the remaining ports counts in one series.
+//! A peer that tries one port after another must not create a metric series for each port. Metrics name the ports on
+//! which the application has accepted a connection, and a few others. Traffic to the remaining ports counts in one
+//! series.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! Usage: reports which answers of the control plane are in use, so that the others can be forgotten. The report is
-//! made on request, from clients, arrivals, clusters and open questions. A client records a use only when it looks up
-//! the target of a call.
+//! Usage: reports which answers of the control plane are in use, so that the proxy can forget all other answers. The
+//! report is made on request, from clients, arrivals, clusters and open questions. A client records a use only when it
+//! looks up the target of a call.
 
 use std::time::Instant;
 

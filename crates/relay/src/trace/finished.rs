@@ -1,7 +1,8 @@
 //! A traced call that has ended, with everything that its spans show.
 //!
-//! A worker fills it, and the exporter frees it on another thread. This is an allocator's slowest case, so a call has
-//! one allocation for all its texts, and none for its only attempt.
+//! A worker allocates the memory of such a call, and the exporter frees the memory on another thread. This is the
+//! slowest case for an allocator. So a call has one allocation for all its texts, and no allocation for its only
+//! attempt.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

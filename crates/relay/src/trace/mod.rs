@@ -10,7 +10,7 @@
 //! | `outbox` | the calls that wait for the exporter |
 //!
 //! A call without a trace costs a few comparisons. Where a call enters the mesh, the proxy begins a trace for a share
-//! of the calls; everywhere else, the caller has decided.
+//! of the calls; everywhere else, the caller has decided whether the call is traced.
 
 mod context;
 mod finished;

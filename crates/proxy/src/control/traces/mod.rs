@@ -1,7 +1,7 @@
 //! Exports the spans of traced calls to a collector: OTLP over gRPC (OpenTelemetry Protocol 1.9, section OTLP/gRPC).
 //!
-//! Calls wait in the relays' [`Outbox`], which is bounded. If the collector cannot be reached, calls wait, then are
-//! dropped and counted.
+//! Calls wait in the relays' [`Outbox`], which is bounded. If the collector cannot be reached, calls first wait, and
+//! are then dropped and counted.
 
 mod otlp;
 
