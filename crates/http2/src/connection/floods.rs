@@ -5,8 +5,12 @@ use std::time::Instant;
 use crate::error::{ConnectionError, Flood};
 use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 
-/// Fewest bytes for which usual peers return credit: Go's `inflowMinRefresh`.
+/// Fewest bytes for which usual peers return credit: Go's `inflowMinRefresh`. They return it twice, on the stream and on
+/// the connection.
 const CREDIT_BYTES: u64 = 4 << 10;
+/// Largest amount of sent content for which the peer may still return credit, in bytes: more than the windows of usual
+/// peers.
+const UNCREDITED_MAX_BYTES: u64 = 256 << 20;
 
 /// Counters of one connection, reset every [`FLOOD_WINDOW`], and a budget of rapid resets.
 #[derive(Debug)]
@@ -19,8 +23,9 @@ pub(super) struct Floods {
     opened: u32,
     /// DATA and HEADERS frames sent since `window_began`.
     sent: u32,
-    /// Content sent since `window_began`, in bytes.
-    sent_bytes: u64,
+    /// Content that was sent, and for which the peer may still return credit, in bytes. The peer's application may read
+    /// the content long after it was sent.
+    uncredited_bytes: u64,
     /// Rapid resets that the peer may still make, in thousandths.
     resets_left: u64,
     refilled: Instant,
@@ -35,7 +40,7 @@ impl Floods {
             counts: [0; Flood::COUNT],
             opened: 0,
             sent: 0,
-            sent_bytes: 0,
+            uncredited_bytes: 0,
             resets_left,
             refilled: now,
         }
@@ -49,8 +54,7 @@ impl Floods {
         }
         self.advanced = now;
         if now.saturating_duration_since(self.window_began) >= FLOOD_WINDOW {
-            (self.window_began, self.counts, self.opened) = (now, [0; Flood::COUNT], 0);
-            (self.sent, self.sent_bytes) = (0, 0);
+            (self.window_began, self.counts, self.opened, self.sent) = (now, [0; Flood::COUNT], 0, 0);
         }
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
@@ -77,7 +81,7 @@ impl Floods {
     }
 
     pub(super) fn content_sent(&mut self, bytes: usize) {
-        self.sent_bytes += bytes as u64;
+        self.uncredited_bytes = self.uncredited_bytes.saturating_add(bytes as u64).min(UNCREDITED_MAX_BYTES);
     }
 
     /// Counts one `flood` event. Returns an error if there are more events than the limit allows.
@@ -100,11 +104,15 @@ impl Floods {
             Flood::EmptyFrames => limits.max_empty_frames.saturating_add(self.opened),
             Flood::Priority => limits.max_priority_frames,
             Flood::WindowUpdate => {
-                // An application that reads small pieces returns credit for each of them, on the stream and on the
-                // connection.
-                let credits = u32::try_from(self.sent_bytes / CREDIT_BYTES * 2).unwrap_or(u32::MAX);
-                let earned = self.sent.saturating_mul(4).saturating_add(credits);
-                limits.max_window_updates.saturating_add(earned)
+                let allowed = limits.max_window_updates.saturating_add(self.sent.saturating_mul(4));
+                // An application that reads small pieces returns credit for each of them.
+                if *count > allowed
+                    && let Some(left) = self.uncredited_bytes.checked_sub(CREDIT_BYTES / 2)
+                {
+                    self.uncredited_bytes = left;
+                    *count = allowed;
+                }
+                allowed
             }
             Flood::DataDribble => limits.max_dribbled_frames.saturating_add(self.opened.saturating_mul(8)),
             Flood::UnreadOutput => 0,

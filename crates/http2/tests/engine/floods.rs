@@ -169,6 +169,18 @@ fn dribbled_data() {
 }
 
 #[test]
+fn pieces_of_a_few_bytes_in_a_tunnel_are_fine() {
+    let mut server = server();
+    let connect = frames::block(&[(":method", "CONNECT"), (":authority", "b.a:1")]);
+    server.feed(&frame(kind::HEADERS, flag::END_HEADERS, 1, &connect));
+    server.wait(FLOOD_WINDOW);
+    for _ in 0..1_000 {
+        server.feed(&frames::data(1, b"x", false));
+    }
+    assert_eq!(server.error, None);
+}
+
+#[test]
 fn windows_that_let_data_out_byte_by_byte() {
     let mut server = server();
     server.feed(&frames::settings(&[(4, 0)]));
@@ -314,6 +326,29 @@ fn window_updates_for_each_message_are_fine() {
         server.wait(Duration::from_micros(20));
     }
     assert_eq!((server.error, server.http2.queued_bytes()), (None, 0));
+}
+
+/// An application may read content long after it was sent.
+#[test]
+fn window_updates_for_content_of_earlier_periods_are_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::settings(&[(4, 16 << 20)]));
+    server.feed(&[frames::window_update(0, 1 << 30), frames::whole_request(1)].concat());
+    server.respond(1, &response(), false);
+    for _ in 0..1_000 {
+        server.send(1, &[0; 16_384], false);
+        server.written();
+    }
+    for _ in 0..3 {
+        server.wait(FLOOD_WINDOW);
+        server.feed(&frames::ping());
+        server.written();
+    }
+    let credit = [frames::window_update(1, 4_096), frames::window_update(0, 4_096)].concat();
+    server.feed(&credit.repeat(4_000));
+    assert_eq!(server.error, None);
+    server.feed(&credit.repeat(4_000));
+    assert_eq!(server.error, closed_for(Flood::WindowUpdate));
 }
 
 /// Go returns credit for 4 KiB at a time to an application that reads in pieces of this size.

@@ -17,6 +17,7 @@ use crate::downstream::origin::Door;
 use crate::effect::Effect;
 use crate::link::LinkId;
 use crate::metrics::{NoTlsReason, TlsLabel};
+use crate::pool::hop::Protocol;
 use crate::pool::upstream::UpstreamId;
 use crate::target::cluster::ClusterId;
 use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identities};
@@ -181,7 +182,8 @@ impl Relay {
         }
         call.request_bytes += bytes.len() as u64;
         let are_many = call.is_grpc && call.request_messages.read(bytes);
-        let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
+        // The bytes of an opaque connection must not wait: the server may answer each of them.
+        let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream && call.protocol != Protocol::Opaque;
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         if !call.attempts.is_sent() {
             // The call was not sent yet, so its content stays here. The client gets no more flow-control window for it,

@@ -15,7 +15,7 @@ impl Connection {
         let end_stream = header.has(flag::END_STREAM);
         if !end_stream && header.length == 0 {
             self.floods.count(Flood::EmptyFrames, &self.limits)?;
-        } else if !end_stream && (header.length as usize) < DRIBBLE_BYTES {
+        } else if !end_stream && (header.length as usize) < DRIBBLE_BYTES && !self.is_tunnel(header.stream) {
             self.floods.count(Flood::DataDribble, &self.limits)?;
         }
         self.receive_window -= i64::from(header.length);
@@ -59,6 +59,13 @@ impl Connection {
             return self.data_error(key, code);
         }
         if header.has(flag::PADDED) { Ok(None) } else { self.check_content(key, header.length, end_stream) }
+    }
+
+    /// Returns whether a stream carries the bytes of an application's connection (RFC 9113 section 8.5). Applications
+    /// may send them in small pieces, and one peer may carry the connections of many applications.
+    fn is_tunnel(&self, stream: u32) -> bool {
+        let stream = self.streams.find(stream).and_then(|key| self.streams.get(key));
+        stream.is_some_and(|stream| stream.connect)
     }
 
     /// Handles a stream error within a DATA frame: resets the stream and drops the rest of the frame.
