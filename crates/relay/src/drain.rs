@@ -20,6 +20,22 @@ impl Relay {
         self.draining
     }
 
+    /// Ends the connections whose peers would take an orderly end for the end of the content, because the process ends
+    /// and their content is not complete: opaque connections, upgraded ones, and responses that end with the connection.
+    pub fn cut_off(&mut self) {
+        for id in self.downstreams.ids() {
+            if self.downstreams.get_mut(id).is_some_and(|client| client.link.codec.would_close_hide_cut()) {
+                self.close_client(id);
+            }
+        }
+        let ids = self.pools.upstreams().map(|(id, _)| id);
+        for id in ids.collect::<Vec<_>>() {
+            if self.pools.upstream_mut(id).is_some_and(|upstream| upstream.link.codec.would_close_hide_cut()) {
+                self.close_upstream(id, "the proxy ends");
+            }
+        }
+    }
+
     /// During a drain, tells a new client that its connection ends. Requests that the client has already sent are still
     /// answered, so this is called after the connection was read once.
     pub fn shut_down_if_draining(&mut self, id: ClientId) {
@@ -28,3 +44,7 @@ impl Relay {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "drain_tests.rs"]
+mod tests;

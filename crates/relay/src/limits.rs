@@ -108,13 +108,13 @@ pub struct RelayLimits {
     pub handshake_timeout_ms: u32,
     /// How long a frame or a header block may take to arrive completely.
     pub frame_timeout_ms: u32,
-    /// How long a peer may leave its socket unread, or data unacknowledged.
+    /// How long a peer that speaks HTTP/2 may leave its socket unread, or data unacknowledged.
     pub unread_timeout_ms: u32,
     /// How long a peer may be silent before the kernel sends a keepalive probe. It repeats the probe after each third
     /// of that time, and closes the connection after three unanswered probes.
     pub keepalive_ms: u32,
     /// How long DATA may wait for a client's flow-control windows without progress. For HTTP/1, which has no windows:
-    /// how long a client may leave its socket unread.
+    /// how long a peer may leave its socket unread.
     pub stall_timeout_ms: u32,
     /// How long a client's connection may be without a stream.
     pub client_idle_timeout_ms: u32,
@@ -335,9 +335,9 @@ static SPECS: &[Spec] = specs! {
     "server_first_after_ms" relay.server_first_after_ms TIME, "how long to wait for a client's first bytes on a port of unknown protocol before the server may speak first";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive completely";
-    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or data unacknowledged";
+    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long an HTTP/2 peer may leave its socket unread, or data unacknowledged";
     "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before a keepalive probe";
-    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress";
+    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress, and how long an HTTP/1 peer may leave its socket unread";
     "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may have no call";
     "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
     "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long the answer to the PING may take";

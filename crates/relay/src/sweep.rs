@@ -120,6 +120,10 @@ impl Relay {
                 client.has_spoken = true;
                 self.effects.extend(link.wire.map(Effect::Settle));
             }
+            // During a drain, a connection on which neither side has sent anything does not delay the end of the process.
+            if link.codec.is_guess() && past(client.leaving_since, GOAWAY_GRACE) {
+                return Verdict::Close("");
+            }
             // An opaque protocol may be silent or leave bytes unread for any time.
             return Verdict::Keep;
         }
@@ -212,18 +216,26 @@ impl Relay {
         let Some(upstream) = self.pools.upstream_mut(id) else { return Verdict::Keep };
         let is_retired = upstream.retired;
         let link = &mut upstream.link;
-        if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
-            return Verdict::Close("it left its socket unread for unread_timeout_ms");
+        if link.codec.unread_limit(relay).is_some_and(|limit| past(link.blocked_since, limit)) {
+            return Verdict::Close("it left its socket unread for unread_timeout_ms (HTTP/1: stall_timeout_ms)");
         }
-        if link.codec.stream_count() == 0 {
+        // The last output of a call that is over may still wait for the socket.
+        if link.codec.stream_count() == 0 && !link.codec.wants_write() && !link.is_blocked() {
             let idle_since = *upstream.idle_since.get_or_insert(now);
             if now - idle_since >= REST_AFTER {
                 link.codec.rest();
             }
             let (pool, lane) = (upstream.pool, upstream.key.lane);
+            let is_unused_opaque = link.codec.is_opaque() && link.codec.takes_streams();
             let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
             let is_spare = has_others || !lane.is_common();
-            let limit = if is_spare { settings.idle_timeout.min(SPARE_IDLE) } else { settings.idle_timeout };
+            let limit = match is_spare {
+                // The client has left before the connection was established. The server may have sent its greeting, and
+                // may soon give up a client that does not answer. So no later client gets the connection.
+                _ if is_unused_opaque => Duration::ZERO,
+                true => settings.idle_timeout.min(SPARE_IDLE),
+                false => settings.idle_timeout,
+            };
             let idle = past(Some(idle_since), limit);
             return if is_retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
         }

@@ -1,7 +1,10 @@
+use std::time::Duration;
+
 use super::*;
 use crate::downstream::client::{ClientId, Speaks};
 use crate::downstream::origin::{Door, Origin};
 use crate::fixtures::{connect, mesh_of, relay, service};
+use crate::limits::ms;
 use crate::link::opaque::{Contents, MAX_UNRELEASED_BYTES};
 use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
@@ -59,6 +62,23 @@ fn flush(relay: &mut Relay, open: LinkId) -> bool {
         }
     }
     relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_)))
+}
+
+/// Lets time pass, with a sweep of each connection in the end. Flushes what the sweep has listed, to no socket.
+fn sweep(relay: &mut Relay, time: Duration) {
+    relay.set_now(relay.now + time - Duration::from_secs(1));
+    for _ in 0..10 {
+        relay.set_now(relay.now + crate::SWEEP_EVERY);
+        relay.sweep();
+    }
+}
+
+/// Flushes all connections, to no socket. Returns whether a connection is to be reset.
+fn aborts(relay: &mut Relay) -> bool {
+    while let Some(id) = relay.next_dirty() {
+        relay.flushed(id);
+    }
+    relay.take_effects().iter().any(|effect| matches!(effect, Effect::Abort(_)))
 }
 
 fn is_open(relay: &mut Relay, id: LinkId) -> bool {
@@ -139,10 +159,120 @@ fn the_first_bytes_of_a_server_wait_without_work_until_a_call_uses_the_connectio
     relay.connected(upstream);
     let id = LinkId::Endpoint(upstream);
     flush(&mut relay, id);
-    assert!(is_open(&mut relay, id), "another call may use it");
+    assert!(is_open(&mut relay, id), "a call of this moment may use it");
     relay.receive(id, b"220 welcome\r\n");
     assert!(!flush(&mut relay, id), "no call takes the bytes");
     assert_eq!(relay.link(id).expect("it is open").pending_input, b"220 welcome\r\n");
+    sweep(&mut relay, Duration::from_secs(1));
+    assert!(!is_open(&mut relay, id), "a later client would get a server that has waited for long");
+}
+
+#[test]
+fn the_end_of_an_opaque_client_that_has_sent_nothing_reaches_the_server() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let upstream = begin_to_connect(&mut relay);
+    relay.receive_end(LinkId::Client(client));
+    relay.connected(upstream);
+    flush(&mut relay, LinkId::Endpoint(upstream));
+    assert!(relay.link(LinkId::Endpoint(upstream)).expect("it is open").is_finished());
+}
+
+#[test]
+fn a_slow_server_gets_all_bytes_of_an_opaque_client_although_both_sides_have_ended() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let client = LinkId::Client(client);
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    assert!(relay.begin_read(upstream).is_some());
+    relay.receive(client, &[b'x'; 100_000]);
+    relay.receive_end(client);
+    relay.receive_end(upstream);
+    flush(&mut relay, client);
+    let limit = ms(relay.limits.relay.unread_timeout_ms);
+    for left in [60_000, 20_000] {
+        sweep(&mut relay, limit * 2 / 3);
+        assert!(relay.has_work(), "the process must not end");
+        let link = relay.link(upstream).expect("it is open");
+        let written = link.output().len() - left;
+        link.note_written(written);
+    }
+    assert_eq!(relay.calls.len(), 0);
+    flush(&mut relay, upstream);
+    assert!(!is_open(&mut relay, upstream));
+}
+
+#[test]
+fn a_server_that_reads_nothing_more_of_an_ended_opaque_connection_is_given_up() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let client = LinkId::Client(client);
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    assert!(relay.begin_read(upstream).is_some());
+    relay.receive(client, &[b'x'; 100_000]);
+    relay.receive_end(client);
+    relay.receive_end(upstream);
+    flush(&mut relay, client);
+    let limit = ms(relay.limits.relay.unread_timeout_ms);
+    sweep(&mut relay, limit + Duration::from_secs(1));
+    assert!(aborts(&mut relay), "the server must not take the end for the end of the content");
+    assert!(!is_open(&mut relay, upstream));
+}
+
+#[test]
+fn an_opaque_client_is_reset_if_its_connection_is_closed_in_the_middle() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    assert!(relay.begin_read(upstream).is_some());
+    relay.receive(upstream, b"some");
+    assert!(!relay.yield_place(client, true));
+    assert!(matches!(relay.take_effects()[..], [Effect::Abort(_), Effect::Close(_)]));
+}
+
+#[test]
+fn connections_that_are_cut_at_the_end_of_the_process_are_reset() {
+    let (mut relay, opaque) = client(Speaks::Opaque(Contents::Unknown));
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let http1 = connect(&mut relay, 2, origin, None, (Speaks::Http1, REQUEST.to_vec()));
+    relay.cut_off();
+    assert!(!is_open(&mut relay, LinkId::Client(opaque)) && !is_open(&mut relay, upstream));
+    assert!(is_open(&mut relay, LinkId::Client(http1)), "HTTP/1 shows that a response is not complete");
+    let effects = relay.take_effects();
+    let aborted = effects.iter().filter(|effect| matches!(effect, Effect::Abort(_))).count();
+    assert_eq!(aborted, 2, "{effects:?}");
+}
+
+#[test]
+fn the_call_of_an_opaque_client_that_was_refused_ends_with_its_connection() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    let mut refusal = FieldSection::new();
+    refusal.push(b":status", b"403");
+    relay.link(LinkId::Client(client)).expect("it is open").codec.send_headers(
+        leno_http2::StreamKey::numbered(1),
+        leno_http2::Section::Response,
+        &refusal,
+        false,
+        &mut Default::default(),
+    );
+    relay.mark_dirty(LinkId::Client(client));
+    flush(&mut relay, upstream);
+    assert!(!is_open(&mut relay, LinkId::Client(client)) && relay.calls.len() == 0);
+}
+
+#[test]
+fn a_closing_client_that_still_reads_is_not_given_up() {
+    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
+    let id = LinkId::Client(client);
+    relay.begin_closing(id);
+    let limit = ms(relay.limits.relay.unread_timeout_ms);
+    for kernel_bytes in [900_000, 800_000, 700_000] {
+        let now = relay.now;
+        relay.link(id).expect("it is open").set_wire_bytes(now, 0, kernel_bytes);
+        sweep(&mut relay, limit * 2 / 3);
+        assert!(is_open(&mut relay, id));
+    }
+    sweep(&mut relay, limit);
+    assert!(!is_open(&mut relay, id) && aborts(&mut relay));
 }
 
 #[test]
@@ -164,4 +294,23 @@ fn a_client_whose_socket_has_not_taken_the_output_finishes_before_another_has_it
     relay.link(LinkId::Client(client)).expect("it is open").note_flushed(now, true);
     assert!(relay.yield_place(client, true));
     assert!(is_open(&mut relay, LinkId::Client(client)));
+}
+
+#[test]
+fn a_server_of_http1_may_leave_its_socket_unread_for_longer_than_one_of_http2() {
+    let (mut relay, client) = client(Speaks::Http1);
+    let client = LinkId::Client(client);
+    relay.receive(client, b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 1000000\r\n\r\n");
+    relay.receive(client, &[b'x'; 10_000]);
+    relay.dispatch();
+    let upstream = begin_to_connect(&mut relay);
+    relay.connected(upstream);
+    flush(&mut relay, client);
+    let id = LinkId::Endpoint(upstream);
+    assert!(relay.link(id).expect("it is open").is_blocked());
+    let limits = relay.limits.clone();
+    sweep(&mut relay, ms(limits.relay.unread_timeout_ms) * 2);
+    assert!(is_open(&mut relay, id));
+    sweep(&mut relay, ms(limits.relay.stall_timeout_ms));
+    assert!(!is_open(&mut relay, id));
 }

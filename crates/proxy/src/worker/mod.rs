@@ -114,6 +114,8 @@ impl Worker {
             let now = self.relay.now();
             self.outlet.hand_over(self.relay.access_log(), now);
             if self.is_drained() {
+                self.relay.cut_off();
+                self.flush_all();
                 return Ok(());
             }
         }

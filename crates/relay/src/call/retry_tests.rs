@@ -184,3 +184,16 @@ fn an_attempt_that_cannot_go_on_has_failed_with_the_reason() {
     let why = ProxyError::HeaderListTooLarge { limit_bytes: 1 }.why();
     assert_eq!((span.error, span.has_failed), (Some(why), true));
 }
+
+#[test]
+fn a_mirrored_copy_whose_stream_is_reset_counts_as_dropped() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.8"])), false);
+    let mut attempted = Attempted::new(relay.now);
+    attempted.begin(relay.now);
+    let copy = call(Protocol::Http2, "POST", attempted, relay.now);
+    let id = relay.calls.insert(copy);
+    let attempt = relay.calls.get(id).and_then(|copy| copy.attempts.ids(id).next()).expect("an attempt").0;
+    relay.attempt_failed(attempt, &Failure::Reset(ErrorCode::INTERNAL_ERROR));
+    assert!(relay.calls.get(id).is_none());
+    assert_eq!(relay.metrics.mirrors_dropped_total.get(), 1);
+}

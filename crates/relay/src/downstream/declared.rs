@@ -91,8 +91,7 @@ impl Relay {
     /// bytes. If that client is slow, a guess would treat it as one without a certificate, and its connection would be
     /// denied.
     pub fn may_guess(&self, origin: &Origin) -> bool {
-        self.draining.is_none()
-            && self.inspection(origin) == Inspection::Protocol
+        self.inspection(origin) == Inspection::Protocol
             && self.declared_http(origin).is_none()
             && match origin.door {
                 Door::Outbound => true,

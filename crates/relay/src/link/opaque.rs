@@ -145,9 +145,10 @@ impl Opaque {
         Some(Event::Data { stream: StreamKey::numbered(STREAM), token: self.token, bytes: &[], end_stream: true })
     }
 
-    /// Assigns the connection to its only call, and returns the call's stream.
-    pub(crate) fn open(&mut self, token: u32) -> StreamKey {
+    /// Assigns the connection to its only call, and returns the call's stream. `end_stream`: the client sends nothing.
+    pub(crate) fn open(&mut self, token: u32, end_stream: bool) -> StreamKey {
         self.taken = true;
+        self.sent_end = end_stream;
         self.token = token;
         StreamKey::numbered(STREAM)
     }
@@ -281,10 +282,10 @@ impl Opaque {
         self.aborted = true;
     }
 
-    /// Whether the connection has a call in progress.
+    /// Whether the connection has a call in progress, or the peer has not accepted all bytes of the call.
     pub(crate) fn is_open(&self) -> bool {
         let begun = if self.role == Role::Server { self.announced } else { self.taken };
-        begun && !self.aborted && !(self.received_end && self.sent_end)
+        begun && !self.aborted && !(self.is_drained() && self.pending_output() == 0)
     }
 
     /// Whether we send nothing after the queued output.

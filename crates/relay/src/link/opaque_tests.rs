@@ -28,7 +28,7 @@ fn an_opened_connection_answers_once_a_call_has_it() {
     let (mut opaque, mut fields) = (Opaque::opened(), FieldSection::new());
     assert!(opaque.receive(&mut &b""[..], &mut fields).is_none());
     assert!(opaque.takes_streams());
-    opaque.open(7);
+    opaque.open(7, false);
     assert!(!opaque.takes_streams());
     let answer = opaque.receive(&mut &b""[..], &mut fields);
     assert!(matches!(answer, Some(Event::Headers { section: Section::Response, token: 7, .. })));
@@ -41,8 +41,11 @@ fn each_direction_ends_for_itself() {
     assert!(opaque.input_ended().is_none());
     assert!(opaque.is_open() && !opaque.ends_output());
     opaque.send_data(b"bye", true);
-    assert!(opaque.ends_output() && opaque.is_drained() && !opaque.is_open());
+    assert!(opaque.ends_output() && opaque.is_drained());
     assert_eq!(opaque.output(), b"bye");
+    assert!(opaque.is_open(), "the peer has not accepted all bytes");
+    opaque.advance_output(3);
+    assert!(!opaque.is_open());
 }
 
 #[test]

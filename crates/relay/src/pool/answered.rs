@@ -2,9 +2,9 @@
 //! request yet.
 //!
 //! A server may answer a call before it has read the whole request. The call then ends, but the rest of its request may
-//! still wait for the server's flow-control window, or for the socket. The worker sends this rest if the server accepts
-//! it within a limited time, and resets the stream otherwise. Until then, the worker's budget counts the rest as memory
-//! of the connection.
+//! still wait for the server's flow-control window, or for the socket. The worker sends this rest as long as the server
+//! accepts some of it now and then, and resets the stream otherwise. Until then, the worker's budget counts the rest as
+//! memory of the connection.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +12,36 @@ use leno_http2::{ErrorCode, StreamKey};
 
 use crate::Relay;
 use crate::call::NO_CALL;
+use crate::limits::ms;
 use crate::link::LinkId;
+use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::{Upstream, UpstreamId};
 
-/// Time within which the server must accept the rest of a request. After this time, the stream is reset.
+/// Time without progress after which the stream is reset. A server of opaque bytes may pause for `unread_timeout_ms`.
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of answered calls on one connection whose requests the server has not accepted. The streams of further
 /// calls are cancelled.
 const ANSWERED_MAX: usize = 16;
+/// [`ANSWERED_MAX`] for a tunnel, which carries the connections of many applications.
+const ANSWERED_IN_TUNNEL_MAX: usize = 1_024;
 
 /// A stream on which the server has answered, and has not accepted the whole request.
 #[derive(Debug)]
 pub(crate) struct Answered {
     stream: StreamKey,
+    /// Number of bytes that waited at the last look.
+    waiting_bytes: usize,
+    /// When bytes left last.
     since: Instant,
 }
 
 impl Upstream {
+    /// Returns the number of bytes of an answered call that wait for the server.
+    fn waiting_bytes(&self, stream: StreamKey) -> usize {
+        let in_output = if self.key.hop.is_shared() { 0 } else { self.link.codec.pending_output() };
+        self.link.codec.queued_on(stream) + in_output
+    }
+
     /// Returns whether the server has answered a request before it got all of it.
     pub(crate) fn has_unfinished_requests(&self) -> bool {
         let codec = &self.link.codec;
@@ -55,30 +68,39 @@ impl Relay {
     fn finish_open(&mut self, id: UpstreamId, stream: StreamKey) {
         let (now, is_short_of_memory) = (self.now, self.is_short_of_memory());
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
-        if is_short_of_memory || upstream.answered.len() >= ANSWERED_MAX {
+        let most = if upstream.key.hop == Hop::Tunnel { ANSWERED_IN_TUNNEL_MAX } else { ANSWERED_MAX };
+        if is_short_of_memory || upstream.answered.len() >= most {
             return self.cancel_upstream(id, stream, None);
         }
         upstream.link.codec.set_token(stream, NO_CALL);
-        upstream.answered.push(Answered { stream, since: now });
+        let waiting_bytes = upstream.waiting_bytes(stream);
+        upstream.answered.push(Answered { stream, waiting_bytes, since: now });
         self.mark_dirty(LinkId::Endpoint(id));
     }
 
-    /// Forgets the answered calls of a connection whose requests are complete, and resets those that have taken too
-    /// long.
+    /// Forgets the answered calls of a connection whose requests are complete, and resets those that have made no
+    /// progress for too long.
     pub(crate) fn sweep_answered(&mut self, id: UpstreamId) {
-        let now = self.now;
+        let (now, unread_timeout) = (self.now, ms(self.limits.relay.unread_timeout_ms));
         let Some(upstream) = self.pools.upstream_mut(id).filter(|upstream| !upstream.answered.is_empty()) else {
             return;
         };
         let has_unfinished = upstream.has_unfinished_requests();
-        let Upstream { answered, link, .. } = upstream;
-        answered.retain(|answered| {
-            let is_late = now - answered.since >= FINISH_WITHIN;
-            if is_late && link.codec.is_open(answered.stream) {
-                link.codec.reset(answered.stream, ErrorCode::CANCEL);
+        let is_opaque = matches!(upstream.key.hop, Hop::Tunnel | Hop::Plain(Protocol::Opaque));
+        let limit = if is_opaque { unread_timeout } else { FINISH_WITHIN };
+        let mut answered = std::mem::take(&mut upstream.answered);
+        answered.retain_mut(|call| {
+            let waiting_bytes = upstream.waiting_bytes(call.stream);
+            if waiting_bytes < call.waiting_bytes {
+                (call.waiting_bytes, call.since) = (waiting_bytes, now);
+            }
+            let is_late = now - call.since >= limit;
+            if is_late && upstream.link.codec.is_open(call.stream) {
+                upstream.link.codec.reset(call.stream, ErrorCode::CANCEL);
             }
             has_unfinished && !is_late
         });
+        upstream.answered = answered;
         self.mark_dirty(LinkId::Endpoint(id));
     }
 }

@@ -105,7 +105,10 @@ impl Relay {
     pub fn end_upstream(&mut self, upstream_id: UpstreamId, why: &ConnectionFailure) {
         let Some(upstream) = self.pools.end(upstream_id) else { return };
         self.discharge(&upstream.link);
-        self.effects.extend(upstream.link.wire.map(Effect::Close));
+        let wire = upstream.link.wire;
+        // The call of an opaque connection may have been cut in this turn.
+        self.effects.extend(wire.filter(|_| upstream.link.codec.is_aborted()).map(Effect::Abort));
+        self.effects.extend(wire.map(Effect::Close));
         for client in upstream.cancelled.clients() {
             self.downstreams.cancelled_call_is_over(client);
         }

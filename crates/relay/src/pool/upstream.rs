@@ -150,7 +150,7 @@ impl Relay {
                 Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
             }
         };
-        let may_be_unread = codec.is_opaque();
+        let unread_limit = codec.unread_limit(&self.limits.relay);
         let tls = expected.clone().map(|expected| ServerTls { target_port: member.address.port(), expected });
         let mut upstream = Upstream::new((pool_id, pool), codec, now, &self.limits.relay);
         upstream.target = member.address;
@@ -159,7 +159,7 @@ impl Relay {
         let is_redirected = key.hop == Hop::Mesh && address == member.address;
         let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
         let own_inbound_port = inbound.map(|(_, address)| address.port());
-        self.effects.push(Effect::Connect { upstream: id, address, tls, may_be_unread, own_inbound_port });
+        self.effects.push(Effect::Connect { upstream: id, address, tls, unread_limit, own_inbound_port });
     }
 
     /// Records which wire carries the bytes of a connection, and to which address the wire leads.

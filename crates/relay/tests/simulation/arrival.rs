@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use leno_accept::{Entry, Places};
+use leno_model::protocol::Protocol;
 use leno_relay::detect::{Detected, detect};
 use leno_relay::limits::ms;
-use leno_relay::{Accepted, Door, GOAWAY_GRACE, LinkId, Origin, SWEEP_EVERY, Speaks};
+use leno_relay::{Accepted, Contents, Door, GOAWAY_GRACE, Inspection, LinkId, Origin, SWEEP_EVERY, Speaks};
 
 use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
@@ -54,20 +55,31 @@ pub(crate) struct Arrival {
     target: Option<SocketAddr>,
     since: Instant,
     first: Vec<u8>,
+    /// Whether the connection was guessed to be opaque, and is not.
+    was_guessed: bool,
+}
+
+/// The destination of a connection that a proxy accepts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum To {
+    /// The proxy's own application has opened the connection, to this address of a Service. `None` if only the calls
+    /// name the Service.
+    Mesh(Option<SocketAddr>),
+    /// The proxy's own application, at this address.
+    Application(SocketAddr),
 }
 
 impl Shell {
-    /// Accepts a connection of the proxy's own application if `to` is `None`, else a connection to the application at
-    /// `to`. Returns whether there is a place for the connection.
-    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &mut Net) -> bool {
+    /// Accepts a connection. Returns whether there is a place for the connection.
+    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: To, net: &mut Net) -> bool {
         self.clients += 1;
         let peer = SocketAddr::from((from, 10_000 + self.clients));
-        let (door, local) = match to {
-            None => (Door::Outbound, SocketAddr::from(([127, 0, 0, 1], 4140))),
-            Some(address) => (Door::Inbound, SocketAddr::new(address.ip(), 4143)),
+        let (door, local, target) = match to {
+            To::Mesh(target) => (Door::Outbound, SocketAddr::from(([127, 0, 0, 1], 4140)), target),
+            To::Application(address) => (Door::Inbound, SocketAddr::new(address.ip(), 4143), Some(address)),
         };
-        let origin = Origin { door, peer, local, original_destination: to };
-        let arrival = Arrival { origin, target: to, since: net.now, first: Vec::new() };
+        let origin = Origin { door, peer, local, original_destination: target };
+        let arrival = Arrival { origin, target, since: net.now, first: Vec::new(), was_guessed: false };
         let mut wire = Wire::new(cable, End::Far, Carries::Arrival(arrival));
         wire.is_unfinished = false;
         let id = self.wires.insert(wire);
@@ -129,29 +141,71 @@ impl Shell {
         }
     }
 
-    /// Reads from a connection whose protocol is not known yet.
+    /// Reads from a connection whose protocol is not known yet, and decides on it as a worker does.
     pub(crate) fn serve_arrival(&mut self, id: WireId, net: &mut Net) {
-        let is_draining = self.relay.draining().is_some();
-        let limit = if is_draining { GOAWAY_GRACE } else { ms(self.relay.limits().relay.detect_timeout_ms) };
         let Some(Wire { carries: Carries::Arrival(arrival), cable, end, is_unfinished, .. }) = self.wires.get_mut(id)
         else {
             return;
         };
+        if self.relay.inspection(&arrival.origin) == Inspection::Nothing {
+            return self.admit(id, Speaks::Opaque(Contents::Unknown), net);
+        }
         let read = net.read(*cable, *end, READ_BYTES);
         *is_unfinished = net.is_readable(*cable, *end);
-        let speaks = match read {
-            Read::Nothing if net.now - arrival.since < limit => return,
-            Read::Nothing | Read::End => return self.close(id, net),
-            Read::Bytes(bytes) => {
-                arrival.first.extend(bytes);
-                match detect(&arrival.first) {
-                    Detected::Undecided => return,
-                    Detected::Http2 => Speaks::Http2,
-                    Detected::Http1 => Speaks::Http1,
-                    Detected::Tls { .. } | Detected::Opaque => return self.close(id, net),
+        let has_ended = matches!(read, Read::End);
+        if has_ended {
+            net.put_back_end(*cable, *end);
+        }
+        if let Read::Bytes(bytes) = read {
+            arrival.first.extend(bytes);
+        }
+        let Some(Wire { carries: Carries::Arrival(arrival), .. }) = self.wires.get(id) else { return };
+        let declared_http = self.relay.declared_http(&arrival.origin);
+        let is_silent = arrival.first.is_empty();
+        match detect(&arrival.first) {
+            Detected::Http2 => self.admit(id, Speaks::Http2, net),
+            Detected::Http1 => self.admit(id, Speaks::Http1, net),
+            Detected::Tls { server_name } => {
+                self.admit(id, Speaks::Opaque(Contents::Tls(server_name.map(Into::into))), net);
+            }
+            Detected::Opaque if arrival.origin.door == Door::Inbound && declared_http.is_some() => self.close(id, net),
+            Detected::Opaque => self.admit(id, Speaks::Opaque(Contents::Unknown), net),
+            Detected::Undecided if has_ended && is_silent => self.close(id, net),
+            Detected::Undecided if !has_ended && is_silent && self.is_servers_turn(arrival, net) => {
+                self.admit(id, Speaks::Nothing, net);
+            }
+            Detected::Undecided if has_ended || self.is_late(arrival, net) => {
+                let is_draining = self.relay.draining().is_some();
+                match declared_http {
+                    _ if !has_ended && (is_draining || arrival.target.is_none()) => self.close(id, net),
+                    Some(Protocol::Http2) => self.admit(id, Speaks::Http2, net),
+                    Some(_) => self.admit(id, Speaks::Http1, net),
+                    None => self.admit(id, Speaks::Opaque(Contents::Unknown), net),
                 }
             }
-        };
+            Detected::Undecided => {}
+        }
+    }
+
+    /// Returns whether the client has not shown its protocol in time.
+    fn is_late(&self, arrival: &Arrival, net: &Net) -> bool {
+        let is_draining = self.relay.draining().is_some();
+        let limit = if is_draining { GOAWAY_GRACE } else { ms(self.relay.limits().relay.detect_timeout_ms) };
+        net.now - arrival.since >= limit
+    }
+
+    /// Returns whether the relay should connect to the server of a silent client, so that the server can send first.
+    fn is_servers_turn(&self, arrival: &Arrival, net: &Net) -> bool {
+        let Some(destination) = arrival.origin.original_destination else { return false };
+        let is_due = net.now - arrival.since >= ms(self.relay.limits().relay.server_first_after_ms);
+        (is_due || self.relay.speaks_first(destination))
+            && !arrival.was_guessed
+            && self.relay.may_guess(&arrival.origin)
+    }
+
+    /// Makes an accepted connection a client's connection, now that its protocol is known.
+    fn admit(&mut self, id: WireId, speaks: Speaks, net: &mut Net) {
+        let Some(Wire { carries: Carries::Arrival(arrival), .. }) = self.wires.get_mut(id) else { return };
         let first = std::mem::take(&mut arrival.first);
         let (origin, target, opened) = (arrival.origin, arrival.target, arrival.since);
         let accepted =
@@ -163,6 +217,15 @@ impl Shell {
         self.read(id, net);
         self.relay.shut_down_if_draining(client);
         if let Some(wire) = self.wires.get_mut(id) {
+            wire.is_unfinished = true;
+        }
+    }
+
+    /// Makes a client's connection an arrival again, because its protocol was guessed wrong.
+    pub(crate) fn recall(&mut self, id: WireId, origin: Origin, first: Vec<u8>, net: &Net) {
+        if let Some(wire) = self.wires.get_mut(id) {
+            let target = origin.original_destination;
+            wire.carries = Carries::Arrival(Arrival { origin, target, since: net.now, first, was_guessed: true });
             wire.is_unfinished = true;
         }
     }

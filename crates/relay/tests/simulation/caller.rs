@@ -20,6 +20,9 @@ const LINES_MAX: usize = 4;
 const LINGERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Caller {
+    /// Whether the client connects to the Service's address, and may send nothing for a while. Otherwise only its
+    /// requests name the Service.
+    pub(crate) is_late: bool,
     lines: Vec<Line>,
     limits: Arc<Limits>,
     speaks_http1: bool,
@@ -57,7 +60,9 @@ impl Caller {
         // Some servers never answer, and not every call has a deadline.
         let is_hasty = net.random.u8(..6) == 0 && net.parts.has(Part::HastyClients);
         let patience = if is_hasty { net.random.u64(1..400) } else { 30_000 };
+        let is_late = net.random.u8(..6) == 0 && net.parts.has(Part::LateClients);
         Self {
+            is_late,
             lines: Vec::new(),
             limits: Arc::new(limits),
             speaks_http1: net.random.u8(..4) == 0 && net.parts.has(Part::Http1),
@@ -176,7 +181,10 @@ impl Caller {
                     true => Engine::http1(Role::Client, net.now),
                     false => Engine::http2(Role::Client, &self.limits, net.now),
                 };
-                self.lines.push(Line::new(cable, engine, Changes::new(&self.limits, net)));
+                let silence =
+                    if self.is_late { Duration::from_micros(net.random.u64(..1_500_000)) } else { Duration::ZERO };
+                let speaks_at = net.now + silence;
+                self.lines.push(Line::new(cable, engine, Changes::new(&self.limits, net), speaks_at));
             }
             None => self.connect_at = net.now + Duration::from_millis(net.random.u64(1..50)),
         }

@@ -58,7 +58,8 @@ impl Intruder {
             9..12 if net.parts.has(Part::Http1) => Way::Text,
             9..15 => Way::Deaf,
             15..17 => Way::Blunt,
-            17 => Way::Silent,
+            // A server's proxy keeps a silent connection: its port is declared to speak HTTP, and HTTP/1 may be silent.
+            17 if to.is_none() => Way::Silent,
             _ => Way::Halting,
         };
         let limits = Limits { initial_window_bytes: net.random.u32(..70_000), ..Limits::server() };

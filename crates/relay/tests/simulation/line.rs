@@ -141,6 +141,8 @@ pub(crate) enum Break {
 }
 
 pub(crate) struct Line {
+    /// Time of the first write.
+    speaks_at: Instant,
     cable: CableId,
     engine: Engine,
     fields: FieldSection,
@@ -162,8 +164,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(cable: CableId, engine: Engine, changes: Changes) -> Self {
+    /// Begins a connection on which the client sends nothing before `speaks_at`.
+    pub(crate) fn new(cable: CableId, engine: Engine, changes: Changes, speaks_at: Instant) -> Self {
         Self {
+            speaks_at,
             cable,
             engine,
             fields: FieldSection::new(),
@@ -391,7 +395,7 @@ impl Line {
     }
 
     pub(crate) fn flush(&mut self, net: &mut Net, outcome: &mut Outcome) {
-        if self.is_half_closed {
+        if self.is_half_closed || self.speaks_at > net.now {
             return;
         }
         self.change_settings(net);
@@ -457,7 +461,8 @@ impl Line {
         let cancels = self.calls.values().filter_map(|call| call.cancel_at).min();
         let ends = self.calls.values().filter_map(Call::ends_by).min().filter(|_| !is_deaf);
         let breaks = self.break_at.map(|(at, _)| at).filter(|at| *at > net.now);
-        cancels.into_iter().chain(ends).chain(breaks).chain(self.changes.next(net)).min()
+        let speaks = Some(self.speaks_at).filter(|at| *at > net.now);
+        cancels.into_iter().chain(ends).chain(breaks).chain(self.changes.next(net)).chain(speaks).min()
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Log {
     pub(crate) may_repeat: bool,
     /// Number of lines of requests without an id.
     pub(crate) strange_lines: u64,
+    /// Number of lines of opaque connections.
+    pub(crate) opaque: usize,
 }
 
 impl Log {
@@ -32,6 +34,10 @@ impl Log {
             check_traces(&text, &traces.take())?;
         }
         for line in text.lines() {
+            if line.contains(r#""protocol":"TCP""#) {
+                self.opaque += 1;
+                continue;
+            }
             let id = line.split_once(r#""request_id":""#).and_then(|(_, rest)| rest.split_once('"'));
             // The requests of intruders have no id.
             let Some(id) = id.and_then(|(id, _)| id.parse().ok()) else {

@@ -1,12 +1,13 @@
 //! Whole relays between simulated clients and servers, one or two in a row, over a simulated network and in virtual
 //! time. One seed determines all events.
 //!
-//! Clients and servers speak HTTP/2 or HTTP/1; some break the protocol. Peers change their SETTINGS, close one side of
-//! a connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few
-//! places, the mesh changes, and the machine is suspended.
+//! Clients and servers speak HTTP/2, HTTP/1 or an opaque protocol; some break the protocol. Some clients are silent at
+//! first, so that relays must guess whether the server speaks first. Peers change their SETTINGS, close one side of a
+//! connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few places,
+//! the mesh changes, and the machine is suspended.
 //!
-//! The worlds have no TLS, identities, tunnels, opaque connections, mirrors or control plane that answers questions,
-//! and each relay has one Service. The system tests cover those parts.
+//! The worlds have no TLS, identities, tunnels, mirrors or control plane that answers questions. The system tests cover
+//! those parts.
 //!
 //! Checked all the time:
 //! - Each call ends exactly once, and not long after its deadline.
@@ -26,7 +27,9 @@
 //!   connection count the same flow-control windows.
 //! - If calls are traced, every call in the log has its trace, and the times of its attempts ascend.
 //! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world). A server that
-//!   answers a call early still gets the rest of the request.
+//!   answers a call early still gets the rest of the request. The same holds for opaque connections.
+//! - No opaque connection ends in order before all its bytes have arrived. Every opaque connection whose client has got
+//!   bytes is recorded.
 //! - After the end of all connections, the tables of the relays are empty.
 //!
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs the worlds with
@@ -40,6 +43,7 @@ mod content;
 mod engine;
 mod intruder;
 mod line;
+mod listener;
 mod log;
 mod mesh;
 mod net;
@@ -50,6 +54,8 @@ mod server;
 mod settings;
 mod shell;
 mod shorten;
+mod speaker;
+mod talker;
 mod text_attack;
 mod world;
 
@@ -81,10 +87,12 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         }
         worlds_run += 1;
     }
-    let Total { calls, endings, steps, virtual_time, calm_worlds, hedges, settled_relays, compared_windows } = total;
+    let Total { calls, endings, steps, virtual_time, calm_worlds, hedges, settled_relays, compared_windows, .. } =
+        total;
+    let Total { talks, whole_talks, .. } = total;
     println!(
         "{worlds_run} worlds ({calm_worlds} calm), {calls} calls, {hedges} hedges, {endings:?}, {steps} steps, \
-         {virtual_time:?}; {settled_relays} relays settled, windows of {compared_windows} connections compared"
+         {virtual_time:?}; {talks} opaque connections ({whole_talks} whole); {settled_relays} relays settled, windows of {compared_windows} connections compared"
     );
     // A few worlds prove nothing.
     if !leno_testing::is_repeated() && worlds_run >= 100 {
@@ -92,6 +100,7 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         assert!(calm_worlds > worlds_run / 10, "{calm_worlds} of {worlds_run}: hardly any world is calm");
         assert!(settled_relays > worlds_run / 2, "{settled_relays} in {worlds_run} worlds: hardly any relay settles");
         assert!(compared_windows > worlds_run / 2, "{compared_windows} in {worlds_run} worlds: hardly any is compared");
+        assert!(whole_talks > talks / 3, "{whole_talks} of {talks}: hardly any opaque connection is whole");
         assert!(hedges > calls / 1_000, "{hedges} of {calls}: hardly any call is hedged");
     }
 }

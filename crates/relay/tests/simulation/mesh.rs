@@ -1,6 +1,6 @@
 //! The mesh and the limits of a world.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use leno_model::manifest::{SourceFile, parse_file};
@@ -127,22 +127,43 @@ impl Retries {
     }
 }
 
-/// Returns a mesh with one Service, which has these endpoints.
-pub(crate) fn mesh_of(endpoints: &[SocketAddr], repeats: &Repeats) -> Arc<Mesh> {
-    let mut text =
-        "---\napiVersion: v1\nkind: Service\nmetadata: {name: echo}\nspec: {ports: [{port: 80}]}\n".to_owned();
-    for (index, endpoint) in endpoints.iter().enumerate() {
-        text += &format!(
-            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
-             metadata: {{name: echo-{index}, labels: {{kubernetes.io/service-name: echo}}}}\n\
-             ports: [{{port: {}}}]\nendpoints: [{{addresses: [{}]}}]\n",
-            endpoint.port(),
-            endpoint.ip()
-        );
+/// The port of all servers that speak HTTP.
+pub(crate) const HTTP_PORT: u16 = 8080;
+/// The port of servers whose Service declares opaque bytes.
+pub(crate) const DECLARED_PORT: u16 = 9000;
+/// The ports of servers that speak an opaque protocol: one is declared as opaque, the protocol of the other is detected.
+pub(crate) const OPAQUE_PORTS: [u16; 2] = [DECLARED_PORT, 9001];
+/// The address of the Service of the HTTP servers. Its port is 80.
+pub(crate) const ECHO: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+/// The address of the Service of the opaque servers. Its ports are [`OPAQUE_PORTS`].
+pub(crate) const TALK: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 2);
+
+/// Returns a mesh with a Service of HTTP servers and a Service of opaque servers, which have endpoints at these
+/// addresses.
+pub(crate) fn mesh_of(endpoints: &[IpAddr], repeats: &Repeats) -> Arc<Mesh> {
+    let [declared, detected] = OPAQUE_PORTS;
+    let mut text = format!(
+        "---\napiVersion: v1\nkind: Service\nmetadata: {{name: echo}}\n\
+         spec: {{clusterIP: {ECHO}, ports: [{{port: 80, targetPort: {HTTP_PORT}}}]}}\n\
+         ---\napiVersion: v1\nkind: Service\nmetadata: {{name: talk}}\n\
+         spec: {{clusterIP: {TALK}, ports: [{{name: a, port: {declared}, appProtocol: tcp}}, \
+         {{name: b, port: {detected}}}]}}\n"
+    );
+    for (index, ip) in endpoints.iter().enumerate() {
+        text += &slice("echo", index, &format!("{{port: {HTTP_PORT}}}"), ip);
+        text += &slice("talk", index, &format!("{{name: a, port: {declared}}}, {{name: b, port: {detected}}}"), ip);
     }
     text += &repeats.retries.as_ref().map_or(String::new(), Retries::route);
     text += &repeats.hedges.as_ref().map_or(String::new(), Hedges::policy);
     let file = SourceFile { path: "mesh.yaml".to_owned(), text };
     let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
     Arc::new(translate(&objects, "default").mesh)
+}
+
+fn slice(service: &str, index: usize, ports: &str, ip: &IpAddr) -> String {
+    format!(
+        "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
+         metadata: {{name: {service}-{index}, labels: {{kubernetes.io/service-name: {service}}}}}\n\
+         ports: [{ports}]\nendpoints: [{{addresses: [{ip}]}}]\n"
+    )
 }

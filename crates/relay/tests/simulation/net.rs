@@ -131,6 +131,11 @@ impl Net {
         Read::Nothing
     }
 
+    /// Lets the end be read again, as a socket does.
+    pub(crate) fn put_back_end(&mut self, id: CableId, at: End) {
+        self.cables[id].pipes[1 - at as usize].is_over = false;
+    }
+
     /// Returns whether bytes or the end have arrived since the last call: an edge-triggered event.
     pub(crate) fn take_event(&mut self, id: CableId, at: End) -> bool {
         let now = self.now;

@@ -19,6 +19,10 @@ pub(crate) enum Part {
     Hedges,
     /// Some clients speak HTTP/1.
     Http1,
+    /// Some clients and servers speak an opaque protocol.
+    Opaque,
+    /// Some clients connect to a Service's address, and send nothing for a while.
+    LateClients,
     /// Listeners have few places.
     FewPlaces,
     /// Clients break the protocol.
@@ -77,6 +81,8 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Retries, "retries"),
     (Part::Hedges, "hedges"),
     (Part::Http1, "http1"),
+    (Part::Opaque, "opaque"),
+    (Part::LateClients, "late-clients"),
     (Part::FewPlaces, "few-places"),
     (Part::HostileClients, "hostile-clients"),
     (Part::HostileServers, "hostile-servers"),

@@ -1,6 +1,6 @@
 //! A proxy over all its processes: a process drains and ends, and the next process starts.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use leno_http2::Windows;
 use leno_model::mesh::Mesh;
 use leno_relay::SWEEP_EVERY;
 
+use crate::arrival::To;
 use crate::log::Log;
 use crate::mesh::Bounds;
 use crate::net::{CableId, Net};
@@ -72,7 +73,7 @@ impl Proxy {
     }
 
     /// Accepts a connection, unless no process listens.
-    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &mut Net) -> bool {
+    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: To, net: &mut Net) -> bool {
         let listens = |shell: &&mut Shell| shell.relay.draining().is_none();
         let Some(shell) = self.shell.as_mut().filter(listens) else { return false };
         let is_accepted = shell.accept(cable, from, to, net);
@@ -119,7 +120,7 @@ impl Proxy {
             self.drains_for += passed;
             self.idle_for = if shell.calls() > 0 { Duration::ZERO } else { self.idle_for + passed };
             if shell.is_drained(net) {
-                self.end(net);
+                self.end(net, servers);
             } else if self.idle_for > ENDS_WITHIN {
                 return Err(format!("a relay drains without calls for {:?}, and has clients", self.idle_for));
             }
@@ -132,12 +133,12 @@ impl Proxy {
         self.drains_for > TELLS_WITHIN
     }
 
-    fn end(&mut self, net: &mut Net) {
+    fn end(&mut self, net: &mut Net, servers: &mut impl Listen) {
         let Some(shell) = self.shell.take() else { return };
         self.was_cut |= shell.has_work();
         self.begins_at = Some(net.now + Duration::from_millis(net.random.u64(..300)));
         (self.drains_for, self.idle_for) = (Duration::ZERO, Duration::ZERO);
-        shell.end(net);
+        shell.end(net, servers);
     }
 
     /// Returns whether all calls that the proxy has accepted must end as they would without the proxy.

@@ -9,6 +9,7 @@ use leno_http2::{FieldSection, Limits, Windows};
 
 use crate::engine::Engine;
 use crate::log::Seen;
+use crate::mesh::HTTP_PORT;
 use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::served::{Call, Habits, Plan, Served, respond};
@@ -41,7 +42,7 @@ impl Server {
             ..Limits::server()
         };
         Self {
-            address: SocketAddr::from(([10, 0, 0, number], 8080)),
+            address: SocketAddr::from(([10, 0, 0, number], HTTP_PORT)),
             served: Vec::new(),
             limits: Arc::new(limits),
             down_until: None,

@@ -12,7 +12,7 @@ use leno_relay::trace::{Outbox, Sampling, Tracing};
 use leno_relay::{Config, Effect, Id, LinkId, Relay, Relief, Settings, Slots};
 
 use crate::arrival::{Arrival, Doors};
-use crate::mesh::Bounds;
+use crate::mesh::{Bounds, DECLARED_PORT, HTTP_PORT};
 use crate::net::{CableId, End, Net, Read};
 
 /// The listeners to which a proxy connects.
@@ -103,7 +103,11 @@ impl Shell {
             own: None,
             listening: Vec::new(),
             discovers: false,
-            settings: Settings::default(),
+            settings: Settings {
+                opaque_ports: DECLARED_PORT.to_string().parse().expect("a port"),
+                http_ports: HTTP_PORT.to_string().parse().expect("a port"),
+                ..Settings::default()
+            },
             access_log: AccessLog::on(Format::Json, Queries::Drop, metrics.clone()),
             limits: bounds.limits.clone(),
             memory_budget_bytes: bounds.memory_budget_bytes,
@@ -140,7 +144,9 @@ impl Shell {
     }
 
     /// Ends the process: the kernel closes its sockets.
-    pub(crate) fn end(self, net: &mut Net) {
+    pub(crate) fn end(mut self, net: &mut Net, servers: &mut impl Listen) {
+        self.relay.cut_off();
+        self.flush_all(net, servers);
         for (_, wire) in self.wires.iter() {
             net.close(wire.cable, wire.end);
         }
@@ -174,20 +180,11 @@ impl Shell {
         self.relay.expire_deadlines();
         self.relay.sweep();
         self.relay.dispatch();
-        loop {
-            while let Some(id) = self.relay.next_dirty() {
-                self.flush(id, net);
-            }
-            self.relay.serve_waiting();
-            self.carry_out(net, servers);
-            if !self.relay.has_dirty() {
-                break;
-            }
-        }
+        self.flush_all(net, servers);
         if self.relay.exceeds_budget() {
             let mut relief = Relief::default();
             while self.relay.relieve(&mut relief) {
-                self.carry_out(net, servers);
+                self.flush_all(net, servers);
             }
             self.is_over_budget |= self.relay.exceeds_budget() && !self.relay.has_no_clients();
         }
@@ -257,7 +254,25 @@ impl Shell {
     pub(crate) fn close(&mut self, id: WireId, net: &mut Net) {
         self.doors.places.leave(id);
         if let Some(wire) = self.wires.remove(id) {
+            // The peer does not get all of our output anyway.
+            if wire.is_blocked {
+                net.reset(wire.cable);
+            }
             net.close(wire.cable, wire.end);
+        }
+    }
+
+    /// Writes the output of all connections, until no connection has output.
+    fn flush_all(&mut self, net: &mut Net, servers: &mut impl Listen) {
+        loop {
+            while let Some(id) = self.relay.next_dirty() {
+                self.flush(id, net);
+            }
+            self.relay.serve_waiting();
+            self.carry_out(net, servers);
+            if !self.relay.has_dirty() {
+                return;
+            }
         }
     }
 
@@ -337,7 +352,8 @@ impl Shell {
                         }
                     }
                     Effect::Count(..) => {}
-                    Effect::Ask(_) | Effect::Recall { .. } => unreachable!("all is known, and nothing is guessed"),
+                    Effect::Recall { wire, origin, first } => self.recall(wire.cast(), origin, first, net),
+                    Effect::Ask(_) => unreachable!("all is known"),
                 }
             }
         }

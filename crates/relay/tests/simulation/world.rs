@@ -6,16 +6,20 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use leno_http2::Windows;
 
+use crate::arrival::To;
 use crate::caller::Caller;
 use crate::intruder::Intruder;
 use crate::line::{ENDED, Endings, Http1, Request, STRANGE};
+use crate::listener::Listener;
 use crate::log::Seen;
-use crate::mesh::{Hedges, Repeats, Retries, mesh_of};
+use crate::mesh::{ECHO, Hedges, OPAQUE_PORTS, Repeats, Retries, TALK, mesh_of};
 use crate::net::{CableId, Net};
 use crate::parts::{Part, Parts};
 use crate::proxy::Proxy;
 use crate::server::Server;
 use crate::shell::Listen;
+use crate::speaker::Fate;
+use crate::talker::Talker;
 
 /// Longest virtual time of a world. Every client leaves after half a minute.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -41,6 +45,9 @@ pub(crate) struct Total {
     pub(crate) settled_relays: u64,
     /// Number of connections that were open in the end, and whose windows were compared on both sides.
     pub(crate) compared_windows: u64,
+    /// Number of opaque connections, and of those over which both sides got everything.
+    pub(crate) talks: u64,
+    pub(crate) whole_talks: u64,
 }
 
 impl Total {
@@ -53,32 +60,61 @@ impl Total {
         self.hedges += other.hedges;
         self.settled_relays += other.settled_relays;
         self.compared_windows += other.compared_windows;
+        self.talks += other.talks;
+        self.whole_talks += other.whole_talks;
     }
 }
 
-/// A server, and in half of the cases the proxy in front of it.
+/// The servers of a Pod, and in half of the cases the proxy in front of them.
 struct Pod {
     proxy: Option<Proxy>,
+    applications: Applications,
+}
+
+/// The servers of a Pod: one speaks HTTP, the other an opaque protocol.
+struct Applications {
     server: Server,
+    listener: Listener,
+}
+
+impl Listen for Applications {
+    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
+        match OPAQUE_PORTS.contains(&address.port()) {
+            true => self.listener.accept(address, cable, net),
+            false => self.server.accept(address, cable, net),
+        }
+    }
 }
 
 impl Pod {
-    fn new(number: u8, random: &mut Rng, net: &mut Net) -> Self {
+    fn new(number: u8, speaks_first: bool, random: &mut Rng, net: &mut Net) -> Self {
         let has_proxy = random.bool() && net.parts.has(Part::InboundProxies);
         let proxy = has_proxy.then(|| Proxy::new(mesh_of(&[], &Repeats::default()), net));
-        Self { proxy, server: Server::new(number, net) }
+        let server = Server::new(number, net);
+        let listener = Listener::new(server.address.ip(), speaks_first, u64::from(number) << 20, net);
+        Self { proxy, applications: Applications { server, listener } }
+    }
+
+    fn ip(&self) -> IpAddr {
+        self.server().address.ip()
+    }
+
+    fn server(&self) -> &Server {
+        &self.applications.server
     }
 
     fn run(&mut self, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
         if let Some(proxy) = &mut self.proxy {
-            proxy.turn(net, &mut self.server)?;
+            proxy.turn(net, &mut self.applications)?;
         }
-        self.server.run(net, seen)
+        self.applications.server.run(net, seen)?;
+        self.applications.listener.run(net)
     }
 
     fn next(&self, net: &Net) -> Option<Instant> {
+        let Applications { server, listener } = &self.applications;
         let proxy = self.proxy.as_ref().and_then(|proxy| proxy.next(net));
-        proxy.into_iter().chain(self.server.next(net)).min()
+        proxy.into_iter().chain(server.next(net)).chain(listener.next(net)).min()
     }
 }
 
@@ -87,10 +123,10 @@ struct Pods<'a>(&'a mut [Pod]);
 
 impl Listen for Pods<'_> {
     fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
-        let Some(pod) = self.0.iter_mut().find(|pod| pod.server.address == address) else { return false };
+        let Some(pod) = self.0.iter_mut().find(|pod| pod.ip() == address.ip()) else { return false };
         match &mut pod.proxy {
-            Some(proxy) => proxy.accept(cable, CLIENTS, Some(address), net),
-            None => pod.server.accept(address, cable, net),
+            Some(proxy) => proxy.accept(cable, CLIENTS, To::Application(address), net),
+            None => pod.applications.accept(address, cable, net),
         }
     }
 }
@@ -103,6 +139,8 @@ struct World {
     /// The proxy of the clients.
     proxy: Proxy,
     callers: Vec<Caller>,
+    /// Clients of the opaque protocol.
+    talkers: Vec<Talker>,
     intruders: Vec<Intruder>,
     next_id: u64,
     seen: Seen,
@@ -138,8 +176,10 @@ impl World {
         let start = Instant::now();
         let mut net = Net::new(start, random.fork(), parts);
         let servers = if parts.has(Part::ManyServers) { random.u8(1..5) } else { 1 };
-        let mut pods: Vec<_> = (1..=servers).map(|number| Pod::new(number, &mut random, &mut net)).collect();
-        let addresses: Vec<_> = pods.iter().map(|pod| pod.server.address).collect();
+        let speaks_first = random.bool();
+        let mut pods: Vec<_> =
+            (1..=servers).map(|number| Pod::new(number, speaks_first, &mut random, &mut net)).collect();
+        let addresses: Vec<_> = pods.iter().map(Pod::ip).collect();
         let has_retries = !random.bool() && parts.has(Part::Retries);
         let has_hedges = random.u8(..3) == 0 && parts.has(Part::Hedges);
         let retries = has_retries.then(|| Retries::new(&mut net));
@@ -150,10 +190,11 @@ impl World {
         let proxy = Proxy::new(mesh_of(&addresses, &repeats), &mut net);
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
+        let talkers = Self::talkers(speaks_first, &mut random, &mut net);
         let intruders = Self::intruders(&mut random, &mut net, &pods);
         // The first server is always in the mesh, and well-behaved, unless it is the only server.
         if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
-            pods.iter_mut().last().into_iter().for_each(|pod| pod.server.turn_hostile());
+            pods.iter_mut().last().into_iter().for_each(|pod| pod.applications.server.turn_hostile());
             callers.iter_mut().for_each(|caller| caller.outcome.may_be_strange = true);
         }
         let change_at = random.bool().then(|| start + Duration::from_millis(random.u64(1..200)));
@@ -165,6 +206,7 @@ impl World {
             pods,
             proxy,
             callers,
+            talkers,
             intruders,
             next_id: 1,
             seen: Seen { repeats, ..Seen::default() },
@@ -175,16 +217,28 @@ impl World {
         }
     }
 
+    /// Returns clients of the opaque protocol.
+    fn talkers(speaks_first: bool, random: &mut Rng, net: &mut Net) -> Vec<Talker> {
+        let number = if random.u8(..3) == 0 && net.parts.has(Part::Opaque) { random.u64(1..8) } else { 0 };
+        let mut talker = |id| {
+            let port = random.choice(OPAQUE_PORTS).unwrap_or_default();
+            Talker::new(2 * id + 1, SocketAddr::from((TALK, port)), speaks_first && random.bool(), net)
+        };
+        (0..number).map(&mut talker).collect()
+    }
+
     /// Returns hostile clients, of the clients' proxy and of the servers' proxies.
     fn intruders(random: &mut Rng, net: &mut Net, pods: &[Pod]) -> Vec<Intruder> {
         let number = if random.u8(..4) == 0 && net.parts.has(Part::HostileClients) { random.u8(1..4) } else { 0 };
-        let proxies: Vec<_> = pods.iter().filter(|pod| pod.proxy.is_some()).map(|pod| pod.server.address).collect();
+        let proxies: Vec<_> = pods.iter().filter(|pod| pod.proxy.is_some()).map(|pod| pod.server().address).collect();
         let mut to = || random.bool().then(|| random.choice(proxies.iter().copied())).flatten();
         (0..number).map(|_| Intruder::new(net, to())).collect()
     }
 
     fn is_quiet(&self) -> bool {
-        self.callers.iter().all(Caller::is_done) && self.intruders.iter().all(|intruder| intruder.is_gone)
+        self.callers.iter().all(Caller::is_done)
+            && self.talkers.iter().all(|talker| talker.is_gone)
+            && self.intruders.iter().all(|intruder| intruder.is_gone)
     }
 
     /// Changes the mesh if that is due.
@@ -193,7 +247,7 @@ impl World {
             return;
         }
         let (random, now) = (&mut self.random, self.net.now);
-        let addresses: Vec<_> = self.pods.iter().map(|pod| pod.server.address).collect();
+        let addresses: Vec<_> = self.pods.iter().map(Pod::ip).collect();
         // At least one endpoint stays.
         let some: Vec<_> = addresses.iter().skip(1).filter(|_| random.bool()).chain(addresses.first()).collect();
         let some: Vec<_> = some.into_iter().copied().collect();
@@ -204,17 +258,26 @@ impl World {
     fn step(&mut self) -> Result<(), String> {
         let (net, proxy) = (&mut self.net, &mut self.proxy);
         for caller in &mut self.callers {
+            let to = caller.is_late.then(|| SocketAddr::from((ECHO, 80)));
             caller.run(net, &mut self.next_id, |net| {
                 let cable = net.open();
-                proxy.accept(cable, CLIENTS, None, net).then_some(cable)
+                proxy.accept(cable, CLIENTS, To::Mesh(to), net).then_some(cable)
+            })?;
+        }
+        for talker in &mut self.talkers {
+            let to = Some(talker.to);
+            talker.run(net, |net| {
+                let cable = net.open();
+                proxy.accept(cable, CLIENTS, To::Mesh(to), net).then_some(cable)
             })?;
         }
         for intruder in &mut self.intruders {
             let to = intruder.to;
-            let inbound = self.pods.iter_mut().find(|pod| Some(pod.server.address) == to);
+            let inbound = self.pods.iter_mut().find(|pod| Some(pod.server().address) == to);
             let target = inbound.and_then(|pod| pod.proxy.as_mut()).unwrap_or(proxy);
             intruder.run(net, |net| {
                 let cable = net.open();
+                let to = to.map_or(To::Mesh(None), To::Application);
                 target.accept(cable, INTRUDERS, to, net).then_some(cable)
             })?;
         }
@@ -229,6 +292,7 @@ impl World {
     fn sleep(&mut self) {
         let net = &self.net;
         let due = self.callers.iter().filter_map(|caller| caller.next(net));
+        let due = due.chain(self.talkers.iter().filter_map(|talker| talker.next(net)));
         let due = due.chain(self.intruders.iter().filter_map(|intruder| intruder.next(net)));
         let due = due.chain(self.pods.iter().filter_map(|pod| pod.next(net)));
         let due = due.chain(net.next()).chain(self.proxy.next(net)).chain(self.change_at).chain(self.suspend_at).min();
@@ -238,6 +302,7 @@ impl World {
             next += by;
             self.was_suspended = true;
             self.callers.iter_mut().for_each(|caller| caller.suspend(next, by));
+            self.talkers.iter_mut().for_each(|talker| talker.suspend(by));
             self.intruders.iter_mut().for_each(|intruder| intruder.wake(next));
         }
         self.net.now = next;
@@ -263,9 +328,9 @@ impl World {
         is_reachable
             && !self.was_suspended
             && self.seen.repeats.retries.is_none_or(|retries| retries.attempt_ms.is_none())
-            && self.pods.first().is_some_and(|pod| !pod.server.is_hostile())
+            && self.pods.first().is_some_and(|pod| !pod.server().is_hostile())
             && self.proxies().all(Proxy::is_calm)
-            && self.pods.iter().all(|pod| !pod.server.has_faults())
+            && self.pods.iter().all(|pod| !pod.server().has_faults())
     }
 
     fn end(mut self) -> Result<Total, String> {
@@ -278,7 +343,7 @@ impl World {
         // HTTP/1 connection that waits for its response, so it notices the connection's end only when the server gives
         // up.
         self.rest(50, Duration::from_millis(10))?;
-        self.pods.iter_mut().for_each(|pod| pod.server.stop(&mut self.net));
+        self.pods.iter_mut().for_each(|pod| pod.applications.server.stop(&mut self.net));
         self.rest(100, Duration::from_millis(10))?;
         // Calls may wait for a connection until `max_wait_ms`.
         self.rest(150, Duration::from_millis(100))?;
@@ -293,6 +358,9 @@ impl World {
             total.calls += caller.begun;
             total.endings.add(&caller.outcome.endings);
         }
+        let fates = self.talkers.iter().filter_map(Talker::fate);
+        total.talks = self.talkers.len() as u64;
+        total.whole_talks = fates.filter(|fate| *fate == Fate::Whole).count() as u64;
         if total.calls != total.endings.all() {
             return Err(format!("{} calls have begun, and {:?} have ended", total.calls, total.endings));
         }
@@ -304,6 +372,7 @@ impl World {
         self.check_none_lost()?;
         self.check_none_hangs()?;
         self.check_sent_whole()?;
+        self.check_talks()?;
         self.net.reset_all();
         self.rest(20, Duration::from_millis(10))?;
         self.proxies().try_for_each(Proxy::check_empty)?;
@@ -334,9 +403,10 @@ impl World {
             check(windows, &mut self.proxy)?;
         }
         // A hostile server announces and uses credit that its engine does not know.
-        for pod in self.pods.iter_mut().filter(|pod| !pod.server.is_hostile()) {
+        for pod in self.pods.iter_mut().filter(|pod| !pod.server().is_hostile()) {
+            let windows = pod.server().windows(&self.net);
             let proxy = pod.proxy.as_mut().unwrap_or(&mut self.proxy);
-            pod.server.windows(&self.net).into_iter().try_for_each(|windows| check(windows, proxy))?;
+            windows.into_iter().try_for_each(|windows| check(windows, proxy))?;
         }
         Ok(compared)
     }
@@ -345,7 +415,9 @@ impl World {
         let ended = self.callers.iter().flat_map(|caller| &caller.outcome.ended);
         // A process that ends does not record the calls that are still in flight.
         let begun = self.seen.attempts.iter().filter(|_| !self.proxy.was_cut);
-        let sent = self.callers.iter().flat_map(|caller| &caller.outcome.sent);
+        // If the server ends the connection of a client that has been silent, the client's first requests have no
+        // receiver.
+        let sent = self.callers.iter().filter(|caller| !caller.is_late).flat_map(|caller| &caller.outcome.sent);
         // After a suspension, a relay may close a connection that has been silent for too long, before a request
         // arrives.
         let sent = sent.filter(|_| self.proxy.records_all() && !self.was_suspended);
@@ -393,10 +465,39 @@ impl World {
         }
     }
 
+    /// Checks the ends of the opaque connections.
+    fn check_talks(&self) -> Result<(), String> {
+        let listeners = || self.pods.iter().map(|pod| &pod.applications.listener);
+        let of_clients: Vec<_> = self.talkers.iter().filter_map(Talker::fate).collect();
+        let of_servers: Vec<_> = listeners().flat_map(|listener| listener.fates.iter().copied()).collect();
+        let have = |fate: Fate| of_clients.contains(&fate) || of_servers.contains(&fate);
+        let fates = format!("clients: {of_clients:?}, servers: {of_servers:?}");
+        if have(Fate::Short) {
+            return Err(format!("an opaque connection ends in order before everything has arrived: {fates}"));
+        }
+        // A server gets nothing if its client has left early. A relay that drains, or that needs a place or memory, closes
+        // a connection on which neither side has said anything.
+        let may_close = |proxy: &Proxy| proxy.has_drained || proxy.have_yielded || !proxy.is_calm();
+        let may_be_closed = self.proxies().any(may_close);
+        if of_clients.contains(&Fate::Unheard) && !may_be_closed {
+            return Err(format!("an opaque connection ends in order, and the client has heard nothing: {fates}"));
+        }
+        let is_calm = self.is_calm() && !may_be_closed && !listeners().any(Listener::has_faults);
+        if is_calm && !have(Fate::Broken) && of_clients.iter().any(|fate| *fate != Fate::Whole) {
+            return Err(format!("nothing stood in the way of an opaque connection, and it is cut: {fates}"));
+        }
+        let heard = self.talkers.iter().filter(|talker| talker.has_heard()).count();
+        let recorded = self.proxy.log.opaque;
+        if heard > recorded && !self.proxy.was_cut {
+            return Err(format!("{heard} clients have heard a server, and {recorded} opaque connections are recorded"));
+        }
+        Ok(())
+    }
+
     /// Returns whether a server may be the reason why a call without a deadline never ends.
     fn may_hang(&self, request: &Request) -> bool {
         // A hostile server may never answer. The hostile server may also get a call that another server has got.
-        let may_have_reached_hostile = self.pods.iter().any(|pod| pod.server.is_hostile())
+        let may_have_reached_hostile = self.pods.iter().any(|pod| pod.server().is_hostile())
             && (!self.seen.calls.contains_key(&request.id)
                 || !self.seen.repeats.are_none()
                 || request.http1.is_some_and(Http1::is_idempotent));
@@ -407,7 +508,8 @@ impl World {
     fn may_starve(&self) -> bool {
         // A call that never ends keeps a connection or a place, and a relay that drains accepts no connection.
         let is_shut = |proxy: &Proxy| proxy.has_drained || proxy.have_yielded;
-        self.proxies().any(is_shut) || self.pods.iter().any(|pod| pod.server.has_faults() || pod.server.is_hostile())
+        self.proxies().any(is_shut)
+            || self.pods.iter().any(|pod| pod.server().has_faults() || pod.server().is_hostile())
     }
 
     /// Returns whether an event in this world may be the reason why a call is lost. A well-behaved server answers all
@@ -420,7 +522,7 @@ impl World {
             // has retries or hedging.
             return !was_seen || is_idempotent || !self.seen.repeats.are_none();
         }
-        let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
+        let has_hostile = self.pods.iter().any(|pod| pod.server().is_hostile());
         // A hostile server may answer faster than the other server that has the call.
         let is_outrun = has_hostile && self.seen.repeats.hedges.is_some();
         // A connection without calls that has lost its place may be closed while a request is on its way.
