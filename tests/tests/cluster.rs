@@ -24,6 +24,8 @@ mod neighbours;
 mod objectives;
 #[path = "cluster/rights.rs"]
 mod rights;
+#[path = "cluster/sight.rs"]
+mod sight;
 #[path = "cluster/traces.rs"]
 mod traces;
 #[path = "cluster/user.rs"]

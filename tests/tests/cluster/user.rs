@@ -12,7 +12,7 @@ use leno_tests::scrape::Scrape;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
-use super::{authority, closed, explain, lab, meshed, objectives, traces, wire};
+use super::{authority, closed, explain, lab, meshed, objectives, sight, traces, wire};
 
 /// Longest time until Pods have started or ended, on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -264,36 +264,7 @@ fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
     let rows = leno(cluster, &["stat", "deploy/web", "-n", "shop", "--to", "echo", "-o", "json"]);
     let rows: Value = serde_json::from_str(&rows).expect("JSON");
     assert!(rate(&rows, "web") > 10.0, "the client's view has its calls: {rows}");
-    the_example_can_be_watched(cluster);
-}
-
-/// Asserts that commands show methods, callers and single calls of the example, through the API server's port-forward.
-fn the_example_can_be_watched(cluster: &Cluster) {
-    const UNARY: &str = "leno.echo.v1.Echo/Unary";
-    let json = |words: &[&str]| -> Value {
-        serde_json::from_str(&leno(cluster, &[words, &["-n", "shop", "-o", "json"]].concat())).expect("JSON")
-    };
-    let has = |rows: &Value, fields: &[(&str, &str)]| {
-        let is_it = |row: &Value| fields.iter().all(|(name, value)| row[name] == *value);
-        rows.as_array().is_some_and(|rows| rows.iter().any(is_it))
-    };
-    let methods = json(&["stat", "methods", "--window", "2s"]);
-    let out = [("name", "web"), ("direction", "outbound"), ("at", "echo.shop:50051"), ("method", UNARY)];
-    let into = [("name", "echo"), ("direction", "inbound"), ("at", ":50051"), ("method", UNARY)];
-    assert!(has(&methods, &out) && has(&methods, &into), "{methods}");
-    let edges = json(&["stat", "edges", "--window", "2s"]);
-    assert!(has(&edges, &[("client", "shop/web"), ("name", "echo")]), "{edges}");
-    let call = json(&["tap", "deploy/web", "--method", UNARY, "--calls", "1"]);
-    assert_eq!(
-        (&call["direction"], &call["tls"], &call["grpc_status"]),
-        (&"outbound".into(), &"true".into(), &0.into())
-    );
-    let refused = Command::new(program("leno"))
-        .args(["tap", "deploy/web", "-n", "shop", "--headers"])
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .output()
-        .expect("leno runs");
-    assert!(text(&refused).contains("leno.dev/tap-headers: allowed"), "{}", text(&refused));
+    sight::the_example_can_be_watched(cluster);
 }
 
 /// Kills the client's own proxy under load. The supervisor starts the next proxy, so that calls fail only for a moment,

@@ -1,0 +1,139 @@
+//! The commands that show calls, through the API server's port-forward and from a Prometheus.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use leno_install::yaml;
+use leno_tests::kubernetes::Cluster;
+use leno_tests::mesh::{is_installed, skipped};
+use leno_tests::programs::{program, text};
+use leno_tests::prometheus::Prometheus;
+use leno_tests::proxy::wait_for;
+use serde_json::Value;
+
+use super::load::{METHOD, in_client};
+use super::user::{PATIENCE, leno};
+
+/// A route of all calls to the example's server.
+const ROUTE: &str = "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: all, namespace: shop}
+spec:
+  parentRefs: [{group: '', kind: Service, name: echo}]
+  rules: [{backendRefs: [{name: echo, port: 50051}]}]
+";
+/// Asks for a stream of a minute, with a message each second.
+const STREAM: &str = r#"{"messages": 60, "delay_ms": 1000}"#;
+const STREAMING: &str = "leno.echo.v1.Echo/ServerStream";
+/// How to configure a Prometheus, from the documentation.
+const JOBS: &str = "docs/monitoring/prometheus.yml";
+
+/// Returns the JSON that a command of `leno` prints for the example's namespace.
+fn json(cluster: &Cluster, words: &[&str]) -> Value {
+    let text = leno(cluster, &[words, &["-n", "shop", "-o", "json"]].concat());
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Returns whether a row has these texts.
+fn has(rows: &Value, fields: &[(&str, &str)]) -> bool {
+    let is_it = |row: &Value| fields.iter().all(|(name, value)| row[name] == *value);
+    rows.as_array().is_some_and(|rows| rows.iter().any(is_it))
+}
+
+/// Asserts that commands show methods, callers, routes, streams and single calls of the example.
+pub(super) fn the_example_can_be_watched(cluster: &Cluster) {
+    let methods = json(cluster, &["stat", "methods", "--window", "2s"]);
+    let out = [("name", "web"), ("direction", "outbound"), ("at", "echo.shop:50051"), ("method", METHOD)];
+    let into = [("name", "echo"), ("direction", "inbound"), ("at", ":50051"), ("method", METHOD)];
+    assert!(has(&methods, &out) && has(&methods, &into), "{methods}");
+    let edges = json(cluster, &["stat", "edges", "--window", "2s"]);
+    assert!(has(&edges, &[("client", "shop/web"), ("name", "echo")]), "{edges}");
+    let call = json(cluster, &["tap", "deploy/web", "--method", METHOD, "--calls", "1"]);
+    assert_eq!(
+        (&call["direction"], &call["tls"], &call["grpc_status"]),
+        (&"outbound".into(), &"true".into(), &0.into())
+    );
+    let refused = Command::new(program("leno"))
+        .args(["tap", "deploy/web", "-n", "shop", "--headers"])
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .output()
+        .expect("leno runs");
+    assert!(text(&refused).contains("leno.dev/tap-headers: allowed"), "{}", text(&refused));
+    a_route_has_its_calls(cluster);
+    an_open_stream_is_listed_on_both_sides(cluster);
+    the_live_table_shows_the_method_and_ends_at_a_key(cluster);
+    a_prometheus_answers_as_the_proxies_do(cluster);
+}
+
+fn a_route_has_its_calls(cluster: &Cluster) {
+    cluster.apply(ROUTE);
+    wait_for("leno stat routes shows the calls of the route", PATIENCE, || {
+        let rows = json(cluster, &["stat", "routes", "--window", "2s"]);
+        has(&rows, &[("name", "web"), ("service", "echo.shop:50051"), ("route", "GRPCRoute all.shop")]).then_some(())
+    });
+    cluster.kubectl(&["-n", "shop", "delete", "grpcroute", "all"]);
+}
+
+fn an_open_stream_is_listed_on_both_sides(cluster: &Cluster) {
+    let call = ["/grpcurl", "-plaintext", "-d", STREAM, "echo:50051", STREAMING];
+    let mut client = cluster.start_kubectl(&in_client(&call));
+    wait_for("leno stat streams lists the stream", PATIENCE, || {
+        let streams = json(cluster, &["stat", "streams", "--longer-than", "2s"]);
+        let is_listed = |direction| has(&streams, &[("direction", direction), ("method", STREAMING)]);
+        (is_listed("outbound") && is_listed("inbound")).then_some(())
+    });
+    client.kill().ok();
+    client.wait().expect("it is ours");
+}
+
+/// Runs `leno stat top` in a terminal, and types `q` after it has read each proxy twice.
+fn the_live_table_shows_the_method_and_ends_at_a_key(cluster: &Cluster) {
+    let leno = program("leno");
+    let watch = format!("stty rows 40 cols 160; {} stat top -n shop --every 1s", leno.display());
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            "(sleep 8; printf q; sleep 5) | timeout 60 script --quiet --return --command \"$0\" /dev/null",
+            &watch,
+        ])
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("TERM", "xterm")
+        .output()
+        .expect("sh runs");
+    let screen = text(&output);
+    assert!(output.status.success() && screen.contains("Echo/Unary"), "{screen}");
+}
+
+/// Lets a Prometheus on this machine read all proxies, configured as the documentation says. It finds the Pods through
+/// the API server.
+fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
+    if !is_installed("prometheus", "prometheus") {
+        return;
+    }
+    if !cluster.is_ours() {
+        return skipped("the Pods of LENO_KUBECONFIG's cluster may be out of reach from this machine");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(JOBS);
+    let configuration = fs::read_to_string(&path).expect("the documentation has it");
+    let mut jobs = yaml::read(&configuration).expect("YAML")["scrape_configs"].take();
+    for job in jobs.as_array_mut().into_iter().flatten() {
+        job["kubernetes_sd_configs"][0]["kubeconfig_file"] = cluster.kubeconfig().display().to_string().into();
+    }
+    let prometheus = Prometheus::start(&jobs);
+    let url = format!("http://{}", prometheus.address);
+    let asks = |words: &[&str]| json(cluster, &[words, &["--prometheus", &url, "--window", "1m"]].concat());
+    wait_for("leno stat --prometheus shows the calls of the workloads", PATIENCE, || {
+        let rows = asks(&["stat", "deploy"]);
+        let is_busy = |name: &str| {
+            let row = rows.as_array().into_iter().flatten().find(|row| row["name"] == name);
+            row.is_some_and(|row| row["calls_per_second"].as_f64() > Some(0.0))
+        };
+        (is_busy("echo") && is_busy("web")).then_some(())
+    });
+    let methods = asks(&["stat", "methods", "web"]);
+    assert!(has(&methods, &[("name", "web"), ("direction", "outbound"), ("method", METHOD)]), "{methods}");
+    let edges = asks(&["stat", "edges"]);
+    assert!(has(&edges, &[("client", "shop/web"), ("name", "echo")]), "{edges}");
+}
