@@ -7,9 +7,10 @@
 //! - If the server sends first, the guess was right. When the client has answered in bytes of no protocol that we
 //!   detect, the worker remembers the destination, so that later clients of this destination do not wait.
 //! - If the client sends HTTP or TLS first, the guess was wrong. The same holds if an HTTP/2 server sends first: it may
-//!   send its SETTINGS before it has received anything (RFC 9113 section 3.4). The connection becomes an arrival again,
-//!   and its protocol is detected as if nothing had happened. The connection to the server ends unused. Such a guess
-//!   was no call: neither the metrics nor the access log count it.
+//!   send its SETTINGS before it has received anything (RFC 9113 section 3.4). It also holds if the server's proxy
+//!   accepts no opaque bytes for the port. The connection becomes an arrival again, and its protocol is detected as if
+//!   nothing had happened. The connection to the server ends unused. Such a guess was no call: neither the metrics nor
+//!   the access log count it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -63,7 +63,8 @@ enum Opening {
     Guess,
     /// The server has sent bytes, the client has not.
     ServerSpoke,
-    /// The guess was wrong: the client has sent bytes that are not opaque, or the server has sent HTTP/2.
+    /// The guess was wrong: the client has sent bytes that are not opaque, the server has sent HTTP/2, or the server's
+    /// proxy accepts no opaque bytes.
     Recalled,
 }
 
@@ -173,6 +174,10 @@ impl Opaque {
     pub(crate) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
         let status = fields.get(Known::Status).unwrap_or(b"200");
         let is_refused = status != b"200";
+        if self.opening == Opening::Guess && status == b"404" {
+            // The server's proxy relays no opaque bytes to this port (`--http-ports`), so the client will send HTTP.
+            return self.recall();
+        }
         if is_refused && status != b"404" && !self.carries_tls() {
             self.aborted = true;
             return;

@@ -118,6 +118,20 @@ fn what_an_http2_server_says_to_a_silent_client_is_kept_from_it() {
 }
 
 #[test]
+fn a_guess_is_wrong_if_the_servers_proxy_accepts_no_opaque_bytes() {
+    let refused = |mut opaque: Opaque, status: &[u8]| {
+        let mut fields = FieldSection::new();
+        fields.push(b":status", status);
+        opaque.send_headers(&fields, true);
+        opaque
+    };
+    let guessed = || Opaque::guessed("10.0.0.1:80".into());
+    assert!(refused(guessed(), b"404").is_recalled());
+    assert!(refused(guessed(), b"503").is_aborted());
+    assert!(refused(accepted(), b"404").ends_output());
+}
+
+#[test]
 fn a_guess_is_over_when_the_server_has_ended_without_a_word() {
     let mut opaque = Opaque::guessed("10.0.0.1:80".into());
     assert!(opaque.is_guess());

@@ -1,10 +1,12 @@
 //! Accepted connections whose protocol is not known yet, and the places that accepted connections occupy.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_accept::{Entry, Places};
 use leno_model::protocol::Protocol;
+use leno_model::spiffe::SpiffeId;
 use leno_relay::detect::{Detected, detect};
 use leno_relay::limits::ms;
 use leno_relay::{Accepted, Contents, Door, GOAWAY_GRACE, Inspection, LinkId, Origin, SWEEP_EVERY, Speaks};
@@ -53,6 +55,7 @@ impl Doors {
 pub(crate) struct Arrival {
     origin: Origin,
     target: Option<SocketAddr>,
+    identity: Option<SpiffeId>,
     since: Instant,
     first: Vec<u8>,
     /// Whether the connection was guessed to be opaque, and is not.
@@ -67,23 +70,35 @@ pub(crate) enum To {
     Mesh(Option<SocketAddr>),
     /// The proxy's own application, at this address.
     Application(SocketAddr),
+    /// The tunnel port of the proxy, at this address.
+    Tunnel(SocketAddr),
+}
+
+/// The client of a connection that a proxy accepts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct From<'a> {
+    pub(crate) ip: IpAddr,
+    /// The identity that a handshake has proved.
+    pub(crate) identity: Option<&'a SpiffeId>,
 }
 
 impl Shell {
     /// Accepts a connection. Returns whether there is a place for the connection.
-    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: To, net: &mut Net) -> bool {
+    pub(crate) fn accept(&mut self, cable: CableId, from: From, to: To, net: &mut Net) -> bool {
         self.clients += 1;
-        let peer = SocketAddr::from((from, 10_000 + self.clients));
+        let peer = SocketAddr::from((from.ip, 10_000 + self.clients));
         let (door, local, target) = match to {
             To::Mesh(target) => (Door::Outbound, SocketAddr::from(([127, 0, 0, 1], 4140)), target),
             To::Application(address) => (Door::Inbound, SocketAddr::new(address.ip(), 4143), Some(address)),
+            To::Tunnel(address) => (Door::Tunnel, address, None),
         };
         let origin = Origin { door, peer, local, original_destination: target };
-        let arrival = Arrival { origin, target, since: net.now, first: Vec::new(), was_guessed: false };
+        let identity = from.identity.cloned();
+        let arrival = Arrival { origin, target, identity, since: net.now, first: Vec::new(), was_guessed: false };
         let mut wire = Wire::new(cable, End::Far, Carries::Arrival(arrival));
         wire.is_unfinished = false;
         let id = self.wires.insert(wire);
-        match self.doors.places.enter(from, id) {
+        match self.doors.places.enter(from.ip, id) {
             Entry::Free => {}
             Entry::Replaces(other) => self.yield_place(other, net),
             Entry::Full => {
@@ -147,6 +162,10 @@ impl Shell {
         else {
             return;
         };
+        if arrival.identity.is_some() {
+            // TLS has negotiated HTTP/2.
+            return self.admit(id, Speaks::Http2, net);
+        }
         if self.relay.inspection(&arrival.origin) == Inspection::Nothing {
             return self.admit(id, Speaks::Opaque(Contents::Unknown), net);
         }
@@ -208,8 +227,9 @@ impl Shell {
         let Some(Wire { carries: Carries::Arrival(arrival), .. }) = self.wires.get_mut(id) else { return };
         let first = std::mem::take(&mut arrival.first);
         let (origin, target, opened) = (arrival.origin, arrival.target, arrival.since);
-        let accepted =
-            Accepted { wire: id.cast(), origin, target, peer_id: None, has_tls: false, speaks, first, opened };
+        let peer_id = arrival.identity.take().map(Arc::new);
+        let has_tls = peer_id.is_some();
+        let accepted = Accepted { wire: id.cast(), origin, target, peer_id, has_tls, speaks, first, opened };
         let client = self.relay.add_client(accepted);
         if let Some(wire) = self.wires.get_mut(id) {
             wire.carries = Carries::Link(LinkId::Client(client));
@@ -225,7 +245,8 @@ impl Shell {
     pub(crate) fn recall(&mut self, id: WireId, origin: Origin, first: Vec<u8>, net: &Net) {
         if let Some(wire) = self.wires.get_mut(id) {
             let target = origin.original_destination;
-            wire.carries = Carries::Arrival(Arrival { origin, target, since: net.now, first, was_guessed: true });
+            let (since, identity) = (net.now, None);
+            wire.carries = Carries::Arrival(Arrival { origin, target, identity, since, first, was_guessed: true });
             wire.is_unfinished = true;
         }
     }

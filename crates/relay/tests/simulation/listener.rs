@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use leno_model::spiffe::SpiffeId;
+
 use crate::mesh::OPAQUE_PORTS;
 use crate::net::{CableId, End, Net};
 use crate::parts::Part;
@@ -50,7 +52,7 @@ impl Listener {
 }
 
 impl Listen for Listener {
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
+    fn accept(&mut self, address: SocketAddr, _: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
         if address.ip() != self.ip || !OPAQUE_PORTS.contains(&address.port()) || net.random.u8(..) < self.refuses {
             return false;
         }

@@ -15,12 +15,15 @@ pub(crate) struct Log {
     pub(crate) recorded: BTreeSet<u64>,
     /// An attempt with two lines.
     pub(crate) recorded_twice: Option<u64>,
-    /// Whether the clients' proxy has retries or hedging, so a server's proxy may get a call several times.
+    /// Whether a server's proxy may get a call several times: the clients' proxy has retries or hedging, or it sends a
+    /// call again that the server's proxy could not send.
     pub(crate) may_repeat: bool,
     /// Number of lines of requests without an id.
     pub(crate) strange_lines: u64,
     /// Number of lines of opaque connections.
     pub(crate) opaque: usize,
+    /// Number of these connections that came through a tunnel of another proxy.
+    pub(crate) tunnelled: u64,
 }
 
 impl Log {
@@ -36,6 +39,7 @@ impl Log {
         for line in text.lines() {
             if line.contains(r#""protocol":"TCP""#) {
                 self.opaque += 1;
+                self.tunnelled += u64::from(line.contains(r#""client_id":"#));
                 continue;
             }
             let id = line.split_once(r#""request_id":""#).and_then(|(_, rest)| rest.split_once('"'));

@@ -6,8 +6,10 @@
 //! connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few places,
 //! the mesh changes, and the machine is suspended.
 //!
-//! The worlds have no TLS, identities, tunnels, mirrors or control plane that answers questions. The system tests cover
-//! those parts.
+//! In half of the worlds, relays know each other's identities: calls go from relay to relay in HTTP/2, and opaque
+//! connections in tunnels, as over mutual TLS, but without TLS itself.
+//!
+//! The worlds have no TLS, policies, mirrors or control plane that answers questions. The system tests cover those parts.
 //!
 //! Checked all the time:
 //! - Each call ends exactly once, and not long after its deadline.
@@ -89,10 +91,10 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
     }
     let Total { calls, endings, steps, virtual_time, calm_worlds, hedges, settled_relays, compared_windows, .. } =
         total;
-    let Total { talks, whole_talks, .. } = total;
+    let Total { talks, whole_talks, tunnelled, .. } = total;
     println!(
         "{worlds_run} worlds ({calm_worlds} calm), {calls} calls, {hedges} hedges, {endings:?}, {steps} steps, \
-         {virtual_time:?}; {talks} opaque connections ({whole_talks} whole); {settled_relays} relays settled, windows of {compared_windows} connections compared"
+         {virtual_time:?}; {talks} opaque connections ({whole_talks} whole, {tunnelled} in tunnels); {settled_relays} relays settled, windows of {compared_windows} connections compared"
     );
     // A few worlds prove nothing.
     if !leno_testing::is_repeated() && worlds_run >= 100 {
@@ -101,6 +103,7 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         assert!(settled_relays > worlds_run / 2, "{settled_relays} in {worlds_run} worlds: hardly any relay settles");
         assert!(compared_windows > worlds_run / 2, "{compared_windows} in {worlds_run} worlds: hardly any is compared");
         assert!(whole_talks > talks / 3, "{whole_talks} of {talks}: hardly any opaque connection is whole");
+        assert!(tunnelled > talks / 10, "{tunnelled} of {talks}: hardly any opaque connection is in a tunnel");
         assert!(hedges > calls / 1_000, "{hedges} of {calls}: hardly any call is hedged");
     }
 }

@@ -138,9 +138,19 @@ pub(crate) const ECHO: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 /// The address of the Service of the opaque servers. Its ports are [`OPAQUE_PORTS`].
 pub(crate) const TALK: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 2);
 
-/// Returns a mesh with a Service of HTTP servers and a Service of opaque servers, which have endpoints at these
-/// addresses.
-pub(crate) fn mesh_of(endpoints: &[IpAddr], repeats: &Repeats) -> Arc<Mesh> {
+/// The workload of the servers.
+pub(crate) const SERVER: &str = "ns/default/sa/server";
+
+/// An endpoint of both Services.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Endpoint {
+    pub(crate) ip: IpAddr,
+    /// Whether the proxy of the endpoint has an identity.
+    pub(crate) has_identity: bool,
+}
+
+/// Returns a mesh with a Service of HTTP servers and a Service of opaque servers, which have these endpoints.
+pub(crate) fn mesh_of(endpoints: &[Endpoint], repeats: &Repeats) -> Arc<Mesh> {
     let [declared, detected] = OPAQUE_PORTS;
     let mut text = format!(
         "---\napiVersion: v1\nkind: Service\nmetadata: {{name: echo}}\n\
@@ -149,9 +159,10 @@ pub(crate) fn mesh_of(endpoints: &[IpAddr], repeats: &Repeats) -> Arc<Mesh> {
          spec: {{clusterIP: {TALK}, ports: [{{name: a, port: {declared}, appProtocol: tcp}}, \
          {{name: b, port: {detected}}}]}}\n"
     );
-    for (index, ip) in endpoints.iter().enumerate() {
-        text += &slice("echo", index, &format!("{{port: {HTTP_PORT}}}"), ip);
-        text += &slice("talk", index, &format!("{{name: a, port: {declared}}}, {{name: b, port: {detected}}}"), ip);
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        text += &slice("echo", index, &format!("{{port: {HTTP_PORT}}}"), endpoint);
+        let ports = format!("{{name: a, port: {declared}}}, {{name: b, port: {detected}}}");
+        text += &slice("talk", index, &ports, endpoint);
     }
     text += &repeats.retries.as_ref().map_or(String::new(), Retries::route);
     text += &repeats.hedges.as_ref().map_or(String::new(), Hedges::policy);
@@ -160,10 +171,12 @@ pub(crate) fn mesh_of(endpoints: &[IpAddr], repeats: &Repeats) -> Arc<Mesh> {
     Arc::new(translate(&objects, "default").mesh)
 }
 
-fn slice(service: &str, index: usize, ports: &str, ip: &IpAddr) -> String {
+fn slice(service: &str, index: usize, ports: &str, &Endpoint { ip, has_identity }: &Endpoint) -> String {
+    let identity = if has_identity { format!("leno.dev/identity: {SERVER}") } else { String::new() };
     format!(
         "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
-         metadata: {{name: {service}-{index}, labels: {{kubernetes.io/service-name: {service}}}}}\n\
+         metadata: {{name: {service}-{index}, labels: {{kubernetes.io/service-name: {service}}}, \
+         annotations: {{{identity}}}}}\n\
          ports: [{ports}]\nendpoints: [{{addresses: [{ip}]}}]\n"
     )
 }

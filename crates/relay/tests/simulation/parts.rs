@@ -21,6 +21,8 @@ pub(crate) enum Part {
     Http1,
     /// Some clients and servers speak an opaque protocol.
     Opaque,
+    /// Relays call each other as proxies with identities do.
+    Identities,
     /// Some clients connect to a Service's address, and send nothing for a while.
     LateClients,
     /// Listeners have few places.
@@ -82,6 +84,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Hedges, "hedges"),
     (Part::Http1, "http1"),
     (Part::Opaque, "opaque"),
+    (Part::Identities, "identities"),
     (Part::LateClients, "late-clients"),
     (Part::FewPlaces, "few-places"),
     (Part::HostileClients, "hostile-clients"),

@@ -1,14 +1,14 @@
 //! A proxy over all its processes: a process drains and ends, and the next process starts.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::Windows;
 use leno_model::mesh::Mesh;
+use leno_model::spiffe::SpiffeId;
 use leno_relay::SWEEP_EVERY;
 
-use crate::arrival::To;
+use crate::arrival::{From, To};
 use crate::log::Log;
 use crate::mesh::Bounds;
 use crate::net::{CableId, Net};
@@ -26,6 +26,7 @@ pub(crate) struct Proxy {
     /// `None` while no process runs.
     shell: Option<Shell>,
     mesh: Arc<Mesh>,
+    own: Option<SpiffeId>,
     bounds: Bounds,
     pub(crate) log: Log,
     drain_at: Option<Instant>,
@@ -48,15 +49,17 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn new(mesh: Arc<Mesh>, net: &mut Net) -> Self {
+    /// Creates a proxy with the identity `own`.
+    pub(crate) fn new(mesh: Arc<Mesh>, own: Option<SpiffeId>, net: &mut Net) -> Self {
         let bounds = Bounds::new(net);
         let (drains, is_patient) = (net.random.u8(..4) == 0, net.random.u8(..4) > 0);
         let at = net.now + Duration::from_micros(net.random.u64(..150_000));
         // The longer grace outlasts everything that clients and servers do.
         let grace = Duration::from_millis(if is_patient { 40_000 } else { net.random.u64(1..3_000) });
         Self {
-            shell: Some(Shell::new(mesh.clone(), &bounds, net)),
+            shell: Some(Shell::new(mesh.clone(), own.as_ref(), &bounds, net)),
             mesh,
+            own,
             bounds,
             log: Log::default(),
             drain_at: (drains && net.parts.has(Part::Drains)).then_some(at),
@@ -73,7 +76,7 @@ impl Proxy {
     }
 
     /// Accepts a connection, unless no process listens.
-    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: To, net: &mut Net) -> bool {
+    pub(crate) fn accept(&mut self, cable: CableId, from: From, to: To, net: &mut Net) -> bool {
         let listens = |shell: &&mut Shell| shell.relay.draining().is_none();
         let Some(shell) = self.shell.as_mut().filter(listens) else { return false };
         let is_accepted = shell.accept(cable, from, to, net);
@@ -95,7 +98,7 @@ impl Proxy {
     /// Does everything that is due. Returns an error if an invariant is broken.
     pub(crate) fn turn(&mut self, net: &mut Net, servers: &mut impl Listen) -> Result<(), String> {
         if self.begins_at.take_if(|at| *at <= net.now).is_some() {
-            self.shell = Some(Shell::new(self.mesh.clone(), &self.bounds, net));
+            self.shell = Some(Shell::new(self.mesh.clone(), self.own.as_ref(), &self.bounds, net));
         }
         let Some(shell) = &mut self.shell else { return Ok(()) };
         if self.drain_at.take_if(|at| *at <= net.now).is_some() {

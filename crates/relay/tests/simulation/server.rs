@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, Limits, Windows};
+use leno_model::spiffe::SpiffeId;
 
 use crate::engine::Engine;
 use crate::log::Seen;
@@ -192,7 +193,7 @@ impl Server {
 }
 
 impl Listen for Server {
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
+    fn accept(&mut self, address: SocketAddr, _: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
         if self.address != address || self.down_until.is_some_and(|until| net.now < until) {
             return false;
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::Windows;
 use leno_model::mesh::Mesh;
+use leno_model::spiffe::SpiffeId;
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::metrics::WorkerMetrics;
 use leno_relay::trace::{Outbox, Sampling, Tracing};
@@ -17,8 +18,9 @@ use crate::net::{CableId, End, Net, Read};
 
 /// The listeners to which a proxy connects.
 pub(crate) trait Listen {
-    /// Accepts a connection. Returns whether there is a listener at `address`.
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool;
+    /// Accepts a connection from the proxy with the identity `from`; `None` if the connection would have no TLS. Returns
+    /// whether there is a listener at `address`.
+    fn accept(&mut self, address: SocketAddr, from: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool;
 }
 
 /// Maximum number of bytes that are read at once.
@@ -80,6 +82,7 @@ impl Wire {
 
 /// The process of a proxy: a relay, and the event loop around it.
 pub(crate) struct Shell {
+    own: Option<SpiffeId>,
     pub(crate) relay: Relay,
     pub(crate) wires: Slots<Wire>,
     pub(crate) clients: u16,
@@ -94,13 +97,14 @@ pub(crate) struct Shell {
 const ALL: Sampling = Sampling { ratio: 1.0, slower_than: None, failed: false };
 
 impl Shell {
-    pub(crate) fn new(mesh: Arc<Mesh>, bounds: &Bounds, net: &mut Net) -> Self {
+    /// Starts a process with the identity `own`.
+    pub(crate) fn new(mesh: Arc<Mesh>, own: Option<&SpiffeId>, bounds: &Bounds, net: &mut Net) -> Self {
         let metrics = WorkerMetrics::new();
         let traces: Option<Arc<Outbox>> = net.random.bool().then(Arc::default);
         let config = Config {
             workers: 1,
             index: 0,
-            own: None,
+            own: own.cloned(),
             listening: Vec::new(),
             discovers: false,
             settings: Settings {
@@ -117,6 +121,7 @@ impl Shell {
             seed: net.random.u64(..),
         };
         Self {
+            own: own.cloned(),
             relay: Relay::new(config, mesh, net.now),
             wires: Slots::default(),
             clients: 0,
@@ -321,12 +326,13 @@ impl Shell {
             }
             for effect in effects {
                 match effect {
-                    Effect::Connect { upstream, address, .. } => {
+                    Effect::Connect { upstream, address, tls, .. } => {
                         if !self.relay.has_upstream(upstream) {
                             continue;
                         }
                         let cable = net.open();
-                        let is_refused = !servers.accept(address, cable, net);
+                        let from = self.own.as_ref().filter(|_| tls.is_some());
+                        let is_refused = !servers.accept(address, from, cable, net);
                         let way = Duration::from_micros(net.random.u64(50..5_000));
                         let mut wire = Wire::new(cable, End::Near, Carries::Link(LinkId::Endpoint(upstream)));
                         wire.connected_at = Some(net.now + way);

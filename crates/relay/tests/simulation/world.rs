@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use leno_http2::Windows;
+use leno_model::proxy::TUNNEL_PORT;
+use leno_model::spiffe::SpiffeId;
 
-use crate::arrival::To;
+use crate::arrival::{From, To};
 use crate::caller::Caller;
 use crate::intruder::Intruder;
 use crate::line::{ENDED, Endings, Http1, Request, STRANGE};
 use crate::listener::Listener;
 use crate::log::Seen;
-use crate::mesh::{ECHO, Hedges, OPAQUE_PORTS, Repeats, Retries, TALK, mesh_of};
+use crate::mesh::{ECHO, Endpoint, Hedges, OPAQUE_PORTS, Repeats, Retries, SERVER, TALK, mesh_of};
 use crate::net::{CableId, Net};
 use crate::parts::{Part, Parts};
 use crate::proxy::Proxy;
@@ -28,6 +30,9 @@ const STEPS_MAX: u64 = 200_000;
 
 /// The address of the clients and their proxy.
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
+const APPLICATION: From = From { ip: CLIENTS, identity: None };
+/// The workload of the clients.
+const CLIENT: &str = "ns/default/sa/client";
 const INTRUDERS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 66, 0, 1));
 
 /// The results of one or more worlds.
@@ -48,6 +53,8 @@ pub(crate) struct Total {
     /// Number of opaque connections, and of those over which both sides got everything.
     pub(crate) talks: u64,
     pub(crate) whole_talks: u64,
+    /// Number of opaque connections that went through a tunnel between relays.
+    pub(crate) tunnelled: u64,
 }
 
 impl Total {
@@ -62,6 +69,7 @@ impl Total {
         self.compared_windows += other.compared_windows;
         self.talks += other.talks;
         self.whole_talks += other.whole_talks;
+        self.tunnelled += other.tunnelled;
     }
 }
 
@@ -78,18 +86,18 @@ struct Applications {
 }
 
 impl Listen for Applications {
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
+    fn accept(&mut self, address: SocketAddr, from: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
         match OPAQUE_PORTS.contains(&address.port()) {
-            true => self.listener.accept(address, cable, net),
-            false => self.server.accept(address, cable, net),
+            true => self.listener.accept(address, from, cable, net),
+            false => self.server.accept(address, from, cable, net),
         }
     }
 }
 
 impl Pod {
-    fn new(number: u8, speaks_first: bool, random: &mut Rng, net: &mut Net) -> Self {
+    fn new(number: u8, own: Option<&SpiffeId>, speaks_first: bool, random: &mut Rng, net: &mut Net) -> Self {
         let has_proxy = random.bool() && net.parts.has(Part::InboundProxies);
-        let proxy = has_proxy.then(|| Proxy::new(mesh_of(&[], &Repeats::default()), net));
+        let proxy = has_proxy.then(|| Proxy::new(mesh_of(&[], &Repeats::default()), own.cloned(), net));
         let server = Server::new(number, net);
         let listener = Listener::new(server.address.ip(), speaks_first, u64::from(number) << 20, net);
         Self { proxy, applications: Applications { server, listener } }
@@ -97,6 +105,11 @@ impl Pod {
 
     fn ip(&self) -> IpAddr {
         self.server().address.ip()
+    }
+
+    /// Returns the Pod as an endpoint. `have_identities` tells whether proxies have identities.
+    fn endpoint(&self, have_identities: bool) -> Endpoint {
+        Endpoint { ip: self.ip(), has_identity: have_identities && self.proxy.is_some() }
     }
 
     fn server(&self) -> &Server {
@@ -122,11 +135,12 @@ impl Pod {
 struct Pods<'a>(&'a mut [Pod]);
 
 impl Listen for Pods<'_> {
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
+    fn accept(&mut self, address: SocketAddr, from: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
         let Some(pod) = self.0.iter_mut().find(|pod| pod.ip() == address.ip()) else { return false };
+        let to = if address.port() == TUNNEL_PORT { To::Tunnel(address) } else { To::Application(address) };
         match &mut pod.proxy {
-            Some(proxy) => proxy.accept(cable, CLIENTS, To::Application(address), net),
-            None => pod.applications.accept(address, cable, net),
+            Some(proxy) => proxy.accept(cable, From { ip: CLIENTS, identity: from }, to, net),
+            None => pod.applications.accept(address, from, cable, net),
         }
     }
 }
@@ -135,6 +149,7 @@ struct World {
     start: Instant,
     random: Rng,
     net: Net,
+    have_identities: bool,
     pods: Vec<Pod>,
     /// The proxy of the clients.
     proxy: Proxy,
@@ -177,17 +192,23 @@ impl World {
         let mut net = Net::new(start, random.fork(), parts);
         let servers = if parts.has(Part::ManyServers) { random.u8(1..5) } else { 1 };
         let speaks_first = random.bool();
+        let have_identities = random.bool() && parts.has(Part::Identities);
+        let id_of = |workload: &str| {
+            let id = format!("spiffe://cluster.local/{workload}");
+            have_identities.then(|| id.parse::<SpiffeId>().expect("an identity"))
+        };
+        let own = id_of(SERVER);
         let mut pods: Vec<_> =
-            (1..=servers).map(|number| Pod::new(number, speaks_first, &mut random, &mut net)).collect();
-        let addresses: Vec<_> = pods.iter().map(Pod::ip).collect();
+            (1..=servers).map(|number| Pod::new(number, own.as_ref(), speaks_first, &mut random, &mut net)).collect();
+        let endpoints: Vec<_> = pods.iter().map(|pod| pod.endpoint(have_identities)).collect();
         let has_retries = !random.bool() && parts.has(Part::Retries);
         let has_hedges = random.u8(..3) == 0 && parts.has(Part::Hedges);
         let retries = has_retries.then(|| Retries::new(&mut net));
         let repeats = Repeats { retries, hedges: has_hedges.then(|| Hedges::new(&mut net)) };
         pods.iter_mut()
             .filter_map(|pod| pod.proxy.as_mut())
-            .for_each(|proxy| proxy.log.may_repeat = !repeats.are_none());
-        let proxy = Proxy::new(mesh_of(&addresses, &repeats), &mut net);
+            .for_each(|proxy| proxy.log.may_repeat = !repeats.are_none() || have_identities);
+        let proxy = Proxy::new(mesh_of(&endpoints, &repeats), id_of(CLIENT), &mut net);
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
         let talkers = Self::talkers(speaks_first, &mut random, &mut net);
@@ -203,6 +224,7 @@ impl World {
             start,
             random,
             net,
+            have_identities,
             pods,
             proxy,
             callers,
@@ -247,9 +269,9 @@ impl World {
             return;
         }
         let (random, now) = (&mut self.random, self.net.now);
-        let addresses: Vec<_> = self.pods.iter().map(Pod::ip).collect();
+        let endpoints: Vec<_> = self.pods.iter().map(|pod| pod.endpoint(self.have_identities)).collect();
         // At least one endpoint stays.
-        let some: Vec<_> = addresses.iter().skip(1).filter(|_| random.bool()).chain(addresses.first()).collect();
+        let some: Vec<_> = endpoints.iter().skip(1).filter(|_| random.bool()).chain(endpoints.first()).collect();
         let some: Vec<_> = some.into_iter().copied().collect();
         self.proxy.set_mesh(mesh_of(&some, &self.seen.repeats), &self.net);
         self.change_at = random.bool().then(|| now + Duration::from_millis(random.u64(1..200)));
@@ -261,14 +283,14 @@ impl World {
             let to = caller.is_late.then(|| SocketAddr::from((ECHO, 80)));
             caller.run(net, &mut self.next_id, |net| {
                 let cable = net.open();
-                proxy.accept(cable, CLIENTS, To::Mesh(to), net).then_some(cable)
+                proxy.accept(cable, APPLICATION, To::Mesh(to), net).then_some(cable)
             })?;
         }
         for talker in &mut self.talkers {
             let to = Some(talker.to);
             talker.run(net, |net| {
                 let cable = net.open();
-                proxy.accept(cable, CLIENTS, To::Mesh(to), net).then_some(cable)
+                proxy.accept(cable, APPLICATION, To::Mesh(to), net).then_some(cable)
             })?;
         }
         for intruder in &mut self.intruders {
@@ -278,7 +300,7 @@ impl World {
             intruder.run(net, |net| {
                 let cable = net.open();
                 let to = to.map_or(To::Mesh(None), To::Application);
-                target.accept(cable, INTRUDERS, to, net).then_some(cable)
+                target.accept(cable, From { ip: INTRUDERS, identity: None }, to, net).then_some(cable)
             })?;
         }
         proxy.turn(net, &mut Pods(&mut self.pods))?;
@@ -360,6 +382,7 @@ impl World {
         }
         let fates = self.talkers.iter().filter_map(Talker::fate);
         total.talks = self.talkers.len() as u64;
+        total.tunnelled = self.proxies().map(|proxy| proxy.log.tunnelled).sum();
         total.whole_talks = fates.filter(|fate| *fate == Fate::Whole).count() as u64;
         if total.calls != total.endings.all() {
             return Err(format!("{} calls have begun, and {:?} have ended", total.calls, total.endings));
