@@ -78,7 +78,7 @@ pub struct Limits {
     /// each 4 KiB of content.
     pub max_window_updates: u32,
     /// DATA frames of a few bytes, received or forced by the peer's tiny windows, per period, in addition to eight for
-    /// each stream opened.
+    /// each stream opened. Frames on CONNECT streams do not count.
     pub max_dribbled_frames: u32,
     /// Field sections over `max_header_list_bytes`, per period.
     pub max_oversize_sections: u32,

@@ -20,19 +20,18 @@ impl Relay {
         self.draining
     }
 
-    /// Ends the connections whose peers would take an orderly end for the end of the content, because the process ends
-    /// and their content is not complete: opaque connections, upgraded ones, and responses that end with the connection.
+    /// Ends all calls, because the process ends. Closes the connections whose peers would take an orderly end for the end
+    /// of the content: opaque connections, upgraded ones, and responses that end with the connection.
     pub fn cut_off(&mut self) {
         for id in self.downstreams.ids() {
-            if self.downstreams.get_mut(id).is_some_and(|client| client.link.codec.would_close_hide_cut()) {
+            self.cancel_calls_of(id);
+            if self.downstreams.get(id).is_some_and(|client| client.link.codec.hides_cut()) {
                 self.close_client(id);
             }
         }
-        let ids = self.pools.upstreams().map(|(id, _)| id);
-        for id in ids.collect::<Vec<_>>() {
-            if self.pools.upstream_mut(id).is_some_and(|upstream| upstream.link.codec.would_close_hide_cut()) {
-                self.close_upstream(id, "the proxy ends");
-            }
+        let cut = self.pools.upstreams().filter(|(_, upstream)| upstream.link.codec.hides_cut()).map(|(id, _)| id);
+        for id in cut.collect::<Vec<_>>() {
+            self.close_upstream(id, "the proxy ends");
         }
     }
 

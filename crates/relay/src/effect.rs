@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use leno_model::discovery::Subject;
 use leno_model::spiffe::SpiffeId;
@@ -29,8 +28,8 @@ pub enum Effect {
         address: SocketAddr,
         /// `None` without TLS.
         tls: Option<ServerTls>,
-        /// How long the server may leave its socket unread. `None` for any time.
-        unread_limit: Option<Duration>,
+        /// Whether the server may leave its socket unread for any time.
+        may_be_unread: bool,
         /// The port of our own inbound listener, if netfilter would redirect this connection to the endpoint's proxy.
         /// Connect to this port instead if the address is one of this machine: no rule redirects connections from the
         /// proxy to the proxy.

@@ -108,13 +108,14 @@ pub struct RelayLimits {
     pub handshake_timeout_ms: u32,
     /// How long a frame or a header block may take to arrive completely.
     pub frame_timeout_ms: u32,
-    /// How long a peer that speaks HTTP/2 may leave its socket unread, or data unacknowledged.
+    /// How long a peer may leave its socket unread, or data unacknowledged. Opaque connections are exempt until both sides
+    /// have ended them.
     pub unread_timeout_ms: u32,
     /// How long a peer may be silent before the kernel sends a keepalive probe. It repeats the probe after each third
     /// of that time, and closes the connection after three unanswered probes.
     pub keepalive_ms: u32,
     /// How long DATA may wait for a client's flow-control windows without progress. For HTTP/1, which has no windows:
-    /// how long a peer may leave its socket unread.
+    /// how long a client may leave its socket unread.
     pub stall_timeout_ms: u32,
     /// How long a client's connection may be without a stream.
     pub client_idle_timeout_ms: u32,
@@ -278,7 +279,7 @@ static SPECS: &[Spec] = specs! {
     "max_empty_frames" client.max_empty_frames ANY, "frames without content a client sends, per 10 s";
     "max_priority_frames" client.max_priority_frames ANY, "PRIORITY frames a client sends, per 10 s";
     "max_window_updates" client.max_window_updates ANY, "WINDOW_UPDATE frames beyond four per frame sent to the client, per 10 s";
-    "max_dribbled_frames" client.max_dribbled_frames ANY, "DATA frames of a few bytes beyond eight per stream, per 10 s";
+    "max_dribbled_frames" client.max_dribbled_frames ANY, "DATA frames of a few bytes beyond eight per stream, per 10 s, except in tunnels";
     "max_oversize_sections" client.max_oversize_sections ANY, "field sections larger than max_header_list_bytes, per 10 s";
     "max_unread_output_bytes" client.max_unread_output_bytes 65_536..=1 << 30, "responses that a client leaves unread while it sends";
     "endpoint_initial_window_bytes" endpoint.initial_window_bytes WINDOW, "first receive window of a response";
@@ -324,7 +325,7 @@ static SPECS: &[Spec] = specs! {
     "max_shared_calls_per_account" relay.max_shared_calls_per_account ANY, "calls of one peer or client on shared connections; further calls use its own connections";
     "max_shared_open_calls_per_account" relay.max_shared_open_calls_per_account ANY, "as above, for calls whose requests have not ended";
     "max_shared_cancels_per_account" relay.max_shared_cancels_per_account ANY, "calls that it cancels on shared connections, per 10 s";
-    "max_dribbles_per_account" relay.max_dribbles_per_account ANY, "DATA frames of a few bytes that are not merged, per 100 ms";
+    "max_dribbles_per_account" relay.max_dribbles_per_account ANY, "DATA frames of a few bytes that are not merged, per 100 ms, except opaque bytes";
     "content_timeout_ms" relay.content_timeout_ms TIME, "how long an endpoint waits for request content, except gRPC's";
     "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client whose endpoints have not been told yet";
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "RST_STREAM frames on an endpoint's connection per 10 ms";
@@ -335,9 +336,9 @@ static SPECS: &[Spec] = specs! {
     "server_first_after_ms" relay.server_first_after_ms TIME, "how long to wait for a client's first bytes on a port of unknown protocol before the server may speak first";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive completely";
-    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long an HTTP/2 peer may leave its socket unread, or data unacknowledged";
+    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or data unacknowledged";
     "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before a keepalive probe";
-    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress, and how long an HTTP/1 peer may leave its socket unread";
+    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress";
     "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may have no call";
     "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
     "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long the answer to the PING may take";

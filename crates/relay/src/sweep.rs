@@ -91,7 +91,10 @@ impl Relay {
                     tracing::info!("{} is disconnected: {why}", client.origin.peer);
                     client.link.codec.go_away(code, why);
                     self.cancel_calls_of(id);
-                    self.begin_closing(LinkId::Client(id));
+                    match self.downstreams.get(id).is_some_and(|client| client.link.codec.hides_cut()) {
+                        true => self.close_client(id),
+                        false => self.begin_closing(LinkId::Client(id)),
+                    }
                 }
             }
         }
@@ -216,8 +219,8 @@ impl Relay {
         let Some(upstream) = self.pools.upstream_mut(id) else { return Verdict::Keep };
         let is_retired = upstream.retired;
         let link = &mut upstream.link;
-        if link.codec.unread_limit(relay).is_some_and(|limit| past(link.blocked_since, limit)) {
-            return Verdict::Close("it left its socket unread for unread_timeout_ms (HTTP/1: stall_timeout_ms)");
+        if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
+            return Verdict::Close("it left its socket unread for unread_timeout_ms");
         }
         // The last output of a call that is over may still wait for the socket.
         if link.codec.stream_count() == 0 && !link.codec.wants_write() && !link.is_blocked() {
@@ -231,8 +234,9 @@ impl Relay {
             let is_spare = has_others || !lane.is_common();
             let limit = match is_spare {
                 // The client has left before the connection was established. The server may have sent its greeting, and
-                // may soon give up a client that does not answer. So no later client gets the connection.
-                _ if is_unused_opaque => Duration::ZERO,
+                // may soon give up a client that does not answer. So no later client gets the connection. A call that waits
+                // gets it in the turn in which it is ready, after the sweep.
+                _ if is_unused_opaque => SWEEP_EVERY,
                 true => settings.idle_timeout.min(SPARE_IDLE),
                 false => settings.idle_timeout,
             };

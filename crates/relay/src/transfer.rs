@@ -226,8 +226,6 @@ impl Relay {
         {
             self.downstreams.recall(client);
         } else if link.codec.is_aborted() {
-            let wire = link.wire;
-            self.effects.extend(wire.map(Effect::Abort));
             self.close(id, "its call was cut");
         } else if link.codec.must_close()
             && !link.codec.wants_write()

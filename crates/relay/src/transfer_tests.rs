@@ -260,22 +260,6 @@ fn the_call_of_an_opaque_client_that_was_refused_ends_with_its_connection() {
 }
 
 #[test]
-fn a_closing_client_that_still_reads_is_not_given_up() {
-    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
-    let id = LinkId::Client(client);
-    relay.begin_closing(id);
-    let limit = ms(relay.limits.relay.unread_timeout_ms);
-    for kernel_bytes in [900_000, 800_000, 700_000] {
-        let now = relay.now;
-        relay.link(id).expect("it is open").set_wire_bytes(now, 0, kernel_bytes);
-        sweep(&mut relay, limit * 2 / 3);
-        assert!(is_open(&mut relay, id));
-    }
-    sweep(&mut relay, limit);
-    assert!(!is_open(&mut relay, id) && aborts(&mut relay));
-}
-
-#[test]
 fn a_closing_connection_is_read_in_large_parts_although_much_was_not_forwarded() {
     let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
     let id = LinkId::Client(client);
@@ -294,23 +278,4 @@ fn a_client_whose_socket_has_not_taken_the_output_finishes_before_another_has_it
     relay.link(LinkId::Client(client)).expect("it is open").note_flushed(now, true);
     assert!(relay.yield_place(client, true));
     assert!(is_open(&mut relay, LinkId::Client(client)));
-}
-
-#[test]
-fn a_server_of_http1_may_leave_its_socket_unread_for_longer_than_one_of_http2() {
-    let (mut relay, client) = client(Speaks::Http1);
-    let client = LinkId::Client(client);
-    relay.receive(client, b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 1000000\r\n\r\n");
-    relay.receive(client, &[b'x'; 10_000]);
-    relay.dispatch();
-    let upstream = begin_to_connect(&mut relay);
-    relay.connected(upstream);
-    flush(&mut relay, client);
-    let id = LinkId::Endpoint(upstream);
-    assert!(relay.link(id).expect("it is open").is_blocked());
-    let limits = relay.limits.clone();
-    sweep(&mut relay, ms(limits.relay.unread_timeout_ms) * 2);
-    assert!(is_open(&mut relay, id));
-    sweep(&mut relay, ms(limits.relay.stall_timeout_ms));
-    assert!(!is_open(&mut relay, id));
 }

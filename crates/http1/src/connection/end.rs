@@ -96,9 +96,19 @@ impl Connection {
     /// Called if an exchange ends early. Records whether the peer would mistake a regular close of the connection for
     /// the end of our content ([`Connection::must_abort`]).
     pub(super) fn note_cut(&mut self) {
-        self.cut_short = self.exchange.as_deref().is_some_and(|exchange| {
+        self.cut_short = self.sends_until_close();
+    }
+
+    /// Whether only the end of the connection ends our content, and the content is not complete.
+    fn sends_until_close(&self) -> bool {
+        self.exchange.as_deref().is_some_and(|exchange| {
             exchange.send == Half::Body && matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel)
-        });
+        })
+    }
+
+    /// Whether the peer would take an orderly end of the connection now for the end of content that is not complete.
+    pub fn hides_cut(&self) -> bool {
+        self.cut_short || self.sends_until_close()
     }
 
     /// Handles a protocol error of the peer. A server sends an error response unless a response has begun. The exchange

@@ -12,7 +12,7 @@ const CREDIT_BYTES: u64 = 4 << 10;
 /// peers.
 const UNCREDITED_MAX_BYTES: u64 = 256 << 20;
 
-/// Counters of one connection, reset every [`FLOOD_WINDOW`], and a budget of rapid resets.
+/// Counters of one connection, reset every [`FLOOD_WINDOW`], a budget of rapid resets, and content without credit.
 #[derive(Debug)]
 pub(super) struct Floods {
     /// Time of the latest batch of input.

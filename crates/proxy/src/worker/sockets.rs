@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use leno_model::discovery::Subject;
 use leno_relay::failure::ConnectionFailure;
@@ -141,7 +141,7 @@ impl Worker {
             wire.close_write();
         }
         wire.measure_if_stuck(now, link.is_blocked());
-        link.set_wire_bytes(now, wire.tls_bytes(), wire.kernel_bytes());
+        link.set_wire_bytes(wire.tls_bytes(), wire.kernel_bytes());
         // If the connection is closing, ignore a failed write of its last output.
         if written.is_err() && !link.is_closing() {
             link.note_unwritable();
@@ -163,10 +163,10 @@ impl Worker {
 
     fn carry_out_one(&mut self, effect: Effect) {
         match effect {
-            Effect::Connect { upstream, address, tls, unread_limit, own_inbound_port } => {
+            Effect::Connect { upstream, address, tls, may_be_unread, own_inbound_port } => {
                 let own = own_inbound_port.filter(|_| is_own_ip(address.ip()));
                 let address = own.map_or(address, |port| SocketAddr::new(address.ip(), port));
-                if let Err(error) = self.connect(upstream, address, tls, unread_limit) {
+                if let Err(error) = self.connect(upstream, address, tls, may_be_unread) {
                     self.relay.close_upstream(upstream, &error);
                 }
             }
@@ -199,7 +199,7 @@ impl Worker {
         upstream: UpstreamId,
         address: SocketAddr,
         tls: Option<ServerTls>,
-        unread_limit: Option<Duration>,
+        may_be_unread: bool,
     ) -> Result<(), String> {
         if !self.relay.has_upstream(upstream) {
             return Ok(());
@@ -217,8 +217,8 @@ impl Worker {
         let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(relay.keepalive_ms)));
         let is_local = socket.local_addr().is_ok_and(|own| is_local(own.ip(), address.ip()));
         let mut wire = Wire::new(socket, tls.map(Box::new), is_local, self.relay.now());
-        if let Some(limit) = unread_limit {
-            wire.limit_unread(limit);
+        if !may_be_unread {
+            wire.limit_unread(ms(relay.unread_timeout_ms));
         }
         (wire.is_connecting, wire.peer) = (true, peer);
         let wire = self.wires.insert(wire);

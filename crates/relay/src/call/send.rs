@@ -14,6 +14,7 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::link::codec::CannotOpen;
 use crate::link::{LinkId, grpc};
+use crate::pool::hop::Protocol;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::{CallSize, UpstreamId};
 use crate::pool::waiting::Turn;
@@ -171,7 +172,8 @@ impl Relay {
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         attempt.stage = Stage::Sent(upstream_id, stream);
         attempt.since = now;
-        let is_short = (1..DRIBBLE_BYTES).contains(&call.body.len()) && !call.request_ended;
+        let has_few_bytes = (1..DRIBBLE_BYTES).contains(&call.body.len());
+        let is_short = has_few_bytes && !call.request_ended && call.protocol != Protocol::Opaque;
         let short_body = if is_short { call.body.clone() } else { Vec::new() };
         let taken = match call.body.is_empty() || is_short {
             true => 0,

@@ -230,11 +230,10 @@ impl Relay {
     /// Closes a client's connection and cancels its calls.
     pub(crate) fn close_client(&mut self, id: ClientId) {
         self.cancel_calls_of(id);
-        if let Some(mut client) = self.downstreams.remove(id) {
+        if let Some(client) = self.downstreams.remove(id) {
             self.discharge(&client.link);
-            let hides_cut = client.link.codec.would_close_hide_cut();
             let wire = client.link.wire;
-            self.effects.extend(wire.filter(|_| hides_cut).map(Effect::Abort));
+            self.effects.extend(wire.filter(|_| client.link.codec.hides_cut()).map(Effect::Abort));
             self.effects.extend(wire.map(Effect::Close));
         }
     }

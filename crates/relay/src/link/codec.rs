@@ -1,12 +1,11 @@
 //! Codec: the protocol of a connection. All protocols have the same events and methods, so that one relay forwards a
 //! call from any protocol to any other.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leno_http1::Heads;
 use leno_http2::{Connection, ConnectionError, Drained, ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
 
-use crate::limits::{RelayLimits, ms};
 use crate::link::opaque::Opaque;
 use crate::violation_label;
 
@@ -171,16 +170,6 @@ impl Codec {
             Self::Http1(http1) => Ok(http1.open(now, token, fields, end_stream, heads)?),
             Self::Opaque(opaque) if opaque.takes_streams() => Ok(opaque.open(token, end_stream)),
             Self::Opaque(_) => Err(CannotOpen::NoRoom),
-        }
-    }
-
-    /// Returns how long a server may leave its socket unread; `None` for any time. A server that speaks a protocol
-    /// without flow-control windows leaves its socket unread if its application needs time, so it may do so for longer.
-    pub(crate) fn unread_limit(&self, relay: &RelayLimits) -> Option<Duration> {
-        match self {
-            Self::Http2(_) => Some(ms(relay.unread_timeout_ms)),
-            Self::Http1(_) => Some(ms(relay.stall_timeout_ms)),
-            Self::Opaque(_) => None,
         }
     }
 
@@ -454,17 +443,13 @@ impl Codec {
         }
     }
 
-    /// Returns whether the peer would take an orderly close for the end of content that is not complete. Ends all streams.
-    pub(crate) fn would_close_hide_cut(&mut self) -> bool {
+    /// Returns whether the peer would take an orderly close now for the end of content that is not complete.
+    pub(crate) fn hides_cut(&self) -> bool {
         match self {
-            Self::Http2(_) => return false,
-            Self::Opaque(opaque) if opaque.is_guess() => return false,
-            Self::Opaque(_) | Self::Http1(_) => {}
+            Self::Http2(_) => false,
+            Self::Http1(http1) => http1.hides_cut(),
+            Self::Opaque(opaque) => opaque.is_aborted() || (opaque.is_open() && !opaque.is_guess()),
         }
-        for (stream, _) in self.open_streams() {
-            self.reset(stream, ErrorCode::CANCEL);
-        }
-        self.is_aborted()
     }
 
     /// Returns whether the connection is a guess: we assume opaque bytes and a server that speaks first, and neither

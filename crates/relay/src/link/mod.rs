@@ -67,8 +67,7 @@ pub struct Link {
     /// A write has failed, or the socket has reported an error. When everything that the peer has sent is read, the
     /// connection ends; a client that is not read ends at once.
     is_unwritable: bool,
-    /// When the proxy sent its last output, or the peer last took some of it from the kernel. Bytes that still arrive are
-    /// dropped.
+    /// When the proxy sent its last output. Bytes that still arrive are dropped.
     pub(crate) closing_since: Option<Instant>,
     lingered_bytes: usize,
 }
@@ -123,11 +122,7 @@ impl Link {
     }
 
     /// Records how much memory the TLS of the wire holds, and how much the kernel holds for its socket, in bytes.
-    pub fn set_wire_bytes(&mut self, now: Instant, tls_bytes: usize, kernel_bytes: usize) {
-        // The peer of a closing connection still reads.
-        if kernel_bytes < self.kernel_bytes {
-            self.closing_since = self.closing_since.map(|_| now);
-        }
+    pub fn set_wire_bytes(&mut self, tls_bytes: usize, kernel_bytes: usize) {
         (self.tls_bytes, self.kernel_bytes) = (tls_bytes, kernel_bytes);
     }
 

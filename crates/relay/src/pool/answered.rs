@@ -23,7 +23,11 @@ const FINISH_WITHIN: Duration = Duration::from_secs(10);
 /// calls are cancelled.
 const ANSWERED_MAX: usize = 16;
 /// [`ANSWERED_MAX`] for a tunnel, which carries the connections of many applications.
-const ANSWERED_IN_TUNNEL_MAX: usize = 1_024;
+const ANSWERED_IN_TUNNEL_MAX: usize = 256;
+/// Longest time for the rest of a request, in multiples of the time that it may make no progress.
+const FINISH_FACTOR: u32 = 10;
+/// Time for the last output of an opaque connection if memory is short.
+const FINISH_SOON: Duration = Duration::from_secs(1);
 
 /// A stream on which the server has answered, and has not accepted the whole request.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(crate) struct Answered {
     waiting_bytes: usize,
     /// When bytes left last.
     since: Instant,
+    /// When the call ended.
+    ended: Instant,
 }
 
 impl Upstream {
@@ -44,9 +50,13 @@ impl Upstream {
 
     /// Returns whether the server has answered a request before it got all of it.
     pub(crate) fn has_unfinished_requests(&self) -> bool {
-        let codec = &self.link.codec;
-        let has_output = codec.pending_output() > 0 || self.link.is_blocked();
-        !self.answered.is_empty() && (has_output || self.answered.iter().any(|answered| codec.is_open(answered.stream)))
+        let is_open = |answered: &Answered| self.link.codec.is_open(answered.stream);
+        (self.has_answered_output || !self.answered.is_empty()) && self.has_output()
+            || self.answered.iter().any(is_open)
+    }
+
+    fn has_output(&self) -> bool {
+        self.link.codec.pending_output() > 0 || self.link.is_blocked()
     }
 
     /// Returns the content that waits on the streams of answered calls, in bytes.
@@ -69,12 +79,15 @@ impl Relay {
         let (now, is_short_of_memory) = (self.now, self.is_short_of_memory());
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let most = if upstream.key.hop == Hop::Tunnel { ANSWERED_IN_TUNNEL_MAX } else { ANSWERED_MAX };
-        if is_short_of_memory || upstream.answered.len() >= most {
+        // Only output is left of an opaque connection, and the flush of this turn may send it.
+        let is_ended = upstream.link.codec.is_opaque() && upstream.link.codec.is_drained();
+        let is_to_be_cancelled = is_short_of_memory && !is_ended;
+        if is_to_be_cancelled || upstream.answered.len() >= most {
             return self.cancel_upstream(id, stream, None);
         }
         upstream.link.codec.set_token(stream, NO_CALL);
         let waiting_bytes = upstream.waiting_bytes(stream);
-        upstream.answered.push(Answered { stream, waiting_bytes, since: now });
+        upstream.answered.push(Answered { stream, waiting_bytes, since: now, ended: now });
         self.mark_dirty(LinkId::Endpoint(id));
     }
 
@@ -82,24 +95,33 @@ impl Relay {
     /// progress for too long.
     pub(crate) fn sweep_answered(&mut self, id: UpstreamId) {
         let (now, unread_timeout) = (self.now, ms(self.limits.relay.unread_timeout_ms));
-        let Some(upstream) = self.pools.upstream_mut(id).filter(|upstream| !upstream.answered.is_empty()) else {
+        let is_short_of_memory = self.is_short_of_memory();
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        upstream.has_answered_output &= upstream.has_output();
+        if upstream.answered.is_empty() {
             return;
-        };
-        let has_unfinished = upstream.has_unfinished_requests();
+        }
         let is_opaque = matches!(upstream.key.hop, Hop::Tunnel | Hop::Plain(Protocol::Opaque));
-        let limit = if is_opaque { unread_timeout } else { FINISH_WITHIN };
+        let limit = match is_opaque {
+            _ if is_short_of_memory => FINISH_SOON,
+            true => unread_timeout,
+            false => FINISH_WITHIN,
+        };
         let mut answered = std::mem::take(&mut upstream.answered);
+        let before = answered.len();
         answered.retain_mut(|call| {
             let waiting_bytes = upstream.waiting_bytes(call.stream);
             if waiting_bytes < call.waiting_bytes {
                 (call.waiting_bytes, call.since) = (waiting_bytes, now);
             }
-            let is_late = now - call.since >= limit;
-            if is_late && upstream.link.codec.is_open(call.stream) {
+            let is_late = now - call.since >= limit || now - call.ended >= limit * FINISH_FACTOR;
+            let is_open = upstream.link.codec.is_open(call.stream);
+            if is_late && is_open {
                 upstream.link.codec.reset(call.stream, ErrorCode::CANCEL);
             }
-            has_unfinished && !is_late
+            is_open && !is_late
         });
+        upstream.has_answered_output |= answered.len() < before && upstream.has_output();
         upstream.answered = answered;
         self.mark_dirty(LinkId::Endpoint(id));
     }

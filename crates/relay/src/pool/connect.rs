@@ -106,8 +106,8 @@ impl Relay {
         let Some(upstream) = self.pools.end(upstream_id) else { return };
         self.discharge(&upstream.link);
         let wire = upstream.link.wire;
-        // The call of an opaque connection may have been cut in this turn.
-        self.effects.extend(wire.filter(|_| upstream.link.codec.is_aborted()).map(Effect::Abort));
+        // The call of the connection may have been cut in this turn.
+        self.effects.extend(wire.filter(|_| upstream.link.codec.hides_cut()).map(Effect::Abort));
         self.effects.extend(wire.map(Effect::Close));
         for client in upstream.cancelled.clients() {
             self.downstreams.cancelled_call_is_over(client);

@@ -68,6 +68,8 @@ pub struct Upstream {
     pub(crate) cancelled: CancelledCalls,
     /// Streams whose calls are complete, except that the server has not accepted the whole request. Oldest first.
     pub(crate) answered: Vec<Answered>,
+    /// The output may contain the end of an answered call's request.
+    pub(crate) has_answered_output: bool,
 }
 
 /// How much of an endpoint's flow-control window a call needs.
@@ -111,6 +113,7 @@ impl Upstream {
             collects: false,
             cancelled: CancelledCalls::new(now, relay),
             answered: Vec::new(),
+            has_answered_output: false,
         }
     }
 
@@ -150,7 +153,7 @@ impl Relay {
                 Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
             }
         };
-        let unread_limit = codec.unread_limit(&self.limits.relay);
+        let may_be_unread = codec.is_opaque();
         let tls = expected.clone().map(|expected| ServerTls { target_port: member.address.port(), expected });
         let mut upstream = Upstream::new((pool_id, pool), codec, now, &self.limits.relay);
         upstream.target = member.address;
@@ -159,7 +162,7 @@ impl Relay {
         let is_redirected = key.hop == Hop::Mesh && address == member.address;
         let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
         let own_inbound_port = inbound.map(|(_, address)| address.port());
-        self.effects.push(Effect::Connect { upstream: id, address, tls, unread_limit, own_inbound_port });
+        self.effects.push(Effect::Connect { upstream: id, address, tls, may_be_unread, own_inbound_port });
     }
 
     /// Records which wire carries the bytes of a connection, and to which address the wire leads.

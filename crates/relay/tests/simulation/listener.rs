@@ -20,8 +20,7 @@ pub(crate) struct Listener {
     refuses: u8,
     speakers: Vec<Speaker>,
     next_id: u64,
-    /// Connections that have ended before one of the sides had heard everything, as far as this is not due to the
-    /// server.
+    /// How the connections have ended, as the server sees it.
     pub(crate) fates: Vec<Fate>,
 }
 

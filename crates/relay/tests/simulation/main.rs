@@ -30,8 +30,8 @@
 //! - If calls are traced, every call in the log has its trace, and the times of its attempts ascend.
 //! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world). A server that
 //!   answers a call early still gets the rest of the request. The same holds for opaque connections.
-//! - No opaque connection ends in order before all its bytes have arrived. Every opaque connection whose client has got
-//!   bytes is recorded.
+//! - No opaque connection ends in order in the middle of its bytes. Every opaque connection whose client has got bytes
+//!   is recorded.
 //! - After the end of all connections, the tables of the relays are empty.
 //!
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs the worlds with

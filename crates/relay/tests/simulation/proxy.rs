@@ -123,7 +123,7 @@ impl Proxy {
             self.drains_for += passed;
             self.idle_for = if shell.calls() > 0 { Duration::ZERO } else { self.idle_for + passed };
             if shell.is_drained(net) {
-                self.end(net, servers);
+                self.end(net, servers)?;
             } else if self.idle_for > ENDS_WITHIN {
                 return Err(format!("a relay drains without calls for {:?}, and has clients", self.idle_for));
             }
@@ -136,12 +136,15 @@ impl Proxy {
         self.drains_for > TELLS_WITHIN
     }
 
-    fn end(&mut self, net: &mut Net, servers: &mut impl Listen) {
-        let Some(shell) = self.shell.take() else { return };
+    fn end(&mut self, net: &mut Net, servers: &mut impl Listen) -> Result<(), String> {
+        let Some(mut shell) = self.shell.take() else { return Ok(()) };
         self.was_cut |= shell.has_work();
         self.begins_at = Some(net.now + Duration::from_millis(net.random.u64(..300)));
         (self.drains_for, self.idle_for) = (Duration::ZERO, Duration::ZERO);
-        shell.end(net, servers);
+        shell.cut_off(net, servers);
+        self.log.read(&mut shell.relay, shell.traces.as_deref())?;
+        shell.end(net);
+        Ok(())
     }
 
     /// Returns whether all calls that the proxy has accepted must end as they would without the proxy.

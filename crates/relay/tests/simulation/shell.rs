@@ -148,10 +148,14 @@ impl Shell {
         self.relay.has_work() || has_arrivals()
     }
 
-    /// Ends the process: the kernel closes its sockets.
-    pub(crate) fn end(mut self, net: &mut Net, servers: &mut impl Listen) {
+    /// Ends all calls, as a worker does at its end.
+    pub(crate) fn cut_off(&mut self, net: &mut Net, servers: &mut impl Listen) {
         self.relay.cut_off();
         self.flush_all(net, servers);
+    }
+
+    /// Ends the process: the kernel closes its sockets.
+    pub(crate) fn end(self, net: &mut Net) {
         for (_, wire) in self.wires.iter() {
             net.close(wire.cable, wire.end);
         }
