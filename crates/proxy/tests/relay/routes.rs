@@ -53,6 +53,13 @@ impl Split {
         Self { proxy, client, v1, v2 }
     }
 
+    /// The calls that the route sent to no backend.
+    fn unsent(&self) -> u64 {
+        let parent = leno_model::mesh::ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 };
+        let route = RouteName { kind: RouteKind::Http, namespace: "default".into(), name: "split".into() };
+        self.proxy.metrics.route(&RouteLabels { parent, route, backend: None }).requests.get()
+    }
+
     /// Sends a call on stream 1 and returns the proxy's own answer.
     fn own_answer(&mut self, call: &[u8]) -> Frame {
         self.client.send(call);
@@ -106,7 +113,9 @@ fn a_rule_without_a_backend_that_can_be_called_is_answered_with_500_or_unavailab
         assert_eq!((grpc.field("grpc-status"), grpc.field("leno-proxy-error")), ("14", why));
         assert!(grpc.field("grpc-message").contains("HTTPRoute default/split"), "{grpc:?}");
     };
-    refused(&Split::start("- backendRefs: [{name: v1, port: 80, weight: 0}]").proxy, "no-backend");
+    let weightless = Split::start("- backendRefs: [{name: v1, port: 80, weight: 0}]");
+    refused(&weightless.proxy, "no-backend");
+    assert_eq!(weightless.unsent(), 2);
     let services = [service("echo", &[], ""), service("v1", &[], "")].concat();
     for missing in ["{name: v1, port: 81}", "{name: nobody, port: 80}"] {
         let route = http_route(&format!("- backendRefs: [{missing}]"));
@@ -127,6 +136,7 @@ fn a_redirect_is_answered_and_goes_nowhere() {
     assert_eq!(redirect.field("leno-proxy-error"), "", "it is no error");
     assert!(redirect.ends_stream(), "{redirect:?}");
     assert!(split.v1.accept_now().is_none() && split.v2.accept_now().is_none());
+    assert_eq!(split.unsent(), 1, "it counts as a call of the route");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use super::labels::Labels;
 use super::series::Part;
 use super::skipped::{self, Skipped, SkippedTotals, reason};
 use super::text::{counter, encode_count, encode_seconds};
+use crate::call::record::is_failure;
 
 /// Maximum number of kinds of outcome that one series distinguishes.
 const OUTCOMES: usize = 24;
@@ -44,6 +45,11 @@ const RETRIES: [(&str, &str); 8] = [
     ("hedge_loaded", "Further attempts that were not made because the Service was loaded"),
 ];
 
+/// The classes of outcomes.
+const SUCCESS: &str = "success";
+const FAILURE: &str = "failure";
+const CANCELLED: &str = "cancelled";
+
 /// Label value that replaces names beyond the limit of series.
 pub(super) const OTHER: &str = "other";
 
@@ -60,13 +66,13 @@ pub struct RouteLabels {
 /// One worker's counts of requests with the same [`RouteLabels`].
 #[derive(Debug, Default)]
 pub struct RouteMetrics {
-    /// Requests that matched the route.
+    /// Requests that matched the route, and that it sent to the backend or, without a backend, answered itself.
     pub requests: Counter,
     /// Retries of these requests.
     pub retries: FurtherMetrics,
     /// Hedges of these requests: further attempts because the first one was not answered in time.
     pub hedges: FurtherMetrics,
-    outcomes: CountByKey<Outcome, OUTCOMES>,
+    outcomes: OutcomeCounts,
     /// Empty until a rule's policy decides about a further attempt, so that most series need no memory for it.
     further: OnceLock<Box<FurtherAttempts>>,
     request_durations: Histogram<{ REQUEST_BOUNDS_MS.len() }>,
@@ -77,7 +83,7 @@ pub struct RouteMetrics {
 #[derive(Debug, Default)]
 struct FurtherAttempts {
     /// The outcomes of attempts after which their requests went on.
-    passed_over: CountByKey<Outcome, OUTCOMES>,
+    passed_over: OutcomeCounts,
     /// Why there was no further attempt.
     skipped: Skipped,
 }
@@ -105,6 +111,15 @@ struct Outcome {
     error: Option<&'static str>,
 }
 
+/// One worker's counts of outcomes.
+#[derive(Debug, Default)]
+struct OutcomeCounts {
+    counts: CountByKey<Outcome, OUTCOMES>,
+    /// The part of the outcomes without a counter of their own that are failures, and the part that clients cancelled.
+    other_failures: Counter,
+    other_cancelled: Counter,
+}
+
 /// Counts of requests with the same labels, summed over the workers.
 #[derive(Debug, Default)]
 struct RouteTotals {
@@ -125,8 +140,8 @@ struct RouteTotals {
 #[derive(Debug, Default)]
 struct Outcomes {
     counts: BTreeMap<Outcome, u64>,
-    /// Outcomes of kinds beyond [`OUTCOMES`].
-    others: u64,
+    /// Outcomes of kinds beyond [`OUTCOMES`], by their class.
+    others: BTreeMap<&'static str, u64>,
 }
 
 /// All counts, summed over the workers.
@@ -212,12 +227,37 @@ impl RouteMetrics {
     }
 }
 
+impl OutcomeCounts {
+    #[inline]
+    fn count(&self, outcome: Outcome) {
+        if !self.counts.count(outcome) {
+            self.count_other(outcome);
+        }
+    }
+
+    /// Counts the class of an outcome that has no counter of its own.
+    #[cold]
+    fn count_other(&self, outcome: Outcome) {
+        match outcome.class() {
+            FAILURE => self.other_failures.add(1),
+            CANCELLED => self.other_cancelled.add(1),
+            _ => {}
+        }
+    }
+}
+
 impl Outcomes {
-    fn add(&mut self, counted: &CountByKey<Outcome, OUTCOMES>) {
-        for (outcome, count) in counted.counts() {
+    fn add(&mut self, counted: &OutcomeCounts) {
+        for (outcome, count) in counted.counts.counts() {
             *self.counts.entry(outcome).or_default() += count;
         }
-        self.others += counted.others();
+        let (failures, cancelled) = (counted.other_failures.get(), counted.other_cancelled.get());
+        let successes = counted.counts.others().saturating_sub(failures + cancelled);
+        for (class, count) in [(SUCCESS, successes), (FAILURE, failures), (CANCELLED, cancelled)] {
+            if count > 0 {
+                *self.others.entry(class).or_default() += count;
+            }
+        }
     }
 
     /// Adds these counts to `totals`, by the labels that outcomes have in the metrics of a kind of route.
@@ -225,8 +265,9 @@ impl Outcomes {
         for (outcome, count) in &self.counts {
             *totals.entry(outcome.labels(kind)).or_default() += count;
         }
-        if self.others > 0 {
-            *totals.entry(vec![("error", OTHER.to_owned())]).or_default() += self.others;
+        for (class, count) in &self.others {
+            let labels = [("classification", *class), ("error", OTHER)].map(|(name, value)| (name, value.to_owned()));
+            *totals.entry(labels.to_vec()).or_default() += count;
         }
     }
 }
@@ -285,6 +326,7 @@ impl RouteScrape {
         let help = "Requests that a route sent to a backend";
         self.encode_requests(counter(encoder, "outbound_http_route_backend_requests", help)?, RouteKind::Http)?;
         self.encode_requests(counter(encoder, "outbound_grpc_route_backend_requests", help)?, RouteKind::Grpc)?;
+        self.encode_unsent(encoder)?;
         let help = "Requests that met a route and have ended";
         self.encode_statuses(counter(encoder, "outbound_http_route_request_statuses", help)?, RouteKind::Http)?;
         self.encode_statuses(counter(encoder, "outbound_grpc_route_request_statuses", help)?, RouteKind::Grpc)?;
@@ -322,6 +364,19 @@ impl RouteScrape {
         for (labels, totals) in self.of_kind(kind) {
             if let Some(labels) = labels.backend_labels() {
                 encode_count(metric.encode_family(&labels)?, totals.requests)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the counts of requests that were sent to no backend.
+    fn encode_unsent(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let help = "Requests that matched a route and that the proxy answered itself, such as redirects";
+        let mut metric = counter(encoder, "leno_route_unsent_requests", help)?;
+        for kind in [RouteKind::Http, RouteKind::Grpc] {
+            let unsent = self.of_kind(kind).filter(|(labels, _)| labels.backend.is_none());
+            for (labels, totals) in unsent.filter(|(_, totals)| totals.requests > 0) {
+                encode_count(metric.encode_family(&labels.route_labels())?, totals.requests)?;
             }
         }
         Ok(())
@@ -410,12 +465,27 @@ fn encode_outcomes(mut metric: MetricEncoder, counts: BTreeMap<Labels, BTreeMap<
 }
 
 impl Outcome {
-    /// Returns the outcome's labels: `http_status` for an HTTPRoute, `grpc_status` for a GRPCRoute, both for a Service,
-    /// neither for connections; and `error` for all.
+    /// Returns whether the outcome counts as a success, as a failure, or as neither because the client cancelled.
+    fn class(self) -> &'static str {
+        let is_failed = match (self.error, self.http_status, self.grpc_status) {
+            (Some("cancelled"), ..) => return CANCELLED,
+            (Some("reset"), ..) => true,
+            (_, _, Some(status)) => is_failure(200, Some(status)),
+            (_, Some(status), None) => is_failure(status, None),
+            (error, None, None) => error.is_some(),
+        };
+        if is_failed { FAILURE } else { SUCCESS }
+    }
+
+    /// Returns the outcome's labels: `http_status` for an HTTPRoute, also `grpc_status` if it has one; `grpc_status` for
+    /// a GRPCRoute; both for a Service; neither for connections. All have `error`.
     fn labels(self, kind: RouteKind) -> Labels {
         let http = || ("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default());
         let grpc = || ("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default());
         let mut labels = match kind {
+            // Linkerd's series of HTTPRoutes have no `grpc_status`. Without it, failed gRPC calls look like successes:
+            // their HTTP status is 200.
+            RouteKind::Http if self.grpc_status.is_some() => vec![http(), grpc()],
             RouteKind::Http => vec![http()],
             RouteKind::Grpc => vec![grpc()],
             RouteKind::Service => vec![http(), grpc()],

@@ -66,6 +66,55 @@ fn grpc_routes_count_under_names_of_their_own_and_with_grpcs_statuses() {
 }
 
 #[test]
+fn a_grpc_call_that_an_http_route_sent_has_its_grpc_status_too() {
+    let worker = WorkerMetrics::new();
+    let series = worker.route(&labels(RouteKind::Http, "canary", Some("cart-v1")));
+    series.ended(Some(200), Some(14), None, MS);
+    series.ended(Some(200), Some(4), Some("request-timeout"), MS);
+    series.ended(Some(200), None, Some("reset"), MS);
+    let text = scrape(&[worker]);
+    for outcome in [
+        r#"http_status="200",grpc_status="UNAVAILABLE",error="""#,
+        r#"http_status="200",grpc_status="DEADLINE_EXCEEDED",error="REQUEST_TIMEOUT""#,
+        r#"http_status="200",error="reset""#,
+    ] {
+        assert_line(&text, &format!("outbound_http_route_request_statuses_total{{{ROUTE},{outcome}}} 1"));
+    }
+}
+
+#[test]
+fn outcomes_without_a_counter_of_their_own_keep_their_class() {
+    let worker = WorkerMetrics::new();
+    let series = worker.route(&labels(RouteKind::Http, "canary", Some("cart-v1")));
+    // These statuses take all counters.
+    (300..).take(super::OUTCOMES).for_each(|status| series.ended(Some(status), None, None, MS));
+    series.ended(Some(200), None, None, MS);
+    series.ended(Some(200), Some(5), None, MS);
+    series.ended(Some(503), None, None, MS);
+    series.ended(Some(200), Some(14), None, MS);
+    series.ended(Some(200), None, Some("reset"), MS);
+    series.ended(Some(200), None, Some("cancelled"), MS);
+    let text = scrape(&[worker]);
+    for (class, count) in [("success", 2), ("failure", 3), ("cancelled", 1)] {
+        let labels = format!("{ROUTE},classification=\"{class}\",error=\"other\"");
+        assert_line(&text, &format!("outbound_http_route_request_statuses_total{{{labels}}} {count}"));
+    }
+}
+
+#[test]
+fn requests_that_were_sent_to_no_backend_count_by_route() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    for worker in &workers {
+        worker.route(&labels(RouteKind::Http, "canary", None)).requests.add(2);
+        worker.route(&labels(RouteKind::Http, "canary", Some("cart-v1"))).requests.add(5);
+    }
+    workers[0].route(&labels(RouteKind::Http, "other", None));
+    let text = scrape(&workers);
+    assert_line(&text, &format!("leno_route_unsent_requests_total{{{ROUTE}}} 4"));
+    assert_eq!(text.lines().filter(|line| line.starts_with("leno_route_unsent_requests_total")).count(), 1);
+}
+
+#[test]
 fn connections_count_as_opened_and_closed() {
     let worker = WorkerMetrics::new();
     let series = worker.route(&labels(RouteKind::Tcp, "canary", Some("cart-v1")));

@@ -262,8 +262,9 @@ impl Relay {
         let Some(Found { rule, path, place }) = found else { return Ok(Destination::Unrouted) };
         let matched = self.matched_rule(&routes.parent, routes.matched.get_mut(place), rule);
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
-        call.route = Some(CallRoute::new(matched));
+        let route = call.route.insert(CallRoute::new(matched));
         if let Some((status, location)) = redirect(&call.request, &rule.filters, path, routes.parent.port) {
+            route.metrics().requests.add(1);
             return Ok(Destination::Redirect(status, location));
         }
         self.take_backend(id, rule, path, routes.parent.port)
@@ -294,12 +295,14 @@ impl Relay {
     ) -> Result<Destination, ProxyError> {
         let random = self.random.u64(..);
         let no_backend = || ProxyError::NoBackend { route: rule.route.clone() };
-        let backend = rule.choose(random).ok_or_else(no_backend)?;
-        let place = rule.backends.iter().position(|candidate| std::ptr::eq(candidate, backend));
+        let chosen = rule.choose(random);
+        let place =
+            chosen.and_then(|backend| rule.backends.iter().position(|candidate| std::ptr::eq(candidate, backend)));
         let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
         let route = call.route.as_mut().ok_or_else(no_backend)?;
         route.backend = place;
         route.metrics().requests.add(1);
+        let backend = chosen.ok_or_else(no_backend)?;
         let cluster = place.and_then(|place| route.rule.backends.get(place)?.cluster);
         let cluster = cluster.ok_or_else(|| unknown_backend(rule, place.unwrap_or_default()))?;
         if let Some((status, location)) = redirect(&call.request, &backend.filters, path, port) {

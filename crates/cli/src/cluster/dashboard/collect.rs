@@ -18,13 +18,14 @@ use crate::cluster::source::{ProxyAt, Source};
 use crate::cluster::stat::methods;
 
 /// The metrics that the page needs. Parsing the others would take most of the time.
-const PREFIXES: [&str; 11] = [
+const PREFIXES: [&str; 12] = [
     "request_total",
     "response_total",
     "response_latency_ms_bucket",
     "leno_method_",
     "outbound_http_route_",
     "outbound_grpc_route_",
+    "leno_route_unsent_",
     "inbound_http_authz_",
     "inbound_tcp_authz_",
     "control_identity_cert_",

@@ -26,16 +26,22 @@ const WANTED: Wanted = Wanted {
     labels: &["parent_namespace", "parent_name", "parent_port", "route_kind", "route_namespace", "route_name"],
     only: &[],
     metrics: &[
+        Metric::counter(UNSENT, &[]),
         Metric::counter("outbound_http_route_backend_requests_total", BACKEND),
-        Metric::counter("outbound_http_route_request_statuses_total", &["error", "http_status", "grpc_status"]),
+        Metric::counter("outbound_http_route_request_statuses_total", OUTCOME),
         Metric::counter("outbound_http_route_retry_requests_total", &[]),
         Metric::counter("outbound_http_route_hedge_requests_total", &[]),
         Metric::counter("outbound_grpc_route_backend_requests_total", BACKEND),
-        Metric::counter("outbound_grpc_route_request_statuses_total", &["error", "http_status", "grpc_status"]),
+        Metric::counter("outbound_grpc_route_request_statuses_total", OUTCOME),
         Metric::counter("outbound_grpc_route_retry_requests_total", &[]),
         Metric::counter("outbound_grpc_route_hedge_requests_total", &[]),
     ],
 };
+
+const OUTCOME: &[&str] = &["error", "http_status", "grpc_status", "classification"];
+
+/// Requests that the proxy answered itself, such as redirects.
+const UNSENT: &str = "leno_route_unsent_requests_total";
 
 const BACKEND: &[&str] = &["backend_namespace", "backend_name", "backend_port"];
 
@@ -76,6 +82,8 @@ pub(crate) struct Row {
 #[derive(Debug, Default)]
 struct Counts {
     backends: BTreeMap<String, f64>,
+    /// Calls that were sent to no backend.
+    unsent: f64,
     ended: f64,
     failed: f64,
     retries: f64,
@@ -92,6 +100,9 @@ pub(crate) fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
     let grown = || measured.proxies.iter().map(|proxy| &proxy.grown);
     let key = |sample: &Sample| key(measured, sample);
     let mut routes = BTreeMap::<Key, Counts>::new();
+    for (key, count) in sums(UNSENT, grown(), |sample| Some(key(sample))) {
+        routes.entry(key).or_default().unsent += count;
+    }
     for kind in KINDS {
         let name = |what: &str| format!("outbound_{kind}_route_{what}_total");
         let backend = |sample: &Sample| Some((key(sample), service(sample, "backend")));
@@ -115,7 +126,7 @@ pub(crate) fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
     let seconds = window.as_secs_f64();
     let row = |(key, counts): (Key, Counts)| Row {
         key,
-        calls_per_second: counts.backends.values().sum::<f64>() / seconds,
+        calls_per_second: (counts.backends.values().sum::<f64>() + counts.unsent) / seconds,
         backends: counts.backends.into_iter().map(|(backend, calls)| (backend, calls / seconds)).collect(),
         success_rate: share(counts.ended - counts.failed, counts.ended),
         retries_per_second: counts.retries / seconds,
@@ -149,12 +160,15 @@ fn service(sample: &Sample, prefix: &str) -> String {
 /// Whether an outcome is a failure; `None` for a call that its client cancelled.
 fn outcome(sample: &Sample) -> Option<bool> {
     let (error, http, grpc) = (sample.label("error"), sample.label("http_status"), sample.label("grpc_status"));
-    if error == "cancelled" {
-        return None;
+    // Outcomes beyond the size of a proxy's table have their class in place of statuses.
+    match (error, sample.label("classification")) {
+        ("cancelled", _) | (_, "cancelled") => return None,
+        (_, "success") => return Some(false),
+        ("reset", _) => return Some(true),
+        _ => {}
     }
-    let has_no_status = http.is_empty() && grpc.is_empty();
-    let is_http_failure = http.starts_with('5') || http == "429";
-    Some(has_no_status || is_http_failure || GRPC_FAILURES.contains(&grpc))
+    let is_http_failure = http.is_empty() || http.starts_with('5') || http == "429";
+    Some(if grpc.is_empty() { is_http_failure } else { GRPC_FAILURES.contains(&grpc) })
 }
 
 fn table(rows: &[Row], window: Duration) -> String {

@@ -37,6 +37,66 @@ fn a_route_has_its_backends_with_their_shares_and_its_retries() {
     );
 }
 
+/// The outcomes of 100 calls of an HTTPRoute.
+fn success_rate(outcomes: &[(&str, u32)]) -> Option<f64> {
+    let parent = PARENT.replace("GRPCRoute", "HTTPRoute");
+    let line = |(labels, count): &(&str, u32)| {
+        format!("outbound_http_route_request_statuses_total{{{parent},{labels}}} {count}\n")
+    };
+    let page: String = outcomes.iter().map(line).collect();
+    let (live, window) = (measured(&page), Duration::from_secs(10));
+    let rate = rows(&live, window)[0].success_rate;
+    assert_eq!(rows(&recorded(&live, &WANTED), window)[0].success_rate, rate);
+    rate
+}
+
+#[test]
+fn a_failed_grpc_call_of_an_http_route_is_a_failure_whatever_its_http_status() {
+    for failure in [
+        r#"http_status="200",grpc_status="UNAVAILABLE",error="""#,
+        r#"http_status="200",grpc_status="DEADLINE_EXCEEDED",error="REQUEST_TIMEOUT""#,
+        r#"http_status="200",grpc_status="UNAVAILABLE",error="no-endpoint""#,
+        r#"http_status="200",error="reset""#,
+        r#"http_status="503",error="""#,
+        r#"http_status="",error="connect-failed""#,
+        r#"classification="failure",error="other""#,
+    ] {
+        assert_eq!(success_rate(&[(r#"http_status="200",error="""#, 75), (failure, 25)]), Some(0.75), "{failure}");
+    }
+}
+
+#[test]
+fn what_a_server_answers_about_the_request_is_no_failure() {
+    for success in [
+        r#"http_status="200",grpc_status="OK",error="""#,
+        r#"http_status="200",grpc_status="NOT_FOUND",error="""#,
+        r#"http_status="404",error="""#,
+        r#"classification="success",error="other""#,
+    ] {
+        assert_eq!(success_rate(&[(r#"http_status="503",error="""#, 75), (success, 25)]), Some(0.25), "{success}");
+    }
+}
+
+#[test]
+fn cancelled_calls_are_neither() {
+    for cancelled in [r#"http_status="200",error="cancelled""#, r#"classification="cancelled",error="other""#] {
+        assert_eq!(success_rate(&[(r#"http_status="200",error="""#, 75), (cancelled, 25)]), Some(1.0), "{cancelled}");
+    }
+}
+
+#[test]
+fn calls_that_the_proxy_answers_itself_are_calls_of_the_route() {
+    let page = format!(
+        "leno_route_unsent_requests_total{{{PARENT}}} 30\noutbound_grpc_route_backend_requests_total{{{PARENT},{}}} 10",
+        backend("v1")
+    );
+    let (live, window) = (measured(&page), Duration::from_secs(10));
+    for measured in [recorded(&live, &WANTED), live] {
+        let text = table(&rows(&measured, window), window);
+        assert!(text.contains("  4.0  ") && text.contains("v1.shop:80 25.00 %"), "{text}");
+    }
+}
+
 #[test]
 fn a_service_with_a_policy_and_no_route_has_no_name_of_a_route() {
     let page = "outbound_http_route_backend_requests_total{parent_namespace=\"shop\",parent_name=\"cart\",parent_port=\"80\",route_kind=\"Service\",route_name=\"cart\",backend_name=\"cart\",backend_namespace=\"shop\",backend_port=\"80\"} 90";
