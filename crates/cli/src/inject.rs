@@ -8,8 +8,11 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use leno_install::inject::Options as InjectOptions;
-use leno_install::manifest::{Format, Report, Rewritten, inject_file, uninject_file};
+use leno_install::manifest::{Format, Namespaces, Report, Rewritten, inject_file, uninject_file};
 use leno_install::yaml::Fault;
+
+/// The command, as messages name it.
+const INJECT: &str = "leno inject";
 
 /// File name that stands for standard input.
 const STDIN: &str = "-";
@@ -48,7 +51,7 @@ struct Files {
     /// Files of Kubernetes objects, YAML or JSON; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Write all objects in this format; default: the format of the input
+    /// Write all objects in this format; default: YAML for changed objects, and the others unchanged
     #[arg(long, short, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
 }
@@ -59,6 +62,13 @@ enum Output {
     Yaml,
     /// JSON, one object after the other.
     Json,
+}
+
+/// A file of the command line.
+struct Input {
+    /// The name for messages.
+    name: String,
+    text: String,
 }
 
 /// Why the command wrote nothing.
@@ -92,21 +102,39 @@ impl Options {
         given(self.proxy_version, &mut options.proxy.version);
         given(self.cluster_domain, &mut options.cluster_domain);
         given(self.trust_domain, &mut options.trust_domain);
-        self.files.rewrite("leno inject", |text, format| inject_file(text, &self.namespace, &options, format))
+        let inputs = self.files.read()?;
+        let namespaces = namespaces(&inputs, &self.namespace)?;
+        self.files.rewrite(INJECT, &inputs, |text, format| inject_file(text, &namespaces, &options, format))
     }
 }
 
 impl UninjectOptions {
     /// Writes the files without Leno's proxies.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        self.files.rewrite("leno uninject", uninject_file)
+        self.files.rewrite("leno uninject", &self.files.read()?, uninject_file)
+    }
+}
+
+impl Input {
+    /// Explains why the file cannot be parsed.
+    fn refuse(&self, command: &'static str, fault: Fault) -> Error {
+        let file = self.name.clone();
+        match template_line(&self.text) {
+            Some(line) => Error::Template { file, line, command },
+            None => Error::Yaml { file, fault },
+        }
     }
 }
 
 impl Files {
+    fn read(&self) -> Result<Vec<Input>, Error> {
+        self.files.iter().map(|file| Ok(Input { name: name(file), text: read(file)? })).collect()
+    }
+
     fn rewrite(
         &self,
         command: &'static str,
+        inputs: &[Input],
         rewrite: impl Fn(&str, Option<Format>) -> Result<Rewritten, Fault>,
     ) -> Result<ExitCode, Error> {
         let format = self.output.map(|output| match output {
@@ -115,12 +143,8 @@ impl Files {
         });
         let mut text = String::new();
         let mut reports = Vec::new();
-        for file in &self.files {
-            let content = read(file)?;
-            if let Some(line) = template_line(&content) {
-                return Err(Error::Template { file: name(file), line, command });
-            }
-            let rewritten = rewrite(&content, format).map_err(|fault| Error::Yaml { file: name(file), fault })?;
+        for input in inputs {
+            let rewritten = rewrite(&input.text, format).map_err(|fault| input.refuse(command, fault))?;
             append(&mut text, &rewritten.text, format);
             reports.extend(rewritten.reports);
         }
@@ -144,6 +168,15 @@ impl Files {
     }
 }
 
+/// The namespaces of all files. Workloads without a namespace are in `default`.
+fn namespaces(inputs: &[Input], default: &str) -> Result<Namespaces, Error> {
+    let mut namespaces = Namespaces::new(default);
+    for input in inputs {
+        namespaces.read(&input.text).map_err(|fault| input.refuse(INJECT, fault))?;
+    }
+    Ok(namespaces)
+}
+
 /// Appends `next`, the objects of the next file, to `text`, the objects of the earlier files.
 fn append(text: &mut String, next: &str, format: Option<Format>) {
     if !text.is_empty() && !text.ends_with('\n') {
@@ -165,7 +198,8 @@ fn read(file: &Path) -> Result<String, Error> {
     read.map_err(|source| Error::Read { file: name(file), source })
 }
 
-/// Returns the number of the first line with an action of a Helm template, counted from 1.
+/// Returns the number of the first line with an action of a Helm template, counted from 1. The text is not YAML: YAML has
+/// no mapping as a key, which an action would be.
 ///
 /// Values of rendered objects may contain `{{` too, for example in Prometheus rules and Argo workflows. So this matches
 /// only lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with an

@@ -34,6 +34,9 @@ fn a_helm_template_is_named_as_such_with_the_command_that_renders_it() {
     assert_eq!(template_line(template), Some(4));
     assert_eq!(template_line("{{- if .Values.web }}\nkind: Pod\n{{- end }}\n"), Some(1));
     assert_eq!(template_line("args:\n- {{ .Values.argument }}\n"), Some(2));
+    let input = Input { name: "web.yaml".to_owned(), text: template.to_owned() };
+    let fault = Namespaces::default().read(template).expect_err("YAML has no such key");
+    assert!(matches!(input.refuse(INJECT, fault), Error::Template { line: 4, .. }));
     let error = Error::Template { file: "web.yaml".to_owned(), line: 4, command: "leno inject" };
     assert_eq!(
         error.to_string(),
@@ -44,6 +47,9 @@ fn a_helm_template_is_named_as_such_with_the_command_that_renders_it() {
 #[test]
 fn braces_that_yaml_takes_for_text_make_no_helm_template() {
     for text in [
+        "summary: the instance\n  {{ $labels.instance }} is down\n",
+        "summary: \"the instance\n  {{ $labels.instance }} is down\"\n",
+        "summary: >- # folded\n  {{ $labels.instance }}\n",
         "args: [\"{{ .Name }}\"]\n",
         "summary: 'of {{ $labels.instance }}'\n",
         "annotation: value of {{ x }}\n",
@@ -52,6 +58,30 @@ fn braces_that_yaml_takes_for_text_make_no_helm_template() {
         "data:\n  rules: |-2\n    {{ range . }}\n",
         "{\"kind\": \"Pod\"}\n",
     ] {
-        assert_eq!(template_line(text), None, "{text}");
+        Namespaces::default().read(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    }
+}
+
+#[test]
+fn a_namespace_of_any_file_applies_to_the_workloads_of_all() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("it is written");
+        path
+    };
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  annotations:\n    \
+                     leno.dev/default-inbound-policy: deny\n";
+    let pod =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\nspec:\n  containers:\n  - name: web\n";
+    let (namespace, pod) = (write("ns.yaml", namespace), write("web.yaml", pod));
+    for files in [vec![namespace.clone(), pod.clone()], vec![pod, namespace]] {
+        let files = Files { files, output: None };
+        let inputs = files.read().expect("they are there");
+        let namespaces = namespaces(&inputs, "default").expect("they are YAML");
+        let texts: Vec<_> = inputs.iter().map(|input| &input.text).collect();
+        let injected = texts.iter().map(|text| inject_file(text, &namespaces, &InjectOptions::default(), None));
+        let injected: String = injected.map(|rewritten| rewritten.expect("it is YAML").text).collect();
+        assert!(injected.contains("--default-inbound-policy=deny"), "{injected}");
     }
 }

@@ -7,7 +7,7 @@
 //! - [`yaml`]: the text of objects, read as kubectl reads it.
 //!
 //! ```
-//! use leno_install::{inject::Options, manifest::inject_file};
+//! use leno_install::{inject::Options, manifest::{Namespaces, inject_file}};
 //!
 //! let pod = "
 //! apiVersion: v1
@@ -15,7 +15,7 @@
 //! metadata: {name: cart, namespace: shop}
 //! spec: {containers: [{name: cart, image: cart}]}
 //! ";
-//! let injected = inject_file(pod, "default", &Options::default(), None).expect("it is YAML");
+//! let injected = inject_file(pod, &Namespaces::new("default"), &Options::default(), None).expect("it is YAML");
 //! assert!(injected.text.contains("name: leno-proxy"));
 //! assert!(injected.reports[0].to_string().ends_with(": injected"));
 //! ```

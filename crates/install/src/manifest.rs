@@ -23,6 +23,13 @@ pub enum Format {
     Json,
 }
 
+/// The namespaces of workloads, and their annotations. A namespace may be in another file than its workloads.
+#[derive(Clone, Debug, Default)]
+pub struct Namespaces {
+    default: String,
+    annotations: HashMap<String, Map<String, Value>>,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewritten {
     pub text: String,
@@ -80,24 +87,52 @@ impl fmt::Display for Report {
     }
 }
 
-/// Adds a proxy to every workload of a file. `default_namespace` is for objects without a namespace; empty if unknown.
-/// The annotations of namespaces apply if the file contains the namespaces too.
+impl Namespaces {
+    /// Creates an empty set. `default` is the namespace of objects that name no namespace; empty if it is unknown.
+    pub fn new(default: &str) -> Self {
+        Self { default: default.to_owned(), annotations: HashMap::new() }
+    }
+
+    /// Adds the namespaces that a file contains.
+    ///
+    /// # Errors
+    /// If the file cannot be parsed.
+    pub fn read(&mut self, text: &str) -> Result<(), Fault> {
+        let documents = yaml::split(text)?;
+        let objects =
+            documents.iter().flat_map(|document| match document.value.get("items").and_then(Value::as_array) {
+                Some(items) => items.as_slice(),
+                None => std::slice::from_ref(&document.value),
+            });
+        let namespaces = objects.filter(|object| object["apiVersion"] == "v1" && object["kind"] == "Namespace");
+        self.annotations.extend(namespaces.filter_map(|object| {
+            let name = object.pointer("/metadata/name")?.as_str()?;
+            let annotations = object.pointer("/metadata/annotations")?.as_object()?;
+            Some((name.to_owned(), annotations.clone()))
+        }));
+        Ok(())
+    }
+
+    /// Returns the namespace of a workload.
+    fn of(&self, workload: &Workload) -> Namespace {
+        let named = Some(&workload.namespace).filter(|name| !name.is_empty());
+        let name = named.unwrap_or(&self.default);
+        Namespace { name: name.clone(), annotations: self.annotations.get(name).cloned().unwrap_or_default() }
+    }
+}
+
+/// Adds a proxy to every workload of a file. The annotations of `namespaces` apply.
 ///
 /// # Errors
 /// If the file cannot be parsed.
 pub fn inject_file(
     text: &str,
-    default_namespace: &str,
+    namespaces: &Namespaces,
     options: &Options,
     format: Option<Format>,
 ) -> Result<Rewritten, Fault> {
-    let documents = yaml::split(text)?;
-    let namespaces = namespaces(&documents);
-    Ok(rewrite(documents, format, |workload, template| {
-        let name = Some(workload.namespace.as_str()).filter(|name| !name.is_empty()).unwrap_or(default_namespace);
-        let annotations = namespaces.get(name).cloned().unwrap_or_default();
-        let namespace = Namespace { name: name.to_owned(), annotations };
-        match inject(template, &namespace, Asked::ByName, options) {
+    Ok(rewrite(yaml::split(text)?, format, |workload, template| {
+        match inject(template, &namespaces.of(workload), Asked::ByName, options) {
             Ok(Decision { outcome: Outcome::Injected { patch, replaced }, warnings }) => {
                 (patch, if replaced { WorkloadResult::Replaced } else { WorkloadResult::Injected }, warnings)
             }
@@ -119,22 +154,6 @@ pub fn uninject_file(text: &str, format: Option<Format>) -> Result<Rewritten, Fa
         let result = if patch.is_empty() { WorkloadResult::NothingToDo } else { WorkloadResult::Uninjected };
         (patch, result, Vec::new())
     }))
-}
-
-/// The annotations of the namespaces in a file.
-fn namespaces(documents: &[Document<'_>]) -> HashMap<String, Map<String, Value>> {
-    let objects = documents.iter().flat_map(|document| match document.value.get("items").and_then(Value::as_array) {
-        Some(items) => items.as_slice(),
-        None => std::slice::from_ref(&document.value),
-    });
-    let namespaces = objects.filter(|object| object["apiVersion"] == "v1" && object["kind"] == "Namespace");
-    namespaces
-        .filter_map(|object| {
-            let name = object.pointer("/metadata/name")?.as_str()?;
-            let annotations = object.pointer("/metadata/annotations")?.as_object()?;
-            Some((name.to_owned(), annotations.clone()))
-        })
-        .collect()
 }
 
 type Changed = (Vec<Operation>, WorkloadResult, Vec<String>);

@@ -9,7 +9,13 @@ use super::*;
 const GOLDEN: [&str; 6] = ["deployment", "statefulset", "job", "cronjob", "pod", "mixed"];
 
 fn inject_text(text: &str) -> Rewritten {
-    inject_file(text, "shop", &options(), None).expect("it is readable")
+    inject_as(text, None)
+}
+
+fn inject_as(text: &str, format: Option<Format>) -> Rewritten {
+    let mut namespaces = Namespaces::new("shop");
+    namespaces.read(text).expect("it is readable");
+    inject_file(text, &namespaces, &options(), format).expect("it is readable")
 }
 
 /// Returns the default options, but with a fixed version, so that a release does not change the results.
@@ -94,12 +100,12 @@ fn json_stays_json_until_it_is_changed_or_asked_otherwise() {
     let both = format!("{service}\n{pod}\n");
     let text = inject_text(&both).text;
     assert!(text.starts_with(&format!("{service}\n---\nkind: Pod\n")), "{text}");
-    let text = inject_file(&both, "", &options(), Some(Format::Json)).expect("it is readable").text;
+    let text = inject_as(&both, Some(Format::Json)).text;
     let objects: Vec<Value> =
         serde_json::Deserializer::from_str(&text).into_iter().collect::<Result<_, _>>().expect("it is JSON");
     assert_eq!(objects.len(), 2);
     assert_eq!(objects[1]["spec"]["initContainers"][1]["name"], "leno-proxy");
-    let text = inject_file(service, "", &options(), Some(Format::Yaml)).expect("it is readable").text;
+    let text = inject_as(service, Some(Format::Yaml)).text;
     assert_eq!(text, "kind: Service\napiVersion: v1\n");
 }
 
