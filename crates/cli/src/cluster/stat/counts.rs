@@ -204,9 +204,15 @@ pub(crate) fn number(number: Option<f64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.1}"))
 }
 
-/// Formats a share, 0 to 1, as a percentage for a table; `-` for `None`.
+/// Formats a share, 0 to 1, as a percentage for a table; `-` for `None`. Only a share of exactly 0 or 1 is shown as 0.00
+/// or 100.00 %: rounding must not hide a failure.
 pub(crate) fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
+    const ROUNDING_ERROR: f64 = 1e-9;
+    let hundredths = |share: f64| match share * 10_000.0 {
+        part if share > ROUNDING_ERROR && share < 1.0 - ROUNDING_ERROR => part.round().clamp(1.0, 9_999.0),
+        whole => whole,
+    };
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", hundredths(share) / 100.0))
 }
 
 /// Upper bound of a bucket in microseconds; `u64::MAX` for the bucket without a bound.

@@ -67,6 +67,22 @@ fn latencies_beyond_the_last_bound_count_as_that_bound() {
 }
 
 #[test]
+fn rounding_hides_neither_a_failure_nor_a_success() {
+    for (share, expected) in [
+        (1.0, "100.00 %"),
+        (0.99997, "99.99 %"),
+        (0.5, "50.00 %"),
+        (0.98765, "98.77 %"),
+        (0.00003, "0.01 %"),
+        (0.0, "0.00 %"),
+        (0.1 + 0.2 + 0.7 - 1e-12, "100.00 %"),
+    ] {
+        assert_eq!(percent(Some(share)), expected);
+    }
+    assert_eq!(percent(None), "-");
+}
+
+#[test]
 fn bounds_have_the_unit_of_their_metric() {
     let page =
         "leno_method_duration_seconds_bucket{le=\"0.005\"} 10\nleno_method_duration_seconds_bucket{le=\"+Inf\"} 10";

@@ -92,12 +92,13 @@ pub(crate) struct Row {
 
 impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let rows = |measured: &Measured, window: Duration| {
-            let mut rows = rows(measured, self.to.as_ref(), window);
-            rows.retain(|row| self.all || row.figures.calls_per_second > 0.0);
-            rows
-        };
-        self.measurement.show(&self.source, &WANTED, rows, table)
+        self.measurement.show(&self.source, &WANTED, |measured, window| self.rows(measured, window), table)
+    }
+
+    fn rows(&self, measured: &Measured, window: Duration) -> Vec<Row> {
+        let mut rows = rows(measured, self.to.as_ref(), window);
+        rows.retain(|row| self.all || !row.is_idle());
+        rows
     }
 }
 
@@ -111,6 +112,12 @@ impl Key {
 impl Row {
     /// The column headers of the figures that [`Figures::HEADS`] does not contain.
     const HEADS: [&'static str; 2] = ["#MSG/S", "#EXPIRED"];
+
+    /// Whether no call began or ended, and no message passed, within the window.
+    pub(crate) fn is_idle(&self) -> bool {
+        let figures = &self.figures;
+        figures.calls_per_second == 0.0 && figures.success_rate.is_none() && self.messages_per_second().is_none()
+    }
 
     /// Number of messages in requests and responses, per second; `None` if there was no message.
     pub(crate) fn messages_per_second(&self) -> Option<f64> {

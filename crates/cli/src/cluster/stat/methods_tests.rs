@@ -1,3 +1,5 @@
+use clap::Parser;
+
 use super::*;
 use crate::cluster::prometheus::tests::recorded;
 use crate::cluster::source::tests::measured;
@@ -87,4 +89,34 @@ fn objectives_have_columns_if_a_method_has_one() {
     assert!(line("METHOD").ends_with("EXPIRED   OBJECTIVE      BURN"), "{text}");
     assert!(line("Cart/Add").ends_with("25.00 %   success 99 %   50.0"), "{text}");
     assert!(line("Cart/Watch").ends_with("-   -                 -"), "{text}");
+}
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    methods: Options,
+}
+
+#[test]
+fn a_method_with_only_open_streams_or_only_ended_calls_is_shown() {
+    let series = |name: &str, method: &str, more: &str, count: u32| {
+        let labels = "direction=\"inbound\",target_port=\"80\",grpc_service=\"a.B\"";
+        format!("leno_method_{name}_total{{{labels},grpc_method=\"{method}\"{more}}} {count}\n")
+    };
+    let page = [
+        series("requests", "Idle", "", 0),
+        series("requests", "Begun", "", 10),
+        series("requests", "Ended", "", 0),
+        series("responses", "Ended", ",classification=\"failure\"", 10),
+        series("requests", "Streams", "", 0),
+        series("messages", "Streams", ",side=\"response\"", 10),
+    ];
+    let measured = measured(&page.concat());
+    let methods = |arguments: &[&str]| -> Vec<String> {
+        let Cli { methods } = Cli::parse_from([&["leno"], arguments].concat());
+        let rows = methods.rows(&measured, Duration::from_secs(10));
+        rows.into_iter().map(|row| row.key.method.replace("a.B/", "")).collect()
+    };
+    assert_eq!(methods(&[]), ["Begun", "Ended", "Streams"]);
+    assert_eq!(methods(&["--all"]), ["Begun", "Ended", "Idle", "Streams"]);
 }

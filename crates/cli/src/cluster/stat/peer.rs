@@ -146,11 +146,14 @@ impl FromStr for Destination {
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
         };
+        let is_label = |text: &str| {
+            !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
         let mut labels = host.split('.');
         let name = labels.next().unwrap_or_default();
         let namespace = labels.next();
-        let is_wrong = name.is_empty()
-            || namespace.is_some_and(str::is_empty)
+        let is_wrong = !is_label(name)
+            || namespace.is_some_and(|namespace| !is_label(namespace))
             || labels.next().is_some_and(|label| label != "svc")
             || port.is_some_and(|port| port.parse::<u16>().is_err());
         if is_wrong {

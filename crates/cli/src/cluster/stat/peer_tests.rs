@@ -22,7 +22,9 @@ fn a_destination_is_a_service_as_clients_name_it() {
     ] {
         assert_eq!(text.parse(), Ok(expected), "{text}");
     }
-    for wrong in ["", ".shop", "echo.", "echo:port", "echo.shop.other"] {
+    for wrong in
+        ["", ".shop", "echo.", "echo:port", "echo.shop.other", "deploy/echo", "shop/echo", "svc/", "Echo", "echo.a_b"]
+    {
         wrong.parse::<Destination>().expect_err(wrong);
     }
 }

@@ -11,8 +11,9 @@ export function rate(value) {
 export function percent(share) {
   if (share === null || share === undefined) return DASH;
   const value = share * 100;
-  // 99.996 % is not 100 %.
-  return `${value > 99.99 && value < 100 ? '99.99' : value.toFixed(value === 100 || value === 0 ? 0 : 2)} %`;
+  if (value === 100 || value === 0) return `${value} %`;
+  // 99.996 % is not 100 %, and 0.004 % is not 0 %.
+  return `${Math.min(Math.max(value, 0.01), 99.99).toFixed(2)} %`;
 }
 
 export function ms(value) {

@@ -39,7 +39,7 @@ impl Board {
 
     pub(super) fn snapshot(&mut self) -> Snapshot {
         let mut found: Vec<Row> = self.readings.measured().flat_map(|measured| rows(measured, None, SECOND)).collect();
-        self.seen.extend(found.iter().filter(|row| !is_idle(row)).map(|row| row.key.clone()));
+        self.seen.extend(found.iter().filter(|row| !row.is_idle()).map(|row| row.key.clone()));
         found.retain(|row| self.seen.contains(&row.key));
         let growths = self.readings.measured().flat_map(|measured| &measured.proxies);
         let totals = Counts::by(METHODS, growths, |sample| Some(sample.label("direction") == "inbound"));
@@ -53,12 +53,6 @@ impl Board {
             silent: members().filter_map(|member| member.silent.clone()).collect(),
         }
     }
-}
-
-/// Whether no call began or ended, and no message passed, between the last two readings.
-pub(super) fn is_idle(row: &Row) -> bool {
-    let figures = &row.figures;
-    figures.calls_per_second == 0.0 && figures.success_rate.is_none() && row.messages_per_second().is_none()
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ fn idle_methods_stay_and_methods_that_were_never_called_do_not_appear() {
     read(&mut board, "web-1", &shop_page(), start);
     read(&mut board, "web-1", &shop_page(), start + SECOND);
     let rows = board.snapshot().rows;
-    assert_eq!((rows.len(), rows.iter().all(is_idle)), (4, true));
+    assert_eq!((rows.len(), rows.iter().all(Row::is_idle)), (4, true));
 }
 
 #[test]

@@ -12,7 +12,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{self, Cell, Paragraph, Table};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::board::is_idle;
 use super::column::Column;
 use super::fit::{Fitted, GAP, cut, fit};
 use super::state::State;
@@ -167,7 +166,7 @@ fn table(state: &State, rows: &[&Row], area: Rect, has_colours: bool) -> Table<'
     let lines = rows.iter().skip(state.first()).take(state.page());
     let lines = lines.map(|row| {
         let cells = columns.iter().map(|fitted| cell(row, fitted, has_colours));
-        let style = if is_idle(row) { Style::new().dim() } else { Style::new() };
+        let style = if row.is_idle() { Style::new().dim() } else { Style::new() };
         widgets::Row::new(cells.collect::<Vec<_>>()).style(style)
     });
     let heads = columns.iter().map(|fitted| head(state, fitted));
