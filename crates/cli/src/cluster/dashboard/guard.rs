@@ -30,7 +30,8 @@ pub(super) fn new_token() -> Result<String, String> {
 
 /// The conditions that a request must fulfil.
 pub(super) struct Guard {
-    hosts: [String; 3],
+    /// The names under which a browser on this machine reaches the dashboard.
+    hosts: Vec<String>,
     /// The name has the port, because browsers send a cookie to every port of a host.
     cookie: String,
     token: String,
@@ -39,7 +40,12 @@ pub(super) struct Guard {
 impl Guard {
     pub(super) fn new(address: SocketAddr, token: String) -> Self {
         let port = address.port();
-        let hosts = [format!("127.0.0.1:{port}"), format!("[::1]:{port}"), format!("localhost:{port}")];
+        let mut hosts = vec![address.to_string()];
+        hosts.extend(["127.0.0.1", "[::1]", "localhost"].map(|host| format!("{host}:{port}")));
+        // Browsers leave out the default port of HTTP.
+        let without_port = hosts.iter().filter_map(|host| host.strip_suffix(":80")).map(str::to_owned);
+        let without_port: Vec<_> = without_port.collect();
+        hosts.extend(without_port);
         Self { hosts, cookie: format!("leno-dashboard-{port}"), token }
     }
 

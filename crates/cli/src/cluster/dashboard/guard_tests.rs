@@ -1,16 +1,24 @@
 use super::*;
 
 fn guard() -> Guard {
-    Guard::new("127.0.0.1:4195".parse().expect("an address"), "secret".to_owned())
+    guard_at("127.0.0.1:4195")
+}
+
+fn guard_at(address: &str) -> Guard {
+    Guard::new(address.parse().expect("an address"), "secret".to_owned())
 }
 
 /// The status of the answer to a request with these header fields.
 fn status(method: Method, path: &str, fields: &[(&str, &str)]) -> u16 {
+    status_at(&guard(), method, path, fields)
+}
+
+fn status_at(guard: &Guard, method: Method, path: &str, fields: &[(&str, &str)]) -> u16 {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in fields {
         request = request.header(*name, *value);
     }
-    let checked = guard().check(&request.body(()).expect("a request"));
+    let checked = guard.check(&request.body(()).expect("a request"));
     checked.map_or_else(|answer| answer.status().as_u16(), |()| 200)
 }
 
@@ -31,6 +39,29 @@ fn a_request_under_another_name_is_refused_even_with_the_cookie() {
     }
     assert_eq!(status(Method::GET, "/", &[COOKIE]), 421);
     assert_eq!(status(Method::GET, "/", &[HOST, ("host", "evil.example"), COOKIE]), 421);
+}
+
+#[test]
+fn the_printed_url_works_at_every_loopback_address_and_port() {
+    for (address, host) in [
+        ("127.0.0.2:4195", "127.0.0.2:4195"),
+        ("127.0.0.1:80", "127.0.0.1"),
+        ("127.0.0.2:80", "127.0.0.2"),
+        ("127.0.0.1:80", "localhost"),
+        ("[::1]:80", "[::1]"),
+        ("127.0.0.1:80", "127.0.0.1:80"),
+    ] {
+        let (origin, cookie) =
+            (format!("http://{host}"), format!("leno-dashboard-{}=secret", &address[address.len() - 2..]));
+        let cookie = if address.ends_with(":80") { cookie } else { COOKIE.1.to_owned() };
+        let fields = [("host", host), ("origin", &origin), ("cookie", &cookie)];
+        assert_eq!(status_at(&guard_at(address), Method::GET, "/", &fields), 200, "{address} as {host}");
+    }
+    for (address, host) in
+        [("127.0.0.2:4195", "127.0.0.3:4195"), ("127.0.0.1:80", "evil.example"), ("127.0.0.1:8080", "127.0.0.1:80")]
+    {
+        assert_eq!(status_at(&guard_at(address), Method::GET, "/", &[("host", host)]), 421, "{address} as {host}");
+    }
 }
 
 #[test]
