@@ -27,3 +27,10 @@ fn prometheus_replaces_proxies_and_the_cluster() {
         parse("leno stat --prometheus 127.0.0.1:9090").is_err_and(|why| why.contains("write the URL of Prometheus"))
     );
 }
+
+#[test]
+fn a_namespace_does_not_apply_to_a_directory_of_manifests() {
+    let refused = parse("leno explain a.B/C cart:80 --config shop -n shop").err().unwrap_or_default();
+    assert!(refused.contains("cannot be used with"), "{refused}");
+    parse("leno explain a.B/C cart:80 --config shop --from shop/web").expect("it is allowed");
+}

@@ -50,9 +50,10 @@ fn container<'a>(pod: &'a Pod, names: &[&str]) -> Option<&'a Container> {
     all.find(|container| names.contains(&container.name.as_str()))
 }
 
-/// The image tag of the container that the mesh has added.
+/// The image tag of the container that the mesh has added. A digest may follow the tag.
 pub(crate) fn sidecar_version(pod: &Pod) -> Option<&str> {
-    let (name, tag) = sidecar(pod)?.image.as_deref()?.rsplit_once(':')?;
+    let image = sidecar(pod)?.image.as_deref()?;
+    let (name, tag) = image.split('@').next()?.rsplit_once(':')?;
     // The last colon may precede a registry's port instead of a tag. Then `tag` also contains the path after the port,
     // and so a slash.
     (!name.is_empty() && !tag.contains('/')).then_some(tag)

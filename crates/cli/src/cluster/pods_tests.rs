@@ -53,6 +53,8 @@ fn the_version_of_a_proxy_is_its_images_tag() {
     assert_eq!(version("r.example:5000/mesh/leno-proxy:0.1.0").as_deref(), Some("0.1.0"));
     assert_eq!(version("r.example:5000/mesh/leno-proxy"), None);
     assert_eq!(version("leno-proxy"), None);
+    assert_eq!(version("r.example:5000/mesh/leno-proxy:0.1.0@sha256:0123abcd").as_deref(), Some("0.1.0"));
+    assert_eq!(version("r.example:5000/mesh/leno-proxy@sha256:0123abcd"), None);
 }
 
 #[test]

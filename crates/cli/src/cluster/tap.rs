@@ -151,6 +151,10 @@ impl Options {
 
     /// Reads the calls of all proxies. Fails if no proxy can be watched.
     async fn read(&self, proxies: &Proxies, shown: &Shown) -> Result<(), ClusterError> {
+        if proxies.len() == 0 {
+            let fix = "-n NAMESPACE or -A looks elsewhere; leno check --proxy lists the Pods without a proxy";
+            return Err(ClusterError::new("no Pod that is selected has a running proxy", fix));
+        }
         let json = serde_json::to_string(&self.selection())
             .map_err(|error| ClusterError::new(error.to_string(), "report this fault"))?;
         let watch = |proxy| {
@@ -200,3 +204,7 @@ impl Options {
 fn parse_time(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "write a duration, as 200ms or 10s".to_owned())
 }
+
+#[cfg(test)]
+#[path = "tap_tests.rs"]
+mod tests;

@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// The workload that calls, as deploy/web; default: any workload of the namespace with a proxy
     #[arg(long, value_name = "KIND/NAME")]
     via: Option<Selection>,
-    /// Namespace of the caller; default: the kubeconfig's
+    /// Namespace of the caller; default: the kubeconfig's. With --config, the namespace of --from
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
     /// Proxies to ask instead of a cluster: admin addresses that this machine can reach, first of the caller's proxy,
@@ -59,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',', conflicts_with_all = ["via", "namespace", "context"])]
     admin: Vec<SocketAddr>,
     /// Directory of manifests, instead of running proxies
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["via", "admin", "context"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["via", "admin", "namespace", "context"])]
     config: Option<PathBuf>,
     /// With --config: the default inbound policy of the called workload's proxy
     #[arg(long, value_name = "POLICY", default_value_t, requires = "config")]
