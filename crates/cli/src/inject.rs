@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use leno_install::inject::Options as InjectOptions;
+use leno_install::inject::{
+    Options as InjectOptions, parse_cluster_domain, parse_image, parse_trust_domain, parse_version,
+};
 use leno_install::manifest::{Format, Namespaces, Report, Rewritten, inject_file, uninject_file};
 use leno_install::yaml::Fault;
 
@@ -26,16 +28,16 @@ pub(crate) struct Options {
     #[arg(long, short, value_name = "NAME", default_value = "default")]
     namespace: String,
     /// Image of the proxy, without the tag
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", value_parser = parse_image)]
     proxy_image: Option<String>,
     /// Tag of the proxy's image
-    #[arg(long, value_name = "TAG")]
+    #[arg(long, value_name = "TAG", value_parser = parse_version)]
     proxy_version: Option<String>,
     /// DNS domain of the cluster
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", value_parser = parse_cluster_domain)]
     cluster_domain: Option<String>,
     /// Trust domain of the mesh
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", value_parser = parse_trust_domain)]
     trust_domain: Option<String>,
 }
 

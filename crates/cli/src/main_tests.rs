@@ -34,3 +34,17 @@ fn a_namespace_does_not_apply_to_a_directory_of_manifests() {
     assert!(refused.contains("cannot be used with"), "{refused}");
     parse("leno explain a.B/C cart:80 --config shop --from shop/web").expect("it is allowed");
 }
+
+#[test]
+fn the_options_of_inject_are_checked_as_annotations_are() {
+    for (option, value) in [
+        ("--proxy-image", "leno-proxy:1"),
+        ("--proxy-version", ""),
+        ("--trust-domain", "Corp.Example"),
+        ("--cluster-domain", "a b"),
+    ] {
+        let refused = Cli::try_parse_from(["leno", "inject", "web.yaml", option, value]).err();
+        let refused = refused.expect(option).to_string();
+        assert!(refused.contains(&format!("for '{option}")) && refused.contains(": use "), "{refused}");
+    }
+}

@@ -84,6 +84,7 @@ pub fn set_value(values: &mut Value, text: &str) -> Result<(), ChartError> {
 /// # Errors
 /// If a value is invalid.
 pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
+    inject::check_values(values).map_err(|bad| ChartError::Options(bad.to_string()))?;
     let schema = read("values.schema.json", SCHEMA)?;
     if let Some(violation) = schema::check(&schema, values).into_iter().next() {
         return Err(ValueError::Schema(violation).into());

@@ -302,6 +302,19 @@ fn a_setting_that_would_stop_every_new_pod_is_refused_before_it_is_rendered() {
         "proxy.skipInboundPorts: \"22,70000\" does not work; use ports and ranges, as 22,1000-2000"
     );
     assert!(refused("proxy.logLevel=loud").starts_with("proxy.logLevel: \"loud\" does not work; use off, error"));
+    for (set, fix) in [
+        ("trustDomain=Corp.Example", "1 to 255 lower-case letters"),
+        ("clusterDomain=Cluster.Local.", "a DNS name of lower-case letters"),
+        ("control.logLevel=bogus", "off, error, warn"),
+        ("proxy.outboundPort=4143", "a port that the proxy does not use for something else"),
+        ("proxy.inboundPort=4191", "a port that the proxy does not use for something else"),
+        ("image.version=0.1.0@sha256:0123", "a tag that can be a label too"),
+        ("image.version=_1", "a tag that can be a label too"),
+        ("image.version=1.", "a tag that can be a label too"),
+    ] {
+        let refused = refused(set);
+        assert!(!refused.contains('\n') && refused.contains(&format!(" does not work; use {fix}")), "{refused}");
+    }
     let spaced = injector_options(&rendered(&["proxy.skipInboundPorts=22, 80"], false).expect("it renders"));
     assert_eq!(spaced.proxy.skip_inbound_ports, "22,80");
 }
@@ -314,6 +327,30 @@ fn the_schema_has_the_form_of_what_proxies_parse() {
         let field = schema.pointer(&format!("/properties/proxy/properties/{name}")).expect("a field");
         schema::check(field, &json!(value)).is_empty()
     };
+    for (field, allowed, refused) in [
+        ("trustDomain", vec!["cluster.local", "corp_1"], vec!["", "Corp.Example", "a b"]),
+        (
+            "clusterDomain",
+            vec!["cluster.local", "c"],
+            vec!["", "Cluster.Local", "cluster.local.", "a..b", "-a", "a-.b"],
+        ),
+        (
+            "image/properties/version",
+            vec!["", "0.1.0", "v1_2-x"],
+            vec!["0.1.0@sha256:0123", "_1", "1.", &"1".repeat(64)],
+        ),
+        (
+            "control/properties/logLevel",
+            vec!["INFO", "3", "warn,leno_control=Debug,h2=0"],
+            vec!["", "bogus", "info,", "6", "=info"],
+        ),
+        ("proxy/properties/logLevel", vec!["off", "info,leno_proxy::worker=debug"], vec!["loud", "leno_proxy", "a=b"]),
+    ] {
+        let field = schema.pointer(&format!("/properties/{field}")).expect("a field");
+        let is_allowed = |value: &&&str| schema::check(field, &json!(value)).is_empty();
+        assert_eq!(allowed.iter().filter(is_allowed).count(), allowed.len(), "{field}: {allowed:?}");
+        assert_eq!(refused.iter().find(is_allowed), None, "{field}");
+    }
     let ports = ["opaquePorts", "httpPorts", "skipInboundPorts", "skipOutboundPorts"];
     for name in ports {
         for value in ["", "22", "22,80", " 22 , 80-90 ", "1-65535"] {

@@ -9,10 +9,15 @@ use super::settings::Settings;
 use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
 
+/// The values allowed for a port that the proxy would use for two purposes.
+pub(super) const OTHER_PORT: &str = "a port that the proxy does not use for something else";
+
 /// Finds every conflict: ports that both the proxy and a container use, and containers that run as the proxy's user.
 /// The redirection would mistake the connections of such a container for connections of the proxy.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
-    let mut found = own_ports(settings);
+    let twice = used_twice(settings).into_iter();
+    let mut found: Vec<_> =
+        twice.map(|(name, port)| Mistake::annotation(Bearer::Pod, name, &port.to_string(), OTHER_PORT)).collect();
     let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);
     for container in containers(template) {
         let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -33,16 +38,13 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     found
 }
 
-/// Finds ports that the proxy would use for two purposes.
-fn own_ports(settings: &Settings) -> Vec<Mistake> {
+/// Finds ports that the proxy would use for two purposes, each with the annotation that changes it.
+pub(super) fn used_twice(settings: &Settings) -> Vec<(&'static str, u16)> {
     let mut taken = Vec::new();
     let mut twice = Vec::new();
     for (annotation, port) in own(settings) {
         match annotation {
-            Some(name) if taken.contains(&port) => {
-                let fix = "a port that the proxy does not use for something else";
-                twice.push(Mistake::annotation(Bearer::Pod, name, &port.to_string(), fix));
-            }
+            Some(name) if taken.contains(&port) => twice.push((name, port)),
             _ => taken.push(port),
         }
     }

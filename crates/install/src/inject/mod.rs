@@ -3,13 +3,15 @@
 //! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
 //! and users, `containers` makes the containers, and `plan` makes the patch. Nothing in the template is changed or
 //! dropped: the proxy is only added. `grpc` makes the items of a Pod that gets an identity and no proxy. `existing`
-//! decides about a Pod that already has the containers of a proxy.
+//! decides about a Pod that already has the containers of a proxy. `options` and `installation` check the values that
+//! an installation sets for all Pods.
 
 mod conflicts;
 mod containers;
 mod existing;
 mod grpc;
 mod inbound_ports;
+mod installation;
 mod options;
 mod plan;
 mod probes;
@@ -20,6 +22,8 @@ mod skip;
 use serde_json::{Map, Value};
 
 pub use inbound_ports::{InboundPorts, inbound_ports};
+pub(crate) use installation::check_values;
+pub use installation::{parse_cluster_domain, parse_image, parse_trust_domain, parse_version};
 pub use options::{BadOptions, Options};
 pub use probes::{PodProbe, Unasked, of_arguments as probes_of_arguments, of_pod as probes_of_pod};
 pub use settings::{BadSetting, Settings};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::installation;
 use super::settings::{BadSetting, Settings};
 use crate::yaml::{self, Fault};
 
@@ -48,13 +49,14 @@ pub enum BadOptions {
 }
 
 impl Options {
-    /// Reads the content of inject.yaml, and checks the settings of proxies as annotations are checked. Otherwise one
-    /// character that leno-init or leno-proxy cannot parse would stop every new Pod of the mesh.
+    /// Reads the content of inject.yaml, and checks the domains, and the settings of proxies as annotations are checked.
+    /// Otherwise one character that leno-init or leno-proxy cannot parse would stop every new Pod of the mesh.
     ///
     /// # Errors
     /// [`BadOptions`] if the text is not YAML, or if a field or its value is unknown.
     pub fn read(text: &str) -> Result<Self, BadOptions> {
         let mut options: Self = serde_json::from_value(yaml::read(text)?)?;
+        installation::check_domains(&options.cluster_domain, &options.trust_domain)?;
         options.proxy = options.proxy.checked()?;
         Ok(options)
     }

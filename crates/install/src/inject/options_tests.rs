@@ -36,6 +36,16 @@ fn a_value_that_a_proxy_could_not_parse_is_refused_by_its_name_in_the_chart() {
         "proxy.traceCollector: \"otel:70000\" does not work; use a Service or an address and a port, as \
          otel-collector.observability:4317"
     );
+    for (name, options) in [
+        ("trustDomain", "{trustDomain: Corp.Example}"),
+        ("clusterDomain", "{clusterDomain: Cluster.Local.}"),
+        ("proxy.outboundPort", "{proxy: {inboundPort: 5000, outboundPort: 5000}}"),
+        ("proxy.adminPort", "{proxy: {adminPort: 4143}}"),
+        ("proxy.inboundPort", "{proxy: {inboundPort: 15008}}"),
+    ] {
+        let refused = refused(options);
+        assert!(refused.starts_with(&format!("{name}: ")) && refused.contains(" does not work; use "), "{refused}");
+    }
     for (name, field) in [
         ("image.registry", "image: 'a b/leno-proxy'"),
         ("image.version", "version: ''"),

@@ -8,6 +8,7 @@ use leno_model::settings::parse_duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::conflicts;
 use crate::annotations::{
     ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, EGRESS_CONNECT_TIMEOUT, FORWARDED_CLIENT_CERT,
     FORWARDED_FOR, HTTP_PORTS, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT,
@@ -21,10 +22,10 @@ use crate::annotations::{
 #[error("{name}: {} does not work; use {fix}", quoted(.value))]
 pub struct BadSetting {
     /// The name of the chart's value.
-    name: &'static str,
-    value: String,
+    pub(super) name: &'static str,
+    pub(super) value: String,
     /// The values allowed.
-    fix: &'static str,
+    pub(super) fix: &'static str,
 }
 
 /// Settings of a proxy, in the notation of its command line; an empty text means that the option is left out.
@@ -191,10 +192,15 @@ impl Settings {
             ("proxy.skipSubnets", SKIP_SUBNETS, self.skip_subnets.clone()),
         ];
         let mut checked = self.clone();
-        let given = optional.into_iter().filter(|(.., value)| !value.is_empty());
-        for (name, annotation, value) in required.into_iter().chain(given) {
-            if checked.set(annotation, &value).is_none() {
-                return Err(BadSetting { name, value, fix: allowed(annotation) });
+        let given = optional.iter().filter(|(.., value)| !value.is_empty());
+        for (name, annotation, value) in required.iter().chain(given) {
+            if checked.set(annotation, value).is_none() {
+                return Err(BadSetting { name, value: value.clone(), fix: allowed(annotation) });
+            }
+        }
+        for (twice, port) in conflicts::used_twice(&checked) {
+            if let Some((name, ..)) = required.iter().find(|(_, annotation, _)| *annotation == twice) {
+                return Err(BadSetting { name, value: port.to_string(), fix: conflicts::OTHER_PORT });
             }
         }
         // No annotation sets the trace collector, so `set` cannot check its value.
@@ -248,7 +254,7 @@ impl Settings {
 }
 
 /// The values of an annotation, for an error.
-fn allowed(annotation: &str) -> &'static str {
+pub(super) fn allowed(annotation: &str) -> &'static str {
     ALL.iter().find(|known| known.0 == annotation).map_or("", |known| known.1)
 }
 
@@ -278,7 +284,7 @@ fn without_spaces(value: &str) -> String {
 }
 
 /// Checks the name of a container image, without a tag or a digest.
-fn image(value: &str) -> Option<String> {
+pub(super) fn image(value: &str) -> Option<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"./:_-".contains(&b);
     let last = value.rsplit('/').next().unwrap_or_default();
     let fits = !last.is_empty() && !last.contains(':') && value.len() <= 255 && value.bytes().all(allowed);
@@ -286,7 +292,7 @@ fn image(value: &str) -> Option<String> {
 }
 
 /// Checks the tag of an image. The image's digest may follow the tag.
-fn tag(value: &str) -> Option<String> {
+pub(super) fn tag(value: &str) -> Option<String> {
     let (tag, digest) = value.split_once('@').map_or((value, None), |(tag, digest)| (tag, Some(digest)));
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let starts = tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -325,7 +331,7 @@ fn amount(quantity: &str) -> Option<f64> {
     number.parse::<f64>().ok().map(|number| number * unit)
 }
 
-fn log_levels(value: &str) -> Option<String> {
+pub(super) fn log_levels(value: &str) -> Option<String> {
     // The proxy also knows each level by its number, from 0 for off to 5 for trace.
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let is_known = |level: &str| {
