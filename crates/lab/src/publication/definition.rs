@@ -2,6 +2,7 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Run, TargetKind};
+use crate::report::figures::errors_percent;
 
 use super::cost::Prices;
 
@@ -106,6 +107,8 @@ pub(super) struct At {
     /// Calls per second; `None` if the step has only one rate.
     pub(super) rate_per_s: Option<u32>,
     pub(super) figure: fn(&Run) -> Option<f64>,
+    /// Whether runs without an answered call have the figure too.
+    pub(super) is_of_all_runs: bool,
 }
 
 /// A published figure.
@@ -133,7 +136,12 @@ impl Publication {
 
 impl At {
     pub(super) const fn new(step: &'static str, figure: fn(&Run) -> Option<f64>) -> Self {
-        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure }
+        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure, is_of_all_runs: false }
+    }
+
+    /// The failed calls, in percent. If every call of a run failed, they are all calls of the run.
+    pub(super) const fn errors(step: &'static str) -> Self {
+        Self { is_of_all_runs: true, ..Self::new(step, errors_percent) }
     }
 
     /// The same figure with one backend slower by `skew_ms`.

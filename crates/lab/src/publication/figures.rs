@@ -28,11 +28,11 @@ impl Measured {
         self.description.publication.publication()
     }
 
-    /// The runs of a target in one case that had answered calls.
+    /// The runs of a target in one case that have the case's figure, which most runs without an answered call lack.
     pub(super) fn runs(&self, at: At, target: TargetKind) -> impl Iterator<Item = &Run> {
         let steps = self.steps.iter().filter(move |(name, _)| name == at.step);
         let runs = steps.flat_map(|(_, recorded)| &recorded.runs);
-        runs.filter(move |run| run.target == target && run.calls > 0 && at.is_of(run))
+        runs.filter(move |run| run.target == target && (run.calls > 0 || at.is_of_all_runs) && at.is_of(run))
     }
 
     /// Why a condition, or some of its runs, was not measured.

@@ -57,3 +57,12 @@ fn a_figure_that_a_repeat_lacks_is_unknown_and_runs_without_an_answer_do_not_cou
     assert_eq!(value(&measured, Value::Mean(At::new("slow-pod", p50_ms)), TargetKind::Istio), Some(10.0));
     assert_eq!(value(&measured, Value::Mean(At::new("slow-pod", steady_s)), TargetKind::Istio), None);
 }
+
+#[test]
+fn runs_in_which_every_call_failed_count_among_the_errors() {
+    let mut runs: Vec<Run> = (1..=2).map(|repeat| run(TargetKind::Istio, 0, repeat)).collect();
+    (runs[0].calls, runs[0].errors) = (0, 500);
+    runs[1].errors = 0;
+    let measured = measured(Name::SlowPod2026, runs);
+    assert_eq!(value(&measured, Value::Mean(At::errors("slow-pod")), TargetKind::Istio), Some(50.0));
+}

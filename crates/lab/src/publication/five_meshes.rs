@@ -2,7 +2,7 @@
 
 use crate::experiment::record::TargetKind::{Consul, Istio, Kuma, LenoMesh, Linkerd, Traefik};
 use crate::report::figures::{
-    errors_percent, kb_per_connection, loaded_mb, loaded_mb_per_proxy, millicores, p50_ms, p99_ms, sustained_per_s,
+    kb_per_connection, loaded_mb, loaded_mb_per_proxy, millicores, p50_ms, p99_ms, sustained_per_s,
 };
 
 use super::definition::Published::Exactly;
@@ -107,7 +107,7 @@ pub(super) const PUBLICATION: Publication = Publication {
             base: Istio,
             columns: &[
                 Column::less("p50, ms", "p50 over 10,000 connections", "ms", Mean(At::new(CROWD, p50_ms))),
-                Column::less("errors, %", "failed calls", "%", Mean(At::new(CROWD, errors_percent))),
+                Column::less("errors, %", "failed calls", "%", Mean(At::errors(CROWD))),
             ],
         },
     ],

@@ -2,7 +2,7 @@
 
 use crate::experiment::record::TargetKind::{Direct, Istio, LenoMesh, Linkerd};
 use crate::report::figures::{
-    errors_percent, idle_mb_per_proxy, loaded_mb_per_proxy, mean_ms, p50_ms, p99_ms, rps, steady_s, sustained_per_s,
+    idle_mb_per_proxy, loaded_mb_per_proxy, mean_ms, p50_ms, p99_ms, rps, steady_s, sustained_per_s,
 };
 
 use super::cost::{nodes, usd_per_month};
@@ -14,7 +14,7 @@ const MEAN: At = At::new("ladder", mean_ms);
 const P50: At = At::new("ladder", p50_ms);
 const P99: At = At::new("ladder", p99_ms);
 const RPS: At = At::new("ladder", rps);
-const ERRORS: At = At::new("ladder", errors_percent);
+const ERRORS: At = At::errors("ladder");
 const MEMORY: At = At::new("ladder", loaded_mb_per_proxy);
 
 pub(super) const PUBLICATION: Publication = Publication {

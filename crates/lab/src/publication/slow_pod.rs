@@ -1,7 +1,7 @@
 //! Buoyant's six conditions under one slow pod.
 
 use crate::experiment::record::TargetKind::{Ambient, CiliumL4, CiliumL7, Istio, LenoMesh, Linkerd, Vanilla};
-use crate::report::figures::{cpu_us, errors_percent, p50_ms, p99_ms, rps};
+use crate::report::figures::{cpu_us, p50_ms, p99_ms, rps};
 
 use super::cost::usd_per_billion_calls;
 use super::definition::Published::Exactly;
@@ -94,7 +94,7 @@ pub(super) const PUBLICATION: Publication = Publication {
                     "failed, 50 ms slower, %",
                     "failed calls with one pod 50 ms slower",
                     "%",
-                    Mean(At::new("slow-pod", errors_percent).slow_ms(50)),
+                    Mean(At::errors("slow-pod").slow_ms(50)),
                 ),
             ],
         },

@@ -94,10 +94,10 @@ pub(super) fn kept(run: &Run) -> Option<f64> {
     Some(after_mb(run)? / before_mb(run)?)
 }
 
-/// The failed calls, in percent of all.
+/// The failed calls, in percent of all; `None` without calls.
 pub(crate) fn errors_percent(run: &Run) -> Option<f64> {
-    let all = (run.calls + run.errors).max(1);
-    Some(run.errors as f64 / all as f64 * 100.0)
+    let all = run.calls + run.errors;
+    (all > 0).then(|| run.errors as f64 / all as f64 * 100.0)
 }
 
 /// The successful calls, in percent of all.

@@ -45,7 +45,7 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
         _ => return Vec::new(),
     };
     columns.extend([
-        median("errors, %", figures::errors_percent),
+        errors(),
         median("CPU of all proxies, mCPU", figures::millicores),
         median("memory of all proxies idle, MB", figures::idle_mb),
         median("memory of all proxies loaded, MB", figures::loaded_mb),
@@ -72,6 +72,12 @@ pub(super) fn has_means(scenario: Scenario) -> bool {
 
 fn median<'a>(name: &str, figure: Figure) -> Column<'a> {
     (name.to_owned(), Box::new(move |group: &Group| figures::median(group.spread(figure))))
+}
+
+/// Runs without an answered call count too: all of their calls failed.
+fn errors<'a>() -> Column<'a> {
+    let cell = |group: &Group| figures::median(group.spread_of_all(figures::errors_percent));
+    ("errors, %".to_owned(), Box::new(cell))
 }
 
 fn range<'a>(name: &str, figure: Figure) -> Column<'a> {

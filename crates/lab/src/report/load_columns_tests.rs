@@ -50,6 +50,15 @@ fn a_ladder_has_means_with_intervals_memory_and_cpu() {
 }
 
 #[test]
+fn a_run_in_which_every_call_failed_has_an_error_rate() {
+    let mut runs: Vec<Run> = (1..=3).map(|repeat| loaded(Scenario::Ladder, repeat, 8.0)).collect();
+    for run in &mut runs[1..] {
+        (run.calls, run.errors) = (0, 10_000);
+    }
+    assert_eq!(cell(&cells(runs), "errors, %"), "100");
+}
+
+#[test]
 fn a_crowd_has_the_memory_of_a_connection() {
     let cells = cells(vec![loaded(Scenario::Crowd, 1, 8.0)]);
     assert_eq!(cell(&cells, "memory for each connection, KB"), "20.0");

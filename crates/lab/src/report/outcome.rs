@@ -94,7 +94,7 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
         Scenario::RetryStorm => {
             let is_shown =
                 matches!(group.condition.fault, Fault::Failing { .. }) && group.condition.policy == CallPolicy::Retry;
-            let spread = group.spread(figures::errors_percent).filter(|_| is_shown)?;
+            let spread = group.spread_of_all(figures::errors_percent).filter(|_| is_shown)?;
             Outcome::with_unit(spread, "%", "of the calls, with retries within the default limit")
         }
         Scenario::Tail => {

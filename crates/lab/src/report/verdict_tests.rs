@@ -1,7 +1,7 @@
 use super::super::example::{pairs, recorded, run, slow_pod};
 use super::super::outcome::is_request_level;
 use super::*;
-use crate::experiment::record::{Capacity, Run};
+use crate::experiment::record::{CallPolicy, Capacity, Condition, Fault, Run};
 
 #[test]
 fn the_sentence_says_when_no_difference_can_be_told() {
@@ -127,4 +127,20 @@ fn a_repeat_that_never_became_steady_counts_as_the_longest_time() {
     assert_eq!(of(&[Some(3.0), None, Some(7.0)]), late);
     let never = "The latency through leno does not become steady within the run.";
     assert_eq!(of(&[Some(3.0), None, None]), never);
+}
+
+#[test]
+fn a_repeat_of_a_retry_storm_in_which_every_call_failed_counts() {
+    let of = |repeat| Run {
+        scenario: Scenario::RetryStorm,
+        condition: Condition { fault: Fault::Failing { percent: 50 }, policy: CallPolicy::Retry },
+        calls: if repeat == 1 { 100 } else { 0 },
+        errors: if repeat == 1 { 0 } else { 100 },
+        ..run(TargetKind::Leno, 0, repeat)
+    };
+    let recorded = recorded((1..=3).map(of).collect());
+    let results = Results::new(&recorded);
+    let load = main_load(&results, Scenario::RetryStorm).expect("a load");
+    let found = outcome(&results, Scenario::RetryStorm, load, TargetKind::Leno).expect("an outcome");
+    assert_eq!(found.figure, "100\u{a0}%");
 }
