@@ -12,6 +12,7 @@ set -eu
 version=@VERSION@
 checksum_amd64=@CHECKSUM_AMD64@
 checksum_arm64=@CHECKSUM_ARM64@
+programs="leno leno-proxy leno-control leno-init"
 
 fail() {
     echo "install.sh: $*" >&2
@@ -23,13 +24,25 @@ main() {
     choose_archive
     mkdir -p "$bin" 2>/dev/null && [ -w "$bin" ] ||
         fail "$bin cannot be written; run this as root, or set PREFIX, for example to $HOME/.local"
+    # Not every shell runs the trap of EXIT when a signal ends it.
+    trap clean_up EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
     work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
     fetch "${1:-}"
     verify
     install_programs
     echo "Leno $version is installed in $bin"
     case ":$PATH:" in *":$bin:"*) ;; *) echo "$bin is not in your PATH; type: export PATH=\"$bin:\$PATH\"" ;; esac
+}
+
+# clean_up: removes the temporary files.
+clean_up() {
+    rm -rf ${work:+"$work"}
+    for program in $programs; do
+        rm -f "$bin/.$program.new"
+    done
 }
 
 choose_archive() {
@@ -66,7 +79,7 @@ verify() {
 
 install_programs() {
     tar -xzf "$work/$name.tar.gz" -C "$work" || fail "cannot unpack $name.tar.gz"
-    for program in leno leno-proxy leno-control leno-init; do
+    for program in $programs; do
         # A running program cannot be overwritten, so replace the file.
         cp "$work/$name/$program" "$bin/.$program.new" && chmod 755 "$bin/.$program.new" &&
             mv -f "$bin/.$program.new" "$bin/$program" || fail "cannot write $bin/$program"

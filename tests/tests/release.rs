@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -153,6 +154,27 @@ fn install_sh_refuses_an_archive_that_was_changed() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("it is damaged or was changed; nothing was installed"), "{said}");
     assert_eq!(fs::read_dir(prefix.join("bin")).expect("bin").count(), 0);
+}
+
+#[test]
+fn install_sh_removes_its_temporary_files_when_a_signal_ends_it() {
+    let (folder, prefix) = (scratch("interrupted"), scratch("interrupted-prefix"));
+    let (work, bin) = (folder.join("tmp"), prefix.join("bin"));
+    fs::create_dir_all(&work).and_then(|()| fs::create_dir_all(&bin)).expect("directories");
+    // A program that was copied and not yet moved, and a download during which the signal arrives.
+    fs::write(bin.join(".leno.new"), "").expect("a file");
+    let curl = folder.join("curl");
+    fs::write(&curl, "#!/bin/sh\nkill -s TERM $PPID\n").expect("a program");
+    fs::set_permissions(&curl, fs::Permissions::from_mode(0o755)).expect("a program");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/install.sh");
+    let mut sh = Command::new("sh");
+    sh.arg(script).arg("http://127.0.0.1:1").envs([("PATH", path.as_ref()), ("TMPDIR", work.as_os_str())]);
+    let output = sh.env("PREFIX", &prefix).output().expect("sh starts");
+    assert_eq!(output.status.code(), Some(143), "{}", programs::text(&output));
+    for directory in [work, bin] {
+        assert_eq!(fs::read_dir(&directory).expect("it is there").count(), 0, "{}", directory.display());
+    }
 }
 
 #[test]

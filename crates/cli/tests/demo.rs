@@ -1,6 +1,9 @@
 //! The whole demo, with output that is not a terminal.
 
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
@@ -26,6 +29,30 @@ fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
     assert_eq!(row("Leno  ").last(), Some(&"0"), "Leno lost calls: {text}");
     // Do not compare the number of the server: the machine also decides which server serves the worst client.
     assert!(closing.contains("pinned, worst client (s"), "{text}");
+}
+
+#[test]
+fn a_signal_ends_the_demo_and_leaves_no_file() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let is_empty = || fs::read_dir(&scratch).expect("it is there").next().is_none();
+        let mut demo = Command::new(env!("CARGO_BIN_EXE_leno"))
+            .args(["demo", "--plain", "--rate=100"])
+            .env("TMPDIR", scratch.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("leno starts");
+        let started = Instant::now();
+        while is_empty() && started.elapsed() < Duration::from_secs(30) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!is_empty(), "the demo has written its configuration");
+        Command::new("kill").args(["-s", signal, &demo.id().to_string()]).status().expect("kill starts");
+        let status = demo.wait().expect("the demo ends");
+        assert_eq!(status.code(), Some(1), "SIG{signal}");
+        assert!(is_empty(), "SIG{signal}");
+    }
 }
 
 #[test]

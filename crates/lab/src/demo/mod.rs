@@ -8,15 +8,16 @@ mod stage;
 mod way;
 
 use std::io::{self, IsTerminal, Write};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result, io as io_error};
+use crate::foreground::Foreground;
 use crate::load::{Exchange, Load, Pattern, Plan, Snapshot, Traffic};
 use lines::Lines;
 use row::Row;
 use screen::Screen;
 use stage::Stage;
+use tokio::time::sleep;
 use way::Way;
 
 /// Warm-up of each mode before counting begins: connections open, and balancers learn.
@@ -100,15 +101,17 @@ impl View {
 /// Runs the demo on the terminal.
 ///
 /// # Errors
-/// If a started process fails, or any call failed.
+/// If a started process fails, any call failed, or a signal ended the demo.
 pub fn run(options: &Options) -> Result<()> {
+    // Handles signals from now on: a signal that ends the process at once would leave the stage's directory.
+    let mut foreground = Foreground::new()?;
     let mut stage = Stage::set_up(options)?;
     let mut view = View::open(options);
     let mut rows = Vec::new();
     let mut failures = Vec::new();
     let mut held_up = Duration::ZERO;
     for way in Way::ALL {
-        let Some(snapshot) = run_way(way, options, &mut stage, &mut view, &rows)? else {
+        let Some(snapshot) = run_way(way, options, (&mut stage, &mut foreground), &mut view, &rows)? else {
             return Ok(());
         };
         rows.extend(way.rows(&snapshot));
@@ -123,7 +126,13 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Runs one mode and returns its numbers; `None` if the user quit.
-fn run_way(way: Way, options: &Options, stage: &mut Stage, view: &mut View, done: &[Row]) -> Result<Option<Snapshot>> {
+fn run_way(
+    way: Way,
+    options: &Options,
+    (stage, foreground): (&mut Stage, &mut Foreground),
+    view: &mut View,
+    done: &[Row],
+) -> Result<Option<Snapshot>> {
     let load = Load::start(Plan {
         clients: stage.clients(way),
         servers: stage.server_names(),
@@ -150,7 +159,10 @@ fn run_way(way: Way, options: &Options, stage: &mut Stage, view: &mut View, done
             return Ok(None);
         }
         stage.ensure_running()?;
-        thread::sleep(REFRESH);
+        foreground.wait(async {
+            sleep(REFRESH).await;
+            Ok(())
+        })?;
     }
     load.finish().map(Some)
 }
