@@ -85,14 +85,9 @@ impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let values = self.chosen()?;
         let rendered = render(&values, self.parts())?;
-        // Custom resource definitions do not depend on values, so --crds needs no check.
-        if !self.offline && !self.crds {
+        if !self.offline {
             match self.installed()? {
-                Ok(running) => {
-                    let defaults = default_values(false)?;
-                    running.refuse_reset(&difference(&values, &defaults), &defaults)?;
-                    running.refuse_older(&rendered.version)?;
-                }
+                Ok(running) => self.refuse(&running, &values, &rendered.version)?,
                 Err(unknown) => eprintln!(
                     "leno: cannot tell whether Leno is installed already: {}; --offline skips this check",
                     unknown.what
@@ -101,6 +96,16 @@ impl Options {
         }
         io::stdout().write_all(rendered.text.as_bytes())?;
         Ok(())
+    }
+
+    /// Refuses to change an installation by mistake.
+    fn refuse(&self, running: &Running, values: &Value, version: &str) -> Result<(), Box<dyn Error>> {
+        // Custom resource definitions do not depend on values.
+        if !self.crds {
+            let defaults = default_values(false)?;
+            running.refuse_reset(&difference(values, &defaults), &defaults)?;
+        }
+        Ok(running.refuse_older(version)?)
     }
 
     /// Reads the cluster's installation. The inner error tells why the installation could not be read. The outer error

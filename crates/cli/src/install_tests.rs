@@ -70,3 +70,22 @@ fn what_was_chosen_is_written_down_and_nothing_else() {
     let ha = chosen(ValueOptions { ha: true, ..ValueOptions::default() });
     assert_eq!((&ha["control"]["replicas"], &ha["proxy"]["memoryRequest"]), (&json!(3), &json!("20Mi")));
 }
+
+#[test]
+fn definitions_alone_do_not_depend_on_values_but_on_the_version() {
+    let deployment = json!({"metadata": {"name": "leno-control", "labels": {VERSION_LABEL: "0.2.0"}}});
+    let config =
+        json!({"metadata": {"name": CONFIG, "annotations": {VALUES_ANNOTATION: "{\"control\":{\"replicas\":3}}"}}});
+    let running = Running {
+        config: Some(serde_json::from_value(config).expect("a ConfigMap")),
+        deployment: Some(serde_json::from_value(deployment).expect("a Deployment")),
+    };
+    let refused = |crds: bool, version: &str| {
+        let options = Options { crds, ..options() };
+        let values = options.chosen().expect("values");
+        options.refuse(&running, &values, version).err().map(|refusal| refusal.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refused(true, "0.2.0"), "");
+    assert!(refused(true, "0.1.0").starts_with("version 0.2.0 is installed"));
+    assert!(refused(false, "0.2.0").starts_with("Leno is installed here with other values"));
+}
