@@ -1,6 +1,7 @@
 //! `leno ca`: a certificate authority for one machine and for tests.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +12,7 @@ use leno_identity::directory::{
     BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, PROGRAM_CERTIFICATE_FILE, PROGRAM_KEY_FILE, read_authority,
     write_authority, write_key_pair,
 };
-use leno_model::settings::{format_duration, parse_duration};
+use leno_model::settings::parse_duration;
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 
 /// Actions of `leno ca`.
@@ -40,7 +41,7 @@ pub(crate) enum Command {
         /// Directory to write to
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Lifetime of the certificate, as 90s or 24h
+        /// Lifetime of the certificate, as 90s or 24h; the certificate ends with the authority's own at the latest
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_lifetime)]
         lifetime: Duration,
         /// Start of the certificate's validity and lifetime, relative to now, as -2h or 10m [default: now; the
@@ -76,8 +77,11 @@ fn init(trust_domain: &TrustDomain, out: &Path, force: bool) -> Result<(), Box<d
     }
     write_authority(out, &Authority::create(trust_domain.clone(), SystemTime::now())?)?;
     let dir = out.display();
-    println!("{dir} has an authority for {trust_domain}: {CERTIFICATE_FILE}, {BUNDLE_FILE}, and {KEY_FILE}, a secret");
-    println!("next: leno-proxy --config DIR --identity ns/<namespace>/sa/<service-account> --issuer {dir}");
+    writeln!(
+        io::stdout(),
+        "{dir} has an authority for {trust_domain}: {CERTIFICATE_FILE}, {BUNDLE_FILE}, and {KEY_FILE}, a secret\n\
+         next: leno-proxy --config DIR --identity ns/<namespace>/sa/<service-account> --issuer {dir}"
+    )?;
     Ok(())
 }
 
@@ -90,15 +94,20 @@ fn issue(
 ) -> Result<(), Box<dyn Error>> {
     let authority = read_authority(directory)?;
     let id = SpiffeId { trust_domain: authority.trust_domain().clone(), workload: workload.clone() };
-    let pair = authority.issue_key_pair(&id, validity(SystemTime::now(), lifetime, not_before))?;
+    let wanted = validity(SystemTime::now(), lifetime, not_before);
+    let validity = authority.capped(wanted)?;
+    let pair = authority.issue_key_pair(&id, validity)?;
     write_key_pair(out, &pair)?;
+    let end = jiff::Timestamp::try_from(validity.not_after)?.round(jiff::Unit::Second)?;
+    let why = if validity.not_after < wanted.not_after { ", when the authority's own certificate ends" } else { "" };
     let (certificate, key) = (out.join(PROGRAM_CERTIFICATE_FILE), out.join(PROGRAM_KEY_FILE));
     let (certificate, key, bundle) = (certificate.display(), key.display(), directory.join(BUNDLE_FILE));
-    println!("{certificate} and {key} make a program {id} for {}", format_duration(lifetime));
-    println!(
-        "next: openssl s_client -connect ADDR:PORT -alpn h2 -cert {certificate} -key {key} -CAfile {}",
+    writeln!(
+        io::stdout(),
+        "{certificate} and {key} make a program {id} until {end}{why}\n\
+         next: openssl s_client -connect ADDR:PORT -alpn h2 -cert {certificate} -key {key} -CAfile {}",
         bundle.display()
-    );
+    )?;
     Ok(())
 }
 

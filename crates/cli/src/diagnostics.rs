@@ -1,6 +1,7 @@
 //! `leno diagnostics`: commands that inspect the mesh.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -111,7 +112,7 @@ impl BootstrapOptions {
             admin: self.admin,
             certificates,
         };
-        println!("{}", serde_json::to_string_pretty(&bootstrap(self.client, &options))?);
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&bootstrap(self.client, &options))?)?;
         Ok(())
     }
 }

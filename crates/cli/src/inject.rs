@@ -88,7 +88,7 @@ pub(crate) enum Error {
     Template { file: String, line: usize, command: &'static str },
     /// The output's reader closed the pipe, or the disk is full.
     #[error("standard output: {0}")]
-    Write(io::Error),
+    Write(#[source] io::Error),
 }
 
 impl Options {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod ca;
+mod closed_pipe;
 mod cluster;
 mod diagnostics;
 mod exec;
@@ -103,6 +104,9 @@ enum Command {
 
 fn main() -> ExitCode {
     execute(Cli::parse().command).unwrap_or_else(|error| {
+        if closed_pipe::is_cause(&*error) {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("leno: {error}");
         ExitCode::FAILURE
     })

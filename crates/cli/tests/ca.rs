@@ -77,7 +77,9 @@ fn init_refuses_a_trust_domain_that_is_none() {
 fn an_issued_certificate_is_an_svid_by_openssls_judgement() {
     let directory = authority();
     let text = printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out cart"));
-    assert!(text.starts_with("cart/tls.crt and cart/tls.key make a program spiffe://example.org/ns/shop/sa/cart"));
+    assert!(
+        text.starts_with("cart/tls.crt and cart/tls.key make a program spiffe://example.org/ns/shop/sa/cart until ")
+    );
     assert_eq!(mode(&directory.path().join("cart/tls.key")), 0o600);
     for purpose in ["sslclient", "sslserver"] {
         let verified = format!("verify -x509_strict -purpose {purpose} -CAfile ca/trust-bundle.pem cart/tls.crt");
@@ -109,6 +111,26 @@ fn a_certificate_can_be_issued_expired_or_not_valid_yet() {
     printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out odd --not-before=10m"));
     let error = complained(&run(&directory, "openssl", verify));
     assert!(error.contains("certificate is not yet valid"), "{error}");
+}
+
+#[test]
+fn the_end_of_a_certificate_is_printed_and_whether_the_authority_shortened_it() {
+    let directory = authority();
+    let printed_end = |lifetime: &str| {
+        let arguments = format!("ca issue ca ns/shop/sa/cart --out cart --lifetime {lifetime}");
+        let text = printed(&leno(&directory, &arguments));
+        let line = text.lines().next().unwrap_or_default().to_owned();
+        let (_, end) = line.split_once(" until ").unwrap_or_else(|| panic!("{line}"));
+        end.to_owned()
+    };
+    let real_end = || {
+        let line = printed(&run(&directory, "openssl", "x509 -in cart/tls.crt -noout -enddate -dateopt iso_8601"));
+        line.trim().trim_start_matches("notAfter=").replace(' ', "T")
+    };
+    let end = printed_end("24h");
+    assert_eq!(end, real_end());
+    let end = printed_end("99999h");
+    assert_eq!(end, format!("{}, when the authority's own certificate ends", real_end()));
 }
 
 #[test]

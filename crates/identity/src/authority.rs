@@ -278,8 +278,12 @@ impl Authority {
         Ok(params.signed_by(key, &self.issuer)?)
     }
 
-    /// Limits a certificate's validity to the validity of the authority's own certificate.
-    fn capped(&self, validity: Validity) -> Result<Validity, SignError> {
+    /// Limits a certificate's validity to the validity of the authority's own certificate, as every certificate that the
+    /// authority issues is limited.
+    ///
+    /// # Errors
+    /// [`SignError::Expired`] if the authority's own certificate ends before the validity starts.
+    pub fn capped(&self, validity: Validity) -> Result<Validity, SignError> {
         if validity.not_before >= self.validity.not_after {
             return Err(SignError::Expired);
         }

@@ -14,6 +14,8 @@ mod apply;
 mod iptables;
 mod options;
 
+use std::io::{self, Write};
+
 use clap::Subcommand;
 use leno_intercept::SamePort;
 use leno_intercept::kernel::LoadError;
@@ -49,6 +51,9 @@ pub(crate) enum Error {
     Kernel(#[from] LoadError),
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The output's reader closed the pipe, or the disk is full.
+    #[error("standard output: {0}")]
+    Write(#[source] io::Error),
 }
 
 /// Redirects the connections of the calling thread's network namespace to the default ports, except connections of the
@@ -66,16 +71,16 @@ impl Command {
             Self::Up(options) => {
                 options.redirection.check()?;
                 if options.dry_run {
-                    print!("{}", apply::preview(options));
-                    return Ok(());
+                    return print(&apply::preview(options));
                 }
                 apply::up(options)
             }
             Self::Down => apply::down(),
-            Self::Show => {
-                print!("{}", apply::show()?);
-                Ok(())
-            }
+            Self::Show => print(&apply::show()?),
         }
     }
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    io::stdout().write_all(text.as_bytes()).map_err(Error::Write)
 }

@@ -30,6 +30,7 @@ mod state;
 mod supervise;
 mod user;
 
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use error::{Error, Result, io};
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mesh = Mesh::open(options)?;
     let removed = mesh.clean()?;
     let Some(service) = options.service.as_deref() else {
-        println!("dead runs removed: {removed}");
+        writeln!(stdout(), "dead runs removed: {removed}").map_err(io("writing to standard output"))?;
         return Ok(ExitCode::SUCCESS);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -29,6 +29,7 @@ mod verdict;
 pub(crate) mod example;
 
 use std::fs;
+use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io};
@@ -97,8 +98,7 @@ pub fn run(options: &Options) -> Result<()> {
     let is_publication = publication::is_publication(&options.dir);
     let Written { summary, page } =
         if is_publication { publication::write(&options.dir)? } else { write(&options.dir)? };
-    println!("{}\n{}", summary.display(), page.display());
-    Ok(())
+    writeln!(stdout(), "{}\n{}", summary.display(), page.display()).map_err(io("writing to standard output"))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod state;
 mod watch;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -75,7 +76,7 @@ impl Options {
         let address = listener.local_addr()?;
         let token = new_token()?;
         let url = format!("http://{address}/?token={token}");
-        println!("{url}");
+        writeln!(io::stdout(), "{url}")?;
         if proxies.len() == 0 {
             eprintln!("leno: no proxy was found there yet; -n NAMESPACE or -A looks elsewhere");
         }
