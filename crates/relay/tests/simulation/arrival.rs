@@ -95,7 +95,7 @@ impl Shell {
         let origin = Origin { door, peer, local, original_destination: target };
         let identity = from.identity.cloned();
         let arrival = Arrival { origin, target, identity, since: net.now, first: Vec::new(), was_guessed: false };
-        let mut wire = Wire::new(cable, End::Far, Carries::Arrival(arrival));
+        let mut wire = Wire::new(cable, End::Far, Carries::Arrival(Box::new(arrival)));
         wire.is_unfinished = false;
         let id = self.wires.insert(wire);
         match self.doors.places.enter(from.ip, id) {
@@ -246,7 +246,8 @@ impl Shell {
         if let Some(wire) = self.wires.get_mut(id) {
             let target = origin.original_destination;
             let (since, identity) = (net.now, None);
-            wire.carries = Carries::Arrival(Arrival { origin, target, identity, since, first, was_guessed: true });
+            let arrival = Arrival { origin, target, identity, since, first, was_guessed: true };
+            wire.carries = Carries::Arrival(Box::new(arrival));
             wire.is_unfinished = true;
         }
     }

@@ -51,7 +51,7 @@ pub(crate) struct Wire {
 pub(crate) enum Carries {
     Link(LinkId),
     /// An accepted connection that has not shown its protocol.
-    Arrival(Arrival),
+    Arrival(Box<Arrival>),
 }
 
 pub(crate) type WireId = Id<Wire>;
