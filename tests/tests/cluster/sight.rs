@@ -68,6 +68,7 @@ pub(super) fn the_example_can_be_watched(cluster: &Cluster) {
 }
 
 fn a_route_has_its_calls(cluster: &Cluster) {
+    cluster.install_gateway_api();
     cluster.apply(ROUTE);
     wait_for("leno stat routes shows the calls of the route", PATIENCE, || {
         let rows = json(cluster, &["stat", "routes", "--window", "2s"]);
