@@ -8,9 +8,9 @@ use leno_install::yaml;
 use leno_tests::kubernetes::Cluster;
 use leno_tests::mesh::{is_installed, skipped};
 use leno_tests::programs::{program, text};
-use leno_tests::prometheus::Prometheus;
+use leno_tests::prometheus::{Prometheus, list};
 use leno_tests::proxy::wait_for;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::load::{METHOD, in_client};
 use super::user::{PATIENCE, leno};
@@ -107,8 +107,44 @@ fn the_live_table_shows_the_method_and_ends_at_a_key(cluster: &Cluster) {
     assert!(output.status.success() && screen.contains("Echo/Unary"), "{screen}");
 }
 
-/// Lets a Prometheus on this machine read all proxies, configured as the documentation says. It finds the Pods through
-/// the API server.
+/// Returns the ports of all containers as Prometheus discovers them, with the labels that the configuration uses.
+/// Debian's Prometheus cannot discover Pods itself.
+fn discovered(cluster: &Cluster) -> Vec<Value> {
+    let pods = cluster.kubectl(&["get", "pods", "-A", "-o", "json"]);
+    let pods: Value = serde_json::from_str(&pods).expect("JSON");
+    let mut found = Vec::new();
+    for pod in list(&pods["items"]) {
+        let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
+        let mut labels = json!({
+            "__meta_kubernetes_namespace": metadata["namespace"],
+            "__meta_kubernetes_pod_name": metadata["name"],
+            "__meta_kubernetes_pod_phase": pod["status"]["phase"],
+        });
+        if let Some(owner) = list(&metadata["ownerReferences"]).find(|owner| owner["controller"] == true) {
+            labels["__meta_kubernetes_pod_controller_kind"] = owner["kind"].clone();
+            labels["__meta_kubernetes_pod_controller_name"] = owner["name"].clone();
+        }
+        for (name, value) in metadata["labels"].as_object().into_iter().flatten() {
+            let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+            labels[format!("__meta_kubernetes_pod_label_{name}")] = value.clone();
+            labels[format!("__meta_kubernetes_pod_labelpresent_{name}")] = "true".into();
+        }
+        let containers = list(&spec["initContainers"]).chain(list(&spec["containers"]));
+        for (container, port) in containers.flat_map(|it| list(&it["ports"]).map(move |port| (it, port))) {
+            labels["__meta_kubernetes_pod_container_name"] = container["name"].clone();
+            labels["__meta_kubernetes_pod_container_port_name"] = port["name"].clone();
+            let address = format!("{}:{}", text_of(pod, "/status/podIP"), port["containerPort"]);
+            found.push(json!({"targets": [address], "labels": labels}));
+        }
+    }
+    found
+}
+
+fn text_of<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Lets a Prometheus on this machine read all proxies, configured as the documentation says.
 fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
     if !is_installed("prometheus", "prometheus") {
         return;
@@ -119,8 +155,9 @@ fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(JOBS);
     let configuration = fs::read_to_string(&path).expect("the documentation has it");
     let mut jobs = yaml::read(&configuration).expect("YAML")["scrape_configs"].take();
-    for job in jobs.as_array_mut().into_iter().flatten() {
-        job["kubernetes_sd_configs"][0]["kubeconfig_file"] = cluster.kubeconfig().display().to_string().into();
+    for job in jobs.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        job.remove("kubernetes_sd_configs");
+        job.insert("static_configs".to_owned(), discovered(cluster).into());
     }
     let prometheus = Prometheus::start(&jobs);
     let url = format!("http://{}", prometheus.address);
@@ -133,7 +170,7 @@ fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
         };
         (is_busy("echo") && is_busy("web")).then_some(())
     });
-    let methods = asks(&["stat", "methods", "web"]);
+    let methods = asks(&["stat", "methods", "deploy/web"]);
     assert!(has(&methods, &[("name", "web"), ("direction", "outbound"), ("method", METHOD)]), "{methods}");
     let edges = asks(&["stat", "edges"]);
     assert!(has(&edges, &[("client", "shop/web"), ("name", "echo")]), "{edges}");
