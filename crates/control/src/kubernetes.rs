@@ -5,7 +5,7 @@
 
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use leno_install::inject::Options as InjectOptions;
 use leno_model::mesh::Mesh;
+use leno_model::problem::Problem;
 use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
 use tokio::sync::{mpsc, watch};
@@ -202,7 +203,8 @@ impl KubernetesSource {
             let Joined { mesh, problems, notices, routes, traffic } = self.index.translate();
             state.translation_us = start.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             state.translations += 1;
-            for problem in problems.iter().filter(|problem| !before.problems.contains(problem)) {
+            let known: HashSet<&Problem> = before.problems.iter().collect();
+            for problem in problems.iter().filter(|problem| !known.contains(problem)) {
                 tracing::warn!("{problem}");
             }
             state.problems.extend(problems);

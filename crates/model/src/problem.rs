@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 /// A position in a file; lines and columns count from 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Mark {
     /// Line, from 1.
     pub line: u32,
@@ -15,7 +15,7 @@ pub struct Mark {
 }
 
 /// The field of an object to which a [`Problem`] or [`Notice`] refers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Place {
     /// The file's path, as it was given to the reader; empty for an object from a Kubernetes API.
     pub file: Arc<str>,
@@ -28,7 +28,7 @@ pub struct Place {
 }
 
 /// A mistake in a manifest: the file is rejected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Problem {
     #[serde(flatten)]
     pub place: Place,

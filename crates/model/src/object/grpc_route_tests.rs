@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::fixtures::{objects, problems};
 use crate::object::{Object, Route};
 use crate::route::{GrpcMethod, HeaderMatch, Match, PathMatch, Pattern, RouteKind, ValueMatch};
@@ -16,8 +18,8 @@ fn route(rules: &str) -> Route {
     }
 }
 
-fn method(service: Option<ValueMatch>, method: Option<ValueMatch>) -> Match {
-    Match { path: PathMatch::Grpc(GrpcMethod { service, method }), ..Match::any() }
+fn method(service: Option<ValueMatch>, method: Option<ValueMatch>) -> Arc<Match> {
+    Arc::new(Match { path: PathMatch::Grpc(GrpcMethod { service, method }), ..Match::any() })
 }
 
 fn exact(text: &str) -> Option<ValueMatch> {
@@ -34,7 +36,10 @@ fn a_route_is_read() {
     assert_eq!(read.kind, RouteKind::Grpc);
     let rule = &read.rules[0];
     let headers = [HeaderMatch { name: "x-env".into(), value: ValueMatch::Exact("canary".into()) }];
-    assert_eq!(rule.matches, [Match { headers: headers.into(), ..method(exact("shop.v1.Cart"), exact("Add")) }]);
+    assert_eq!(
+        rule.matches,
+        [Arc::new(Match { headers: headers.into(), ..Match::clone(&method(exact("shop.v1.Cart"), exact("Add"))) })]
+    );
     assert_eq!((&*rule.backends[0].to.name, rule.backends[0].to.port), ("echo-v2", Some(80)));
     assert!(rule.filters.fixed.response_headers.is_some());
 }
@@ -48,7 +53,7 @@ fn a_service_or_a_method_may_be_missing_and_may_be_a_pattern() {
     let written = "{method: {type: RegularExpression, service: 'shop[.].*', method: 'Get.*'}}";
     assert_eq!(matches(written), [method(pattern("shop[.].*"), pattern("Get.*"))]);
     assert_eq!(matches("{}"), [method(None, None)]);
-    assert_eq!(route("[{}]").rules[0].matches, [Match::any()]);
+    assert_eq!(route("[{}]").rules[0].matches, [Arc::new(Match::any())]);
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fixtures::{lines, notices, objects, parse, problems};
@@ -58,7 +59,7 @@ fn patterns_beyond_what_any_table_takes_are_not_compiled() {
     let rule = format!("{{matches: [{}]}}", vec![one; 64].join(", "));
     let route = route(&with_rules(&format!("[{rule}, {rule}]")));
     let matches = route.rules.iter().flat_map(|rule| &rule.matches);
-    let held: usize = matches.map(Match::size_bytes).sum();
+    let held: usize = matches.map(|one| one.size_bytes()).sum();
     // The names and the entries themselves take some memory besides the patterns.
     assert!((1..TABLE_MAX_BYTES * 11 / 10).contains(&held), "{held} bytes of matches");
     assert!(route.size_bytes() > TABLE_MAX_BYTES, "no table takes it: {} bytes", route.size_bytes());
@@ -83,13 +84,13 @@ fn a_route_is_read() {
     let one = || ValueMatch::Exact("1".into());
     assert_eq!(
         rule.matches,
-        [Match {
+        [Arc::new(Match {
             path: PathMatch::prefix("/cart"),
             method: Some("POST".into()),
             headers: [HeaderMatch { name: "x-env".into(), value: ValueMatch::Exact("canary".into()) }].into(),
             query: [QueryMatch { name: "Debug".into(), value: one() }].into(),
             ..Match::any()
-        }]
+        })]
     );
     assert_eq!(limit_ms(&rule.calls.request_timeout), Some(10_000));
     assert_eq!(limit_ms(&rule.calls.backend_request_timeout), Some(500));
@@ -103,10 +104,10 @@ fn a_route_is_read() {
 #[test]
 fn what_is_left_out_is_what_kubernetes_takes_it_for() {
     let whole = route(&with_rules("[{}]").replace("  rules: [{}]\n", ""));
-    assert_eq!(whole.rules[0].matches, [Match::any()]);
+    assert_eq!(whole.rules[0].matches, [Arc::new(Match::any())]);
     assert!(whole.rules[0].backends.is_empty());
-    assert_eq!(route(&with_rules("[{matches: []}]")).rules[0].matches, [Match::any()]);
-    assert_eq!(route(&with_rules("[{matches: [{}]}]")).rules[0].matches, [Match::any()]);
+    assert_eq!(route(&with_rules("[{matches: []}]")).rules[0].matches, [Arc::new(Match::any())]);
+    assert_eq!(route(&with_rules("[{matches: [{}]}]")).rules[0].matches, [Arc::new(Match::any())]);
     // No limit, even if a less specific policy sets a limit.
     let unlimited = route(&with_rules("[{timeouts: {request: 0s}}]")).rules[0].calls.clone();
     assert_eq!(unlimited.request_timeout.as_ref().map(|limit| limit.mode), Some(Mode::Off));
@@ -501,7 +502,7 @@ fn filters_that_do_not_go_together_are_refused() {
 fn a_match_that_cannot_be_tried_matches_nothing() {
     let rule = "{matches: [{headers: [{name: a, type: RegularExpression, value: '('}]}, {method: GET}]}";
     let matches = route(&with_rules(&format!("[{rule}]"))).rules[0].matches.clone();
-    assert_eq!(matches, [Match { method: Some("GET".into()), ..Match::any() }]);
+    assert_eq!(matches, [Arc::new(Match { method: Some("GET".into()), ..Match::any() })]);
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::fixtures::{notices, objects, problems};
 use crate::object::{Object, Route};
 use crate::route::{Match, RouteKind};
@@ -29,7 +31,7 @@ fn a_route_has_one_rule_for_everything() {
     let read = route(TEXT);
     assert_eq!((read.kind, &*read.identity.name), (RouteKind::Tcp, "db"));
     let [rule] = &*read.rules else { panic!("{:?}", read.rules) };
-    assert_eq!(rule.matches, [Match::any()]);
+    assert_eq!(rule.matches, [Arc::new(Match::any())]);
     assert_eq!(rule.name.as_deref(), Some("all"));
     let backends: Vec<_> = rule.backends.iter().map(|b| (&*b.to.name, b.to.port, b.weight)).collect();
     assert_eq!(backends, [("db-a", Some(5432), 9), ("db-b", Some(5433), 1)]);

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::fixtures::{objects, problems};
 use crate::object::{Object, Route};
 use crate::route::{Match, RouteKind, ServerName};
@@ -23,7 +25,7 @@ fn a_route_is_about_connections_to_its_names() {
     let read = route(&with_hostnames("[cart.example.org, '*.shop.example.org']"));
     assert_eq!(read.kind, RouteKind::Tls);
     let [rule] = &*read.rules else { panic!("{:?}", read.rules) };
-    let name = |name| Match::server(ServerName::parse(name).expect("a name"));
+    let name = |name| Arc::new(Match::server(ServerName::parse(name).expect("a name")));
     assert_eq!(rule.matches, [name("cart.example.org"), name("*.shop.example.org")]);
     assert_eq!(rule.backends.len(), 1);
 }
@@ -32,7 +34,7 @@ fn a_route_is_about_connections_to_its_names() {
 fn former_versions_are_read_too_and_may_have_no_name() {
     for version in ["v1alpha2", "v1alpha3"] {
         let text = with_hostnames("[a.b]").replace("/v1", &format!("/{version}")).replace("  hostnames: [a.b]\n", "");
-        assert_eq!(route(&text).rules[0].matches, [Match::any()], "{version}");
+        assert_eq!(route(&text).rules[0].matches, [Arc::new(Match::any())], "{version}");
     }
 }
 

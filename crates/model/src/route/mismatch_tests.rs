@@ -8,7 +8,7 @@ fn exact(text: &str) -> ValueMatch {
 
 fn why(matches: Match, head: &Head<'_>) -> Option<String> {
     let rule = crate::route::fixtures::rule(RouteKind::Http, "shop/cart", "one");
-    RouteTable::new(RouteKind::Http, vec![crate::route::Entry { matches, rule }]).why_not(0, head)
+    RouteTable::new(RouteKind::Http, vec![crate::route::Entry { matches: matches.into(), rule }]).why_not(0, head)
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct Candidate {
     /// The rule's index in its route.
     pub index: usize,
     /// The matches of the rule; one of them must match a request.
-    pub matches: Vec<Match>,
+    pub matches: Vec<Arc<Match>>,
     pub rule: Arc<Rule>,
 }
 

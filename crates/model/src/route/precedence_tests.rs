@@ -4,14 +4,14 @@ use crate::route::{GrpcMethod, HeaderMatch, Match, PathMatch, Pattern, QueryMatc
 
 /// Returns a rule of the route `default/a` with one match; the rule's index in the route is 0.
 fn http(name: &str, matches: Match) -> Candidate {
-    Candidate { created: None, index: 0, matches: vec![matches], rule: rule(RouteKind::Http, "default/a", name) }
+    Candidate { created: None, index: 0, matches: vec![matches.into()], rule: rule(RouteKind::Http, "default/a", name) }
 }
 
 fn grpc(name: &str, service: &str, method: &str, headers: usize) -> Candidate {
     let value = |text: &str| (!text.is_empty()).then(|| ValueMatch::Exact(text.into()));
     let path = PathMatch::Grpc(GrpcMethod { service: value(service), method: value(method) });
     let matches = Match { path, ..with(headers, 0) };
-    Candidate { created: None, index: 0, matches: vec![matches], rule: rule(RouteKind::Grpc, "default/a", name) }
+    Candidate { created: None, index: 0, matches: vec![matches.into()], rule: rule(RouteKind::Grpc, "default/a", name) }
 }
 
 /// A match of everything, with this many headers and parameters.
@@ -112,7 +112,7 @@ fn what_is_more_specific_goes_before_what_is_older() {
 #[test]
 fn each_match_of_a_rule_has_its_own_place() {
     let exact = Match { path: PathMatch::Exact("/a".into()), ..Match::any() };
-    let both = Candidate { matches: vec![Match::any(), exact], ..http("both", Match::any()) };
+    let both = Candidate { matches: vec![Match::any().into(), exact.into()], ..http("both", Match::any()) };
     let middle = Match { path: PathMatch::prefix("/a"), ..Match::any() };
     assert_eq!(order(&[both, http("middle", middle)]), ["both", "middle", "both"]);
 }

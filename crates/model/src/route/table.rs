@@ -20,7 +20,8 @@ pub struct RouteTable {
 /// A match with its rule. A rule with several matches has an entry for each match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    pub matches: Match,
+    /// Shared by the tables of all ports to which the route is attached.
+    pub matches: Arc<Match>,
     pub rule: Arc<Rule>,
 }
 
@@ -96,7 +97,7 @@ impl RouteTable {
 fn is_plain(entries: &[Entry]) -> bool {
     let [Entry { matches, rule }] = entries else { return false };
     let [Backend { to: BackendTarget::Cluster(_), weight: 1.., filters }] = &*rule.backends else { return false };
-    *matches == Match::any() && rule.filters == Filters::default() && *filters == Filters::default()
+    **matches == Match::any() && rule.filters == Filters::default() && *filters == Filters::default()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::route::{
 fn the_first_entry_that_matches_is_found() {
     let entry = |name: &str, path: &str| {
         let matches = Match { path: PathMatch::prefix(path), ..Match::any() };
-        Entry { matches, rule: rule(RouteKind::Http, "default/a", name) }
+        Entry { matches: matches.into(), rule: rule(RouteKind::Http, "default/a", name) }
     };
     let table = RouteTable::new(RouteKind::Http, vec![entry("a", "/a"), entry("b", "/a/b"), entry("c", "/c")]);
     let found = |path| table.find(&get(path)).map(|found| (found.rule.name.as_deref(), found.path.clone()));
@@ -23,7 +23,7 @@ fn the_match_that_counts_is_given_with_the_rule() {
     let exact = Match { path: PathMatch::Exact("/a/b".into()), ..Match::any() };
     let prefix = Match { path: PathMatch::prefix("/a"), ..Match::any() };
     let rule = rule(RouteKind::Http, "default/a", "");
-    let candidate = Candidate { created: None, index: 0, matches: vec![prefix, exact.clone()], rule };
+    let candidate = Candidate { created: None, index: 0, matches: vec![prefix.into(), exact.clone().into()], rule };
     let table = RouteTable::of_candidates(RouteKind::Http, vec![candidate]);
     assert_eq!(table.find(&get("/a/b")).map(|found| found.path), Some(&exact.path));
     assert_eq!(table.entries().len(), 2);
@@ -38,7 +38,7 @@ fn a_rule_is_plain_if_it_sends_everything_to_one_backend_and_changes_nothing() {
         let mut only = Rule::clone(&rule(kind, "shop/cart", "only"));
         only.backends = [backend.clone()].into();
         change(&mut only);
-        RouteTable::new(kind, vec![Entry { matches, rule: only.into() }]).is_plain()
+        RouteTable::new(kind, vec![Entry { matches: matches.into(), rule: only.into() }]).is_plain()
     };
     let unchanged = |_: &mut Rule| {};
     assert!(with(RouteKind::Http, Match::any(), &unchanged) && with(RouteKind::Service, Match::any(), &unchanged));
@@ -68,7 +68,7 @@ fn a_tls_connection_is_found_by_the_name_of_its_server() {
             None => Match::any(),
         };
         let rule = rule(RouteKind::Tls, "default/a", name);
-        Candidate { created: Some(created), index: 0, matches: vec![matches], rule }
+        Candidate { created: Some(created), index: 0, matches: vec![matches.into()], rule }
     };
     let names = ["any of them", "*.org", "*.example.org", "*.cart.example.org", "cart.example.org"];
     let mut candidates: Vec<_> = names.iter().zip(0..).map(|(name, created)| candidate(name, created)).collect();

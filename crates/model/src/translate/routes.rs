@@ -4,18 +4,26 @@
 //! route, for clients of that namespace. For each port, the routes of one namespace form a group. Each group has its
 //! own table, with routes of one kind only.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+mod admitted;
+mod sharing;
+
+use std::collections::{HashMap, HashSet};
 
 use super::place;
-use super::references::{Known, Referrer, no_service};
+use super::references::{Known, no_service};
 use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
 use crate::object::route::{Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
 use crate::problem::{Notice, Place, Problem};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
-use crate::route::{Candidate, RouteKind, RouteName, RouteTable, Rule, TABLE_MAX_BYTES};
+use crate::route::{Candidate, RouteKind, RouteName, TABLE_MAX_BYTES};
+use admitted::{Admitted, admitted};
+use sharing::{Resolved, Tables};
+
+/// Limit on the errors that are reported for one route. A route of the largest size may have thousands of references,
+/// and each may be wrong.
+const PROBLEMS_MAX: usize = 16;
 
 /// The result for all routes.
 #[derive(Default)]
@@ -52,105 +60,13 @@ pub(super) fn attach(routes: &[&Route], policies: &Policies<'_>, known: &Known<'
         }
     }
     let admitted = admitted(&attachments, policies, known);
-    let mut candidates: BTreeMap<Group<'_>, Vec<Candidate>> = BTreeMap::new();
-    for attachment in &attachments {
-        attached.attach(attachment, (known, policies), &admitted, &mut candidates);
+    let mut tables = Tables::default();
+    for of_route in attachments.chunk_by(|a, b| std::ptr::eq(a.route, b.route)) {
+        attached.attach(of_route, (known, policies), &admitted, &mut tables);
     }
-    for (group, candidates) in candidates {
-        let kind = admitted.get(&group).map_or(RouteKind::Http, |admitted| admitted.first.kind);
-        let table = Arc::new(RouteTable::of_candidates(kind, candidates));
-        let (cluster, namespace) = group;
-        attached.tables.push(AttachedRoutes { cluster, namespace: namespace.into(), table });
-    }
+    attached.tables =
+        tables.finish(|group| admitted.get(group).map_or(RouteKind::Http, |admitted| admitted.first.kind));
     attached
-}
-
-/// The routes of a group that fit into its table.
-struct Admitted<'a> {
-    /// The route with the highest precedence. Only routes of its kind are admitted.
-    first: &'a Route,
-    names: HashSet<(&'a str, &'a str)>,
-    /// The routes that share matches with an older route. Equal matches are equally specific, so the older route gets
-    /// the requests.
-    shadowed: HashMap<(&'a str, &'a str), Shadow<'a>>,
-}
-
-/// Matches of a route that are also matches of older routes.
-#[derive(Clone, Copy)]
-struct Shadow<'a> {
-    /// The older route that has the first of these matches.
-    older: &'a Route,
-    matches: usize,
-}
-
-/// Selects the routes of each group: the routes of the kind with the highest precedence, in order, until the table is
-/// full. A group has at most one TCPRoute, because two would match the same connections.
-fn admitted<'a>(
-    attachments: &[Attachment<'a>],
-    policies: &Policies<'_>,
-    known: &Known<'_>,
-) -> HashMap<Group<'a>, Admitted<'a>> {
-    let mut groups: HashMap<Group<'a>, Vec<&'a Route>> = HashMap::new();
-    for attachment in attachments {
-        for cluster in attachment.clusters.iter().flatten() {
-            groups.entry(attachment.group(cluster)).or_default().push(attachment.route);
-        }
-    }
-    let admit = |(group, mut routes): (Group<'a>, Vec<&'a Route>)| {
-        routes.sort_by_cached_key(|route| (route.kind, route.seniority()));
-        routes.dedup_by(|later, route| std::ptr::eq(*later, *route));
-        let first = *routes.first()?;
-        let (mut matches, mut bytes) = (0, 0);
-        let fits = |route: &&Route| {
-            matches += route.match_count();
-            bytes += route.size_bytes() + policies.size_bytes(route, &group.0, known);
-            if first.kind == RouteKind::Tcp { matches <= 1 } else { bytes <= TABLE_MAX_BYTES }
-        };
-        let admitted: Vec<_> = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).collect();
-        let names = admitted.iter().map(|route| name_of(route)).collect();
-        Some((group, Admitted { first, names, shadowed: shadowed(&admitted) }))
-    };
-    groups.into_iter().filter_map(admit).collect()
-}
-
-/// Finds the routes that share matches with older routes, among routes in order of seniority.
-fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>> {
-    let mut shadowed: HashMap<_, Shadow<'a>> = HashMap::new();
-    if routes.len() < 2 {
-        return shadowed;
-    }
-    // The text of a match includes all of its fields, so equal texts mean equal matches.
-    let mut owners: HashMap<String, &'a Route> = HashMap::new();
-    for route in routes {
-        for found in route.rules.iter().flat_map(|rule| &rule.matches) {
-            let older = *owners.entry(format!("{found:?}")).or_insert(route);
-            if !std::ptr::eq(older, *route) {
-                shadowed.entry(name_of(route)).or_insert(Shadow { older, matches: 0 }).matches += 1;
-            }
-        }
-    }
-    shadowed
-}
-
-impl<'a> Admitted<'a> {
-    /// Returns the status message if older routes get some of the route's calls; `None` otherwise.
-    fn shadow(&self, route: &Route, cluster: &ClusterKey) -> Option<String> {
-        let Shadow { older, matches } = *self.shadowed.get(&name_of(route))?;
-        let (namespace, name) = name_of(older);
-        let older = format!("{} {namespace}/{name}", older.kind.name());
-        let (all, fix) = (route.match_count(), "remove one of the two, or give this route other matches");
-        Some(if matches == all {
-            format!("it gets no calls of {cluster}: {older}, which is older, has the same matches; {fix}")
-        } else {
-            format!(
-                "{matches} of its {all} matches get no calls of {cluster}: {older}, which is older, has the same; {fix}"
-            )
-        })
-    }
-
-    fn has(&self, route: &Route) -> bool {
-        route.kind == self.first.kind && self.names.contains(&name_of(route))
-    }
 }
 
 fn is_of(candidate: &Candidate, route: &Route) -> bool {
@@ -220,57 +136,76 @@ impl Attached {
         self.notices.push(Notice { place: place_of(route, &parent.spot), what });
     }
 
+    /// Attaches a route to all its Services; the attachments are of one route.
     fn attach<'a>(
         &mut self,
-        attachment: &Attachment<'a>,
+        attachments: &[Attachment<'a>],
         (known, policies): (&Known<'_>, &Policies<'_>),
         admitted: &HashMap<Group<'a>, Admitted<'a>>,
-        candidates: &mut BTreeMap<Group<'a>, Vec<Candidate>>,
+        tables: &mut Tables<'a>,
     ) {
-        let Attachment { route, parent, parent_namespace, .. } = *attachment;
-        let mut unresolved = Vec::new();
-        let from = Referrer { route, parent_namespace };
-        let rules: Vec<_> = route.rules.iter().map(|rule| Arc::new(known.rule(rule, from, &mut unresolved))).collect();
-        let mut refusals: Vec<Refusal> = route.rules.iter().flat_map(|rule| rule.refusals.iter().cloned()).collect();
-        let mut accepted = String::new();
-        match self.groups(attachment, admitted) {
-            Ok((groups, message)) => {
-                accepted = message;
-                for group in groups {
-                    let cluster = &group.0.clone();
-                    let list = candidates.entry(group).or_default();
-                    // Two parents of a route may lead to the same port: add the rules only once.
-                    if list.last().is_some_and(|last| is_of(last, route)) {
-                        continue;
-                    }
-                    for (index, (rule, read)) in rules.iter().zip(&route.rules).enumerate() {
-                        let (mut rule, matches) = (Arc::clone(rule), read.matches.clone());
-                        if read.refusals.is_empty() {
-                            let calls = policies.of_rule(route, read, cluster, known);
-                            if calls != rule.calls {
-                                rule = Arc::new(Rule { calls, ..Rule::clone(&rule) });
-                            }
+        let Some(Attachment { route, .. }) = attachments.first() else { return };
+        let refused = || route.rules.iter().flat_map(|rule| &rule.refusals);
+        let mut of_parents: Vec<Refusal> = Vec::new();
+        let mut resolved: HashMap<&str, Resolved> = HashMap::new();
+        for attachment in attachments {
+            let namespace = attachment.parent_namespace;
+            let Resolved { rules, faults } =
+                resolved.entry(namespace).or_insert_with(|| Resolved::new(route, namespace, known));
+            let (mut accepted, mut refusal) = (String::new(), None);
+            match self.groups(attachment, admitted) {
+                Ok((groups, message)) => {
+                    accepted = message;
+                    for group in groups {
+                        let cluster = &group.0.clone();
+                        let Some(list) = tables.list(group, route) else { continue };
+                        for (index, (rule, read)) in rules.iter_mut().zip(&route.rules).enumerate() {
+                            let rule = match read.refusals.is_empty() {
+                                true => rule.with(policies.of_rule(route, read, cluster, known)),
+                                false => rule.own(),
+                            };
+                            list.push(Candidate { created: route.created, index, matches: read.matches.clone(), rule });
                         }
-                        list.push(Candidate { created: route.created, index, matches, rule });
                     }
                 }
+                Err(fault) => refusal = Some(fault),
             }
-            Err(fault) => refusals.insert(0, fault),
+            let refused = refusal.as_ref().or_else(|| refused().next());
+            let resolves = "all backends exist".to_owned();
+            let conditions = vec![
+                condition(ConditionKind::Accepted, Reason::Accepted, accepted, refused),
+                condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, resolves, faults.first()),
+            ];
+            let Identity { namespace, name, .. } = &route.identity;
+            let route = RouteName { kind: route.kind, namespace: namespace.clone(), name: name.clone() };
+            let parent = attachment.parent.reference.clone();
+            self.statuses.push(ParentStatus { route, parent, conditions });
+            of_parents.extend(refusal);
         }
-        let conditions = vec![
-            condition(ConditionKind::Accepted, Reason::Accepted, accepted, &refusals),
-            condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "all backends exist".to_owned(), &unresolved),
-        ];
-        for fault in refusals.into_iter().chain(unresolved) {
+        // The order of a map is random: report the faults in the order of the parents.
+        let namespaces = attachments.iter().map(|attachment| attachment.parent_namespace);
+        let unresolved = namespaces.filter_map(|namespace| resolved.remove(namespace)).flat_map(|it| it.faults);
+        self.report(route, of_parents.into_iter().chain(refused().cloned()).chain(unresolved));
+    }
+
+    /// Reports the faults of a route, each once: a route with several parents has the same rules at each parent.
+    fn report(&mut self, route: &Route, faults: impl Iterator<Item = Refusal>) {
+        let mut reported = HashSet::new();
+        for fault in faults {
             let problem = Problem { place: place_of(route, &fault.spot), what: fault.what, fix: fault.fix };
-            // A route with several parents has the same rules at each parent: report each fault only once.
-            if !self.problems.contains(&problem) {
-                self.problems.push(problem);
+            if reported.contains(&problem) {
+                continue;
             }
+            if reported.len() < PROBLEMS_MAX {
+                self.problems.push(problem.clone());
+            }
+            reported.insert(problem);
         }
-        let Identity { namespace, name, .. } = &route.identity;
-        let route = RouteName { kind: route.kind, namespace: namespace.clone(), name: name.clone() };
-        self.statuses.push(ParentStatus { route, parent: parent.reference.clone(), conditions });
+        if let Some(more @ 1..) = reported.len().checked_sub(PROBLEMS_MAX) {
+            let place = place(&route.identity, route.kind.name(), "", route.identity.mark);
+            let what = format!("it has {more} more errors than the {PROBLEMS_MAX} reported ones");
+            self.problems.push(Problem { place, what, fix: "correct the reported errors first".to_owned() });
+        }
     }
 
     /// Returns the groups that include the route, and their status message; or why no group includes it.
@@ -318,9 +253,9 @@ impl Attached {
     }
 }
 
-/// Returns a condition that is true unless there are faults.
-fn condition(kind: ConditionKind, good: Reason, message: String, faults: &[Refusal]) -> Condition {
-    match faults.first() {
+/// Returns a condition that is true unless there is a fault.
+fn condition(kind: ConditionKind, good: Reason, message: String, fault: Option<&Refusal>) -> Condition {
+    match fault {
         None => Condition { kind, status: true, reason: good, message },
         Some(Refusal { spot, reason, what, fix }) => {
             let message = format!("{}: {what}; {fix}", spot.field);

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::fixtures::{lines, translated};
 use crate::mesh::{ClusterKey, Mesh};
@@ -602,4 +603,70 @@ fn a_route_that_shares_some_matches_with_an_older_one_says_how_many() {
     );
     let translation = with(&[http("shop/a", CART, &matches(&["/x"])), http("shop/b", CART, &matches(&["/y"]))]);
     assert_eq!(accepted(&translation, "b"), "in force for Service shop/cart");
+}
+
+/// A rule of a route can have hundreds of invalid references, and each of the route's Services would repeat them.
+#[test]
+fn a_route_with_thousands_of_errors_reports_the_first_of_them_and_their_number() {
+    let mirror = |number: usize| {
+        format!("{{type: RequestMirror, requestMirror: {{backendRef: {{name: gone-{number}, port: 80}}}}}}")
+    };
+    let mirrors: Vec<String> = (0..16).map(mirror).collect();
+    let backend = format!("{{name: gone, port: 80, filters: [{}]}}", mirrors.join(", "));
+    let rule = format!("{{backendRefs: [{}]}}", vec![backend; 16].join(", "));
+    let rules = format!("[{}]", vec![rule; 16].join(", "));
+    let parents: Vec<String> =
+        (0..32).map(|n| format!("{{group: '', kind: Service, name: cart, namespace: shop-{n}, port: 80}}")).collect();
+    let services: Vec<String> = (0..32)
+        .map(|n| {
+            format!(
+                "apiVersion: v1\nkind: Service\nmetadata: {{name: cart, namespace: shop-{n}}}\n\
+                 spec: {{ports: [{{port: 80}}]}}\n"
+            )
+        })
+        .collect();
+    let route = http("web/cart", &parents.join(", "), &rules);
+    let start = Instant::now();
+    let translation =
+        translated(&[("a-services.yaml", &services.join("---\n")), ("routes.yaml", route.trim_start_matches("---\n"))]);
+    let problems = lines(&translation.problems);
+    assert_eq!(problems.len(), 17);
+    assert!(
+        problems[0].contains("spec.rules[0].backendRefs[0] of HTTPRoute web/cart: there is no Service"),
+        "{problems:?}"
+    );
+    // Each of 16 rules has 16 backends, and each backend has 16 mirrors.
+    let more = 16 * 16 * 17 - 16;
+    let last = format!("HTTPRoute web/cart: it has {more} more errors than the 16 reported ones; correct the reported");
+    assert!(problems[16].contains(&last), "{problems:?}");
+    assert_eq!(translation.routes.len(), 32);
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_ports_of_a_service_share_the_rules_of_its_routes() {
+    let ports: Vec<String> = (1..=500).map(|port| format!("{{name: p{port}, port: {port}}}")).collect();
+    let services = format!(
+        "{SERVICES}- {{apiVersion: v1, kind: Service, metadata: {{name: wide, namespace: shop}}, spec: {{ports: [{}]}}}}\n",
+        ports.join(", ")
+    );
+    let wide = "{group: '', kind: Service, name: wide, namespace: shop}";
+    let policy = |name: &str, target: &str| {
+        format!(
+            "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec:\n  targetRefs: [{target}]\n  timeouts: {{request: 10s}}\n"
+        )
+    };
+    let of_wide = policy("wide", "{group: '', kind: Service, name: wide}");
+    let own = "{group: '', kind: Service, name: wide, sectionName: p7}";
+    let of_one = policy("one", own).replace("10s", "20s");
+    let text = format!("{}{of_wide}{of_one}", http("shop/wide", wide, &to_cart("all")));
+    let translation = translated(&[("a-services.yaml", &services), ("routes.yaml", text.trim_start_matches("---\n"))]);
+    assert_eq!(lines(&translation.problems), [""; 0]);
+    let table = |port| translation.mesh.routes(&key("wide.shop", port), "web").expect("a table");
+    assert!(Arc::ptr_eq(table(1), table(500)), "equal tables are one table");
+    // A port with a policy of its own has another table. It still shares the matches.
+    let (all, one) = (&table(1).entries()[0], &table(7).entries()[0]);
+    assert_ne!(all.rule.calls, one.rule.calls);
+    assert!(Arc::ptr_eq(&all.matches, &one.matches));
 }

@@ -186,7 +186,7 @@ fn of_service(key: &ClusterKey, calls: CallPolicy) -> RouteTable {
     let itself = Backend { to: BackendTarget::Cluster(key.clone()), weight: 1, filters: Filters::default() };
     let route = RouteName { kind: RouteKind::Service, namespace: key.namespace.clone(), name: key.service.clone() };
     let rule = Rule { route, name: None, filters: Filters::default(), backends: [itself].into(), calls };
-    RouteTable::new(RouteKind::Service, vec![Entry { matches: Match::any(), rule: Arc::new(rule) }])
+    RouteTable::new(RouteKind::Service, vec![Entry { matches: Arc::new(Match::any()), rule: Arc::new(rule) }])
 }
 
 /// Returns why a target does not exist.

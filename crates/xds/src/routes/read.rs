@@ -79,7 +79,7 @@ fn entry(route: &Route, facts: &Facts) -> Result<Entry, Fault> {
     let route_match = route.r#match.as_ref().ok_or_else(|| ("match", "is missing".to_owned()))?;
     let matches = read_match(route_match, facts)?;
     let rule = read_rule::rule(route, facts)?;
-    Ok(Entry { matches, rule: rule.into() })
+    Ok(Entry { matches: matches.into(), rule: rule.into() })
 }
 
 fn read_match(route_match: &RouteMatch, facts: &Facts) -> Result<Match, Fault> {

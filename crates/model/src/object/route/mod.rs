@@ -13,6 +13,8 @@ mod parent;
 mod reading;
 pub(crate) mod written;
 
+use std::sync::Arc;
+
 pub(crate) use backend::SERVICE;
 pub use backend::{BackendRef, MirrorRef, Reference, RouteFilters};
 pub(super) use connection::{ConnectionRule, read_rules};
@@ -89,7 +91,7 @@ impl Route {
 
     /// Frees the compiled forms of its patterns, for a program that keeps routes but serves no requests.
     pub fn forget_compiled(&mut self) {
-        self.rules.iter_mut().flat_map(|rule| &mut rule.matches).for_each(Match::forget_compiled);
+        self.rules.iter_mut().flat_map(|rule| &mut rule.matches).for_each(|one| Arc::make_mut(one).forget_compiled());
     }
 
     /// Returns the part of the rules' precedence that is equal for all rules of the route.
@@ -104,7 +106,7 @@ pub struct RouteRule {
     /// Its name, if it has one.
     pub name: Option<Box<str>>,
     /// The requests or connections that it matches; empty if earlier rules match them all.
-    pub matches: Vec<Match>,
+    pub matches: Vec<Arc<Match>>,
     pub filters: RouteFilters,
     pub backends: Box<[BackendRef]>,
     /// The parts of the policy that the route itself sets.

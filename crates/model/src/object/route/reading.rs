@@ -1,5 +1,7 @@
 //! Reads the common parts of all kinds of routes.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::written::{BackendRef, Filter, ParentRef};
@@ -150,7 +152,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
         self.rules.push(RouteRule {
             name,
-            matches: parts.matches,
+            matches: parts.matches.into_iter().map(Arc::new).collect(),
             filters,
             backends: backends.into(),
             calls: parts.calls,

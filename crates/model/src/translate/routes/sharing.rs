@@ -1,0 +1,85 @@
+//! Shares equal rules and tables among the ports of Services.
+//!
+//! A Service may have hundreds of ports, and a route may have a MiB of matches. A copy of the route for each port would
+//! take hundreds of MiB.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{Group, is_of};
+use crate::mesh::AttachedRoutes;
+use crate::object::Route;
+use crate::object::route::Refusal;
+use crate::route::{Candidate, RouteKind, RouteTable, Rule};
+use crate::traffic::CallPolicy;
+use crate::translate::references::{Known, Referrer};
+
+/// The rules of a route at the Services of one namespace. Whether a route may refer to a backend depends on this
+/// namespace, and on nothing else of the Service.
+pub(super) struct Resolved {
+    pub(super) rules: Vec<Variants>,
+    /// The references that cannot be resolved.
+    pub(super) faults: Vec<Refusal>,
+}
+
+/// A rule with the policies for calls that it has at different ports; the first has the rule's own policy.
+pub(super) struct Variants {
+    own: Arc<Rule>,
+    others: Vec<Arc<Rule>>,
+}
+
+/// The rules for each group.
+#[derive(Default)]
+pub(super) struct Tables<'a>(BTreeMap<Group<'a>, Vec<Candidate>>);
+
+impl Resolved {
+    pub(super) fn new(route: &Route, parent_namespace: &str, known: &Known<'_>) -> Self {
+        let mut faults = Vec::new();
+        let from = Referrer { route, parent_namespace };
+        let rules = route.rules.iter().map(|rule| Arc::new(known.rule(rule, from, &mut faults)));
+        let rules = rules.map(|own| Variants { own, others: Vec::new() }).collect();
+        Self { rules, faults }
+    }
+}
+
+impl Variants {
+    /// Returns the rule with its own policy for calls.
+    pub(super) fn own(&self) -> Arc<Rule> {
+        Arc::clone(&self.own)
+    }
+
+    /// Returns the rule with this policy for calls.
+    pub(super) fn with(&mut self, calls: CallPolicy) -> Arc<Rule> {
+        let known = [&self.own].into_iter().chain(&self.others).find(|rule| rule.calls == calls);
+        if let Some(known) = known {
+            return Arc::clone(known);
+        }
+        let rule = Arc::new(Rule { calls, ..Rule::clone(&self.own) });
+        self.others.push(Arc::clone(&rule));
+        rule
+    }
+}
+
+impl<'a> Tables<'a> {
+    /// Returns the group's list of rules; `None` if it has the route's rules already, because two parents of the route
+    /// lead to the same port.
+    pub(super) fn list(&mut self, group: Group<'a>, route: &Route) -> Option<&mut Vec<Candidate>> {
+        let list = self.0.entry(group).or_default();
+        let has_route = list.last().is_some_and(|last| is_of(last, route));
+        (!has_route).then_some(list)
+    }
+
+    /// Makes the tables. Groups with the same rules share a table.
+    pub(super) fn finish(self, kind_of: impl Fn(&Group<'a>) -> RouteKind) -> Vec<AttachedRoutes> {
+        // A rule's place in memory identifies the rule: no rule is made while this map exists.
+        let mut made: HashMap<Vec<*const Rule>, Arc<RouteTable>> = HashMap::new();
+        let attach = |(group, candidates): (Group<'a>, Vec<Candidate>)| {
+            let kind = kind_of(&group);
+            let rules = candidates.iter().map(|candidate| Arc::as_ptr(&candidate.rule)).collect();
+            let made = made.entry(rules);
+            let table = Arc::clone(made.or_insert_with(|| Arc::new(RouteTable::of_candidates(kind, candidates))));
+            AttachedRoutes { cluster: group.0, namespace: group.1.into(), table }
+        };
+        self.0.into_iter().map(attach).collect()
+    }
+}
