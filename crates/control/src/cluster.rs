@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use leno_admin::logging::LogLevels;
@@ -13,10 +14,12 @@ use leno_identity::upkeep::Upkeep;
 use leno_install::names::{CONTROL, TRUST_BUNDLE};
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::Workload;
+use rustls::pki_types::DnsName;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::api_server::ApiServer;
-use crate::issuer::{self, ClusterIssuer, Keeper, Lease, hold, keep_anchors, keep_bundle_file, release};
+use crate::issuer::{self, ClusterIssuer, Keeper, Lease, Signing, hold, keep_anchors, keep_bundle_file, release};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
 use crate::pages::{ClusterPages, Pages};
@@ -25,7 +28,10 @@ use crate::publish::Publisher;
 use crate::run::{RunError, listen};
 use crate::status::keep_statuses;
 use crate::unmeshed::report_unmeshed;
-use crate::webhooks::{CertifiedWebhooks, Webhooks};
+use crate::webhooks::{Certificate, Webhooks};
+
+/// Delay after a failed attempt to issue our own certificates.
+const CERTIFY_RETRY: Duration = Duration::from_secs(2);
 
 /// Serves the mesh of a cluster until `ended` completes.
 pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
@@ -74,10 +80,14 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let served = async {
         let signing = source.listed_and(keeper.ready()).await;
         let _ = known_signing.set(signing.clone());
-        let workload = Workload { namespace: namespace.as_str().into(), service_account: CONTROL.into() };
-        let issuer = ClusterIssuer::new(signing.clone(), dns_names);
-        let own = Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(Box::new)?;
-        let webhooks = webhooks.map(|webhooks| webhooks.certify(&signing)).transpose()?;
+        let certified = certify(namespace, &dns_names, webhooks.as_ref(), &signing);
+        let certified = async {
+            tokio::select! {
+                certified = certified => certified,
+                never = keeper.run() => match never {},
+            }
+        };
+        let (own, certificate) = source.listed_and(certified).await;
         let (mesh, trusting) = (source.mesh(), source.trusting_namespaces());
         let bundle_file = keep_bundle_file(options.trust_bundle.as_deref(), signing.clone());
         let bundles = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
@@ -92,7 +102,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
             never = bundles => match never {},
             never = statuses => match never {},
             never = unmeshed => match never {},
-            never = run(webhooks, &api_server, leads.clone()) => match never {},
+            never = run(webhooks.zip(certificate), &api_server, leads.clone(), signing.clone()) => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
             () = following => Ok(()),
@@ -112,10 +122,41 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     ended
 }
 
+/// Issues the control plane's own certificates: for xDS and the identity service, and for the webhooks if they are
+/// configured. Repeats failed attempts: the authority may have expired just now, and be renewed soon.
+async fn certify(
+    namespace: &str,
+    dns_names: &[DnsName<'static>],
+    webhooks: Option<&Webhooks>,
+    signing: &watch::Receiver<Arc<Signing>>,
+) -> (Upkeep, Option<Certificate>) {
+    let workload = || Workload { namespace: namespace.into(), service_account: CONTROL.into() };
+    loop {
+        let issuer = ClusterIssuer::new(signing.clone(), dns_names.to_vec());
+        let own = Upkeep::start(Box::new(issuer), workload(), fastrand::u64(..)).await;
+        let certificate = webhooks.map(|webhooks| webhooks.certify(signing)).transpose();
+        match (own, certificate) {
+            (Ok(own), Ok(certificate)) => return (own, certificate),
+            (Err(error), _) => {
+                tracing::warn!(%error, "the control plane has no certificate; it tries again");
+            }
+            (_, Err(error)) => {
+                tracing::warn!(%error, "the webhooks have no certificate; the control plane tries again")
+            }
+        }
+        sleep(CERTIFY_RETRY).await;
+    }
+}
+
 /// Serves the webhooks if they are configured; never returns.
-async fn run(webhooks: Option<CertifiedWebhooks>, api_server: &ApiServer, leads: watch::Receiver<bool>) -> Infallible {
+async fn run(
+    webhooks: Option<(Webhooks, Certificate)>,
+    api_server: &ApiServer,
+    leads: watch::Receiver<bool>,
+    signing: watch::Receiver<Arc<Signing>>,
+) -> Infallible {
     match webhooks {
-        Some(webhooks) => webhooks.run(api_server, leads).await,
+        Some((webhooks, certificate)) => webhooks.run(certificate, api_server, leads, signing).await,
         None => pending().await,
     }
 }

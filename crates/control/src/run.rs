@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use leno_admin::logging;
-use leno_identity::authority::SignError;
 use leno_identity::upkeep::UpkeepError;
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -29,8 +28,6 @@ pub(crate) enum RunError {
     Issuer { path: PathBuf, source: Box<UpkeepError> },
     #[error("there is no cluster to watch: {0}; set KUBECONFIG, or run in a Pod")]
     NoCluster(Box<dyn std::error::Error + Send + Sync>),
-    #[error("the control plane has no identity: {0}")]
-    Identity(#[from] Box<UpkeepError>),
     #[error("--inject-config {}: {source}", path.display())]
     InjectConfig { path: PathBuf, source: BadConfig },
     #[error(
@@ -40,8 +37,6 @@ pub(crate) enum RunError {
     NoName { namespace: String, cluster_domain: String },
     #[error("--dns-name {0:?} is no DNS name; give one such as localhost or control.example.org")]
     DnsName(String),
-    #[error("the webhooks have no certificate: {0}")]
-    WebhookCertificate(#[from] SignError),
     #[error("a server ended: {0}")]
     Serve(#[from] tonic::transport::Error),
     #[error("the log could not start: {0}")]

@@ -16,6 +16,7 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, DnsName};
 use rustls::server::ParsedCertificate;
 use time::OffsetDateTime;
 
+use crate::pem::{CERTIFICATE, block};
 use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 use crate::x509::{Validity, trust_domain, validity};
@@ -42,6 +43,7 @@ const CSR_MAX_BYTES: usize = 8_192;
 pub struct Authority {
     trust_domain: TrustDomain,
     validity: Validity,
+    /// The certificates as PEM. Always made from the certificates: the text that was read may contain a private key.
     certificate_pem: String,
     /// The authority's own certificate first, then the certificates that lead from it to an anchor.
     certificates: Vec<CertificateDer<'static>>,
@@ -148,8 +150,7 @@ impl Authority {
         certificate: &Certificate,
         issuer: Issuer<'static, KeyPair>,
     ) -> Self {
-        let (certificate_pem, certificates) = (certificate.pem(), vec![certificate.der().clone()]);
-        Self { trust_domain, validity, certificate_pem, certificates, issuer }
+        Self::of(trust_domain, validity, vec![certificate.der().clone()], issuer)
     }
 
     /// Reads an authority from PEM. `certificate_pem` has the authority's certificate; the certificates that lead from
@@ -157,10 +158,8 @@ impl Authority {
     ///
     /// # Errors
     /// [`BadAuthority`] unless both texts belong to one authority of one trust domain.
-    pub fn from_pem(certificate_pem: String, key_pem: &str) -> Result<Self, BadAuthority> {
-        let certificates: Result<Vec<_>, _> =
-            CertificateDer::pem_slice_iter(certificate_pem.as_bytes()).take(CHAIN_MAX_CERTIFICATES).collect();
-        let certificates = certificates.map_err(|_| BadAuthority::Certificate)?;
+    pub fn from_pem(certificate_pem: &str, key_pem: &str) -> Result<Self, BadAuthority> {
+        let certificates = chain_from_pem(certificate_pem)?;
         let certificate = certificates.first().ok_or(BadAuthority::Certificate)?;
         let (Some(trust_domain), Some(validity)) = (trust_domain(certificate), validity(certificate)) else {
             return Err(BadAuthority::Certificate);
@@ -171,7 +170,17 @@ impl Authority {
             return Err(BadAuthority::Mismatch);
         }
         let issuer = Issuer::from_ca_cert_der(certificate, key).map_err(|_| BadAuthority::Certificate)?;
-        Ok(Self { trust_domain, validity, certificate_pem, certificates, issuer })
+        Ok(Self::of(trust_domain, validity, certificates, issuer))
+    }
+
+    fn of(
+        trust_domain: TrustDomain,
+        validity: Validity,
+        certificates: Vec<CertificateDer<'static>>,
+        issuer: Issuer<'static, KeyPair>,
+    ) -> Self {
+        let certificate_pem = certificates.iter().map(|certificate| block(CERTIFICATE, certificate)).collect();
+        Self { trust_domain, validity, certificate_pem, certificates, issuer }
     }
 
     /// Returns the trust domain of the workloads that the authority certifies.
@@ -179,7 +188,7 @@ impl Authority {
         &self.trust_domain
     }
 
-    /// Returns the authority's certificate in PEM, followed by the certificates that lead to an anchor.
+    /// Returns the authority's certificate in PEM, followed by the certificates that lead to an anchor, and nothing else.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
@@ -306,6 +315,15 @@ impl Validity {
     pub fn starting(now: SystemTime, lifetime: Duration) -> Self {
         Self { not_before: now - CLOCK_SKEW, not_after: now + lifetime }
     }
+}
+
+/// Reads the certificates of an authority from PEM: its own certificate, then the certificates that lead to an anchor.
+///
+/// # Errors
+/// [`BadAuthority::Certificate`] if a certificate is no valid PEM.
+pub fn chain_from_pem(text: &str) -> Result<Vec<CertificateDer<'static>>, BadAuthority> {
+    let certificates = CertificateDer::pem_slice_iter(text.as_bytes()).take(CHAIN_MAX_CERTIFICATES);
+    certificates.collect::<Result<_, _>>().map_err(|_| BadAuthority::Certificate)
 }
 
 fn uri(id: &SpiffeId) -> Result<SanType, rcgen::Error> {

@@ -165,11 +165,19 @@ fn no_certificate_outlives_its_authority() {
 #[test]
 fn an_authority_is_read_as_it_was_written() {
     let ca = authority("example.org");
-    let again = Authority::from_pem(ca.certificate_pem().to_owned(), &ca.key_pem()).expect("an authority");
+    let again = Authority::from_pem(ca.certificate_pem(), &ca.key_pem()).expect("an authority");
     assert_eq!(again.trust_domain(), ca.trust_domain());
     let request = Request::new(id("cart")).expect("a request");
     let certificate = again.sign(&id("cart"), request.csr(), day()).expect("a certificate");
     assert!(request.accept(vec![certificate], &crate::fixtures::bundle(&[&ca]), SystemTime::now()).is_ok());
+}
+
+#[test]
+fn a_private_key_beside_a_certificate_does_not_leave_with_the_certificate() {
+    let ca = authority("example.org");
+    let combined = format!("{}# both\n{}", ca.key_pem(), ca.certificate_pem());
+    let read = Authority::from_pem(&combined, &ca.key_pem()).expect("an authority");
+    assert_eq!(read.certificate_pem(), ca.certificate_pem());
 }
 
 #[test]
@@ -182,7 +190,7 @@ fn an_authoritys_certificate_names_its_trust_domain() {
 #[test]
 fn texts_that_make_no_authority_are_refused() {
     let (ca, other) = (authority("example.org"), authority("example.org"));
-    let read = |certificate: &str, key: &str| Authority::from_pem(certificate.to_owned(), key).map(drop);
+    let read = |certificate: &str, key: &str| Authority::from_pem(certificate, key).map(drop);
     let pair = ca.issue_key_pair(&id("cart"), day()).expect("a key pair");
     assert!(matches!(read(ca.certificate_pem(), &other.key_pem()), Err(BadAuthority::Mismatch)));
     assert!(matches!(read(&pair.certificate, &pair.private_key), Err(BadAuthority::Certificate)));
@@ -195,7 +203,7 @@ fn peers_believe_a_delegate_by_its_anchor_alone() {
     let now = SystemTime::now();
     let anchor = Authority::create_anchor("example.org".parse().expect("a trust domain"), now).expect("an anchor");
     let delegate = anchor.delegate(now, HOUR).expect("a delegate");
-    let read = Authority::from_pem(delegate.certificate_pem().to_owned(), &delegate.key_pem()).expect("the delegate");
+    let read = Authority::from_pem(delegate.certificate_pem(), &delegate.key_pem()).expect("the delegate");
     let request = Request::new(id("cart")).expect("a request");
     let mut chain = vec![read.sign(request.id(), request.csr(), day()).expect("a certificate")];
     chain.extend_from_slice(read.certificates());

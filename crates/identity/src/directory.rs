@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::authority::{Authority, BadAuthority, KeyPairPem};
+use rustls::pki_types::CertificateDer;
+
+use crate::authority::{Authority, BadAuthority, KeyPairPem, chain_from_pem};
 use crate::bundle::{BundleError, TrustBundle};
 use crate::files::{self, PRIVATE, PUBLIC};
 
@@ -43,16 +45,17 @@ pub enum DirectoryError {
 /// [`DirectoryError`] if its files cannot be read or do not belong to one authority.
 pub fn read_authority(directory: &Path) -> Result<Authority, DirectoryError> {
     let (certificate, key) = (read(&directory.join(CERTIFICATE_FILE))?, read(&directory.join(KEY_FILE))?);
-    Authority::from_pem(certificate, &key)
+    Authority::from_pem(&certificate, &key)
         .map_err(|source| DirectoryError::Authority { directory: directory.to_owned(), source })
 }
 
-/// Reads the authority's certificate as PEM text, without parsing it.
+/// Reads the authority's certificate, and the certificates that lead from it to an anchor.
 ///
 /// # Errors
-/// [`DirectoryError::Read`] if it cannot be read.
-pub fn read_certificate(directory: &Path) -> Result<String, DirectoryError> {
-    read(&directory.join(CERTIFICATE_FILE))
+/// [`DirectoryError`] if the file cannot be read or is not PEM.
+pub fn read_chain(directory: &Path) -> Result<Vec<CertificateDer<'static>>, DirectoryError> {
+    chain_from_pem(&read(&directory.join(CERTIFICATE_FILE))?)
+        .map_err(|source| DirectoryError::Authority { directory: directory.to_owned(), source })
 }
 
 /// Reads the trust bundle.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::digest::{Context, SHA256};
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 use rustls::pki_types::{CertificateDer, DnsName};
 
@@ -53,6 +54,15 @@ pub struct Trust {
 /// A text that changes whenever the issuer's signing key changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signer(pub String);
+
+impl Signer {
+    /// Returns the digest of the issuer's certificates. A digest reveals nothing, whatever the issuer's files contain.
+    pub fn of(chain: &[CertificateDer<'_>]) -> Self {
+        let mut context = Context::new(&SHA256);
+        chain.iter().for_each(|certificate| context.update(certificate));
+        Self(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
 
 /// Why no certificate was issued. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -135,7 +145,7 @@ impl LocalIssuer {
         let validity = Validity::starting(SystemTime::now(), self.lifetime);
         let certificate = authority.sign_with_names(request.id(), request.csr(), &self.dns_names, validity)?;
         let bundle = directory::read_bundle(&self.directory)?;
-        let signer = Signer(authority.certificate_pem().to_owned());
+        let signer = Signer::of(authority.certificates());
         Ok(Issued { chain: vec![certificate], trust: Trust { bundle, signer } })
     }
 }
@@ -150,7 +160,7 @@ impl Issuer for LocalIssuer {
     }
 
     fn trust(&self) -> Result<Trust, IssueError> {
-        let signer = Signer(directory::read_certificate(&self.directory)?);
+        let signer = Signer::of(&directory::read_chain(&self.directory)?);
         Ok(Trust { bundle: directory::read_bundle(&self.directory)?, signer })
     }
 }

@@ -69,6 +69,11 @@ fn files_that_were_exchanged_are_used_from_then_on() {
     assert_eq!(with_both.signer, before.signer);
     assert_eq!(with_both.bundle.anchors().len(), 2);
 
+    // A comment in the file is no other signer.
+    let commented = format!("# ours\n{}", old.certificate_pem());
+    fs::write(directory.path().join(CERTIFICATE_FILE), commented).expect("written");
+    assert_eq!(issuer.trust().expect("whom to trust").signer, before.signer);
+
     write_signer(directory.path(), &new);
     assert_ne!(issuer.trust().expect("whom to trust").signer, before.signer);
     let (svid, _) = issue(&issuer).expect("an SVID");

@@ -134,7 +134,7 @@ fn authority_of_common_name() -> Authority {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
     let certificate = params.self_signed(&key).expect("a certificate");
-    Authority::from_pem(certificate.pem(), &key.serialize_pem()).expect("an authority")
+    Authority::from_pem(&certificate.pem(), &key.serialize_pem()).expect("an authority")
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn renew_the_clients_certificate(cluster: &Cluster) {
 pub(super) fn an_authority_that_ends_soon_is_named(cluster: &Cluster) {
     let keys = ["tls.crt", "tls.key", "ca.key"];
     let before: Vec<String> = keys.iter().map(|key| secret(cluster, key)).collect();
-    let anchor = Authority::from_pem(secret(cluster, "ca.crt"), &before[2]).expect("an anchor");
+    let anchor = Authority::from_pem(&secret(cluster, "ca.crt"), &before[2]).expect("an anchor");
     let ending = anchor.delegate(SystemTime::now(), LIFETIME).expect("an authority");
     let entries = json!({"tls.crt": ending.certificate_pem(), "tls.key": ending.key_pem()});
     write_secret(cluster, &json!({"stringData": entries, "data": {"ca.key": null}}));

@@ -27,7 +27,7 @@ pub(crate) fn signing() -> Arc<Signing> {
     let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), now).expect("an anchor");
     let issuing = anchor.delegate(now, Duration::from_secs(24 * 60 * 60)).expect("an authority");
     let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("a bundle");
-    Arc::new(Signing::new(Arc::new(issuing), bundle, anchor.certificate_pem().to_owned()))
+    Arc::new(Signing::new(Arc::new(issuing), bundle))
 }
 
 /// A token with these claims and the signature that the API server accepts.

@@ -1,8 +1,9 @@
 //! Keeps the issuing authority: follows its Secret; in the leading replica, creates the Secret and renews the
 //! authority.
 //!
-//! If the Secret is deleted or becomes invalid, the authority that was read last goes on signing certificates. If we
-//! created the Secret, we write it back.
+//! If the Secret is deleted or becomes invalid, or its authority is not valid yet or any more, the authority that was
+//! read last goes on signing certificates. If we created a deleted Secret, we write it back. We never overwrite content
+//! that we cannot read: another program may have written it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,16 +12,18 @@ use std::time::{Duration, SystemTime};
 use hyper::StatusCode;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::watcher::{Config, Event};
+use leno_identity::Validity;
 use leno_install::names::{CONTROL, ISSUER, MANAGED_BY_LABEL};
 use leno_model::spiffe::TrustDomain;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::lease::while_leading;
-use super::material::{Material, SECRET_TYPE};
+use super::material::{BadSecret, Material, SECRET_TYPE};
 use super::signing::Signing;
 use crate::api_server::ApiServer;
 use crate::watch::Lasting;
@@ -35,10 +38,12 @@ pub(crate) struct Keeper {
     leads: watch::Receiver<bool>,
     /// Whether the list is complete, so that a missing Secret is known to be missing.
     was_listed: bool,
-    /// The Secret's resource version; `None` without a Secret.
-    version: Option<String>,
-    /// The content of the last valid Secret.
+    /// The Secret as it is now; `None` without a Secret.
+    found: Option<Secret>,
+    /// The content of the last usable Secret.
     material: Option<Material>,
+    /// Whether `material` is the content of `found`.
+    is_current: bool,
     signing: watch::Sender<Option<Arc<Signing>>>,
 }
 
@@ -58,14 +63,15 @@ impl Keeper {
             trust_domain,
             leads,
             was_listed: false,
-            version: None,
+            found: None,
             material: None,
+            is_current: false,
             signing: watch::Sender::new(None),
         }
     }
 
-    /// Waits for the first authority. The returned receiver has this authority, and later each authority that replaces
-    /// it.
+    /// Waits for the first authority that is valid. Meanwhile the leading replica renews an expired authority, if we
+    /// have its anchor's key. The returned receiver has the valid authority, and later each authority that replaces it.
     pub(crate) async fn ready(&mut self) -> watch::Receiver<Arc<Signing>> {
         loop {
             let now = self.signing.borrow().clone();
@@ -76,7 +82,7 @@ impl Keeper {
         }
     }
 
-    pub(crate) async fn run(mut self) -> Infallible {
+    pub(crate) async fn run(&mut self) -> Infallible {
         loop {
             self.step().await;
         }
@@ -105,6 +111,8 @@ impl Keeper {
             _ = self.leads.changed() => {}
             () = sleep(CHECK) => {}
         }
+        // An authority of the future becomes valid without an event.
+        self.publish(SystemTime::now());
         if self.was_listed {
             while_leading(self.leads.clone(), self.maintain(SystemTime::now())).await;
         }
@@ -112,22 +120,51 @@ impl Keeper {
 
     fn take(&mut self, event: Event<Secret>) {
         match event {
-            Event::Init => (self.version, self.was_listed) = (None, false),
-            Event::InitApply(secret) | Event::Apply(secret) => self.read(&secret),
+            Event::Init => {
+                self.was_listed = false;
+                self.lose();
+            }
+            Event::InitApply(secret) | Event::Apply(secret) => self.read(secret, SystemTime::now()),
             Event::InitDone => self.was_listed = true,
-            Event::Delete(_) => self.version = None,
+            Event::Delete(_) => self.lose(),
         }
     }
 
-    fn read(&mut self, secret: &Secret) {
-        self.version.clone_from(&secret.metadata.resource_version);
-        match Material::read(secret, &self.trust_domain) {
-            Ok(material) => self.publish(material),
+    fn lose(&mut self) {
+        (self.found, self.is_current) = (None, false);
+    }
+
+    fn read(&mut self, secret: Secret, now: SystemTime) {
+        let read = Material::read(&secret, &self.trust_domain);
+        self.is_current = read.is_ok();
+        match read {
+            Ok(material) => {
+                for (entry, label) in Material::foreign_blocks(&secret) {
+                    tracing::warn!(
+                        "Secret {ISSUER}: its {entry} has a PEM block {label}, which is not published; remove the block"
+                    );
+                }
+                if !material.is_valid(now) {
+                    let Validity { not_before, not_after } = material.validity();
+                    let date = |time| Timestamp::try_from(time).map(|time| time.to_string()).unwrap_or_default();
+                    let fix = match material.is_ours() {
+                        true => "the leading replica renews it",
+                        false => "renew it with the program that wrote the Secret",
+                    };
+                    let (from, to) = (date(not_before), date(not_after));
+                    tracing::warn!("Secret {ISSUER}: its tls.crt is valid from {from} to {to}, and not now; {fix}");
+                }
+                self.material = Some(material);
+                self.publish(now);
+            }
             Err(error) => tracing::warn!("Secret {ISSUER}: {error}; its last valid content stays in force"),
         }
+        self.found = Some(secret);
     }
 
-    fn publish(&mut self, material: Material) {
+    /// Publishes the authority of the last usable Secret if the authority is valid and new.
+    fn publish(&self, now: SystemTime) {
+        let Some(material) = self.material.as_ref().filter(|material| material.is_valid(now)) else { return };
         let signing = material.signing();
         let is_news = self.signing.borrow().as_ref().is_none_or(|known| known.trust() != signing.trust());
         if is_news {
@@ -137,48 +174,53 @@ impl Keeper {
             );
             self.signing.send_replace(Some(Arc::new(signing)));
         }
-        self.material = Some(material);
     }
 
     /// Creates the Secret if it is missing, or renews the authority in it if a renewal is due.
     async fn maintain(&mut self, now: SystemTime) {
-        let next = match (&self.version, &self.material) {
-            (None, None) => Some(Material::create(self.trust_domain.clone(), now)),
+        let next = match (&self.found, &self.material) {
+            (None, None) => Some(Material::create(self.trust_domain.clone(), now).map_err(BadSecret::Sign)),
             // The Secret was deleted: write back the same authority, so that its certificates stay valid.
             (None, Some(material)) if material.is_ours() => Some(Ok(material.clone())),
             // Another program maintains the Secret, and may be creating a new Secret.
             (None, Some(_)) => None,
-            (Some(_), Some(material)) if material.is_due(now) => material.renewed(now),
+            (Some(_), Some(material)) if self.is_current && material.is_due(now) => material.renewed(now),
             (Some(_), _) => None,
         };
         match next {
-            Some(Ok(material)) => self.write(&material).await,
-            Some(Err(error)) => tracing::warn!("no issuing authority could be made: {error}"),
+            Some(Ok(material)) => self.write(&material, now).await,
+            Some(Err(error)) => tracing::warn!("no issuing authority could be made for Secret {ISSUER}: {error}"),
             None => {}
         }
     }
 
     /// Writes the Secret; the watch reports it back.
-    async fn write(&mut self, material: &Material) {
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(ISSUER.to_owned()),
-                resource_version: self.version.clone(),
-                labels: Some([(MANAGED_BY_LABEL.to_owned(), CONTROL.to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            type_: Some(SECRET_TYPE.to_owned()),
-            data: Some(material.data()),
-            ..Secret::default()
-        };
-        let written = match self.version {
-            None => self.secrets.create(&PostParams::default(), &secret).await,
-            Some(_) => self.secrets.replace(ISSUER, &PostParams::default(), &secret).await,
+    async fn write(&mut self, material: &Material, now: SystemTime) {
+        let written = match self.found.clone() {
+            None => {
+                let secret = Secret {
+                    metadata: ObjectMeta {
+                        name: Some(ISSUER.to_owned()),
+                        labels: Some([(MANAGED_BY_LABEL.to_owned(), CONTROL.to_owned())].into()),
+                        ..ObjectMeta::default()
+                    },
+                    type_: Some(SECRET_TYPE.to_owned()),
+                    data: Some(material.data()),
+                    ..Secret::default()
+                };
+                self.secrets.create(&PostParams::default(), &secret).await
+            }
+            // Keep everything else as it is: the API server rejects another type, and other entries are not ours. The
+            // resource version makes the write fail if another client has written since.
+            Some(mut secret) => {
+                secret.data.get_or_insert_default().extend(material.data());
+                self.secrets.replace(ISSUER, &PostParams::default(), &secret).await
+            }
         };
         match written {
             Ok(written) => {
                 tracing::info!("Secret {ISSUER} was written");
-                self.read(&written);
+                self.read(written, now);
             }
             // Another client has written since our last read.
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {}
@@ -186,3 +228,7 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

@@ -1,17 +1,9 @@
-use std::convert::Infallible;
 use std::future::pending;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use kube::client::Body;
-use serde_json::{Value, json};
 use tokio::time::sleep;
-use tower_service::Service;
 
 use super::*;
+use crate::issuer::store::{Reach, Store};
 
 fn lease() -> Lease {
     // No request is ever sent.
@@ -61,92 +53,12 @@ async fn who_takes_a_lease_says_since_when() {
     assert_eq!(taken.metadata.resource_version.as_deref(), Some("7"));
 }
 
-/// How the API server treats one replica.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Reach {
-    Answers,
-    /// Requests fail at once.
-    Fails,
-    /// Requests get no answer.
-    Hangs,
-}
-
-/// One replica's connection to an API server that stores one object.
-#[derive(Clone)]
-struct ApiServer {
-    stored: Arc<Mutex<Option<Value>>>,
-    reach: Arc<Mutex<Reach>>,
-}
-
-impl ApiServer {
-    fn new() -> Self {
-        Self { stored: Arc::default(), reach: Arc::new(Mutex::new(Reach::Answers)) }
-    }
-
-    /// The connection of another replica.
-    fn for_another(&self) -> Self {
-        Self { stored: self.stored.clone(), ..Self::new() }
-    }
-
-    fn set(&self, reach: Reach) {
-        *self.reach.lock().expect("nobody panicked") = reach;
-    }
-
-    /// Lets a replica claim the Lease for ever; returns whether the replica leads.
-    fn replica(&self, holder: &str) -> watch::Receiver<bool> {
-        let (sender, leads) = watch::channel(false);
-        let lease = Lease::new(kube::Client::new(self.clone(), "default"), "leno", holder.to_owned());
-        tokio::spawn(hold(lease, sender));
-        leads
-    }
-
-    fn answer(&self, method: &http::Method, body: &[u8]) -> (u16, Value) {
-        let failure = |code: u16, reason: &str| {
-            (code, json!({ "status": "Failure", "message": "", "reason": reason, "code": code }))
-        };
-        let mut stored = self.stored.lock().expect("nobody panicked");
-        let version = stored.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
-        if method == http::Method::GET {
-            return stored.clone().map_or_else(|| failure(404, "NotFound"), |lease| (200, lease));
-        }
-        let mut lease: Value = serde_json::from_slice(body).expect("a Lease");
-        if method == http::Method::POST && version.is_some()
-            || method == http::Method::PUT && version.as_ref() != Some(&lease["metadata"]["resourceVersion"])
-        {
-            return failure(409, "Conflict");
-        }
-        let number: u64 = version.and_then(|version| version.as_str()?.parse().ok()).unwrap_or(0);
-        lease["metadata"]["resourceVersion"] = json!((number + 1).to_string());
-        *stored = Some(lease.clone());
-        (200, lease)
-    }
-}
-
-impl Service<http::Request<Body>> for ApiServer {
-    type Response = http::Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let server = self.clone();
-        Box::pin(async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect().await.expect("a body").to_bytes();
-            let reach = *server.reach.lock().expect("nobody panicked");
-            let (status, body) = match reach {
-                Reach::Answers => server.answer(&head.method, &body),
-                Reach::Fails => {
-                    (500, json!({ "status": "Failure", "message": "away", "reason": "InternalError", "code": 500 }))
-                }
-                Reach::Hangs => pending().await,
-            };
-            Ok(http::Response::builder().status(status).body(Full::from(body.to_string())).expect("a response"))
-        })
-    }
+/// Lets a replica claim the Lease for ever; returns whether the replica leads.
+fn replica(server: &Store, holder: &str) -> watch::Receiver<bool> {
+    let (sender, leads) = watch::channel(false);
+    let lease = Lease::new(kube::Client::new(server.clone(), "default"), "leno", holder.to_owned());
+    tokio::spawn(hold(lease, sender));
+    leads
 }
 
 async fn becomes(leads: &mut watch::Receiver<bool>, value: bool) -> Duration {
@@ -160,8 +72,8 @@ async fn becomes(leads: &mut watch::Receiver<bool>, value: bool) -> Duration {
 async fn a_leader_without_an_api_server_stops_before_its_lease_expires_and_leads_again_by_itself() {
     for away in [Reach::Fails, Reach::Hangs] {
         for phase_ms in (0..5_500).step_by(500) {
-            let server = ApiServer::new();
-            let mut leads = server.replica("us");
+            let server = Store::new();
+            let mut leads = replica(&server, "us");
             becomes(&mut leads, true).await;
             sleep(Duration::from_millis(phase_ms)).await;
             server.set(away);
@@ -178,8 +90,8 @@ async fn a_leader_without_an_api_server_stops_before_its_lease_expires_and_leads
 #[tokio::test(start_paused = true)]
 async fn a_short_failure_of_the_api_server_ends_no_leadership() {
     for away in [Reach::Fails, Reach::Hangs] {
-        let server = ApiServer::new();
-        let mut leads = server.replica("us");
+        let server = Store::new();
+        let mut leads = replica(&server, "us");
         becomes(&mut leads, true).await;
         for _ in 0..20 {
             sleep(Duration::from_millis(8_300)).await;
@@ -206,9 +118,9 @@ async fn work_of_the_leader_ends_with_the_leadership() {
 
 #[tokio::test(start_paused = true)]
 async fn two_replicas_never_lead_at_the_same_time_whichever_loses_the_api_server() {
-    let ours = ApiServer::new();
+    let ours = Store::new();
     let theirs = ours.for_another();
-    let (mut us, mut them) = (ours.replica("us"), theirs.replica("them"));
+    let (mut us, mut them) = (replica(&ours, "us"), replica(&theirs, "them"));
     becomes(&mut us, true).await;
     let (both_us, both_them) = (us.clone(), them.clone());
     let watching = tokio::spawn(async move {

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use leno_identity::Validity;
 use leno_identity::authority::{Authority, BadAuthority, SignError};
 use leno_identity::bundle::{BundleError, TrustBundle};
 use leno_identity::svid::Request;
@@ -30,7 +31,6 @@ pub(super) const SECRET_TYPE: &str = "kubernetes.io/tls";
 pub(super) struct Material {
     authority: Arc<Authority>,
     bundle: TrustBundle,
-    anchors_pem: String,
     /// The anchor, if we have its key.
     anchor: Option<Arc<Authority>>,
 }
@@ -52,6 +52,8 @@ pub(super) enum BadSecret {
     TrustDomain { found: TrustDomain, ours: TrustDomain },
     #[error("its tls.key cannot sign certificates: {0}")]
     Sign(SignError),
+    #[error("its ca.key cannot certify an issuing authority: {0}")]
+    Delegate(SignError),
     #[error(
         "its tls.crt does not lead to an anchor in its ca.crt ({0}); write the authority's anchor into ca.crt, and the certificates \
          between the two into tls.crt"
@@ -65,8 +67,7 @@ impl Material {
         let anchor = Authority::create_anchor(trust_domain, now)?;
         let authority = Arc::new(anchor.delegate(now, LIFETIME)?);
         let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("an anchor that was just made");
-        let anchors_pem = anchor.certificate_pem().to_owned();
-        Ok(Self { authority, bundle, anchors_pem, anchor: Some(Arc::new(anchor)) })
+        Ok(Self { authority, bundle, anchor: Some(Arc::new(anchor)) })
     }
 
     pub(super) fn read(secret: &Secret, ours: &TrustDomain) -> Result<Self, BadSecret> {
@@ -76,39 +77,51 @@ impl Material {
         };
         let needed = |key| text(key)?.ok_or(BadSecret::Missing(key));
         let authority =
-            Authority::from_pem(needed(ISSUER_CERTIFICATE)?, &needed(KEY)?).map_err(BadSecret::Authority)?;
+            Authority::from_pem(&needed(ISSUER_CERTIFICATE)?, &needed(KEY)?).map_err(BadSecret::Authority)?;
         if authority.trust_domain() != ours {
             return Err(BadSecret::TrustDomain { found: authority.trust_domain().clone(), ours: ours.clone() });
         }
         let anchors_pem = needed(ANCHORS)?;
         let bundle = TrustBundle::from_pem(anchors_pem.as_bytes())?;
         let anchor = match text(ANCHOR_KEY)? {
-            Some(key) => Some(Arc::new(Authority::from_pem(anchors_pem.clone(), &key).map_err(BadSecret::Anchor)?)),
+            Some(key) => Some(Arc::new(Authority::from_pem(&anchors_pem, &key).map_err(BadSecret::Anchor)?)),
             None => None,
         };
-        let material = Self { authority: Arc::new(authority), bundle, anchors_pem, anchor };
+        let material = Self { authority: Arc::new(authority), bundle, anchor };
         material.check_chain(SystemTime::now())?;
         Ok(material)
+    }
+
+    /// Returns the entries of certificates that also contain another PEM block, with the block's label. Such an entry is
+    /// often a combined file, which contains the private key. We publish only the certificates.
+    pub(super) fn foreign_blocks(secret: &Secret) -> Vec<(&'static str, String)> {
+        let entry = |key: &'static str| Some((key, secret.data.as_ref()?.get(key)?));
+        let entries = [ISSUER_CERTIFICATE, ANCHORS].into_iter().filter_map(entry);
+        let label = |text: &ByteString| {
+            let text = String::from_utf8_lossy(&text.0);
+            let labels = text.lines().filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
+            labels.into_iter().find(|label| *label != "CERTIFICATE").map(str::to_owned)
+        };
+        entries.filter_map(|(key, text)| Some((key, label(text)?))).collect()
     }
 
     /// Checks that peers with these anchors accept the certificates that the authority signs, with a certificate for a
     /// new key that is thrown away. Does nothing outside of the authority's dates, when it signs nothing.
     fn check_chain(&self, now: SystemTime) -> Result<(), BadSecret> {
-        let validity = self.authority.validity();
-        if now < validity.not_before || now >= validity.not_after {
+        if !self.is_valid(now) {
             return Ok(());
         }
         let workload = Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() };
         let id = SpiffeId { trust_domain: self.authority.trust_domain().clone(), workload };
         // Only the system's random numbers can fail here, which says nothing about the Secret.
         let Ok(request) = Request::new(id) else { return Ok(()) };
-        let chain = self.signing().certify(request.id(), request.csr()).map_err(BadSecret::Sign)?;
+        let chain = self.signing().certify_at(now, request.id(), request.csr(), &[]).map_err(BadSecret::Sign)?;
         self.bundle.verify(&chain, now).map_err(BadSecret::Chain)
     }
 
     /// Returns the part that signs certificates.
     pub(super) fn signing(&self) -> Signing {
-        Signing::new(self.authority.clone(), self.bundle.clone(), self.anchors_pem.clone())
+        Signing::new(self.authority.clone(), self.bundle.clone())
     }
 
     /// The data of the Secret.
@@ -116,11 +129,22 @@ impl Material {
         let texts = [
             (ISSUER_CERTIFICATE, self.authority.certificate_pem().to_owned()),
             (KEY, self.authority.key_pem()),
-            (ANCHORS, self.anchors_pem.clone()),
+            (ANCHORS, self.bundle.to_pem()),
         ];
         let anchor_key = self.anchor.as_ref().map(|anchor| (ANCHOR_KEY, anchor.key_pem()));
         let all = texts.into_iter().chain(anchor_key);
         all.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect()
+    }
+
+    /// Whether the authority can sign certificates now.
+    pub(super) fn is_valid(&self, now: SystemTime) -> bool {
+        let validity = self.validity();
+        (validity.not_before..validity.not_after).contains(&now)
+    }
+
+    /// The validity of the issuing authority.
+    pub(super) fn validity(&self) -> Validity {
+        self.authority.validity()
     }
 
     /// Whether we maintain the Secret: only then do we have the anchor's key.
@@ -138,10 +162,17 @@ impl Material {
         self.anchor.is_some() && is_due
     }
 
-    /// Renews the issuing authority under the same anchor; `None` without the anchor's key.
-    pub(super) fn renewed(&self, now: SystemTime) -> Option<Result<Self, SignError>> {
+    /// Renews the issuing authority under the same anchor, and checks that peers accept the new authority. `None`
+    /// without the anchor's key.
+    pub(super) fn renewed(&self, now: SystemTime) -> Option<Result<Self, BadSecret>> {
         let anchor = self.anchor.as_ref()?;
-        Some(anchor.delegate(now, LIFETIME).map(|authority| Self { authority: Arc::new(authority), ..self.clone() }))
+        let delegated = anchor.delegate(now, LIFETIME).map_err(BadSecret::Delegate);
+        let checked = delegated.and_then(|authority| {
+            let renewed = Self { authority: Arc::new(authority), ..self.clone() };
+            renewed.check_chain(now)?;
+            Ok(renewed)
+        });
+        Some(checked)
     }
 }
 

@@ -89,12 +89,12 @@ fn an_authority_that_does_not_lead_to_its_anchors_is_refused() {
         data.insert(ANCHORS.to_owned(), ByteString(anchors.as_bytes().to_vec()));
         data
     };
-    let said = refusal(with_anchors(&old.anchors_pem));
+    let said = refusal(with_anchors(&old.bundle.to_pem()));
     assert!(
         said.starts_with("its tls.crt does not lead to an anchor in its ca.crt (") && said.contains("; write"),
         "{said}"
     );
-    let both = format!("{}{}", old.anchors_pem, new.anchors_pem);
+    let both = format!("{}{}", old.bundle.to_pem(), new.bundle.to_pem());
     Material::read(&secret(with_anchors(&both)), &ours()).expect("one of two anchors is enough");
 }
 
@@ -119,4 +119,23 @@ fn a_secret_that_cannot_be_used_says_which_key_is_wrong() {
     let foreign =
         Material::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
     assert!(refusal(foreign.data()).starts_with("its trust domain is example.org, and the mesh's is cluster.local; "));
+}
+
+#[test]
+fn a_private_key_beside_the_certificates_is_reported_and_not_published() {
+    let made = created(SystemTime::now());
+    let mut data = made.data();
+    for (entry, key) in [(ISSUER_CERTIFICATE, KEY), (ANCHORS, ANCHOR_KEY)] {
+        let key = data[key].0.clone();
+        data.get_mut(entry).expect("an entry").0.extend(key);
+    }
+    let secret = secret(data);
+    let label = || "PRIVATE KEY".to_owned();
+    assert_eq!(Material::foreign_blocks(&secret), [(ISSUER_CERTIFICATE, label()), (ANCHORS, label())]);
+    let read = Material::read(&secret, &ours()).expect("a usable Secret");
+    let signing = read.signing();
+    assert_eq!(signing.anchors_pem, made.signing().anchors_pem);
+    assert_eq!(signing.trust().signer, made.signing().trust().signer);
+    assert!(!signing.trust().signer.0.contains('-'), "a digest");
+    assert_eq!(read.data(), made.data(), "the next write leaves out the keys");
 }

@@ -21,15 +21,17 @@ pub(crate) struct Signing {
     trust: Trust,
     /// The authority's own certificates without the anchors. Every issued chain ends with them.
     intermediates: Vec<CertificateDer<'static>>,
-    /// The trust bundle as PEM, exactly as in the Secret.
+    /// The trust bundle as PEM. Every workload of the cluster can read this text, so it contains only the anchors: the
+    /// text in the Secret may also contain a private key.
     pub(crate) anchors_pem: String,
 }
 
 impl Signing {
-    pub(crate) fn new(authority: Arc<Authority>, bundle: TrustBundle, anchors_pem: String) -> Self {
+    pub(crate) fn new(authority: Arc<Authority>, bundle: TrustBundle) -> Self {
         let is_anchor = |certificate: &CertificateDer<'_>| bundle.anchors().contains(certificate);
         let intermediates = authority.certificates().iter().filter(|one| !is_anchor(one)).cloned().collect();
-        let signer = Signer(authority.certificate_pem().to_owned());
+        let signer = Signer::of(authority.certificates());
+        let anchors_pem = bundle.to_pem();
         Self { authority, trust: Trust { bundle, signer }, intermediates, anchors_pem }
     }
 
@@ -61,16 +63,17 @@ impl Signing {
     /// # Errors
     /// [`SignError`] if the request cannot be certified.
     pub(crate) fn certify(&self, id: &SpiffeId, csr: &[u8]) -> Result<Vec<CertificateDer<'static>>, SignError> {
-        self.certify_with_names(id, csr, &[])
+        self.certify_at(SystemTime::now(), id, csr, &[])
     }
 
-    fn certify_with_names(
+    pub(super) fn certify_at(
         &self,
+        now: SystemTime,
         id: &SpiffeId,
         csr: &[u8],
         dns_names: &[DnsName<'_>],
     ) -> Result<Vec<CertificateDer<'static>>, SignError> {
-        let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
+        let validity = Validity::starting(now, SVID_LIFETIME);
         let certificate = self.authority.sign_with_names(id, csr, dns_names, validity)?;
         Ok([vec![certificate], self.intermediates.clone()].concat())
     }
@@ -111,7 +114,7 @@ impl Issuer for ClusterIssuer {
     fn issue<'a>(&'a self, request: &'a Request) -> Issuing<'a> {
         let signing = self.signing.borrow().clone();
         Box::pin(async move {
-            let chain = signing.certify_with_names(request.id(), request.csr(), &self.dns_names)?;
+            let chain = signing.certify_at(SystemTime::now(), request.id(), request.csr(), &self.dns_names)?;
             Ok(Issued { chain, trust: signing.trust.clone() })
         })
     }

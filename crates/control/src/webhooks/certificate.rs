@@ -22,7 +22,7 @@ use crate::issuer::Signing;
 const CHECK: Duration = Duration::from_secs(10);
 
 /// The current certificate, and the means to issue the next certificate.
-pub(super) struct Certificate {
+pub(crate) struct Certificate {
     names: Vec<DnsName<'static>>,
     signing: watch::Receiver<Arc<Signing>>,
     schedule: Schedule,

@@ -23,7 +23,7 @@ pub(super) fn signing_from(start: SystemTime, lifetime: Duration) -> Arc<Signing
     let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), start).expect("an anchor");
     let issuing = anchor.delegate(start, lifetime).expect("an authority");
     let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("a bundle");
-    Arc::new(Signing::new(Arc::new(issuing), bundle, anchor.certificate_pem().to_owned()))
+    Arc::new(Signing::new(Arc::new(issuing), bundle))
 }
 
 pub(super) fn signing() -> Arc<Signing> {

@@ -37,6 +37,7 @@ use rustls::pki_types::DnsName;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub(crate) use certificate::Certificate;
 pub(crate) use counts::Counts;
 pub(crate) use inject_config::BadConfig;
 
@@ -45,7 +46,6 @@ use crate::issuer::{Signing, keep_anchors};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
 use crate::run::{RunError, listen};
-use certificate::Certificate;
 use inject_config::InjectConfig;
 use namespaces::Namespaces;
 use review::Reviewer;
@@ -58,12 +58,6 @@ pub(crate) struct Webhooks {
     inject_config: InjectConfig,
     server: Server,
     counts: Arc<Counts>,
-}
-
-pub(crate) struct CertifiedWebhooks {
-    webhooks: Webhooks,
-    certificate: Certificate,
-    signing: watch::Receiver<Arc<Signing>>,
 }
 
 impl Webhooks {
@@ -105,16 +99,18 @@ impl Webhooks {
     ///
     /// # Errors
     /// [`SignError`] if the authority has expired.
-    pub(crate) fn certify(self, signing: &watch::Receiver<Arc<Signing>>) -> Result<CertifiedWebhooks, SignError> {
-        let certificate = Certificate::issue(self.names.clone(), signing.clone())?;
-        Ok(CertifiedWebhooks { webhooks: self, certificate, signing: signing.clone() })
+    pub(crate) fn certify(&self, signing: &watch::Receiver<Arc<Signing>>) -> Result<Certificate, SignError> {
+        Certificate::issue(self.names.clone(), signing.clone())
     }
-}
 
-impl CertifiedWebhooks {
     /// Serves the webhooks, for ever; while this replica `leads`, it also keeps the API servers' trust up to date.
-    pub(crate) async fn run(self, api_server: &ApiServer, leads: watch::Receiver<bool>) -> Infallible {
-        let Self { webhooks, certificate, signing } = self;
+    pub(crate) async fn run(
+        self,
+        certificate: Certificate,
+        api_server: &ApiServer,
+        leads: watch::Receiver<bool>,
+        signing: watch::Receiver<Arc<Signing>>,
+    ) -> Infallible {
         // `keep_anchors` gets no namespaces here, so it creates nothing: if the webhooks are not installed, their
         // configurations must not be created.
         let (_, none) = watch::channel(BTreeSet::new());
@@ -127,9 +123,9 @@ impl CertifiedWebhooks {
         );
         let validator = keep_anchors::<ValidatingWebhookConfiguration>(api_server, VALIDATOR, none, leads, signing);
         tokio::select! {
-            never = webhooks.server.serve(webhooks.listener, certificate.config()) => never,
+            never = self.server.serve(self.listener, certificate.config()) => never,
             never = certificate.run() => never,
-            never = webhooks.inject_config.run() => never,
+            never = self.inject_config.run() => never,
             never = injector => never,
             never = validator => never,
         }

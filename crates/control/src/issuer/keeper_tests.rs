@@ -1,0 +1,108 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::*;
+use crate::issuer::store::{Reach, Store};
+use crate::watch::Hearing;
+
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A leading replica's keeper, which has listed no Secret. Its watch reports nothing: the tests do.
+async fn keeper(store: &Store) -> (Keeper, watch::Sender<bool>) {
+    let silent = Store::new();
+    silent.set(Reach::Hangs);
+    let api_server = ApiServer::of(kube::Client::new(silent, "default"), Hearing::default());
+    let (leader, leads) = watch::channel(true);
+    let mut keeper = Keeper::new(&api_server, "leno", trust_domain(), leads);
+    keeper.secrets = Api::namespaced(kube::Client::new(store.clone(), "default"), "leno");
+    // kube announces a list before it asks for it; this list has no answer.
+    assert!(matches!(keeper.events.next().await, Ok(Event::Init)));
+    keeper.was_listed = true;
+    (keeper, leader)
+}
+
+fn trust_domain() -> TrustDomain {
+    "cluster.local".parse().expect("a trust domain")
+}
+
+fn made(then: SystemTime) -> Material {
+    Material::create(trust_domain(), then).expect("an authority")
+}
+
+/// Stores a Secret with this data, and other fields that are not ours.
+fn store(store: &Store, data: BTreeMap<String, ByteString>) -> Secret {
+    let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "installer", "uid": "1" });
+    let mut secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {
+            "name": ISSUER, "namespace": "leno", "resourceVersion": "7", "annotations": { "team": "mesh" },
+            "ownerReferences": [owner],
+        },
+    });
+    secret["data"] = serde_json::to_value(data).expect("JSON");
+    store.put(secret.clone());
+    serde_json::from_value(secret).expect("a Secret")
+}
+
+fn foreign(mut data: BTreeMap<String, ByteString>) -> BTreeMap<String, ByteString> {
+    data.remove("ca.key");
+    data
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_authority_that_has_expired_is_renewed_before_the_first_client_is_served() {
+    let (now, api_server) = (SystemTime::now(), Store::new());
+    for then in [now - YEAR, now + YEAR] {
+        let (mut keeper, _leader) = keeper(&api_server).await;
+        let old = made(then);
+        keeper.take(Event::Apply(store(&api_server, old.data())));
+        let signing = timeout(Duration::from_secs(60), keeper.ready()).await.expect("it is renewed");
+        let signing = signing.borrow().clone();
+        assert_ne!(signing.trust().signer, old.signing().trust().signer);
+        assert_eq!(signing.trust().bundle, old.signing().trust().bundle);
+        signing.certify_server(&[]).expect("it can sign");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_authority_of_another_program_is_waited_for() {
+    let api_server = Store::new();
+    let (mut keeper, _leader) = keeper(&api_server).await;
+    keeper.take(Event::Apply(store(&api_server, foreign(made(SystemTime::now() - YEAR).data()))));
+    assert!(timeout(Duration::from_secs(600), keeper.ready()).await.is_err(), "it cannot sign");
+    keeper.take(Event::Apply(store(&api_server, foreign(made(SystemTime::now()).data()))));
+    timeout(Duration::from_secs(60), keeper.ready()).await.expect("the other program has renewed it");
+}
+
+#[tokio::test]
+async fn a_renewal_changes_only_our_entries() {
+    let (now, api_server) = (SystemTime::now(), Store::new());
+    let (mut keeper, _leader) = keeper(&api_server).await;
+    let mut data = made(now - Duration::from_secs(80 * 24 * 60 * 60)).data();
+    data.insert("note".to_owned(), ByteString(b"from another program".to_vec()));
+    let before = serde_json::to_value(store(&api_server, data)).expect("JSON");
+    keeper.take(Event::Apply(serde_json::from_value(before.clone()).expect("a Secret")));
+    keeper.maintain(now).await;
+    let mut after = api_server.stored().expect("a Secret");
+    assert_ne!(after["data"]["tls.crt"], before["data"]["tls.crt"]);
+    for entry in ["tls.crt", "tls.key"] {
+        after["data"][entry] = before["data"][entry].clone();
+    }
+    after["metadata"]["resourceVersion"] = json!("7");
+    assert_eq!(after, before, "also the type, the annotations, the owners and other entries");
+}
+
+#[tokio::test]
+async fn a_renewal_does_not_overwrite_the_content_of_another_program() {
+    let (now, api_server) = (SystemTime::now(), Store::new());
+    let (mut keeper, _leader) = keeper(&api_server).await;
+    keeper.take(Event::Apply(store(&api_server, made(now).data())));
+    let nonsense = BTreeMap::from([("tls.crt".to_owned(), ByteString(b"another program's".to_vec()))]);
+    keeper.take(Event::Apply(store(&api_server, nonsense)));
+    let before = api_server.stored();
+    keeper.maintain(now + YEAR).await;
+    assert_eq!(api_server.stored(), before);
+}
