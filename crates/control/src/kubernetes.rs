@@ -172,11 +172,11 @@ impl KubernetesSource {
         }
     }
 
-    /// Applies a change. [`Change::Expected`] never changes the mesh. The webhook sends it when a client creates a Pod,
-    /// so it must not cause work for the whole mesh.
+    /// Applies a change. Most events of a busy cluster change nothing that the mesh depends on, so they must not cause
+    /// work for the whole mesh.
     fn take(&mut self, (kind, change): (Kind, Change)) {
-        self.is_behind |= !matches!(change, Change::Expected(_));
-        let News { problems, until_then, is_mended } = self.index.take(kind, change);
+        let News { is_change, problems, until_then, is_mended } = self.index.take(kind, change);
+        self.is_behind |= is_change;
         for problem in &problems {
             tracing::warn!("{problem}; until then {until_then}");
         }

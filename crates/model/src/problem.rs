@@ -85,13 +85,25 @@ impl Problem {
     }
 }
 
+/// Limit on the names that a message lists: a Service may have thousands of ports, and the message must stay readable.
+const LISTED_MAX: usize = 8;
+
 /// Joins the first `max` reasons in one line, followed by the number of further reasons.
 pub fn in_a_line<T: ToString>(reasons: &[T], max: usize) -> String {
-    let mut shown: Vec<String> = reasons.iter().take(max).map(T::to_string).collect();
-    if let Some(more @ 1..) = reasons.len().checked_sub(max) {
+    first(reasons, max, ". ")
+}
+
+/// Lists the first [`LISTED_MAX`] names, followed by the number of further names.
+pub(crate) fn listed<T: ToString>(names: &[T]) -> String {
+    first(names, LISTED_MAX, ", ")
+}
+
+fn first<T: ToString>(all: &[T], max: usize, separator: &str) -> String {
+    let mut shown: Vec<String> = all.iter().take(max).map(T::to_string).collect();
+    if let Some(more @ 1..) = all.len().checked_sub(max) {
         shown.push(format!("and {more} more"));
     }
-    shown.join(". ")
+    shown.join(separator)
 }
 
 /// Quotes text from a file, escaped and cut, so that a message stays one short line.

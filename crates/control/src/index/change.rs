@@ -98,6 +98,10 @@ pub struct Pod {
     pub ports: InboundPorts,
     /// The Pod's addresses; empty until it has an address.
     pub ips: Box<[IpAddr]>,
+    /// When the Pod was created, in seconds since 1970.
+    pub created_s: Option<i64>,
+    /// Whether the Pod is being deleted.
+    pub is_leaving: bool,
 }
 
 /// A Pod without a proxy that could have one.

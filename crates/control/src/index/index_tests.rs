@@ -24,13 +24,17 @@ fn a_service(annotations: &Value) -> Content {
     Content::Object(Revision::default(), typed::service(service))
 }
 
-/// A slice of Pods given as name and address; an empty name makes an endpoint that is no Pod.
+/// A slice of Pods given as name and address; an empty name makes an endpoint that names no Pod. The name of a Pod of
+/// another namespace is `namespace/name`.
 fn a_slice(pods: &[(&str, &str)]) -> Content {
     let endpoints: Vec<Value> = pods
         .iter()
         .map(|(pod, ip)| match *pod {
             "" => json!({ "addresses": [ip] }),
-            pod => json!({ "addresses": [ip], "targetRef": { "kind": "Pod", "name": pod } }),
+            pod => {
+                let (namespace, pod) = pod.split_once('/').unwrap_or((IN_SHOP, pod));
+                json!({ "addresses": [ip], "targetRef": { "kind": "Pod", "namespace": namespace, "name": pod } })
+            }
         })
         .collect();
     let slice: EndpointSlice = serde_json::from_value(json!({
@@ -65,7 +69,15 @@ fn a_policy_of(revision: Revision, spec: &Value) -> Content {
 }
 
 fn a_pod() -> Pod {
-    Pod { injected_as: None, bare: None, controller: None, ports: InboundPorts::default(), ips: IPS.into() }
+    Pod {
+        injected_as: None,
+        bare: None,
+        controller: None,
+        ports: InboundPorts::default(),
+        ips: IPS.into(),
+        created_s: None,
+        is_leaving: false,
+    }
 }
 
 fn injected(service_account: &str) -> Content {
@@ -514,4 +526,121 @@ fn apply_namespace(index: &mut Index, name: &str, inject: &str) {
 
 fn meshed(index: &Index) -> Vec<String> {
     index.meshed_namespaces().into_iter().map(String::from).collect()
+}
+
+#[test]
+fn an_endpoint_that_names_no_pod_has_the_proxy_of_the_meshed_pod_at_its_address() {
+    let mut index = with_echo(&[("", "10.244.1.1"), ("", "10.244.7.7")]);
+    assert_eq!(endpoints(&mut index), ["10.244.1.1", "10.244.7.7"]);
+    let elsewhere = || Name::new("bank", "pay");
+    index.take(Kind::Pod, Change::Applied(elsewhere(), injected("pay")));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/bank/sa/pay", "10.244.7.7"]);
+    // Also if the slice arrives after the Pod.
+    apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(&[("", "10.244.1.2")]));
+    assert_eq!(endpoints(&mut index), ["10.244.1.2 ns/bank/sa/pay"]);
+    index.take(Kind::Pod, Change::Removed(elsewhere()));
+    assert_eq!(endpoints(&mut index), ["10.244.1.2"]);
+}
+
+#[test]
+fn an_endpoint_may_be_a_pod_of_another_namespace_and_then_serves_only_calls_to_the_service() {
+    let mut index = with_echo(&[("bank/pay", "10.244.1.1")]);
+    assert!(endpoints(&mut index).is_empty(), "its Pod is not known");
+    index.take(Kind::Pod, Change::Applied(Name::new("bank", "pay"), injected("pay")));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/bank/sa/pay"]);
+    let mesh = index.translate().mesh;
+    assert!(mesh.endpoint_by_address(SocketAddr::new(IPS[0], 8080)).is_none());
+}
+
+#[test]
+fn of_two_pods_at_one_address_the_one_that_stays_counts_and_then_the_newest() {
+    let pod = |created_s, is_leaving| {
+        Content::Pod(Pod { injected_as: Some("echo".into()), created_s: Some(created_s), is_leaving, ..a_pod() })
+    };
+    for (a, b, wins) in [
+        (pod(1, false), pod(2, false), "b"),
+        (pod(2, false), pod(1, false), "a"),
+        (pod(2, true), pod(1, false), "b"),
+        (pod(1, false), pod(1, false), "a"),
+    ] {
+        let mut index = Index::new();
+        apply(&mut index, Kind::Pod, "a", a);
+        apply(&mut index, Kind::Pod, "b", b);
+        assert_eq!(&*index.translate().mesh.pods()[&IPS[0]].name, wins);
+    }
+}
+
+#[test]
+fn an_event_that_changes_nothing_that_is_read_is_no_change() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    let listed = || Change::Listed(HashSet::from([Name::new(IN_SHOP, "echo-a")]));
+    let policy = || a_policy(&json!({ "allow": [{ "identities": ["ns/shop/sa/web"] }] }));
+    let broken = || a_policy(&json!({ "allow": 7 }));
+    assert!(apply(&mut index, Kind::Pod, "echo-a", injected("echo")).is_change);
+    assert!(index.take(Kind::Pod, listed()).is_change, "the first list");
+    assert!(apply(&mut index, Kind::AuthorizationPolicy, "web", policy()).is_change);
+    let slice = || a_slice(&[("echo-a", "10.244.1.1")]);
+    for (kind, name, content) in [
+        (Kind::Service, "echo", a_service(&json!({}))),
+        (Kind::EndpointSlice, "echo-1", slice()),
+        (Kind::Pod, "echo-a", injected("echo")),
+        (Kind::AuthorizationPolicy, "web", policy()),
+    ] {
+        assert!(!apply(&mut index, kind, name, content).is_change, "{kind}");
+    }
+    assert!(!index.take(Kind::Pod, listed()).is_change);
+    assert!(!index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "gone"))).is_change);
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo"]);
+
+    assert!(apply(&mut index, Kind::Service, "echo", a_service(&json!({ "leno.dev/opaque-ports": "80" }))).is_change);
+    assert!(apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(&[])).is_change);
+    assert!(apply(&mut index, Kind::Pod, "echo-a", bare()).is_change);
+    assert!(apply(&mut index, Kind::AuthorizationPolicy, "web", broken()).is_change);
+    assert!(!apply(&mut index, Kind::AuthorizationPolicy, "web", broken()).is_change);
+    // The next generation needs a status of its own, even with the same content.
+    let next = a_policy_of(Revision { generation: 2, ..first_of("a") }, &json!({ "allow": 7 }));
+    assert!(apply(&mut index, Kind::AuthorizationPolicy, "web", next).is_change);
+    assert!(index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-a"))).is_change);
+}
+
+/// A route at the Service echo, or without a parent.
+fn a_route(generation: i64, parents: &Value, timeout: &str) -> Content {
+    Content::Custom(
+        Revision { generation, ..first_of("a") },
+        read_object(json!({
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "HTTPRoute",
+            "metadata": { "name": "echo", "namespace": IN_SHOP },
+            "spec": {
+                "parentRefs": parents,
+                "rules": [{ "backendRefs": [{ "name": "echo", "port": 80 }], "timeouts": { "request": timeout } }],
+            },
+        })),
+    )
+}
+
+#[test]
+fn a_route_whose_parents_were_removed_is_no_longer_in_force() {
+    let mut index = with_echo(&[]);
+    let parents = json!([{ "group": "", "kind": "Service", "name": "echo" }]);
+    apply(&mut index, Kind::HttpRoute, "echo", a_route(1, &parents, "1s"));
+    assert_eq!(index.translate().mesh.attached_routes().len(), 1);
+    apply(&mut index, Kind::HttpRoute, "echo", a_route(2, &json!([]), "1s"));
+    assert_eq!(index.translate().mesh.attached_routes().len(), 0);
+    assert!(index.notices().any(|notice| notice.to_string().contains("a route without a parent")));
+}
+
+#[test]
+fn an_invalid_route_tells_whether_an_earlier_version_is_in_force() {
+    let mut index = with_echo(&[]);
+    let parents = json!([{ "group": "", "kind": "Service", "name": "echo" }]);
+    let told = |index: &Index| {
+        let observed = index.observed();
+        observed[&(Kind::HttpRoute, Name::new(IN_SHOP, "echo"))].problem.clone().expect("it is invalid")
+    };
+    apply(&mut index, Kind::HttpRoute, "echo", a_route(1, &parents, "soon"));
+    assert!(told(&index).ends_with(". Until then it has no effect."), "{}", told(&index));
+    apply(&mut index, Kind::HttpRoute, "echo", a_route(2, &parents, "1s"));
+    apply(&mut index, Kind::HttpRoute, "echo", a_route(3, &parents, "soon"));
+    assert!(told(&index).ends_with(". The last valid version stays in force."), "{}", told(&index));
 }

@@ -14,6 +14,7 @@ mod pods;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod, Revision};
 use leno_install::inject::{Wish, is_never_meshed};
 use leno_model::manifest::{Manifest, Refused};
@@ -72,6 +73,8 @@ struct Entry {
     missing: Option<String>,
     /// The revision of the current version.
     revision: Revision,
+    /// Digest of the current version as it was read; `None` before the first version.
+    digest: Option<[u8; 32]>,
 }
 
 /// The result for the current version of an object whose status we write.
@@ -105,9 +108,11 @@ pub struct Joined {
     pub traffic: Vec<TargetStatus>,
 }
 
-/// The effects of a change that are logged.
+/// The effects of a change: whether there are any, and what the log says about them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
+    /// Whether anything has changed on which the mesh, the statuses or the reports depend.
+    pub is_change: bool,
     /// Errors that are new.
     pub problems: Vec<Problem>,
     /// What is in force until the errors are fixed; empty without errors.
@@ -161,31 +166,28 @@ impl Index {
 
     /// Applies one change of one kind.
     pub fn take(&mut self, kind: Kind, change: Change) -> News {
-        match change {
+        let is_change = match change {
             Change::Applied(name, content) => {
-                self.absent.remove(&kind);
-                return self.apply(kind, name, content);
+                let is_back = self.absent.remove(&kind);
+                let news = self.apply(kind, name, content);
+                return News { is_change: is_back || news.is_change, ..news };
             }
             Change::Removed(name) => self.remove(kind, &name),
             Change::Listed(names) => {
-                self.unlisted.remove(&kind);
-                self.absent.remove(&kind);
-                for name in self.names(kind) {
-                    if !names.contains(&name) {
-                        self.remove(kind, &name);
-                    }
-                }
+                let is_first = self.unlisted.remove(&kind) | self.absent.remove(&kind);
+                let gone = self.names(kind).into_iter().filter(|name| !names.contains(name));
+                gone.fold(is_first, |is_change, name| self.remove(kind, &name) | is_change)
             }
             Change::NotInstalled => {
-                self.unlisted.remove(&kind);
-                self.absent.insert(kind);
-                for name in self.names(kind) {
-                    self.remove(kind, &name);
-                }
+                let is_first = self.unlisted.remove(&kind) | self.absent.insert(kind);
+                self.names(kind).iter().fold(is_first, |is_change, name| self.remove(kind, name) | is_change)
             }
-            Change::Expected(namespace) => self.expect(namespace),
-        }
-        News::default()
+            Change::Expected(namespace) => {
+                self.expect(namespace);
+                false
+            }
+        };
+        News { is_change, ..News::default() }
     }
 
     /// Whether every kind has been listed once. Before that, a policy that protects a workload may still be missing.
@@ -225,15 +227,10 @@ impl Index {
             let problem = (!entry.problems.is_empty()).then(|| {
                 let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
                 let problems = in_a_line(&problems, PROBLEMS_SHOWN_MAX);
-                // A route has one status for each parent. The code that writes these statuses adds what stays in force.
                 match place.0 {
-                    Kind::TrafficPolicy | Kind::BackendTrafficPolicy if entry.is_good() => {
-                        format!("{problems}. The last valid version stays in force.")
-                    }
-                    Kind::AuthorizationPolicy | Kind::TrafficPolicy | Kind::BackendTrafficPolicy => {
-                        format!("{problems}. Until then {}.", entry.until_then(place.0))
-                    }
-                    _ => problems,
+                    Kind::AuthorizationPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
+                    _ if entry.is_good() => format!("{problems}. The last valid version stays in force."),
+                    _ => format!("{problems}. Until then it has no effect."),
                 }
             });
             let missing = entry.missing.clone();
@@ -300,29 +297,37 @@ impl Index {
     }
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
-        match content {
+        let is_change = match content {
             Content::Object(revision, read) => {
                 return self.apply_object(kind, &name, revision, read.map_err(Refused::from));
             }
             Content::Custom(revision, read) => return self.apply_object(kind, &name, revision, read),
             Content::Pod(pod) => {
-                if self.pods.get(&name) != Some(&pod) {
+                let is_change = self.pods.get(&name) != Some(&pod);
+                if is_change {
                     self.changed_pods.insert(name.clone());
                     self.pods.insert(name, pod);
                 }
+                is_change
             }
-            Content::ServiceAccount => self.are_names_stale |= self.service_accounts.insert(name),
+            Content::ServiceAccount => {
+                let is_new = self.service_accounts.insert(name);
+                self.are_names_stale |= is_new;
+                is_new
+            }
             Content::Namespace(namespace) => {
                 if let Some(place) = self.expecting_unknown.iter().position(|known| *known == name.name) {
                     self.expecting.extend(self.expecting_unknown.remove(place));
                 }
-                if self.namespaces.get(&name.name) != Some(&namespace) {
+                let is_change = self.namespaces.get(&name.name) != Some(&namespace);
+                if is_change {
                     self.are_names_stale = true;
                     Arc::make_mut(&mut self.namespaces).insert(name.name, namespace);
                 }
+                is_change
             }
-        }
-        News::default()
+        };
+        News { is_change, ..News::default() }
     }
 
     /// Records that the API server is about to store a Pod with a proxy in this namespace.
@@ -351,27 +356,34 @@ impl Index {
     }
 
     fn apply_object(&mut self, kind: Kind, name: &Name, revision: Revision, read: Result<Manifest, Refused>) -> News {
-        self.are_names_stale |= kind == Kind::AuthorizationPolicy;
+        let digest = digest_of(&read);
         let entry = self.objects.entry((kind, name.clone())).or_default();
+        // Many events change nothing that we read: a write of a status, our own included, or of a timestamp.
+        if entry.revision == revision && entry.digest == Some(digest) {
+            return News::default();
+        }
+        self.are_names_stale |= kind == Kind::AuthorizationPolicy;
         if entry.revision.uid != revision.uid {
             // The object of this name was deleted, and another was created while no watch ran.
             *entry = Entry::default();
         }
-        entry.revision = revision;
+        (entry.revision, entry.digest) = (revision, Some(digest));
         match read {
             Ok(Manifest { mut objects, notices }) => {
                 let is_mended = !entry.problems.is_empty();
                 let revision = std::mem::take(&mut entry.revision);
-                *entry = Entry { object: objects.pop(), notices, revision, ..Entry::default() };
+                *entry = Entry { object: objects.pop(), notices, revision, digest: Some(digest), ..Entry::default() };
                 match &mut entry.object {
-                    Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods),
+                    Some(Object::EndpointSlice(slice)) => {
+                        pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods, &self.meshed_pods);
+                    }
                     // Only proxies match requests against the route's patterns. The index needs only the text and the
                     // size of the patterns. The compiled patterns of many small routes would take a hundred times the
                     // memory of their text.
                     Some(Object::Route(route)) => route.forget_compiled(),
                     _ => {}
                 }
-                News { is_mended, ..News::default() }
+                News { is_change: true, is_mended, ..News::default() }
             }
             Err(refused) => {
                 let problems = refused.problems.clone();
@@ -381,27 +393,37 @@ impl Index {
                     entry.object = refused.into_policy(&name.namespace, &name.name);
                 }
                 let until_then = entry.until_then(kind);
-                News { problems: if is_news { problems } else { Vec::new() }, until_then, is_mended: false }
+                let problems = if is_news { problems } else { Vec::new() };
+                News { is_change: true, problems, until_then, is_mended: false }
             }
         }
     }
 
-    fn remove(&mut self, kind: Kind, name: &Name) {
+    /// Removes an object. Returns whether it was there.
+    fn remove(&mut self, kind: Kind, name: &Name) -> bool {
         match kind {
             Kind::Pod => {
-                if self.pods.remove(name).is_some() {
+                let was_there = self.pods.remove(name).is_some();
+                if was_there {
                     self.changed_pods.insert(name.clone());
                 }
+                was_there
             }
-            Kind::ServiceAccount => self.are_names_stale |= self.service_accounts.remove(name),
+            Kind::ServiceAccount => {
+                let was_there = self.service_accounts.remove(name);
+                self.are_names_stale |= was_there;
+                was_there
+            }
             Kind::Namespace => {
-                self.are_names_stale = true;
-                Arc::make_mut(&mut self.namespaces).remove(&name.name);
                 self.expecting.remove(&name.name);
+                let was_there = self.namespaces.contains_key(&name.name);
+                if was_there {
+                    self.are_names_stale = true;
+                    Arc::make_mut(&mut self.namespaces).remove(&name.name);
+                }
+                was_there
             }
-            _ => {
-                self.objects.remove(&(kind, name.clone()));
-            }
+            _ => self.objects.remove(&(kind, name.clone())).is_some(),
         }
     }
 
@@ -414,22 +436,29 @@ impl Index {
         }
     }
 
-    /// Updates every EndpointSlice that names a changed Pod: the proxies of its addresses, and which of them are in
-    /// use.
+    /// Updates every EndpointSlice that names a changed Pod or has the address of one: the proxies of its addresses, and
+    /// which of them are in use.
     fn join_pods(&mut self) {
         let changed = std::mem::take(&mut self.changed_pods);
         if changed.is_empty() {
             return;
         }
-        self.meshed_pods = Arc::new(pods::meshed(&self.pods));
+        let before = std::mem::replace(&mut self.meshed_pods, Arc::new(pods::meshed(&self.pods)));
+        let moved = pods::differing(&before, &self.meshed_pods);
         for entry in self.objects.values_mut() {
             if let Some(Object::EndpointSlice(slice)) = &mut entry.object
-                && pods::names_any(slice, &entry.held, &changed)
+                && pods::concerns_any(slice, &entry.held, &changed, &moved)
             {
-                pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
+                pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods, &self.meshed_pods);
             }
         }
     }
+}
+
+/// Returns the digest of an object as it was read. The debug text includes every field, also of nested types.
+fn digest_of(read: &Result<Manifest, Refused>) -> [u8; 32] {
+    let digest = digest(&SHA256, format!("{read:?}").as_bytes());
+    digest.as_ref().first_chunk().copied().unwrap_or_default()
 }
 
 impl Default for Index {

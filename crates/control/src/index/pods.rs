@@ -3,9 +3,10 @@
 //!
 //! An endpoint stays unused until its Pod is known, because callers must not reach a Pod with a proxy unencrypted.
 //! Slices and Pods arrive over different watches, milliseconds apart. An endpoint whose Pod has another address stays
-//! unused, because a slice may contain any address, but must not direct calls to an address that the endpoint's Pod
-//! does not have.
+//! unused: a slice may contain any address, but must not direct calls to an address that the endpoint's Pod does not
+//! have. An endpoint that names no Pod has the proxy of the Pod at its address, if that Pod has one.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
@@ -18,14 +19,17 @@ use leno_model::spiffe::Workload;
 use super::{Name, Pod};
 
 /// The Pods with a proxy by address. If two Pods report one address, for example because a new Pod gets the address of
-/// a deleted Pod, the Pod whose name sorts first wins.
+/// a deleted Pod, a Pod that is not being deleted wins, then the newest, then the Pod whose name sorts first.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
+    fn rank<'a>(name: &'a Name, pod: &Pod) -> (bool, Reverse<Option<i64>>, &'a Name) {
+        (pod.is_leaving, Reverse(pod.created_s), name)
+    }
     let mut meshed: BTreeMap<IpAddr, (&Name, &Pod, &str)> = BTreeMap::new();
     for (name, pod) in pods {
         let Some(service_account) = pod.injected_as.as_deref() else { continue };
         for ip in &pod.ips {
             let known = meshed.entry(*ip).or_insert((name, pod, service_account));
-            if name < known.0 {
+            if rank(name, pod) < rank(known.0, known.1) {
                 *known = (name, pod, service_account);
             }
         }
@@ -46,28 +50,54 @@ pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     meshed.into_iter().map(entry).collect()
 }
 
-/// Returns whether an address in `slice` or `held` names one of `pods`.
-pub(super) fn names_any(slice: &EndpointSlice, held: &[Address], pods: &HashSet<Name>) -> bool {
-    let namespace = &slice.identity.namespace;
-    let names = slice.addresses.iter().chain(held).filter_map(|address| address.pod.as_ref());
-    names.into_iter().any(|name| pods.contains(&Name { namespace: namespace.clone(), name: name.clone() }))
+/// Returns the addresses at which the Pods of two tables differ.
+pub(super) fn differing(before: &MeshedPods, after: &MeshedPods) -> HashSet<IpAddr> {
+    let differs = |ip: &&IpAddr| before.get(*ip) != after.get(*ip);
+    before.keys().chain(after.keys()).filter(differs).copied().collect()
+}
+
+/// Returns whether an address in `slice` or `held` names one of `pods`, or names no Pod and is one of `ips`.
+pub(super) fn concerns_any(
+    slice: &EndpointSlice,
+    held: &[Address],
+    pods: &HashSet<Name>,
+    ips: &HashSet<IpAddr>,
+) -> bool {
+    slice.addresses.iter().chain(held).any(|address| match pod_of(slice, address) {
+        Some(name) => pods.contains(&name),
+        None => ips.contains(&address.ip.to_canonical()),
+    })
+}
+
+/// The Pod that an address names.
+fn pod_of(slice: &EndpointSlice, address: &Address) -> Option<Name> {
+    let namespace = address.pod_namespace.as_ref().unwrap_or(&slice.identity.namespace);
+    Some(Name { namespace: namespace.clone(), name: address.pod.clone()? })
 }
 
 /// Sets the proxy of each address from the address's Pod. Moves addresses of unknown Pods to `held`, and back to the
-/// slice once their Pods are known.
-pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &HashMap<Name, Pod>) {
+/// slice once their Pods are known. `meshed` has the Pods with a proxy, by address.
+pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &HashMap<Name, Pod>, meshed: &MeshedPods) {
     let mut all = std::mem::take(&mut slice.addresses).into_vec();
     all.append(held);
-    let namespace = &slice.identity.namespace;
     let mut usable = Vec::with_capacity(all.len());
     for mut address in all {
-        let Some(name) = &address.pod else {
+        let ip = address.ip.to_canonical();
+        let Some(name) = pod_of(slice, &address) else {
+            // Users and controllers may write slices that name no Pod. A Pod at such an address must not be called in
+            // clear if it has a proxy.
+            let pod = meshed.get(&ip);
+            address.proxy = pod.map(|pod| pod.proxy.clone());
+            address.controller = pod.and_then(|pod| pod.controller.clone());
+            address.skipped_ports = pod.map(|pod| pod.skipped_ports.clone()).unwrap_or_default();
+            address.opaque_ports = pod.map(|pod| pod.opaque_ports.clone()).unwrap_or_default();
             usable.push(address);
             continue;
         };
-        match pods.get(&Name { namespace: namespace.clone(), name: name.clone() }) {
-            Some(pod) if pod.ips.contains(&address.ip.to_canonical()) => {
-                address.proxy = pod.injected_as.as_ref().map(|service_account| proxy(namespace, service_account));
+        match pods.get(&name) {
+            Some(pod) if pod.ips.contains(&ip) => {
+                let of_pod = |service_account: &Box<str>| proxy(&name.namespace, service_account);
+                address.proxy = pod.injected_as.as_ref().map(of_pod);
                 address.controller = pod.controller.clone();
                 address.skipped_ports = pod.ports.skipped.clone();
                 address.opaque_ports = pod.ports.opaque.clone();

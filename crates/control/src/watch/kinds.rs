@@ -137,7 +137,15 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();
-    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), bare, controller, ports, ips })
+    Content::Pod(index::Pod {
+        injected_as: is_injected.then_some(service_account),
+        bare,
+        controller,
+        ports,
+        ips,
+        created_s: pod.metadata.creation_timestamp.as_ref().map(|created| created.0.as_second()),
+        is_leaving: pod.metadata.deletion_timestamp.is_some(),
+    })
 }
 
 fn controller(metadata: &ObjectMeta) -> Option<Controller> {

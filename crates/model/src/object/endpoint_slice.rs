@@ -54,6 +54,8 @@ pub struct Address {
     pub hostname: Option<Box<str>>,
     /// The name of its Pod, if it is a Pod.
     pub pod: Option<Box<str>>,
+    /// The namespace of its Pod; `None` if it is the namespace of the slice.
+    pub pod_namespace: Option<Box<str>>,
     /// The Leno proxy of this address, as its Pod declares it; takes precedence over the proxy of the slice.
     pub proxy: Option<EndpointProxy>,
     /// The controller of its Pod, as the Pod names it; takes precedence over the controller of the slice.
@@ -107,7 +109,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
         }
         let text = endpoint.addresses.first().map_or("", String::as_str);
         match text.parse().ok().filter(is_address) {
-            Some(ip) => addresses.push(address(ip, endpoint)),
+            Some(ip) => addresses.push(address(ip, endpoint, &identity.namespace)),
             None if text.is_empty() => review.problem(&field, "no address", "list one"),
             None => {
                 let what = format!("{} is not an {address_type} address", quoted(text));
@@ -158,14 +160,16 @@ fn ports(ports: &[kubernetes::EndpointPort], review: &mut Review<'_>) -> Box<[Sl
     read.into()
 }
 
-fn address(ip: IpAddr, endpoint: kubernetes::Endpoint) -> Address {
+fn address(ip: IpAddr, endpoint: kubernetes::Endpoint, own_namespace: &str) -> Address {
     let pod = endpoint.target_ref.filter(|target| target.kind.as_deref() == Some("Pod"));
+    let (pod, pod_namespace) = pod.map_or((None, None), |target| (target.name, target.namespace));
     Address {
         ip,
         readiness: readiness(endpoint.conditions.as_ref()),
         zone: endpoint.zone.map(Into::into),
         hostname: endpoint.hostname.map(Into::into),
-        pod: pod.and_then(|pod| pod.name).map(Into::into),
+        pod: pod.map(Into::into),
+        pod_namespace: pod_namespace.filter(|name| name != own_namespace && !name.is_empty()).map(Into::into),
         proxy: None,
         controller: None,
         skipped_ports: PortRanges::default(),

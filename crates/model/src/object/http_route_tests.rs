@@ -393,10 +393,6 @@ fn lists_are_bounded() {
 fn parents_are_checked() {
     for (parents, line) in [
         (
-            "[]",
-            "5: spec.parentRefs: a route without a parent matches no call; name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`",
-        ),
-        (
             "[{group: 'A b', kind: Gateway, name: a}]",
             "5: spec.parentRefs[0].group: \"A b\" is not an API group; use at most 253 lower-case letters, digits, dashes and dots",
         ),
@@ -503,6 +499,15 @@ fn a_match_that_cannot_be_tried_matches_nothing() {
     let rule = "{matches: [{headers: [{name: a, type: RegularExpression, value: '('}]}, {method: GET}]}";
     let matches = route(&with_rules(&format!("[{rule}]"))).rules[0].matches.clone();
     assert_eq!(matches, [Arc::new(Match { method: Some("GET".into()), ..Match::any() })]);
+}
+
+#[test]
+fn a_route_without_a_parent_is_valid_and_applies_to_no_call() {
+    let text = with_rules("[{}]").replace("parentRefs: [{group: '', kind: Service, name: echo}]", "parentRefs: []");
+    assert!(route(&text).parents.is_empty());
+    let told = "echo.yaml:5: spec.parentRefs of HTTPRoute default/canary: a route without a parent matches no call; name the \
+                Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`";
+    assert_eq!(notices(&text), [told]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::object::{
     ServicePort, TrafficPolicy, authorization_policy,
 };
 use crate::policy::Mode;
-use crate::problem::{Mark, Notice, Place, Problem, quoted};
+use crate::problem::{Mark, Notice, Place, Problem, listed, quoted};
 use crate::protocol::Protocol;
 use crate::route::status::ParentStatus;
 use crate::traffic::status::TargetStatus;
@@ -270,7 +270,7 @@ fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice
     let Identity { namespace, name, .. } = &service.identity;
     let what = format!(
         "none of the ports ({}) has the name {} of port {} of Service {namespace}/{name}",
-        names.join(", "),
+        listed(&names),
         quoted(&port.name),
         port.port
     );
@@ -328,7 +328,8 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
             address: socket,
             zone: address.zone.clone(),
             hostname: address.hostname.clone(),
-            pod: address.pod.clone(),
+            // Users of one namespace must not redirect the connections that clients open to Pods of another namespace.
+            pod: address.pod.clone().filter(|_| address.pod_namespace.is_none()),
             controller: controller.cloned(),
             proxy: proxy.cloned(),
         });

@@ -27,8 +27,10 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     const FIELD: &str = "spec.parentRefs";
     reading.check_length(FIELD, &written, PARENTS_MAX);
     if written.is_empty() {
-        let fix = "name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`";
-        reading.problem(FIELD, "a route without a parent matches no call", fix);
+        // Not a mistake: a route whose last valid version stayed in force could not be detached from its Services.
+        let what = "a route without a parent matches no call; name the Service: \
+                    `parentRefs: [{group: \"\", kind: Service, name: echo}]`";
+        reading.notice(FIELD, what);
     }
     let mut parents: Vec<Parent> = Vec::new();
     for (index, written) in written.into_iter().enumerate() {
