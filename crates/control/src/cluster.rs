@@ -141,7 +141,7 @@ async fn certify(
                 tracing::warn!(%error, "the control plane has no certificate; it tries again");
             }
             (_, Err(error)) => {
-                tracing::warn!(%error, "the webhooks have no certificate; the control plane tries again")
+                tracing::warn!(%error, "the webhooks have no certificate; the control plane tries again");
             }
         }
         sleep(CERTIFY_RETRY).await;

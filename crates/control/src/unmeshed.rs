@@ -4,7 +4,7 @@
 //! The chart's guard rejects such Pods at their creation. The Pods reported here are older than the namespace's
 //! annotation or than Leno, have another mesh's proxy, or were created without the guard. The leading replica reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -77,7 +77,8 @@ impl Reported {
             .iter()
             .flat_map(|(namespace, pods)| shown(pods).into_iter().map(|pod| (namespace.clone(), pod)))
             .collect();
-        self.pods.retain(|uid| shown.iter().any(|(_, pod)| pod.uid == *uid));
+        let present: HashSet<&str> = shown.iter().map(|(_, pod)| &*pod.uid).collect();
+        self.pods.retain(|uid| present.contains(&**uid));
         shown.into_iter().filter(|(_, pod)| !self.pods.contains(&pod.uid)).collect()
     }
 

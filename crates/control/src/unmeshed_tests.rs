@@ -39,3 +39,22 @@ fn an_event_is_about_the_pod_and_fits_whatever_its_name() {
     assert_eq!(event.involved_object.uid.as_deref(), Some("0123456789"));
     assert_eq!((event.reason.as_deref(), event.type_.as_deref()), (Some("WithoutProxy"), Some("Warning")));
 }
+
+/// With a comparison of each Pod with each other Pod, this test takes minutes.
+#[test]
+fn many_namespaces_are_reported_in_a_short_time() {
+    let of = |namespace: usize| {
+        let pod = |i: usize| {
+            let uid = format!("{namespace}-{i}");
+            Unmeshed { name: uid.as_str().into(), uid: uid.into() }
+        };
+        (format!("ns-{namespace}").into(), (0..EVENTS_PER_NAMESPACE_MAX).map(pod).collect())
+    };
+    let all: ByNamespace = (0..2_000).map(of).collect();
+    let mut reported = Reported::default();
+    let due = reported.due(&all);
+    reported.pods.extend(due.into_iter().map(|(_, pod)| pod.uid));
+    let start = std::time::Instant::now();
+    assert!(reported.due(&all).is_empty());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}

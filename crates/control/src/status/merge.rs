@@ -1,5 +1,7 @@
 //! Merges our conditions into the status that an object has.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, Reason};
@@ -15,6 +17,10 @@ pub(super) const CONTROLLER: &str = "leno.dev/mesh";
 const NOT_FOUND: &str = "NotFound";
 /// Maximum number of entries in the status of a policy, of all controllers together (GEP-713).
 const ANCESTORS_MAX: usize = 16;
+/// Maximum number of entries in the status of a route, of all controllers together: the API server rejects more.
+const PARENTS_MAX: usize = 32;
+/// Maximum number of characters in the message of a condition: the API server rejects more.
+const MESSAGE_MAX_CHARS: usize = 32_768;
 
 /// Returns the status to write to an object; `None` if the object has it already.
 pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
@@ -23,12 +29,12 @@ pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<
     let (field, after) = match &wanted.content {
         StatusContent::Route(parents) => {
             let ours = parents.iter().map(|parent| (parent_ref(&parent.parent), parent.conditions.clone())).collect();
-            ("parents", said.entries("parentRef", &before["parents"], ours))
+            ("parents", said.parents(&before["parents"], ours))
         }
         StatusContent::BrokenRoute(problem) => {
             let refs = object["spec"]["parentRefs"].as_array().into_iter().flatten();
             let ours = refs.filter(|parent| is_service(parent)).map(|parent| (parent.clone(), vec![unread(problem)]));
-            ("parents", said.entries("parentRef", &before["parents"], ours.collect()))
+            ("parents", said.parents(&before["parents"], ours.collect()))
         }
         StatusContent::Traffic(targets) => {
             let mut targets: Vec<_> = targets.iter().collect();
@@ -62,21 +68,25 @@ struct Said {
 }
 
 impl Said {
-    /// Returns the entries for a policy for traffic: like [`Said::entries`], but at most [`ANCESTORS_MAX`] entries. If
-    /// other controllers leave too few places, our last entries are left out.
-    fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
-        let mut all = self.entries("ancestorRef", before, ours);
-        all.truncate(ANCESTORS_MAX);
-        all
+    /// Returns the entries for a route.
+    fn parents(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
+        self.entries("parentRef", PARENTS_MAX, before, ours)
     }
 
-    /// Returns the entries of other controllers unchanged, followed by ours. `field` is the name of the reference in
-    /// each entry.
-    fn entries(&self, field: &str, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
+    /// Returns the entries for a policy for traffic.
+    fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
+        self.entries("ancestorRef", ANCESTORS_MAX, before, ours)
+    }
+
+    /// Returns the entries of other controllers unchanged, followed by ours: at most `max` entries. If other
+    /// controllers leave too few places, our last entries are left out. `field` is the name of the reference in each
+    /// entry.
+    fn entries(&self, field: &str, max: usize, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let (own, others): (Vec<&Value>, Vec<&Value>) =
             before.as_array().into_iter().flatten().partition(|entry| entry["controllerName"] == CONTROLLER);
         let mut all: Vec<Value> = others.into_iter().cloned().collect();
-        for (reference, conditions) in ours {
+        let places = max.saturating_sub(all.len());
+        for (reference, conditions) in ours.into_iter().take(places) {
             let before = own.iter().find(|entry| entry[field] == reference).map(|entry| &entry["conditions"]);
             let conditions: Vec<Value> = conditions
                 .iter()
@@ -104,6 +114,10 @@ impl Said {
     /// Makes a condition. Keeps the last transition time of the previous condition if the status has not changed.
     fn condition(&self, before: Option<&Value>, kind: &str, status: bool, reason: &str, message: &str) -> Value {
         let status = if status { "True" } else { "False" };
+        let message: Cow<'_, str> = match message.chars().count() {
+            0..=MESSAGE_MAX_CHARS => message.into(),
+            _ => message.chars().take(MESSAGE_MAX_CHARS - 3).chain("...".chars()).collect(),
+        };
         let known = before.and_then(Value::as_array).into_iter().flatten().find(|known| known["type"] == kind);
         let since = known.filter(|known| known["status"] == status).map(|known| known["lastTransitionTime"].clone());
         json!({
@@ -162,13 +176,10 @@ fn is_service(reference: &Value) -> bool {
     reference["kind"] == "Service" && matches!(reference["group"].as_str(), Some("" | "core"))
 }
 
+/// The condition of an invalid route. `problem` also describes what stays in force.
 fn unread(problem: &str) -> Condition {
-    Condition {
-        kind: ConditionKind::Accepted,
-        status: false,
-        reason: Reason::UnsupportedValue,
-        message: format!("{problem}. The last valid version stays in force."),
-    }
+    let reason = Reason::UnsupportedValue;
+    Condition { kind: ConditionKind::Accepted, status: false, reason, message: problem.to_owned() }
 }
 
 /// The condition of an invalid policy. `problem` also describes what stays in force.

@@ -6,7 +6,7 @@ use leno_model::traffic::status::{TargetKind, TargetRef, TargetStatus};
 use serde_json::{Value, json};
 
 use super::super::wanted::{StatusContent, Wanted};
-use super::{ANCESTORS_MAX, CONTROLLER, status};
+use super::{ANCESTORS_MAX, CONTROLLER, MESSAGE_MAX_CHARS, PARENTS_MAX, status};
 use crate::index::Revision;
 
 fn revision(generation: i64) -> Revision {
@@ -83,8 +83,10 @@ fn an_entry_for_a_parent_that_is_gone_goes() {
 fn a_route_that_cannot_be_read_says_so_at_each_service_it_is_for() {
     let service = json!({ "group": "", "kind": "Service", "name": "echo" });
     let object = json!({ "spec": { "parentRefs": [service, { "name": "a-gateway" }] } });
-    let broken =
-        Wanted { revision: revision(2), content: StatusContent::BrokenRoute("spec.rules: too many".to_owned()) };
+    let broken = Wanted {
+        revision: revision(2),
+        content: StatusContent::BrokenRoute("spec.rules: too many. It stays in force.".to_owned()),
+    };
     let after = status(&object, &broken, at(0)).expect("news");
     let parents = after["parents"].as_array().expect("a list");
     assert_eq!(parents.len(), 1);
@@ -214,4 +216,22 @@ fn an_invalid_backend_traffic_policy_says_so_at_each_service_that_it_names() {
     let after = status(&object, &Wanted { revision: revision(2), content }, at(0)).expect("news");
     assert_eq!(ancestors(&after), [("cart", "Invalid")]);
     assert_eq!(after["ancestors"][0]["ancestorRef"], targets[0]);
+}
+
+/// The API server rejects more entries and longer messages, so such a status could never be written.
+#[test]
+fn the_status_of_a_route_has_no_more_entries_and_no_longer_messages_than_the_api_server_stores() {
+    let theirs =
+        json!({ "parentRef": { "name": "a-gateway" }, "controllerName": "example.com/gateway", "conditions": [] });
+    let object = json!({ "status": { "parents": [theirs, theirs] } });
+    let mut wanted = route(false);
+    let StatusContent::Route(parents) = &mut wanted.content else { panic!("a route") };
+    parents[0].conditions[0].message = "ä".repeat(MESSAGE_MAX_CHARS + 1);
+    parents.extend(vec![parents[0].clone(); 31]);
+    let after = status(&object, &wanted, at(0)).expect("news");
+    let all = after["parents"].as_array().expect("a list");
+    assert_eq!(all.len(), PARENTS_MAX);
+    assert_eq!(all[..2], [theirs.clone(), theirs]);
+    let message = all[2]["conditions"][0]["message"].as_str().expect("text");
+    assert!(message.chars().count() == MESSAGE_MAX_CHARS && message.ends_with("ä..."));
 }

@@ -97,6 +97,12 @@ async fn say(
         match write(client, &place, &wanted).await {
             Ok(Written::Done) => drop(said.insert(place, wanted)),
             Ok(Written::Later) => {}
+            // The API server rejects this content however often we send it: wait for the next result.
+            Err(kube::Error::Api(status)) if status.code == StatusCode::UNPROCESSABLE_ENTITY => {
+                let ((kind, name), error) = (&place, &status.message);
+                tracing::warn!(%kind, %name, %error, "the API server rejects the status; shorten or split the object");
+                said.insert(place, wanted);
+            }
             Err(error) => {
                 let (kind, name) = &place;
                 tracing::debug!(%kind, %name, %error, "the status could not be written");

@@ -20,6 +20,8 @@ const TAKES: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 struct ApiServer {
     object: Arc<Value>,
+    /// The answer to each write.
+    written: http::StatusCode,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -32,7 +34,7 @@ impl ApiServer {
             "spec": {},
             "status": status,
         });
-        Self { object: Arc::new(object), asked: Arc::default() }
+        Self { object: Arc::new(object), written: http::StatusCode::OK, asked: Arc::default() }
     }
 
     fn asked(&self) -> Vec<String> {
@@ -52,10 +54,13 @@ impl Service<http::Request<Body>> for ApiServer {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let last = request.uri().path().rsplit('/').next().unwrap_or_default();
         self.asked.lock().expect("nobody panicked").push(format!("{} {last}", request.method()));
-        let body = self.object.to_string();
+        let (code, body) = match request.method() == http::Method::PATCH && self.written != http::StatusCode::OK {
+            true => (self.written, json!({ "status": "Failure", "message": "", "reason": "Invalid", "code": 422 })),
+            false => (http::StatusCode::OK, Value::clone(&self.object)),
+        };
         Box::pin(async move {
             sleep(TAKES).await;
-            Ok(http::Response::new(Full::from(body)))
+            Ok(http::Response::builder().status(code).body(Full::from(body.to_string())).expect("a response"))
         })
     }
 }
@@ -105,4 +110,10 @@ async fn a_leader_that_starts_does_not_write_a_status_that_the_object_has() {
     let conditions = [condition("Accepted", "Accepted"), condition("ResolvedRefs", "ResolvedRefs")];
     let server = ApiServer::new("a", &json!({ "observedGeneration": 1, "conditions": conditions }));
     assert_eq!(asked(&server, &["a"], TAKES * 30).await, ["GET a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_the_api_server_rejects_is_not_sent_again() {
+    let server = ApiServer { written: http::StatusCode::UNPROCESSABLE_ENTITY, ..ApiServer::new("a", &json!({})) };
+    assert_eq!(asked(&server, &["a"], TAKES * 30).await, ["GET a", "PATCH status"]);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::mesh::{Cluster, ClusterKey};
 use crate::object::route::{GROUP, MirrorRef, Reference, Refusal, RouteFilters, RouteRule};
 use crate::object::{ReferenceGrant, Route, Service};
-use crate::problem::quoted;
+use crate::problem::{listed, quoted};
 use crate::protocol::Protocol;
 use crate::route::status::Reason;
 use crate::route::{Backend, BackendTarget, Filters, Mirror, RouteName, Rule};
@@ -127,9 +127,9 @@ impl<'a> Known<'a> {
         let (what, fix) = match self.service(namespace, name) {
             None => (no_service(namespace, name), "add it, or correct the name".to_owned()),
             Some(service) => {
-                let ports: Vec<String> = service.ports.iter().map(|port| port.port.to_string()).collect();
+                let ports: Vec<u16> = service.ports.iter().map(|port| port.port).collect();
                 let what = format!("Service {namespace}/{name} has no port {port}");
-                (what, format!("use one of its ports: {}", ports.join(", ")))
+                (what, format!("use one of its ports: {}", listed(&ports)))
             }
         };
         Err(fault(Reason::BackendNotFound, what, fix))

@@ -15,7 +15,7 @@ use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
 use crate::object::route::{Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
-use crate::problem::{Notice, Place, Problem};
+use crate::problem::{Notice, Place, Problem, listed};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
 use crate::route::{Candidate, RouteKind, RouteName, TABLE_MAX_BYTES};
 use admitted::{Admitted, admitted};
@@ -113,7 +113,7 @@ fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>
         chosen.map(|port| ClusterKey { namespace: namespace.into(), service: name.clone(), port: port.port }).collect();
     if keys.is_empty() {
         let ports: Vec<String> = service.ports.iter().map(|port| format!("{} {:?}", port.port, port.name)).collect();
-        let what = format!("Service {namespace}/{name} has no such port; it has {}", ports.join(", "));
+        let what = format!("Service {namespace}/{name} has no such port; it has {}", listed(&ports));
         return Err(fault(what, "use one of them"));
     }
     if !kind.is_of_requests() {

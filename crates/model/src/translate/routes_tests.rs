@@ -670,3 +670,19 @@ fn the_ports_of_a_service_share_the_rules_of_its_routes() {
     assert_ne!(all.rule.calls, one.rule.calls);
     assert!(Arc::ptr_eq(&all.matches, &one.matches));
 }
+
+#[test]
+fn a_message_lists_at_most_8_ports() {
+    let ports: Vec<String> = (1..=500).map(|port| format!("{{name: p{port}, port: {port}}}")).collect();
+    let services = format!(
+        "{SERVICES}- {{apiVersion: v1, kind: Service, metadata: {{name: wide, namespace: shop}}, spec: {{ports: [{}]}}}}\n",
+        ports.join(", ")
+    );
+    let parent = "{group: '', kind: Service, name: wide, port: 501}";
+    let route = http("shop/cart", parent, "[{backendRefs: [{name: wide, port: 501}]}]");
+    let translation = translated(&[("a-services.yaml", &services), ("routes.yaml", route.trim_start_matches("---\n"))]);
+    for problem in lines(&translation.problems) {
+        assert!(problem.contains(", and 492 more"), "{problem}");
+    }
+    assert_eq!(translation.problems.len(), 2);
+}

@@ -13,7 +13,7 @@ use super::{Memo, name_of, place};
 use crate::mesh::{AttachedRoutes, Cluster, ClusterKey};
 use crate::object::route::RouteRule;
 use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy};
-use crate::problem::Problem;
+use crate::problem::{Problem, listed};
 use crate::protocol::Protocol;
 use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{Backend, BackendTarget, Entry, Filters, Match, RouteKind, RouteName, RouteTable, Rule};
@@ -213,7 +213,7 @@ fn missing(
         }
     };
     let section = section.filter(|section| !names.contains(section))?;
-    let named = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+    let named = if names.is_empty() { "no name".to_owned() } else { listed(&names) };
     let what = format!("{} {namespace}/{name} has no {noun} named {section}; it has {named}", kind.name());
     not_found(what, "correct sectionName, or remove it to select all")
 }
