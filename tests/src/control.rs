@@ -67,7 +67,7 @@ impl Control {
         fs::write(&inject_config, "{clusterDomain: cluster.local}").expect("a file");
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(programs::program("leno-control"))
-            .arg("--kubernetes")
+            .args(["--kubernetes", "--grace=0s"])
             .args(["--admin", &admin.to_string(), "--probes", &probes.to_string(), "--xds", &xds.to_string()])
             .args(["--identity-service", &identity.to_string()])
             .args(["--webhooks", &webhooks.to_string(), "--inject-config"])

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::api_server::ApiServer;
+use crate::drain::{Phase, drain};
 use crate::issuer::{self, ClusterIssuer, Keeper, Lease, Signing, hold, keep_anchors, keep_bundle_file, release};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
@@ -33,8 +34,8 @@ use crate::webhooks::{Certificate, Webhooks};
 /// Delay after a failed attempt to issue our own certificates.
 const CERTIFY_RETRY: Duration = Duration::from_secs(2);
 
-/// Serves the mesh of a cluster until `ended` completes.
-pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
+/// Serves the mesh of a cluster until a signal arrives and the grace period after it has passed.
+pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncFnMut()) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let api_server = ApiServer::new(config).map_err(|error| RunError::NoCluster(error.into()))?;
     let client = api_server.client();
@@ -61,9 +62,11 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     }
     let mut keeper = Keeper::new(&api_server, namespace, options.trust_domain.clone(), leads.clone());
     let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
-    let (serving, is_serving) = watch::channel(false);
+    let (phase, phases) = watch::channel(Phase::Starting);
+    // Whether every kind has been listed.
+    let (listed, is_listed) = watch::channel(false);
     let counts = webhooks.as_ref().map(Webhooks::counts);
-    let readiness = Readiness { state: source.state(), is_serving };
+    let readiness = Readiness { state: source.state(), phase: phases.clone() };
     let heart = Heart::new();
     if let Some(probes) = probes {
         answer_probes(probes, heart.clone(), readiness.clone())?;
@@ -78,6 +81,10 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
+        // A replica that cannot list the cluster must not lead. It must lead before the first authority is known:
+        // the leader creates the authority, and renews an expired one.
+        source.listed_and(async {}).await;
+        listed.send_replace(true);
         let signing = source.listed_and(keeper.ready()).await;
         let _ = known_signing.set(signing.clone());
         let certified = certify(namespace, &dns_names, webhooks.as_ref(), &signing);
@@ -95,7 +102,13 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
         // The mesh is replaced here, before the first client is accepted: an empty mesh has no policies.
         let following = publisher.follow(mesh);
-        serving.send_replace(true);
+        phase.send_if_modified(|phase| {
+            let is_starting = *phase == Phase::Starting;
+            if is_starting {
+                *phase = Phase::Serving;
+            }
+            is_starting
+        });
         tracing::info!("serving");
         tokio::select! {
             never = bundle_file => match never {},
@@ -111,15 +124,38 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
             never = source.run() => match never {},
         }
     };
+    let release = async {
+        leader.send_replace(false);
+        release(lease()).await;
+    };
     let ended = tokio::select! {
         served = served => served,
-        () = hold(lease(), leader) => Ok(()),
+        never = lead(lease(), &leader, is_listed, phases) => match never {},
         never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
         never = heart.beat() => match never {},
-        () = ended => Ok(()),
+        () = drain(signal, &phase, options.grace, release) => return Ok(()),
     };
-    release(lease()).await;
+    issuer::release(lease()).await;
     ended
+}
+
+/// Holds the Lease from the time when every kind is listed until this replica ends; never returns.
+async fn lead(
+    lease: Lease,
+    leader: &watch::Sender<bool>,
+    mut is_listed: watch::Receiver<bool>,
+    mut phases: watch::Receiver<Phase>,
+) -> Infallible {
+    let holding = async {
+        if is_listed.wait_for(|is_listed| *is_listed).await.is_ok() {
+            hold(lease, leader).await;
+        }
+    };
+    tokio::select! {
+        () = holding => {}
+        _ = phases.wait_for(|phase| *phase == Phase::Ending) => {}
+    }
+    pending().await
 }
 
 /// Issues the control plane's own certificates: for xDS and the identity service, and for the webhooks if they are

@@ -9,6 +9,7 @@ mod api_server;
 mod budget;
 mod cluster;
 mod dns;
+mod drain;
 pub mod index;
 mod issuer;
 mod kubernetes;

@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 use leno_admin::logging::{LogFilter, LogFormat};
 use leno_install::names::{CERTIFICATES_PORT, CONTROL_ADMIN_PORT, XDS_PORT};
+use leno_model::proxy;
 use leno_model::spiffe::{TrustDomain, Workload};
 
 /// Leno's control plane: sends Services and endpoints over xDS to proxies, Envoy and gRPC clients, and issues
@@ -77,6 +79,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub(crate) trust_bundle: Option<PathBuf>,
 
+    /// How long to serve on after SIGTERM, while clients move to another replica; a second signal ends at once
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_grace, conflicts_with = "config")]
+    pub(crate) grace: Duration,
+
     /// Log levels: off, error, warn, info, debug or trace, for everything or by target: info,leno_control=debug
     #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info,kube_client=off")]
     pub(crate) log: LogFilter,
@@ -84,6 +90,11 @@ pub(crate) struct Options {
     /// The format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Plain)]
     pub(crate) log_format: LogFormat,
+}
+
+fn parse_grace(text: &str) -> Result<Duration, String> {
+    proxy::parse_grace(text)
+        .ok_or_else(|| "write a whole number and a unit, as 500ms, 30s or 2m, at most 60m".to_owned())
 }
 
 /// An address of this machine that no other machine can reach.

@@ -73,7 +73,7 @@ impl Pages {
 
     fn metrics(&self) -> String {
         let mut text = self.publisher.metrics();
-        let is_ready = self.cluster.as_ref().is_none_or(|cluster| *cluster.readiness.is_serving.borrow());
+        let is_ready = self.cluster.as_ref().is_none_or(|cluster| cluster.readiness.is_ready());
         write_readiness(&mut text, is_ready);
         if let Some(cluster) = &self.cluster {
             cluster.readiness.state.borrow().write_metrics(&mut text);

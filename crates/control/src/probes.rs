@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
+use crate::drain::Phase;
 use crate::kubernetes::State;
 
 /// Interval between two beats of the main task.
@@ -31,17 +32,24 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(crate) struct Readiness {
     pub(crate) state: watch::Receiver<Arc<State>>,
-    pub(crate) is_serving: watch::Receiver<bool>,
+    pub(crate) phase: watch::Receiver<Phase>,
 }
 
 impl Readiness {
     /// The page `/ready`.
     pub(crate) fn answer(&self) -> Answer {
-        if *self.is_serving.borrow() {
-            return text(StatusCode::OK, "ready\n");
+        match *self.phase.borrow() {
+            Phase::Serving => text(StatusCode::OK, "ready\n"),
+            Phase::Ending => text(StatusCode::SERVICE_UNAVAILABLE, "ending\n"),
+            Phase::Starting => {
+                let unlisted = self.state.borrow().unlisted();
+                text(StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the cluster: {unlisted}\n"))
+            }
         }
-        let unlisted = self.state.borrow().unlisted();
-        text(StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the cluster: {unlisted}\n"))
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        *self.phase.borrow() == Phase::Serving
     }
 }
 

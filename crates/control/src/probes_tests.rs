@@ -23,12 +23,12 @@ async fn a_task_that_runs_beats() {
 #[test]
 fn probes_are_answered_while_the_main_task_does_not_run() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (serving, is_serving) = watch::channel(false);
+    let (sender, phase) = watch::channel(Phase::Starting);
     let state = watch::Sender::<Arc<State>>::default();
     let address = runtime.block_on(async {
         let listener = leno_accept::listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let readiness = Readiness { state: state.subscribe(), is_serving };
+        let readiness = Readiness { state: state.subscribe(), phase };
         answer_probes(listener, Heart::new(), readiness).expect("a thread");
         address
     });
@@ -43,8 +43,11 @@ fn probes_are_answered_while_the_main_task_does_not_run() {
     };
     assert_eq!(status("/live", "GET"), "200");
     assert_eq!(status("/ready", "GET"), "503");
-    serving.send_replace(true);
+    sender.send_replace(Phase::Serving);
     assert_eq!(status("/ready", "GET"), "200");
     assert_eq!(status("/ready", "PUT"), "405");
+    sender.send_replace(Phase::Ending);
+    assert_eq!(status("/ready", "GET"), "503");
+    assert_eq!(status("/live", "GET"), "200");
     assert_eq!(status("/config", "GET"), "404");
 }

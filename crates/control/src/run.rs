@@ -56,15 +56,15 @@ pub(crate) fn run(options: Options) -> Result<(), RunError> {
 async fn start(options: Options) -> Result<(), RunError> {
     let log = logging::start(options.log.clone(), options.log_format)?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let ended = async {
+    let mut signalled = async || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
     };
     match options.config.clone() {
-        Some(directory) => local::serve(&directory, options, log, ended).await,
-        None => cluster::serve(&options, log, ended).await,
+        Some(directory) => local::serve(&directory, options, log, signalled()).await,
+        None => cluster::serve(&options, log, signalled).await,
     }
 }
 

@@ -118,15 +118,15 @@ impl Lease {
 }
 
 /// Claims and renews the Lease, and sends whether we lead. Returns when every receiver is gone.
-pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
+pub(crate) async fn hold(mut lease: Lease, leads: &watch::Sender<bool>) {
     // When we must stop writing unless we renew the Lease before; `None` while we do not lead.
     let mut stop_at = None;
     while !leads.is_closed() {
         let begun = Instant::now();
-        let interval = match stopping(stop_at, &leads, timeout(ATTEMPT, lease.attempt())).await {
+        let interval = match stopping(stop_at, leads, timeout(ATTEMPT, lease.attempt())).await {
             Ok(Ok(is_ours)) => {
                 stop_at = is_ours.then_some(begun + STOP);
-                set(&leads, is_ours);
+                set(leads, is_ours);
                 RENEWAL
             }
             Ok(Err(error)) => {
@@ -140,7 +140,7 @@ pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
         };
         // Random, so that replicas do not send their requests at the same moment.
         let next = begun + interval.mul_f64(0.9 + 0.2 * fastrand::f64());
-        stopping(stop_at, &leads, sleep_until(next)).await;
+        stopping(stop_at, leads, sleep_until(next)).await;
     }
 }
 

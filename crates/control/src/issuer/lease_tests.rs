@@ -57,7 +57,7 @@ async fn who_takes_a_lease_says_since_when() {
 fn replica(server: &Store, holder: &str) -> watch::Receiver<bool> {
     let (sender, leads) = watch::channel(false);
     let lease = Lease::new(kube::Client::new(server.clone(), "default"), "leno", holder.to_owned());
-    tokio::spawn(hold(lease, sender));
+    tokio::spawn(async move { hold(lease, &sender).await });
     leads
 }
 
