@@ -4,6 +4,8 @@
 //! address. A connection with such a certificate is counted for its identity, under a separate limit. At a limit, a
 //! newer connection may replace an older one ([`leno_accept`]); reading the old connection then fails.
 
+mod trust;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -18,6 +20,7 @@ use leno_accept::{Arrival, Listener, Place, Replaced, Source, Standing};
 use leno_identity::{TlsIdentity, explain_io, peer_id};
 use leno_model::spiffe::SpiffeId;
 use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -25,6 +28,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
+
+use trust::{Distrust, distrusted};
 
 /// Longest time from accepting a connection to the head of its first request, TLS handshake included. A client connects
 /// only once it has a request to send.
@@ -38,12 +43,14 @@ pub(crate) const WHOLE_REQUEST_MAX: Duration = Duration::from_secs(5);
 /// handshake messages for a client without a certificate.
 const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 
-/// Returns the TLS configuration for the next connection.
-pub(crate) type TlsConfigSource = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
-
-/// Uses our workload certificate. Connections accepted after a renewal use the new certificate.
-pub(crate) fn by_identity(identity: watch::Receiver<Arc<TlsIdentity>>) -> TlsConfigSource {
-    Box::new(move || identity.borrow().server.clone())
+/// The TLS of a listener. Connections that are accepted after a renewal use the new certificate.
+#[derive(Clone, Debug)]
+pub(crate) enum Tls {
+    /// With our workload certificate. If a client shows a certificate of the mesh, its connection ends with the trust in
+    /// this certificate.
+    Mesh(watch::Receiver<Arc<TlsIdentity>>),
+    /// With a certificate for our DNS names only; clients show none.
+    Server(watch::Receiver<Arc<ServerConfig>>),
 }
 
 /// The client at the other end of a connection.
@@ -106,6 +113,8 @@ pub(crate) struct Connection {
     place: Place,
     /// Deadline of the first request; `None` once a request has arrived.
     first_request: Option<Pin<Box<Sleep>>>,
+    /// Completes when the client's certificate has expired or is no longer trusted; `None` without a certificate.
+    distrust: Option<Distrust>,
 }
 
 impl Connection {
@@ -123,6 +132,12 @@ impl Connection {
         if stalled.has_stalled.load(Ordering::Acquire) {
             let why = format!("a request was not whole within {} s", WHOLE_REQUEST_MAX.as_secs());
             return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        if let Some(distrust) = &mut self.distrust
+            && let Poll::Ready(error) = distrust.as_mut().poll(cx)
+        {
+            let why = format!("the client's certificate is no longer valid: {error}");
+            return Poll::Ready(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         if let Some(latest) = &mut self.first_request {
             if self.peer.presence.has_asked.load(Ordering::Relaxed) {
@@ -187,13 +202,13 @@ pub(crate) enum Clients {
 /// Accepts connections for ever. Without `tls`, the connections are unencrypted.
 pub(crate) async fn accept(
     mut listener: Listener,
-    tls: Option<TlsConfigSource>,
+    tls: Option<Tls>,
     clients: Clients,
     connections: mpsc::Sender<io::Result<Connection>>,
 ) -> Infallible {
     loop {
         let arrival = listener.accept().await;
-        let tls = tls.as_ref().map(|tls| tls());
+        let tls = tls.clone();
         let connections = connections.clone();
         tokio::spawn(async move {
             let address = arrival.address;
@@ -207,11 +222,11 @@ pub(crate) async fn accept(
 }
 
 impl Connection {
-    async fn open(arrival: Arrival, tls: Option<Arc<ServerConfig>>, clients: Clients) -> Result<Self, String> {
+    async fn open(arrival: Arrival, tls: Option<Tls>, clients: Clients) -> Result<Self, String> {
         let Arrival { stream, address, mut place } = arrival;
         let latest = Instant::now() + FIRST_REQUEST_MAX;
         let secured = place.hold(secure(stream, tls, clients, latest)).await;
-        let (transport, identity) = secured.map_err(|replaced| replaced.to_string())??;
+        let Secured { transport, identity, distrust } = secured.map_err(|replaced| replaced.to_string())??;
         if let Some(identity) = &identity {
             place.identify(&identity.to_string()).map_err(|replaced| replaced.to_string())?;
         }
@@ -219,35 +234,46 @@ impl Connection {
         // A socket for IPv4 and IPv6 reports the address of an IPv4 client in IPv6 form.
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let peer = Peer { address, identity, presence };
-        Ok(Self { transport, peer, place, first_request: Some(Box::pin(sleep_until(latest))) })
+        Ok(Self { transport, peer, place, first_request: Some(Box::pin(sleep_until(latest))), distrust })
     }
 }
 
-async fn secure(
-    stream: TcpStream,
-    tls: Option<Arc<ServerConfig>>,
-    clients: Clients,
-    latest: Instant,
-) -> Result<(Transport, Option<SpiffeId>), String> {
+/// A connection after its TLS handshake, if it has one.
+struct Secured {
+    transport: Transport,
+    identity: Option<SpiffeId>,
+    distrust: Option<Distrust>,
+}
+
+async fn secure(stream: TcpStream, tls: Option<Tls>, clients: Clients, latest: Instant) -> Result<Secured, String> {
     // Requests and responses are complete messages: send them at once.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    let Some(tls) = tls else {
-        return Ok((Transport::Clear(stream), None));
+    let (config, own) = match tls {
+        None => return Ok(Secured { transport: Transport::Clear(stream), identity: None, distrust: None }),
+        Some(Tls::Server(config)) => (config.borrow().clone(), None),
+        Some(Tls::Mesh(identities)) => {
+            let shown = identities.borrow().clone();
+            (shown.server.clone(), Some((shown, identities)))
+        }
     };
-    let handshake = TlsAcceptor::from(tls).accept(Metered { socket: stream, unreadable_bytes: 0 });
+    let handshake = TlsAcceptor::from(config).accept(Metered { socket: stream, unreadable_bytes: 0 });
     let mut stream = match timeout_at(latest, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Err(explain_io(&error)),
         Err(_) => return Err(format!("no TLS handshake within {} s", FIRST_REQUEST_MAX.as_secs())),
     };
-    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = match peer_id(certificates) {
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let identity = match peer_id(chain) {
         Ok(peer) => Some(peer),
         Err(_) if clients == Clients::Anybody => None,
         Err(error) => return Err(error.to_string()),
     };
+    let distrust = own.filter(|_| identity.is_some()).map(|(trusting, identities)| -> Distrust {
+        let chain = chain.iter().cloned().map(CertificateDer::into_owned).collect();
+        Box::pin(distrusted(chain, trusting, identities))
+    });
     stream.get_mut().0.unreadable_bytes = 0;
-    Ok((Transport::Tls(Box::new(stream)), peer))
+    Ok(Secured { transport: Transport::Tls(Box::new(stream)), identity, distrust })
 }
 
 impl Connected for Connection {

@@ -1,6 +1,9 @@
 use std::net::Ipv4Addr;
+use std::time::SystemTime;
 
 use leno_accept::RoomSize;
+use leno_identity::authority::Authority;
+use leno_identity::bundle::TrustBundle;
 use leno_identity::upkeep::Upkeep;
 use leno_model::spiffe::Workload;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +24,6 @@ struct Door {
     address: SocketAddr,
     signing: watch::Receiver<Arc<Signing>>,
     connections: mpsc::Receiver<io::Result<Connection>>,
-    _own: Upkeep,
 }
 
 async fn identity(signing: &watch::Receiver<Arc<Signing>>, workload: &str) -> Upkeep {
@@ -34,12 +36,17 @@ impl Door {
     async fn open() -> Self {
         let (_, signing) = watch::channel(signing());
         let own = identity(&signing, "ns/leno/sa/leno-control").await;
+        Self::open_as(own.identity(), signing).await
+    }
+
+    /// A door with this identity, and the authority for the clients' certificates.
+    async fn open_as(own: watch::Receiver<Arc<TlsIdentity>>, signing: watch::Receiver<Arc<Signing>>) -> Self {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = socket.local_addr().expect("an address");
         let listener = Listener::new("test", socket, RoomSize { strangers: PLACES, identified: PLACES });
         let (sender, connections) = mpsc::channel(1);
-        tokio::spawn(accept(listener, Some(by_identity(own.identity())), Clients::Identified, sender));
-        Self { address, signing, connections, _own: own }
+        tokio::spawn(accept(listener, Some(Tls::Mesh(own)), Clients::Identified, sender));
+        Self { address, signing, connections }
     }
 
     async fn stranger(&self) -> TcpStream {
@@ -145,4 +152,48 @@ async fn records_that_wait_together_are_all_read() {
         read.extend_from_slice(&part[..taken]);
     }
     assert!(read == sent);
+}
+
+/// Waits until reading the connection fails, and returns the reason.
+async fn end(connection: &mut Connection) -> String {
+    timeout(PATIENCE, connection.read_u8()).await.expect("it ends").expect_err("the client sends nothing").to_string()
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_the_anchor_of_its_clients_certificate_is_no_longer_trusted() {
+    let (old, new) = (signing(), signing());
+    let (authority, receiver) = watch::channel(old.clone());
+    let own = identity(&receiver, "ns/leno/sa/leno-control").await;
+    let both = [old.trust().bundle.anchors(), new.trust().bundle.anchors()].concat();
+    let both = TrustBundle::new(both).expect("a bundle");
+    let svid = own.identity().borrow().svid().clone();
+    let (identities, known) = watch::channel(Arc::new(TlsIdentity::new(&svid, &both)));
+    let mut door = Door::open_as(known, receiver.clone()).await;
+    let (mut client, mut connection) = door.meshed("ns/shop/sa/cart").await;
+    assert!(is_open(&mut client, &mut connection).await);
+    // A renewal of our own certificate ends nothing.
+    identities.send_replace(Arc::new(TlsIdentity::new(&svid, &both)));
+    assert!(is_open(&mut client, &mut connection).await);
+    identities.send_replace(Arc::new(TlsIdentity::new(&svid, &new.trust().bundle)));
+    let why = end(&mut connection).await;
+    assert!(why.starts_with("the client's certificate is no longer valid: "), "{why}");
+    drop(authority);
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_its_clients_certificate_expires() {
+    let now = SystemTime::now();
+    let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), now).expect("an anchor");
+    let brief = Duration::from_secs(3);
+    let issuing = anchor.delegate(now, brief).expect("an authority");
+    let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("a bundle");
+    let (_authority, receiver) = watch::channel(Arc::new(Signing::new(Arc::new(issuing), bundle)));
+    let own = identity(&receiver, "ns/leno/sa/leno-control").await;
+    let mut door = Door::open_as(own.identity(), receiver).await;
+    let (mut client, mut connection) = door.meshed("ns/shop/sa/cart").await;
+    assert!(is_open(&mut client, &mut connection).await);
+    connection.first_request = None;
+    let why = end(&mut connection).await;
+    assert!(why.contains("no longer valid"), "{why}");
+    assert!(now.elapsed().expect("time goes on") >= brief);
 }

@@ -14,7 +14,7 @@ async fn served(phase: &watch::Sender<Phase>, signals: impl AsyncFnOnce(mpsc::Se
     let (is_released, start) = (Cell::new(false), Instant::now());
     let signal = async || {
         if received.recv().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     };
     let release = async { is_released.set(true) };

@@ -96,8 +96,8 @@ pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &Ha
         };
         match pods.get(&name) {
             Some(pod) if pod.ips.contains(&ip) => {
-                let of_pod = |service_account: &Box<str>| proxy(&name.namespace, service_account);
-                address.proxy = pod.injected_as.as_ref().map(of_pod);
+                let service_account = pod.injected_as.as_deref();
+                address.proxy = service_account.map(|service_account| proxy(&name.namespace, service_account));
                 address.controller = pod.controller.clone();
                 address.skipped_ports = pod.ports.skipped.clone();
                 address.opaque_ports = pod.ports.opaque.clone();

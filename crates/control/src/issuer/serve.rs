@@ -16,7 +16,7 @@ use tonic::transport::Server;
 use super::intake::{Intake, SMALL_BYTES};
 use super::service::Service;
 use super::signing::Signing;
-use crate::accept::{Clients, accept, by_identity};
+use crate::accept::{Clients, Tls, accept};
 use crate::budget::{CONNECTION_BYTES, IDENTITY_SERVICE, SMALL, at_most, process_memory};
 use crate::publish::accounts::Accounts;
 use crate::publish::limits::Capacity;
@@ -96,7 +96,7 @@ pub(crate) async fn serve(
     let listener = Listener::new("identity service", listener, door.room);
     tokio::select! {
         served = server => served,
-        never = accept(listener, Some(by_identity(identity)), Clients::Anybody, sender) => match never {},
+        never = accept(listener, Some(Tls::Mesh(identity)), Clients::Anybody, sender) => match never {},
     }
 }
 

@@ -53,7 +53,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
-use crate::accept::{Clients, Connection, accept, by_identity};
+use crate::accept::{Clients, Connection, Tls, accept};
 use crate::budget::process_memory;
 use limits::{
     CONNECTIONS_MAX, Capacity, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES, handshakes_max,
@@ -96,7 +96,7 @@ impl Publisher {
         identity: Option<watch::Receiver<Arc<TlsIdentity>>>,
     ) -> Result<(), tonic::transport::Error> {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
-        let tls = identity.map(by_identity);
+        let tls = identity.map(Tls::Mesh);
         // Without TLS, no client has a certificate, and all clients are on this machine.
         let strangers = if tls.is_some() { handshakes_max(process_memory()) } else { CONNECTIONS_MAX };
         // A client needs one connection, for its one stream.

@@ -27,7 +27,7 @@ use super::counts::{Counts, Outcome};
 use super::refusal::Refusal;
 use super::review::{Reviewer, Webhook};
 use super::weight::{WEIGHT_MAX_BYTES, weight};
-use crate::accept::{Clients, Connection, Peer, TlsConfigSource, accept};
+use crate::accept::{Clients, Connection, Peer, Tls, accept};
 use crate::budget::{CONNECTION_BYTES, SMALL, WEBHOOKS, at_most, process_memory};
 
 /// Limit on concurrent connections; lower if there is little memory. An API server keeps up to 25 idle connections
@@ -117,7 +117,6 @@ impl Server {
     ) -> Infallible {
         let server = Arc::new(self);
         let (sender, mut connections) = mpsc::channel(1);
-        let tls: TlsConfigSource = Box::new(move || certificate.borrow().clone());
         let listener = Listener::new("webhooks", listener, RoomSize::of_strangers(server.door.connections));
         let answering = async {
             while let Some(Ok(connection)) = connections.recv().await {
@@ -127,7 +126,7 @@ impl Server {
             pending().await
         };
         tokio::select! {
-            never = accept(listener, Some(tls), Clients::Anybody, sender) => match never {},
+            never = accept(listener, Some(Tls::Server(certificate)), Clients::Anybody, sender) => match never {},
             never = answering => never,
         }
     }

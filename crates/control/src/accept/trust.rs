@@ -1,0 +1,47 @@
+//! How long a connection may stay open with the certificate that its client has shown.
+//!
+//! A stream of xDS lasts for days, and longer than the certificate of its client. Without this limit, a client whose
+//! certificate has expired, or whose anchor was removed after a theft, would keep its access.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use leno_identity::{TlsIdentity, peer_expiry};
+use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Longest time between two comparisons of the certificate's dates with the clock. One long timer would be wrong:
+/// clocks may be set, and machines sleep.
+const CHECK: Duration = Duration::from_secs(60);
+
+/// Completes with the reason when a client is no longer trusted.
+pub(super) type Distrust = Pin<Box<dyn Future<Output = rustls::Error> + Send>>;
+
+/// Waits until the certificate of `chain` expires or our current identity no longer trusts the chain. `trusting` is the
+/// identity that accepted the chain.
+pub(super) async fn distrusted(
+    chain: Vec<CertificateDer<'static>>,
+    mut trusting: Arc<TlsIdentity>,
+    mut identities: watch::Receiver<Arc<TlsIdentity>>,
+) -> rustls::Error {
+    let mut expiry = peer_expiry(&chain, SystemTime::now());
+    loop {
+        let (now, current) = (SystemTime::now(), identities.borrow_and_update().clone());
+        let may_have_expired = expiry.is_none_or(|expiry| now >= expiry);
+        if may_have_expired || !current.trusts_all_anchors_of(&trusting) {
+            if let Err(error) = current.verify_again(&chain, now) {
+                return error;
+            }
+            expiry = peer_expiry(&chain, now);
+        }
+        trusting = current;
+        let left = expiry.and_then(|expiry| expiry.duration_since(now).ok()).unwrap_or(CHECK);
+        tokio::select! {
+            // A certificate is valid up to and including its last second.
+            () = sleep(left.min(CHECK) + Duration::from_secs(1)) => {}
+            Ok(()) = identities.changed() => {}
+        }
+    }
+}
