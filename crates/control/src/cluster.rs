@@ -61,7 +61,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
         source.follow_options(webhooks.options());
     }
     let mut keeper = Keeper::new(&api_server, namespace, options.trust_domain.clone(), leads.clone());
-    let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
+    let publisher =
+        Publisher::in_cluster(Arc::new(Mesh::empty()), options.trust_domain.clone(), &options.cluster_domain);
     let (phase, phases) = watch::channel(Phase::Starting);
     // Whether every kind has been listed.
     let (listed, is_listed) = watch::channel(false);

@@ -42,7 +42,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "webhooks", conflicts_with = "config")]
     pub(crate) inject_config: Option<PathBuf>,
 
-    /// The cluster's DNS domain, for the names in the control plane's own certificates
+    /// The cluster's DNS domain, for the names of Services in xDS and in the control plane's own certificates
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", conflicts_with = "config")]
     pub(crate) cluster_domain: String,
 

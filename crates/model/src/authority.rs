@@ -6,6 +6,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// The usual DNS domain of a cluster, and the only one that proxies know.
+pub const CLUSTER_DOMAIN: &str = "cluster.local";
 /// Maximum length of an authority that is parsed, in bytes; no DNS name is longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
 /// The port of an authority that names no port (RFC 9110 section 4.2.1).
@@ -111,11 +113,19 @@ pub enum Host<'a> {
     },
 }
 
-/// Parses an authority.
+/// Parses an authority in a cluster with the DNS domain [`CLUSTER_DOMAIN`].
 ///
 /// # Errors
 /// [`Unroutable::NotAnAuthority`] and [`Unroutable::NotAService`].
 pub fn parse(authority: &[u8]) -> Result<Authority<'_>, Unroutable> {
+    parse_in(authority, CLUSTER_DOMAIN)
+}
+
+/// Parses an authority in a cluster with this DNS domain.
+///
+/// # Errors
+/// [`Unroutable::NotAnAuthority`] and [`Unroutable::NotAService`].
+pub fn parse_in<'a>(authority: &'a [u8], cluster_domain: &str) -> Result<Authority<'a>, Unroutable> {
     if authority.is_empty() || authority.len() > AUTHORITY_MAX_BYTES {
         return Err(Unroutable::NotAnAuthority);
     }
@@ -127,7 +137,7 @@ pub fn parse(authority: &[u8]) -> Result<Authority<'_>, Unroutable> {
         return Ok(Authority { host: Host::Address(address.into()), port });
     }
     let (host, rest) = text.split_at_checked(text.find(':').unwrap_or(text.len())).unwrap_or((text, ""));
-    Ok(Authority { host: parse_host(host)?, port: port(rest)? })
+    Ok(Authority { host: parse_host(host, cluster_domain)?, port: port(rest)? })
 }
 
 /// Parses the text after the host: nothing, or a colon and digits (RFC 3986 section 3.2.3 allows zero digits).
@@ -144,7 +154,7 @@ fn port(text: &str) -> Result<u16, Unroutable> {
     }
 }
 
-fn parse_host(host: &str) -> Result<Host<'_>, Unroutable> {
+fn parse_host<'a>(host: &'a str, cluster_domain: &str) -> Result<Host<'a>, Unroutable> {
     if let Ok(address) = host.parse::<Ipv4Addr>() {
         return Ok(Host::Address(address.into()));
     }
@@ -154,7 +164,9 @@ fn parse_host(host: &str) -> Result<Host<'_>, Unroutable> {
     }
     let (name, rest) = host.split_once('.').unwrap_or((host, ""));
     let (namespace, rest) = rest.split_once('.').unwrap_or((rest, ""));
-    let is_service = ["", "svc", "svc.cluster.local"].iter().any(|suffix| rest.eq_ignore_ascii_case(suffix));
+    let (svc, domain) = rest.split_once('.').unwrap_or((rest, ""));
+    let is_service = rest.is_empty()
+        || svc.eq_ignore_ascii_case("svc") && (domain.is_empty() || domain.eq_ignore_ascii_case(cluster_domain));
     if !is_service {
         return Err(Unroutable::NotAService { host: host.into() });
     }

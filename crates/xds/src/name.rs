@@ -14,7 +14,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use leno_model::authority::{self, Authority, Host};
+use leno_model::authority::{self, Authority, CLUSTER_DOMAIN, Host};
 use leno_model::discovery::Subject;
 use leno_model::mesh::ClusterKey;
 
@@ -55,12 +55,17 @@ pub fn cluster_key(text: &str) -> Option<ClusterKey> {
     Some(ClusterKey { namespace: namespace.into(), service: service.into(), port })
 }
 
-/// Parses the name of a Listener, for a client in `namespace`.
+/// Parses the name of a Listener, for a client in `namespace`, in a cluster with the usual DNS domain.
 pub fn listener_subject(text: &str, namespace: &str) -> Option<Subject> {
+    listener_subject_in(text, namespace, CLUSTER_DOMAIN)
+}
+
+/// Parses the name of a Listener, for a client in `namespace`, in a cluster with this DNS domain.
+pub fn listener_subject_in(text: &str, namespace: &str, cluster_domain: &str) -> Option<Subject> {
     if text == INBOUND {
         return Some(Subject::Inbound);
     }
-    let Authority { host, port } = authority::parse(text.as_bytes()).ok()?;
+    let Authority { host, port } = authority::parse_in(text.as_bytes(), cluster_domain).ok()?;
     Some(match host {
         Host::Address(ip) => Subject::Address(SocketAddr::new(ip.to_canonical(), port)),
         Host::Service { name, namespace: named } => Subject::Service(ClusterKey {

@@ -1,7 +1,7 @@
 use leno_model::discovery::Subject;
 use leno_model::mesh::ClusterKey;
 
-use super::{RouteName, cluster_key, listener_subject};
+use super::{RouteName, cluster_key, listener_subject, listener_subject_in};
 
 fn echo(namespace: &str, port: u16) -> ClusterKey {
     ClusterKey { namespace: namespace.into(), service: "echo".into(), port }
@@ -59,5 +59,15 @@ fn names_are_read_as_they_are_written() {
     }
     for name in [RouteName::Mesh, RouteName::Cluster(echo("shop", 1))] {
         assert_eq!(RouteName::parse(&name.to_string()), Some(name));
+    }
+}
+
+#[test]
+fn the_name_of_a_service_ends_with_the_clusters_own_domain() {
+    let read = |name| listener_subject_in(name, "shop", "corp.example");
+    assert_eq!(read("echo.lab.svc.Corp.Example:80"), Some(Subject::Service(echo("lab", 80))));
+    assert_eq!(read("echo.lab.svc"), Some(Subject::Service(echo("lab", 80))));
+    for other in ["echo.lab.svc.cluster.local", "echo.lab.svc.corp", "echo.lab.corp.example", "echo.lab.svc."] {
+        assert_eq!(read(other).is_some(), other == "echo.lab.svc.", "{other}");
     }
 }

@@ -1,5 +1,7 @@
 //! Derives a client's [`Audience`] from its certificate, its address, and the node in its first request.
 
+use std::sync::Arc;
+
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, value::Kind};
 use leno_xds::Dialect;
@@ -14,7 +16,7 @@ use crate::accept::Peer;
 /// The workload in its certificate selects its policies. A client without a certificate gets all policies of its
 /// namespace: it runs on this machine and knows its own workload. A Pod's proxy connects from the Pod's address, so the
 /// address shows which Services have the Pod as an endpoint.
-pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
+pub(crate) fn audience(peer: &Peer, node: &Node, cluster_domain: Arc<str>) -> Audience {
     let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
         Some(Kind::StructValue(own)) => Some(own),
         _ => None,
@@ -30,6 +32,7 @@ pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
         dialect: Dialect::of_user_agent(&node.user_agent_name),
         mutual_tls: matches!(said(MUTUAL_TLS), Some(Kind::BoolValue(true))),
         namespace,
+        cluster_domain,
         service_account: peer.identity.as_ref().map(|identity| identity.workload.service_account.as_ref().into()),
         pod: peer.identity.as_ref().map(|_| peer.address.ip().to_canonical()),
     }

@@ -44,6 +44,8 @@ pub(crate) struct Audience {
     pub(crate) mutual_tls: bool,
     /// The client's namespace; the consumer routes in it apply to the client.
     pub(crate) namespace: Arc<str>,
+    /// The cluster's DNS domain, the same for all clients.
+    pub(crate) cluster_domain: Arc<str>,
     /// The service account in the client's certificate; policies that select it apply. `None` without a certificate.
     pub(crate) service_account: Option<Arc<str>>,
     /// The address from which a client with a certificate connects. It is the address of the client's Pod, unless a NAT
@@ -113,7 +115,9 @@ impl Catalog {
 
     /// Finds the resource with this name for a client.
     pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Found {
-        let Some(subject) = Subject::of(kind, name, &audience.namespace) else { return Found::Missing };
+        let Some(subject) = Subject::of(kind, name, &audience.namespace, &audience.cluster_domain) else {
+            return Found::Missing;
+        };
         if let Some(pod) = self.pod(&subject) {
             return self.unkept(kind, self.write_pod(kind, name, &pod, audience));
         }
@@ -219,7 +223,8 @@ impl Catalog {
                 routes::write(&cluster.key, table.map(Arc::as_ref), audience.dialect).encode_to_vec()
             }
             (Kind::Route, Subject::Mesh) => {
-                routes::write_mesh(&self.mesh, &audience.namespace, audience.dialect).encode_to_vec()
+                routes::write_mesh(&self.mesh, &audience.namespace, &audience.cluster_domain, audience.dialect)
+                    .encode_to_vec()
             }
             (Kind::Cluster | Kind::Endpoints, Subject::Address(_) | Subject::Mesh | Subject::Inbound(_))
             | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
@@ -337,7 +342,7 @@ fn remedy(kind: Kind, subject: &Subject) -> &'static str {
 impl Audience {
     /// Returns the subjects whose changes may change the resource with this name for this client.
     pub(crate) fn subjects(&self, kind: Kind, name: &str) -> impl Iterator<Item = Subject> + use<> {
-        let subject = Subject::of(kind, name, &self.namespace);
+        let subject = Subject::of(kind, name, &self.namespace, &self.cluster_domain);
         let ports = self.pod.filter(|_| matches!(subject, Some(Subject::Inbound(_)))).map(Subject::Ports);
         subject.into_iter().chain(ports)
     }

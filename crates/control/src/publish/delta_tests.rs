@@ -330,6 +330,7 @@ fn share(kind: Kind, clients: [(&str, &str); 2]) -> bool {
             dialect: Dialect::Envoy,
             mutual_tls: false,
             namespace: namespace.into(),
+            cluster_domain: state.cluster_domain.clone(),
             service_account: Some(account.into()),
             pod: None,
         };
@@ -380,4 +381,13 @@ fn whoever_dials_a_pod_hears_of_it_at_that_port_and_of_each_change_of_the_pod() 
     sent(&client, &unsubscribe(Kind::Listener, &[AT]));
     state.set_mesh(with_pod("10.244.1.7", pod("cart")));
     assert_eq!(std::iter::from_fn(|| got(&client)).flatten().filter(|name| name == AT).count(), 0);
+}
+
+#[test]
+fn a_client_names_services_in_the_clusters_own_domain() {
+    let state = state(&two()).in_cluster("corp.example");
+    let client = Client::new::<Delta>(&state, Dialect::Grpc);
+    let name = "echo.default.svc.corp.example:80";
+    sent(&client, &subscribe(Kind::Listener, &[name, "echo.default.svc.cluster.local:80"]));
+    assert_eq!(got(&client), Some(vec![name.to_owned(), "-echo.default.svc.cluster.local:80".to_owned()]));
 }

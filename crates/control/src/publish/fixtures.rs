@@ -129,7 +129,14 @@ impl<'a> Client<'a> {
     ) -> Self {
         let id: ClientId = state.next_client();
         let service_account = service_account.map(Arc::from);
-        let audience = Audience { dialect, mutual_tls: false, namespace: namespace.into(), service_account, pod: None };
+        let audience = Audience {
+            dialect,
+            mutual_tls: false,
+            namespace: namespace.into(),
+            cluster_domain: state.cluster_domain.clone(),
+            service_account,
+            pod: None,
+        };
         Self::join::<E>(state, id, audience, Holder::Address([127, 0, 0, 1].into()))
     }
 
@@ -155,6 +162,7 @@ impl<'a> Client<'a> {
             dialect: Dialect::Envoy,
             mutual_tls: true,
             namespace: namespace.into(),
+            cluster_domain: state.cluster_domain.clone(),
             service_account: Some(service_account.into()),
             pod,
         };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use leno_model::authority::CLUSTER_DOMAIN;
 use leno_model::mesh::{ClusterKey, Mesh};
 use leno_model::traffic::{CallPolicy, Unsupported, XdsClient, unsupported};
 use leno_xds::{Dialect, Kind, PROXY_USER_AGENT};
@@ -37,7 +38,8 @@ pub(super) fn of_resource(program: XdsClient, (kind, name): (Kind, &str), namesp
         let entries = mesh.routes(key, namespace).map(|table| table.entries()).unwrap_or_default();
         entries.iter().for_each(|entry| add(unsupported(program, &entry.rule.calls, None)));
     };
-    match (kind, Subject::of(kind, name, namespace)) {
+    // Only names of Listeners depend on the cluster's DNS domain.
+    match (kind, Subject::of(kind, name, namespace, CLUSTER_DOMAIN)) {
         (Kind::Route, Some(Subject::Cluster(key))) => add_routes(&key),
         (Kind::Route, Some(Subject::Mesh)) => mesh.clusters().iter().for_each(|cluster| add_routes(&cluster.key)),
         (Kind::Cluster, Some(Subject::Cluster(key))) => {

@@ -17,12 +17,17 @@ const VALUE_BYTES: usize = 100;
 const FORM_BYTES: usize = KEPT_BYTES + VALUE_BYTES;
 
 fn place(number: usize) -> Place {
-    (Kind::Cluster, Subject::of(Kind::Cluster, &format!("s{number}.default:80"), "default").expect("a cluster's name"))
+    (
+        Kind::Cluster,
+        Subject::of(Kind::Cluster, &format!("s{number}.default:80"), "default", "cluster.local")
+            .expect("a cluster's name"),
+    )
 }
 
 fn readers() -> Readers {
     let namespace = Arc::default();
-    let audience = Audience { dialect: Dialect::Envoy, mutual_tls: false, namespace, service_account: None, pod: None };
+    let (dialect, cluster_domain) = (Dialect::Envoy, Arc::default());
+    let audience = Audience { dialect, mutual_tls: false, namespace, cluster_domain, service_account: None, pod: None };
     Readers { audience, http_ports: Box::default() }
 }
 
@@ -143,7 +148,7 @@ fn a_resource_that_is_too_large_is_written_once_and_not_sent() {
     state.set_mesh(with_endpoints(TOO_MANY));
     let client = asking(&state);
     assert_eq!(got(&client), Some(vec![format!("-{ECHO}")]));
-    let subject = Subject::of(Kind::Endpoints, ECHO, "default").expect("a cluster's name");
+    let subject = Subject::of(Kind::Endpoints, ECHO, "default", "cluster.local").expect("a cluster's name");
     assert!(state.catalog().has_written(&subject), "the next client need not find it out again");
     client.send::<Delta>(&unsubscribe(Kind::Endpoints, &[ECHO])).expect("within limits");
     assert!(state.catalog().has_written(&subject), "nor a client that subscribes again");

@@ -46,6 +46,7 @@ use std::sync::Arc;
 use futures_util::stream::poll_fn;
 use leno_accept::{Listener, RoomSize};
 use leno_identity::TlsIdentity;
+use leno_model::authority::CLUSTER_DOMAIN;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::TrustDomain;
 use serde::Serialize;
@@ -70,8 +71,13 @@ pub struct Publisher {
 impl Publisher {
     /// Starts with `mesh`, whose workloads have identities in `trust_domain`.
     pub fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
-        let kept_max_bytes = kept_max_bytes(process_memory());
-        Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process(), kept_max_bytes)) }
+        Self::in_cluster(mesh, trust_domain, CLUSTER_DOMAIN)
+    }
+
+    /// Like [`Publisher::new`], in a cluster with this DNS domain: clients may use it in the names of Services.
+    pub fn in_cluster(mesh: Arc<Mesh>, trust_domain: TrustDomain, cluster_domain: &str) -> Self {
+        let state = State::new(mesh, trust_domain, Capacity::of_process(), kept_max_bytes(process_memory()));
+        Self { state: Arc::new(state.in_cluster(cluster_domain)) }
     }
 
     /// Replaces the mesh by the current one at once: the mesh given to `new` may be older. The returned future serves

@@ -190,7 +190,7 @@ async fn a_client_that_asks_faster_than_it_may_is_read_later_and_loses_nothing()
             send(&sender, subscribe(Kind::Cluster, &[&format!("s{number}.default:80")])).await;
         }
         let last = format!("s{}.default:80", REQUESTS_BURST + MORE - 1);
-        let subject = Subject::of(Kind::Cluster, &last, "default").expect("a cluster's name");
+        let subject = Subject::of(Kind::Cluster, &last, "default", "cluster.local").expect("a cluster's name");
         while !state.subscribers.has(&subject) {
             tokio::task::yield_now().await;
         }

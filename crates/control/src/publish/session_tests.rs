@@ -206,7 +206,7 @@ fn what_nobody_subscribes_to_any_more_is_forgotten() {
         assert_eq!(names(&response), ["echo.default:80"]);
         client.send::<Delta>(&ack(&response)).expect("within limits");
     }
-    let subject = Subject::of(Kind::Cluster, "echo.default:80", "default").expect("a cluster's name");
+    let subject = Subject::of(Kind::Cluster, "echo.default:80", "default", "cluster.local").expect("a cluster's name");
     let is_kept = || (state.subscribers.has(&subject), state.catalog().has_written(&subject));
     for kind in Kind::ALL {
         clients[0].send::<Delta>(&unsubscribe(kind, &["echo.default:80"])).expect("within limits");

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use leno_model::authority::CLUSTER_DOMAIN;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::TrustDomain;
 
@@ -17,6 +18,8 @@ use super::subscribers::{ClientId, Subscribers};
 pub(crate) struct State {
     catalog: RwLock<Arc<Catalog>>,
     clients_so_far: AtomicU64,
+    /// The cluster's DNS domain.
+    pub(crate) cluster_domain: Arc<str>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) subscribers: Subscribers,
     pub(crate) clients: Clients,
@@ -31,11 +34,17 @@ impl State {
         Self {
             catalog: RwLock::new(Arc::new(catalog)),
             clients_so_far: AtomicU64::new(0),
+            cluster_domain: CLUSTER_DOMAIN.into(),
             accounts: Accounts::new(capacity),
             subscribers: Subscribers::default(),
             clients: Clients::default(),
             metrics,
         }
+    }
+
+    /// Returns the same state in a cluster with this DNS domain.
+    pub(crate) fn in_cluster(self, domain: &str) -> Self {
+        Self { cluster_domain: domain.into(), ..self }
     }
 
     pub(crate) fn catalog(&self) -> Arc<Catalog> {

@@ -142,7 +142,12 @@ impl Stream {
             address: peer.address,
             identity: peer.identity.as_ref().map(ToString::to_string),
         };
-        let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node), account)));
+        let session = Arc::new(Mutex::new(Session::new(
+            id,
+            E::VARIANT,
+            audience(peer, node, state.cluster_domain.clone()),
+            account,
+        )));
         state.clients.join(id, introduction.clone(), session.clone());
         let Introduction { node, user_agent, address, .. } = &introduction;
         tracing::info!(node, user_agent, %address, "xds: a client connected");

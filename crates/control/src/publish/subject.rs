@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::ClusterKey;
 use leno_xds::Kind;
-use leno_xds::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject};
+use leno_xds::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject_in};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Subject {
@@ -25,12 +25,13 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// The subject of a resource's name, for a client in `namespace`; `None` if no resource can have this name.
-    pub(crate) fn of(kind: Kind, name: &str, namespace: &str) -> Option<Self> {
+    /// The subject of a resource's name, for a client in `namespace`, in a cluster with this DNS domain; `None` if no
+    /// resource can have this name.
+    pub(crate) fn of(kind: Kind, name: &str, namespace: &str, cluster_domain: &str) -> Option<Self> {
         match kind {
             Kind::Cluster | Kind::Endpoints if name == NOWHERE => Some(Self::Nowhere),
             Kind::Cluster | Kind::Endpoints => cluster_key(name).map(Self::Cluster),
-            Kind::Listener => match listener_subject(name, namespace)? {
+            Kind::Listener => match listener_subject_in(name, namespace, cluster_domain)? {
                 Asked::Address(address) => is_plain_address(name).then_some(Self::Address(address)),
                 Asked::Service(key) => Some(Self::Cluster(key)),
                 Asked::Inbound => Some(Self::Inbound(namespace.into())),

@@ -7,10 +7,10 @@ use leno_model::authority::DEFAULT_PORT;
 use leno_model::mesh::{ClusterKey, Mesh};
 
 /// Returns the domains of each cluster, for clients in `namespace`. Each domain belongs to one cluster only.
-pub(super) fn of_mesh(mesh: &Mesh, namespace: &str) -> HashMap<ClusterKey, Vec<String>> {
+pub(super) fn of_mesh(mesh: &Mesh, namespace: &str, cluster_domain: &str) -> HashMap<ClusterKey, Vec<String>> {
     let mut domains: HashMap<ClusterKey, Vec<String>> = HashMap::new();
     for cluster in mesh.clusters() {
-        domains.insert(cluster.key.clone(), of_service(&cluster.key, namespace));
+        domains.insert(cluster.key.clone(), of_service(&cluster.key, namespace, cluster_domain));
     }
     for (address, cluster) in mesh.addresses() {
         domains.entry(cluster.key.clone()).or_default().extend(of_address(address));
@@ -18,12 +18,12 @@ pub(super) fn of_mesh(mesh: &Mesh, namespace: &str) -> HashMap<ClusterKey, Vec<S
     domains
 }
 
-fn of_service(key: &ClusterKey, client_namespace: &str) -> Vec<String> {
+fn of_service(key: &ClusterKey, client_namespace: &str, cluster_domain: &str) -> Vec<String> {
     let ClusterKey { service, namespace, port } = key;
     let mut hosts = vec![
         format!("{service}.{namespace}"),
         format!("{service}.{namespace}.svc"),
-        format!("{service}.{namespace}.svc.cluster.local"),
+        format!("{service}.{namespace}.svc.{cluster_domain}"),
     ];
     if **namespace == *client_namespace {
         hosts.insert(0, service.to_string());

@@ -30,8 +30,9 @@ pub fn write(key: &ClusterKey, table: Option<&RouteTable>, dialect: Dialect) -> 
 }
 
 /// Writes the routes of all clusters for clients in `namespace`, under every spelling of each Service's authority.
-pub fn write_mesh(mesh: &Mesh, namespace: &str, dialect: Dialect) -> RouteConfiguration {
-    let mut domains = domains::of_mesh(mesh, namespace);
+/// `cluster_domain` is the cluster's DNS domain.
+pub fn write_mesh(mesh: &Mesh, namespace: &str, cluster_domain: &str, dialect: Dialect) -> RouteConfiguration {
+    let mut domains = domains::of_mesh(mesh, namespace, cluster_domain);
     let hosts = mesh.clusters().iter().map(|cluster| {
         let table = mesh.routes(&cluster.key, namespace);
         let domains = domains.remove(&cluster.key).unwrap_or_default();

@@ -76,7 +76,7 @@ fn without_a_route_everything_goes_to_the_cluster_for_as_long_as_it_takes() {
 
 #[test]
 fn an_authority_leads_to_one_cluster_however_it_is_written() {
-    let configuration = write_mesh(&mesh(SERVICES), "shop", Dialect::Envoy);
+    let configuration = write_mesh(&mesh(SERVICES), "shop", "cluster.local", Dialect::Envoy);
     let mut all = BTreeSet::new();
     for host in &configuration.virtual_hosts {
         for domain in &host.domains {
@@ -98,8 +98,11 @@ fn an_authority_leads_to_one_cluster_however_it_is_written() {
     for domain in expected {
         assert!(all.contains(domain), "{domain} is not in {all:?}");
     }
-    let elsewhere = write_mesh(&mesh(SERVICES), "default", Dialect::Envoy);
-    assert!(elsewhere.virtual_hosts.iter().flat_map(|host| &host.domains).all(|domain| domain != "echo"));
+    let elsewhere = write_mesh(&mesh(SERVICES), "default", "corp.example", Dialect::Envoy);
+    let domains: Vec<&str> =
+        elsewhere.virtual_hosts.iter().flat_map(|host| &host.domains).map(String::as_str).collect();
+    assert!(domains.contains(&"echo.shop.svc.corp.example:50051") && !domains.contains(&"echo"), "{domains:?}");
+    assert!(domains.iter().all(|domain| !domain.contains("cluster.local")), "{domains:?}");
 }
 
 #[test]
