@@ -146,7 +146,7 @@ impl Attached {
     ) {
         let Some(Attachment { route, .. }) = attachments.first() else { return };
         let refused = || route.rules.iter().flat_map(|rule| &rule.refusals);
-        let mut of_parents: Vec<Refusal> = Vec::new();
+        let mut findings = Findings::of(route);
         let mut resolved: HashMap<&str, Resolved> = HashMap::new();
         for attachment in attachments {
             let namespace = attachment.parent_namespace;
@@ -170,42 +170,23 @@ impl Attached {
                 }
                 Err(fault) => refusal = Some(fault),
             }
-            let refused = refusal.as_ref().or_else(|| refused().next());
+            let refused_first = refusal.as_ref().or_else(|| refused().next());
             let resolves = "all backends exist".to_owned();
             let conditions = vec![
-                condition(ConditionKind::Accepted, Reason::Accepted, accepted, refused),
+                condition(ConditionKind::Accepted, Reason::Accepted, accepted, refused_first),
                 condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, resolves, faults.first()),
             ];
+            refusal.into_iter().chain(refused().cloned()).for_each(|fault| findings.add(fault));
+            // Drop what is reported: a route may have thousands of faults at each of 32 Services.
+            let first = faults.first().cloned();
+            faults.drain(..).for_each(|fault| findings.add(fault));
+            faults.extend(first);
             let Identity { namespace, name, .. } = &route.identity;
             let route = RouteName { kind: route.kind, namespace: namespace.clone(), name: name.clone() };
             let parent = attachment.parent.reference.clone();
             self.statuses.push(ParentStatus { route, parent, conditions });
-            of_parents.extend(refusal);
         }
-        // The order of a map is random: report the faults in the order of the parents.
-        let namespaces = attachments.iter().map(|attachment| attachment.parent_namespace);
-        let unresolved = namespaces.filter_map(|namespace| resolved.remove(namespace)).flat_map(|it| it.faults);
-        self.report(route, of_parents.into_iter().chain(refused().cloned()).chain(unresolved));
-    }
-
-    /// Reports the faults of a route, each once: a route with several parents has the same rules at each parent.
-    fn report(&mut self, route: &Route, faults: impl Iterator<Item = Refusal>) {
-        let mut reported = HashSet::new();
-        for fault in faults {
-            let problem = Problem { place: place_of(route, &fault.spot), what: fault.what, fix: fault.fix };
-            if reported.contains(&problem) {
-                continue;
-            }
-            if reported.len() < PROBLEMS_MAX {
-                self.problems.push(problem.clone());
-            }
-            reported.insert(problem);
-        }
-        if let Some(more @ 1..) = reported.len().checked_sub(PROBLEMS_MAX) {
-            let place = place(&route.identity, route.kind.name(), "", route.identity.mark);
-            let what = format!("it has {more} more errors than the {PROBLEMS_MAX} reported ones");
-            self.problems.push(Problem { place, what, fix: "correct the reported errors first".to_owned() });
-        }
+        self.problems.extend(findings.into_problems());
     }
 
     /// Returns the groups that include the route, and their status message; or why no group includes it.
@@ -250,6 +231,41 @@ impl Attached {
         let message = if has.is_empty() { format!("{what}; {fix}") } else { in_force };
         self.notices.push(Notice { place: place_of(route, &spot), what });
         Ok((has, message))
+    }
+}
+
+/// The faults of one route, each once: a route with several parents has the same rules at each parent.
+struct Findings<'a> {
+    route: &'a Route,
+    known: HashSet<Problem>,
+    reported: Vec<Problem>,
+}
+
+impl<'a> Findings<'a> {
+    fn of(route: &'a Route) -> Self {
+        Self { route, known: HashSet::new(), reported: Vec::new() }
+    }
+
+    fn add(&mut self, fault: Refusal) {
+        let problem = Problem { place: place_of(self.route, &fault.spot), what: fault.what, fix: fault.fix };
+        if self.known.contains(&problem) {
+            return;
+        }
+        if self.reported.len() < PROBLEMS_MAX {
+            self.reported.push(problem.clone());
+        }
+        self.known.insert(problem);
+    }
+
+    /// Returns the first [`PROBLEMS_MAX`] problems, and the number of the others.
+    fn into_problems(self) -> Vec<Problem> {
+        let Self { route, known, mut reported } = self;
+        if let Some(more @ 1..) = known.len().checked_sub(PROBLEMS_MAX) {
+            let place = place(&route.identity, route.kind.name(), "", route.identity.mark);
+            let what = format!("it has {more} more errors than the {PROBLEMS_MAX} reported ones");
+            reported.push(Problem { place, what, fix: "correct the reported errors first".to_owned() });
+        }
+        reported
     }
 }
 

@@ -18,7 +18,7 @@ use crate::translate::references::{Known, Referrer};
 /// namespace, and on nothing else of the Service.
 pub(super) struct Resolved {
     pub(super) rules: Vec<Variants>,
-    /// The references that cannot be resolved.
+    /// The references that cannot be resolved; only the first of them once all have been reported.
     pub(super) faults: Vec<Refusal>,
 }
 
@@ -72,11 +72,12 @@ impl<'a> Tables<'a> {
     /// Makes the tables. Groups with the same rules share a table.
     pub(super) fn finish(self, kind_of: impl Fn(&Group<'a>) -> RouteKind) -> Vec<AttachedRoutes> {
         // A rule's place in memory identifies the rule: no rule is made while this map exists.
-        let mut made: HashMap<Vec<*const Rule>, Arc<RouteTable>> = HashMap::new();
+        let mut made: HashMap<(RouteKind, Vec<*const Rule>), Arc<RouteTable>> = HashMap::new();
         let attach = |(group, candidates): (Group<'a>, Vec<Candidate>)| {
             let kind = kind_of(&group);
             let rules = candidates.iter().map(|candidate| Arc::as_ptr(&candidate.rule)).collect();
-            let made = made.entry(rules);
+            // A route may have no rules; the kind then decides what happens to its calls.
+            let made = made.entry((kind, rules));
             let table = Arc::clone(made.or_insert_with(|| Arc::new(RouteTable::of_candidates(kind, candidates))));
             AttachedRoutes { cluster: group.0, namespace: group.1.into(), table }
         };
