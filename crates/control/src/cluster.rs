@@ -203,3 +203,7 @@ fn holder() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}-{:08x}", host.trim(), fastrand::u32(..))
 }
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

@@ -50,7 +50,7 @@ fn many_namespaces_are_reported_in_a_short_time() {
         };
         (format!("ns-{namespace}").into(), (0..EVENTS_PER_NAMESPACE_MAX).map(pod).collect())
     };
-    let all: ByNamespace = (0..2_000).map(of).collect();
+    let all: ByNamespace = (0..8_000).map(of).collect();
     let mut reported = Reported::default();
     let due = reported.due(&all);
     reported.pods.extend(due.into_iter().map(|(_, pod)| pod.uid));

@@ -27,7 +27,7 @@ mod token;
 #[cfg(test)]
 pub(crate) mod fixtures;
 #[cfg(test)]
-mod store;
+pub(crate) mod store;
 
 pub(crate) use anchors::{Carrier, keep_anchors};
 pub(crate) use bundle_file::keep_bundle_file;

@@ -14,7 +14,7 @@ use tower_service::Service;
 
 /// How the API server treats one replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Reach {
+pub(crate) enum Reach {
     Answers,
     /// Requests fail at once.
     Fails,
@@ -24,31 +24,31 @@ pub(super) enum Reach {
 
 /// One replica's connection to an API server that stores one object.
 #[derive(Clone)]
-pub(super) struct Store {
+pub(crate) struct Store {
     stored: Arc<Mutex<Option<Value>>>,
     reach: Arc<Mutex<Reach>>,
 }
 
 impl Store {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { stored: Arc::default(), reach: Arc::new(Mutex::new(Reach::Answers)) }
     }
 
     /// The connection of another replica.
-    pub(super) fn for_another(&self) -> Self {
+    pub(crate) fn for_another(&self) -> Self {
         Self { stored: self.stored.clone(), ..Self::new() }
     }
 
-    pub(super) fn set(&self, reach: Reach) {
+    pub(crate) fn set(&self, reach: Reach) {
         *self.reach.lock().expect("nobody panicked") = reach;
     }
 
     /// Stores an object, as another client of the API server would.
-    pub(super) fn put(&self, object: Value) {
+    pub(crate) fn put(&self, object: Value) {
         *self.stored.lock().expect("nobody panicked") = Some(object);
     }
 
-    pub(super) fn stored(&self) -> Option<Value> {
+    pub(crate) fn stored(&self) -> Option<Value> {
         self.stored.lock().expect("nobody panicked").clone()
     }
 
