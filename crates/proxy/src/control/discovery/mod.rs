@@ -101,12 +101,18 @@ impl Discovery {
             let began = tokio::time::Instant::now();
             let Err(error) = self.stream(shared).await;
             shared.set_connected(false);
-            if began.elapsed() >= GOOD_STREAM {
+            let was_good = began.elapsed() >= GOOD_STREAM;
+            if was_good {
                 retry.reset();
             }
-            let pause = retry.pause();
-            let address = &self.control_plane.address;
-            tracing::warn!(%address, retry_s = pause.as_secs_f64(), "no control plane: {error}; what is known holds");
+            let (pause, address) = (retry.pause(), &self.control_plane.address);
+            let retry_s = pause.as_secs_f64();
+            // A replica that restarts ends its connections, and every replica ends a connection when the certificate
+            // expires that opened it. If the control plane is away, the next attempt fails.
+            match was_good {
+                true => tracing::info!(%address, retry_s, "the connection to the control plane ended: {error}"),
+                false => tracing::warn!(%address, retry_s, "no control plane: {error}; what is known holds"),
+            }
             let _ = timeout(pause, self.note_questions()).await;
         }
     }
