@@ -173,7 +173,8 @@ impl Shell {
 
     /// See [`Proxy::windows`](crate::proxy::Proxy::windows).
     pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
-        let (_, wire) = self.wires.iter().find(|(_, wire)| wire.cable == cable)?;
+        // The relay may not have handled yet what an arrival has received.
+        let (_, wire) = self.wires.iter().find(|(_, wire)| wire.cable == cable && !wire.is_unfinished)?;
         self.relay.link(wire.link()?)?.windows()
     }
 
