@@ -86,6 +86,11 @@ pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
     sorted(a).is_some_and(|a| Some(a) == sorted(b))
 }
 
+/// Formats a moment in the format of RFC 3339; `None` beyond the year 9999.
+pub(crate) fn rfc3339(moment: SystemTime) -> Option<String> {
+    jiff::Timestamp::try_from(moment).ok().map(|moment| moment.to_string())
+}
+
 /// Formats a moment relative to `now`: `in 59 days`, or `3 h ago` for a moment in the past.
 pub(crate) fn relative(moment: SystemTime, now: SystemTime) -> String {
     let text = |duration: Duration| {

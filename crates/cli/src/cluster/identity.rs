@@ -19,7 +19,7 @@ use leno_model::proxy::INBOUND_PORT;
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
-use super::certificate::{Certificate, first_to_expire, relative};
+use super::certificate::{Certificate, first_to_expire, relative, rfc3339};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX, Forwarded};
 use super::handshake;
@@ -128,9 +128,9 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle
         pod: name,
         identity,
         issuer: Some(certificate.issuer.clone()),
-        not_before: time(certificate.validity.not_before),
-        not_after: time(certificate.validity.not_after),
-        authority_not_after: authority.and_then(|authority| time(authority.not_after)),
+        not_before: rfc3339(certificate.validity.not_before),
+        not_after: rfc3339(certificate.validity.not_after),
+        authority_not_after: authority.and_then(|authority| rfc3339(authority.not_after)),
         warning: authority.and_then(|authority| warning(&certificate.issuer, authority, now)),
         expires: relative(certificate.validity.not_after, now),
         problem,
@@ -160,11 +160,6 @@ fn warning(issuer: &str, authority: &Validity, now: SystemTime) -> Option<String
     let is_soon = authority.not_after.duration_since(now).is_ok_and(|left| left < authority.least_left());
     let told = relative(authority.not_after, now);
     is_soon.then(|| format!("the authority {issuer} expires {told}, and all its certificates with it; leno check"))
-}
-
-/// Formats a time in the format of RFC 3339.
-fn time(moment: SystemTime) -> Option<String> {
-    jiff::Timestamp::try_from(moment).ok().map(|moment| moment.to_string())
 }
 
 fn table(shown: &[Shown]) -> String {

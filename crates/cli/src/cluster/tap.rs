@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// Show only calls with one of these statuses of gRPC or HTTP, as UNAVAILABLE,503
     #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
     status: Vec<TapStatus>,
-    /// Show only calls that failed
+    /// Show only calls that failed. Denied calls are not among them: --status PERMISSION_DENIED,403
     #[arg(long)]
     failed: bool,
     /// Show only calls that took longer than this, as 200ms, or than a percentile of their own method, as p99

@@ -16,7 +16,7 @@ use super::installed::{DEPLOYMENT, NAMESPACE};
 use super::kubernetes::API_SERVER;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
-use super::{ports, probes};
+use super::{ports, probes, trust};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::identity::Shown;
@@ -68,7 +68,9 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         (Ok(policies), Ok(services)) => checked(&|pods| ports::findings(&with_proxy(pods), services, policies)),
         (Err(error), _) | (_, Err(error)) => error.into(),
     });
-    list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
+    list.check("their certificates", &[API_SERVER], || {
+        checked(&|_| certificates(proxies, trust::authority_ends(installed), now))
+    });
     // Run this check only if the control plane is installed. Otherwise nothing verifies a proxy's certificate, and a
     // new Pod, which is the remedy, could not start.
     list.check(BELIEVED, &[API_SERVER, NAMESPACE], || match &proxies.shown {
@@ -259,8 +261,11 @@ fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
     }
 }
 
-fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
-    let finding = |((namespace, pod), metrics): (&(String, String), &Result<String, ClusterError>)| {
+/// Checks when the proxies' certificates expire. Certificates that expire with the authority, at `authority_ends`, have
+/// one remedy, so they are one finding.
+fn certificates(proxies: &Proxies, authority_ends: Option<SystemTime>, now: SystemTime) -> Vec<Finding> {
+    let mut ending_together = 0;
+    let mut finding = |((namespace, pod), metrics): (&(String, String), &Result<String, ClusterError>)| {
         let metrics = match metrics {
             Ok(metrics) => metrics,
             Err(error) => return Some(error.into()),
@@ -272,15 +277,32 @@ fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
         let told = relative(expires, now);
         match expires.duration_since(now) {
             Err(_) => Some(Finding::failed(format!("the certificate of {namespace}/{pod} expired {told}"), logs)),
+            Ok(left) if left < CERTIFICATE_LEAST && authority_ends.is_some_and(|end| are_close(end, expires)) => {
+                ending_together += 1;
+                None
+            }
             Ok(left) if left < CERTIFICATE_LEAST => {
                 Some(Finding::warning(format!("the certificate of {namespace}/{pod} expires {told}"), logs))
             }
             Ok(_) => None,
         }
     };
-    let found: Vec<Finding> = proxies.metrics.iter().filter_map(finding).collect();
+    let mut found: Vec<Finding> = proxies.metrics.iter().filter_map(&mut finding).collect();
     let count = proxies.metrics.len();
+    if ending_together > 0 {
+        let expires = authority_ends.map_or(String::new(), |end| relative(end, now));
+        found.push(Finding::warning(
+            format!("{ending_together} of {count} expire {expires}, with the issuing authority"),
+            "renew the authority; the proxies then renew their certificates",
+        ));
+    }
     if found.is_empty() { vec![Finding::ok(format!("{count} of {count} are valid for hours"))] } else { found }
+}
+
+/// Returns whether two certificates expire at the same moment. Metrics round to seconds.
+fn are_close(one: SystemTime, other: SystemTime) -> bool {
+    let apart = one.duration_since(other).or_else(|_| other.duration_since(one));
+    apart.is_ok_and(|apart| apart < Duration::from_secs(2))
 }
 
 /// Checks whether the trust bundle's anchors verify the certificate that each proxy presents. Even a certificate that

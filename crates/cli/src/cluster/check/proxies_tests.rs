@@ -182,6 +182,22 @@ fn certificates_that_are_missing_late_or_over_are_told_apart() {
 }
 
 #[test]
+fn certificates_that_expire_with_their_authority_are_one_finding() {
+    let facts = installed(now());
+    let end = trust::authority_ends(&facts).expect("the authority is there");
+    let seconds = end.duration_since(UNIX_EPOCH).expect("it is later").as_secs();
+    let page = || Ok(format!("{EXPIRATION} {seconds}.0\n"));
+    let name = |pod: &str| ("shop".to_owned(), pod.to_owned());
+    let metrics = [(name("web-1"), page()), (name("web-2"), page())].into();
+    let mut list = Checklist::default();
+    let proxies = Proxies { metrics, ..of(Vec::new()) };
+    conclude(&mut list, &facts, &proxies, end - Duration::from_secs(60));
+    let checks = named(&list, "their certificates");
+    assert_eq!(checks.len(), 1, "{checks:?}");
+    assert_eq!(checks[0].why, "2 of 2 expire in 1 min, with the issuing authority");
+}
+
+#[test]
 fn a_certificate_that_no_anchor_vouches_for_fails_however_long_it_is_valid() {
     let shown = |problem: &str| Shown::nothing("shop".to_owned(), "web-1".to_owned(), problem.to_owned());
     let mut believed = shown("");

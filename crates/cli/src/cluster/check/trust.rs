@@ -12,13 +12,23 @@ use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_C
 use super::installed::NAMESPACE;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
-use crate::cluster::certificate::{Certificate, relative, same_anchors};
+use crate::cluster::certificate::{Certificate, relative, rfc3339, same_anchors};
 use crate::cluster::connect::ClusterError;
 
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
+/// Longest remaining validity with which an expiring certificate fails the check, instead of a warning. Certificates
+/// with a short validity fail it when a twentieth is left.
+const LAST_CHANCE: Duration = Duration::from_secs(24 * 60 * 60);
+
 pub(super) const AUTHORITY: &str = "authority";
+
+/// Returns when the issuing authority expires, if it can be read.
+pub(super) fn authority_ends(facts: &Installed) -> Option<SystemTime> {
+    let secret = facts.issuer.as_ref().ok()?.as_ref()?;
+    Some(Certificate::read_all(value(secret, ISSUER_CERTIFICATE)).ok()?.first()?.validity.not_after)
+}
 
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime) {
     list.check(AUTHORITY, &[NAMESPACE], || match &facts.issuer {
@@ -52,7 +62,10 @@ fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
     let renew = if is_ours {
         format!("kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control says why it is not renewed")
     } else {
-        format!("renew it where it was issued: Secret {ISSUER} has no ca.key, so the control plane cannot renew it")
+        format!(
+            "renew it where it was issued: Secret {ISSUER} in namespace {CONTROL_NAMESPACE} has no ca.key, so the control plane \
+             cannot renew it; write a new tls.crt and tls.key there, since all calls between proxies fail once it has expired"
+        )
     };
     let rotate = "add a second anchor to ca.crt; docs/control-plane.md says how";
     let issuer =
@@ -72,7 +85,14 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
     }
     match validity.not_after.duration_since(now) {
         Err(_) => Finding::failed(format!("{what} expired {expires}"), fix),
-        Ok(left) if left < least => Finding::warning(format!("{what} expires {expires}"), fix),
+        Ok(left) if left < least => {
+            let told = format!("{what} expires {expires}, at {}", rfc3339(validity.not_after).unwrap_or_default());
+            let whole = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
+            match left < LAST_CHANCE.min(whole / 20) {
+                true => Finding::failed(told, fix),
+                false => Finding::warning(told, fix),
+            }
+        }
         Ok(_) => Finding::ok(format!("{what} expires {expires}")),
     }
 }

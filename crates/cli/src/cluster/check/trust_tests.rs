@@ -24,6 +24,10 @@ fn an_authority_that_was_not_renewed_warns_and_then_fails() {
     let late = at(84);
     assert_eq!(late.verdict, Verdict::Warning);
     assert!(late.why.starts_with("the issuing authority expires in 6 days"), "{}", late.why);
+    assert!(late.why.ends_with("Z"), "{}", late.why);
+    assert_eq!(at(89).verdict, Verdict::Warning);
+    let nearly = checked(&facts, now() + 89 * DAY + DAY / 2, AUTHORITY).remove(0);
+    assert_eq!(nearly.verdict, Verdict::Failed, "{}", nearly.why);
     let gone = at(91);
     assert_eq!((gone.verdict, gone.why.as_str()), (Verdict::Failed, "the issuing authority expired 24 h ago"));
 }
