@@ -64,7 +64,7 @@ fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
     } else {
         format!(
             "renew it where it was issued: Secret {ISSUER} in namespace {CONTROL_NAMESPACE} has no ca.key, so the control plane \
-             cannot renew it; write a new tls.crt and tls.key there, since all calls between proxies fail once it has expired"
+             cannot renew it; all calls between proxies fail once it has expired; docs/identity.md says how to renew it by hand"
         )
     };
     let rotate = "add a second anchor to ca.crt; docs/control-plane.md says how";
