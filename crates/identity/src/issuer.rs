@@ -160,8 +160,8 @@ impl Issuer for LocalIssuer {
     }
 
     fn trust(&self) -> Result<Trust, IssueError> {
-        let signer = Signer::of(&directory::read_chain(&self.directory)?);
-        Ok(Trust { bundle: directory::read_bundle(&self.directory)?, signer })
+        let bundle = directory::read_bundle(&self.directory)?;
+        Ok(Trust { bundle, signer: Signer::of(&directory::read_chain(&self.directory)?) })
     }
 }
 
