@@ -26,7 +26,7 @@ const ANSWERED_MAX: usize = 16;
 const ANSWERED_IN_TUNNEL_MAX: usize = 256;
 /// Longest time for the rest of a request, in multiples of the time that it may make no progress.
 const FINISH_FACTOR: u32 = 10;
-/// Time for the last output of an opaque connection if memory is short.
+/// Time without progress after which the stream is reset if memory is short.
 const FINISH_SOON: Duration = Duration::from_secs(1);
 
 /// A stream on which the server has answered, and has not accepted the whole request.
