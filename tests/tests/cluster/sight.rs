@@ -12,8 +12,8 @@ use leno_tests::prometheus::{Prometheus, list};
 use leno_tests::proxy::wait_for;
 use serde_json::{Value, json};
 
-use super::load::{METHOD, in_client};
-use super::user::{PATIENCE, leno};
+use super::load::METHOD;
+use super::user::{PATIENCE, image, leno};
 
 /// A route of all calls to the example's server.
 const ROUTE: &str = "---
@@ -78,15 +78,16 @@ fn a_route_has_its_calls(cluster: &Cluster) {
 }
 
 fn an_open_stream_is_listed_on_both_sides(cluster: &Cluster) {
+    let image = format!("--image={}", image("leno-tools"));
+    let pod = ["-n", "shop", "run", "streams", &image, "--restart=Never", "--command", "--"];
     let call = ["/grpcurl", "-plaintext", "-d", STREAM, "echo:50051", STREAMING];
-    let mut client = cluster.start_kubectl(&in_client(&call));
+    cluster.kubectl(&[&pod[..], &call].concat());
     wait_for("leno stat streams lists the stream", PATIENCE, || {
         let streams = json(cluster, &["stat", "streams", "--longer-than", "2s"]);
         let is_listed = |direction| has(&streams, &[("direction", direction), ("method", STREAMING)]);
         (is_listed("outbound") && is_listed("inbound")).then_some(())
     });
-    client.kill().ok();
-    client.wait().expect("it is ours");
+    cluster.kubectl(&["-n", "shop", "delete", "pod", "streams", "--now"]);
 }
 
 /// Runs `leno stat top` in a terminal, and types `q` after it has read each proxy twice.
