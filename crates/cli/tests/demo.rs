@@ -35,7 +35,7 @@ fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
 fn a_signal_ends_the_demo_and_leaves_no_file() {
     for signal in ["INT", "TERM", "HUP"] {
         let scratch = tempfile::tempdir().expect("a directory");
-        let is_empty = || fs::read_dir(&scratch).expect("it is there").next().is_none();
+        let is_empty = || fs::read_dir(&scratch).expect("a scratch directory").next().is_none();
         let mut demo = Command::new(env!("CARGO_BIN_EXE_leno"))
             .args(["demo", "--plain", "--rate=100"])
             .env("TMPDIR", scratch.path())

@@ -1,5 +1,3 @@
-use kube::Client;
-
 use super::*;
 use crate::issuer::store::Store;
 
@@ -9,7 +7,7 @@ const LONG: Duration = Duration::from_secs(60);
 #[tokio::test(start_paused = true)]
 async fn a_replica_leads_from_the_time_when_it_knows_the_cluster_until_it_ends() {
     let store = Store::new();
-    let lease = Lease::new(Client::new(store.clone(), "default"), "leno", "us".to_owned());
+    let lease = Lease::new(store.client(), "leno", "us".to_owned());
     let (leader, leads) = watch::channel(false);
     let (listed, is_listed) = watch::channel(false);
     let (phase, phases) = watch::channel(Phase::Starting);

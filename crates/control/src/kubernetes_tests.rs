@@ -1,41 +1,21 @@
 use std::collections::HashSet;
-use std::convert::Infallible;
-use std::future::{Pending, pending};
-use std::task::{Context, Poll};
-
-use bytes::Bytes;
-use http_body_util::Full;
-use kube::Client;
-use kube::client::Body;
-use tower_service::Service;
+use std::future::pending;
 
 use super::*;
+use crate::fixtures::client_of;
 use crate::index::{Content, Name};
 use crate::watch::Hearing;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An API server that never answers.
-struct Silent;
-
-impl Service<http::Request<Body>> for Silent {
-    type Response = http::Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pending<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
-        pending()
-    }
+/// The source of an API server that never answers.
+fn source() -> KubernetesSource {
+    KubernetesSource::start(&ApiServer::of(client_of(|_| pending()), Hearing::default()), "leno")
 }
 
 #[tokio::test]
 async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
-    let mut source =
-        KubernetesSource::start(&ApiServer::of(Client::new(Silent, "default"), Hearing::default()), "leno");
+    let mut source = source();
     let (changes, state, mut trusting) = (source.changes(), source.state(), source.trusting_namespaces());
     let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
     let quiet = Name::of_cluster("quiet");
@@ -67,8 +47,7 @@ async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
 
 #[tokio::test]
 async fn what_changes_while_the_listed_objects_wait_for_something_else_is_followed() {
-    let mut source =
-        KubernetesSource::start(&ApiServer::of(Client::new(Silent, "default"), Hearing::default()), "leno");
+    let mut source = source();
     let (changes, mut namespaces) = (source.changes(), source.namespaces());
     let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
     for kind in Kind::ALL {
@@ -88,8 +67,7 @@ async fn what_changes_while_the_listed_objects_wait_for_something_else_is_follow
 
 #[tokio::test]
 async fn a_namespace_that_the_injector_leaves_out_lacks_no_proxy() {
-    let mut source =
-        KubernetesSource::start(&ApiServer::of(Client::new(Silent, "default"), Hearing::default()), "leno");
+    let mut source = source();
     let (options, known) = watch::channel(Arc::new(InjectOptions::default()));
     source.follow_options(known);
     let (changes, mut unmeshed) = (source.changes(), source.unmeshed());

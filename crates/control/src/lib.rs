@@ -10,6 +10,8 @@ mod budget;
 mod cluster;
 mod dns;
 mod drain;
+#[cfg(test)]
+mod fixtures;
 pub mod index;
 mod issuer;
 mod kubernetes;

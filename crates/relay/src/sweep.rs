@@ -232,13 +232,15 @@ impl Relay {
             let is_unused_opaque = link.codec.is_opaque() && link.codec.takes_streams();
             let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
             let is_spare = has_others || !lane.is_common();
-            let limit = match is_spare {
+            let limit = if is_unused_opaque {
                 // The client has left before the connection was established. The server may have sent its greeting, and
                 // may soon give up a client that does not answer. So no later client gets the connection. A call that waits
                 // gets it in the turn in which it is ready, after the sweep.
-                _ if is_unused_opaque => SWEEP_EVERY,
-                true => settings.idle_timeout.min(SPARE_IDLE),
-                false => settings.idle_timeout,
+                SWEEP_EVERY
+            } else if is_spare {
+                settings.idle_timeout.min(SPARE_IDLE)
+            } else {
+                settings.idle_timeout
             };
             let idle = past(Some(idle_since), limit);
             return if is_retired || idle { Verdict::Close("idle") } else { Verdict::Keep };

@@ -253,6 +253,17 @@ impl Relay {
         }
     }
 
+    /// Releases what a removed link holds: its part of the budget, and its socket. If the content of a call was cut, the
+    /// socket is reset, so that the peer does not take the end of the connection for the end of the content.
+    pub(crate) fn release(&mut self, link: &Link) {
+        self.discharge(link);
+        let Some(wire) = link.wire else { return };
+        if link.codec.hides_cut() {
+            self.effects.push(Effect::Abort(wire));
+        }
+        self.effects.push(Effect::Close(wire));
+    }
+
     /// See [`Link::begin_closing`].
     pub(crate) fn begin_closing(&mut self, id: LinkId) {
         let now = self.now;

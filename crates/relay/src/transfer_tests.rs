@@ -177,8 +177,8 @@ fn the_end_of_an_opaque_client_that_has_sent_nothing_reaches_the_server() {
     assert!(relay.link(LinkId::Endpoint(upstream)).expect("it is open").is_finished());
 }
 
-#[test]
-fn a_slow_server_gets_all_bytes_of_an_opaque_client_although_both_sides_have_ended() {
+/// Returns a relay whose opaque connection has ended on both sides, while 100,000 bytes of the client wait for the server.
+fn ended_with_bytes_left() -> (Relay, LinkId) {
     let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
     let client = LinkId::Client(client);
     let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
@@ -187,6 +187,12 @@ fn a_slow_server_gets_all_bytes_of_an_opaque_client_although_both_sides_have_end
     relay.receive_end(client);
     relay.receive_end(upstream);
     flush(&mut relay, client);
+    (relay, upstream)
+}
+
+#[test]
+fn a_slow_server_gets_all_bytes_of_an_opaque_client_although_both_sides_have_ended() {
+    let (mut relay, upstream) = ended_with_bytes_left();
     let limit = ms(relay.limits.relay.unread_timeout_ms);
     for left in [60_000, 20_000] {
         sweep(&mut relay, limit * 2 / 3);
@@ -202,14 +208,7 @@ fn a_slow_server_gets_all_bytes_of_an_opaque_client_although_both_sides_have_end
 
 #[test]
 fn a_server_that_reads_nothing_more_of_an_ended_opaque_connection_is_given_up() {
-    let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
-    let client = LinkId::Client(client);
-    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
-    assert!(relay.begin_read(upstream).is_some());
-    relay.receive(client, &[b'x'; 100_000]);
-    relay.receive_end(client);
-    relay.receive_end(upstream);
-    flush(&mut relay, client);
+    let (mut relay, upstream) = ended_with_bytes_left();
     let limit = ms(relay.limits.relay.unread_timeout_ms);
     sweep(&mut relay, limit + Duration::from_secs(1));
     assert!(aborts(&mut relay), "the server must not take the end for the end of the content");

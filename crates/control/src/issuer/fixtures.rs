@@ -1,22 +1,17 @@
 //! Helpers that the tests of the issuer share.
 
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use kube::client::Body;
 use leno_identity::authority::Authority;
 use leno_identity::bundle::TrustBundle;
 use serde_json::{Value, json};
-use tower_service::Service;
 
 use super::Signing;
+use crate::fixtures::client_of;
 
 /// The signature of every token that the API server accepts: `signed` in base64url.
 pub(super) const SIGNATURE: &str = "c2lnbmVk";
@@ -72,32 +67,24 @@ impl ApiServer {
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
-}
 
-impl Service<http::Request<Body>> for ApiServer {
-    type Response = http::Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+    pub(super) fn client(&self) -> kube::Client {
+        let server = self.clone();
+        client_of(move |request| server.clone().answer(request))
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+    async fn answer(self, request: http::Request<Body>) -> (u16, Value) {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let takes = self.takes;
-        Box::pin(async move {
-            let body = request.into_body().collect().await.expect("a body").to_bytes();
-            let mut review: Value = serde_json::from_slice(&body).expect("a review");
-            tokio::time::sleep(takes).await;
-            let is_signed = review["spec"]["token"].as_str().is_some_and(|token| token.ends_with(SIGNATURE));
-            review["status"] = match is_signed {
-                true => json!({
-                    "authenticated": true, "audiences": ["leno.dev"], "user": { "username": "system:serviceaccount:shop:cart" }
-                }),
-                false => json!({ "authenticated": false, "error": "invalid signature" }),
-            };
-            Ok(http::Response::builder().status(201).body(Full::from(review.to_string())).expect("a response"))
-        })
+        let body = request.into_body().collect().await.expect("a body").to_bytes();
+        let mut review: Value = serde_json::from_slice(&body).expect("a review");
+        tokio::time::sleep(self.takes).await;
+        let is_signed = review["spec"]["token"].as_str().is_some_and(|token| token.ends_with(SIGNATURE));
+        review["status"] = match is_signed {
+            true => json!({
+                "authenticated": true, "audiences": ["leno.dev"], "user": { "username": "system:serviceaccount:shop:cart" }
+            }),
+            false => json!({ "authenticated": false, "error": "invalid signature" }),
+        };
+        (201, review)
     }
 }

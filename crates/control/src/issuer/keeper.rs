@@ -38,7 +38,7 @@ pub(crate) struct Keeper {
     leads: watch::Receiver<bool>,
     /// Whether the list is complete, so that a missing Secret is known to be missing.
     was_listed: bool,
-    /// The Secret as it is now; `None` without a Secret.
+    /// The Secret that the cluster has; `None` if there is none.
     found: Option<Secret>,
     /// The content of the last usable Secret.
     material: Option<Material>,
@@ -210,7 +210,7 @@ impl Keeper {
                 };
                 self.secrets.create(&PostParams::default(), &secret).await
             }
-            // Keep everything else as it is: the API server rejects another type, and other entries are not ours. The
+            // Change nothing else of the Secret: the API server rejects another type, and other entries are not ours. The
             // resource version makes the write fail if another client has written since.
             Some(mut secret) => {
                 secret.data.get_or_insert_default().extend(material.data());

@@ -1,23 +1,23 @@
 use std::collections::BTreeMap;
+use std::future::pending;
 
 use k8s_openapi::ByteString;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::*;
-use crate::issuer::store::{Reach, Store};
+use crate::fixtures::client_of;
+use crate::issuer::store::Store;
 use crate::watch::Hearing;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A leading replica's keeper, which has listed no Secret. Its watch reports nothing: the tests do.
 async fn keeper(store: &Store) -> (Keeper, watch::Sender<bool>) {
-    let silent = Store::new();
-    silent.set(Reach::Hangs);
-    let api_server = ApiServer::of(kube::Client::new(silent, "default"), Hearing::default());
+    let api_server = ApiServer::of(client_of(|_| pending()), Hearing::default());
     let (leader, leads) = watch::channel(true);
     let mut keeper = Keeper::new(&api_server, "leno", trust_domain(), leads);
-    keeper.secrets = Api::namespaced(kube::Client::new(store.clone(), "default"), "leno");
+    keeper.secrets = Api::namespaced(store.client(), "leno");
     // kube announces a list before it asks for it; this list has no answer.
     assert!(matches!(keeper.events.next().await, Ok(Event::Init)));
     keeper.was_listed = true;

@@ -56,7 +56,7 @@ async fn who_takes_a_lease_says_since_when() {
 /// Lets a replica claim the Lease for ever; returns whether the replica leads.
 fn replica(server: &Store, holder: &str) -> watch::Receiver<bool> {
     let (sender, leads) = watch::channel(false);
-    let lease = Lease::new(kube::Client::new(server.clone(), "default"), "leno", holder.to_owned());
+    let lease = Lease::new(server.client(), "leno", holder.to_owned());
     tokio::spawn(async move { hold(lease, &sender).await });
     leads
 }

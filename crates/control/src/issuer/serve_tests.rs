@@ -46,7 +46,7 @@ impl Served {
         let own = own.expect("a certificate");
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = socket.local_addr().expect("an address");
-        let client = kube::Client::new(ApiServer::new(REVIEW), "default");
+        let client = ApiServer::new(REVIEW).client();
         tokio::spawn(serve(socket, client, own.identity(), signing));
         Self { address, signing: sender, _own: own }
     }

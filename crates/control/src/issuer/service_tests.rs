@@ -1,4 +1,3 @@
-use kube::Client;
 use leno_identity::svid;
 use tonic::Code;
 
@@ -14,7 +13,8 @@ const FLOOD: usize = 2 * (REVIEWS_MAX + REVIEWS_WAITING_MAX);
 fn start() -> (ApiServer, Arc<Service>) {
     let server = ApiServer::new(REVIEW);
     let (_, signing) = watch::channel(signing());
-    (server.clone(), Arc::new(Service::new(Client::new(server, "default"), signing)))
+    let service = Arc::new(Service::new(server.client(), signing));
+    (server, service)
 }
 
 async fn certify(service: &Service, from: [u8; 4], token: String) -> Result<Response<CertifyResponse>, Status> {

@@ -1,16 +1,13 @@
 //! An API server for tests, which stores one object.
 
-use std::convert::Infallible;
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tower_service::Service;
+
+use crate::fixtures::client_of;
 
 /// How the API server treats one replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,10 +49,24 @@ impl Store {
         self.stored.lock().expect("nobody panicked").clone()
     }
 
-    fn answer(&self, method: &http::Method, body: &[u8]) -> (u16, Value) {
-        let failure = |code: u16, reason: &str| {
-            (code, json!({ "status": "Failure", "message": "", "reason": reason, "code": code }))
-        };
+    /// The client of this replica.
+    pub(crate) fn client(&self) -> kube::Client {
+        let server = self.clone();
+        client_of(move |request| server.clone().answer(request))
+    }
+
+    async fn answer(self, request: http::Request<Body>) -> (u16, Value) {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes();
+        let reach = *self.reach.lock().expect("nobody panicked");
+        match reach {
+            Reach::Answers => self.take(&head.method, &body),
+            Reach::Fails => failure(500, "InternalError"),
+            Reach::Hangs => pending().await,
+        }
+    }
+
+    fn take(&self, method: &http::Method, body: &[u8]) -> (u16, Value) {
         let mut stored = self.stored.lock().expect("nobody panicked");
         let version = stored.as_ref().map(|object| object["metadata"]["resourceVersion"].clone());
         if method == http::Method::GET {
@@ -74,29 +85,6 @@ impl Store {
     }
 }
 
-impl Service<http::Request<Body>> for Store {
-    type Response = http::Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let server = self.clone();
-        Box::pin(async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect().await.expect("a body").to_bytes();
-            let reach = *server.reach.lock().expect("nobody panicked");
-            let (status, body) = match reach {
-                Reach::Answers => server.answer(&head.method, &body),
-                Reach::Fails => {
-                    (500, json!({ "status": "Failure", "message": "away", "reason": "InternalError", "code": 500 }))
-                }
-                Reach::Hangs => pending().await,
-            };
-            Ok(http::Response::builder().status(status).body(Full::from(body.to_string())).expect("a response"))
-        })
-    }
+fn failure(code: u16, reason: &str) -> (u16, Value) {
+    (code, json!({ "status": "Failure", "message": reason, "reason": reason, "code": code }))
 }

@@ -1,15 +1,10 @@
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body_util::Full;
 use kube::client::Body;
 use serde_json::Value;
-use tower_service::Service;
 
 use super::*;
+use crate::fixtures::client_of;
 use crate::index::Observed;
 
 /// The time that the API server takes for each request.
@@ -40,28 +35,23 @@ impl ApiServer {
     fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("nobody panicked").clone()
     }
-}
 
-impl Service<http::Request<Body>> for ApiServer {
-    type Response = http::Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+    fn client(&self) -> Client {
+        let server = self.clone();
+        client_of(move |request| server.clone().answer(request))
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+    async fn answer(self, request: http::Request<Body>) -> (u16, Value) {
         let last = request.uri().path().rsplit('/').next().unwrap_or_default();
         self.asked.lock().expect("nobody panicked").push(format!("{} {last}", request.method()));
-        let (code, body) = match request.method() == http::Method::PATCH && self.written != http::StatusCode::OK {
-            true => (self.written, json!({ "status": "Failure", "message": "", "reason": "Invalid", "code": 422 })),
-            false => (http::StatusCode::OK, Value::clone(&self.object)),
-        };
-        Box::pin(async move {
-            sleep(TAKES).await;
-            Ok(http::Response::builder().status(code).body(Full::from(body.to_string())).expect("a response"))
-        })
+        sleep(TAKES).await;
+        match request.method() == http::Method::PATCH && self.written != http::StatusCode::OK {
+            true => {
+                let status = json!({ "status": "Failure", "message": "", "reason": "Invalid", "code": 422 });
+                (self.written.as_u16(), status)
+            }
+            false => (200, Value::clone(&self.object)),
+        }
     }
 }
 
@@ -77,7 +67,7 @@ fn judged(names: &[&str]) -> Judged {
 async fn asked(server: &ApiServer, names: &[&str], leads_for: Duration) -> Vec<String> {
     let (leader, leads) = watch::channel(true);
     let (_news, news) = watch::channel(judged(names));
-    let client = Client::new(server.clone(), "default");
+    let client = server.client();
     let keeping = tokio::spawn(async move { match keep_statuses(client, leads, news).await {} });
     sleep(leads_for).await;
     leader.send_replace(false);

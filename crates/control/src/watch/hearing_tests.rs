@@ -1,5 +1,4 @@
 use std::convert::Infallible;
-use std::future::{Ready, ready};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -7,35 +6,23 @@ use http_body_util::{Full, StreamBody};
 use hyper::StatusCode;
 use hyper::body::Frame;
 use tokio::time::sleep;
+use tower::service_fn;
 
 use super::*;
 
-/// An API server that sends a bookmark every minute to each watch, and fails every request for Secrets.
-#[derive(Clone)]
-struct Server;
-
-impl Service<Request<()>> for Server {
-    type Response = Response<UnsyncBoxBody<Bytes, Infallible>>;
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+/// Answers as an API server that sends a bookmark every minute to each watch, and fails every request for Secrets.
+async fn answer(request: Request<()>) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
+    let mut response = Response::new(Full::from("").boxed_unsync());
+    if request.uri().path().ends_with("/secrets") {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    } else {
+        let bookmarks = stream::unfold((), |()| async {
+            sleep(Duration::from_secs(60)).await;
+            Some((Ok(Frame::data(Bytes::from("{}\n"))), ()))
+        });
+        *response.body_mut() = StreamBody::new(bookmarks.boxed()).boxed_unsync();
     }
-
-    fn call(&mut self, request: Request<()>) -> Self::Future {
-        let mut response = Response::new(Full::from("").boxed_unsync());
-        if request.uri().path().ends_with("/secrets") {
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        } else {
-            let bookmarks = stream::unfold((), |()| async {
-                sleep(Duration::from_secs(60)).await;
-                Some((Ok(Frame::data(Bytes::from("{}\n"))), ()))
-            });
-            *response.body_mut() = StreamBody::new(bookmarks.boxed()).boxed_unsync();
-        }
-        ready(Ok(response))
-    }
+    Ok(response)
 }
 
 /// The silences of all watches, in seconds.
@@ -48,7 +35,7 @@ fn silences(hearing: &Hearing) -> Vec<String> {
 
 async fn ask(hearing: &Hearing, method: Method, path: &str) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
     let request = Request::builder().method(method).uri(path).body(()).expect("a request");
-    hearing.listening(Server).call(request).await.expect("a response")
+    hearing.listening(service_fn(answer)).call(request).await.expect("a response")
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,5 @@
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
-use tower_service::Service;
+use tower::service_fn;
 
 use super::*;
 use crate::api_server::ApiServer;
@@ -49,8 +47,9 @@ impl Server {
 
     /// Follows a watch for an hour. Returns the requests, and the events and failures.
     async fn in_an_hour(&self) -> (Vec<(&'static str, Instant)>, Vec<String>) {
-        let hearing = Hearing::default();
-        let client = Client::new(hearing.listening(self.clone()), "default");
+        let (hearing, server) = (Hearing::default(), self.clone());
+        let service = service_fn(move |request| server.clone().answer(request));
+        let client = Client::new(hearing.listening(service), "default");
         let api_server = ApiServer::of(client.clone(), hearing);
         let mut watch = api_server.watch(Api::<Secret>::namespaced(client, "leno"), Config::default());
         let mut seen = Vec::new();
@@ -70,22 +69,11 @@ impl Server {
         timeout(HOUR, following).await.unwrap_or(());
         (self.asked.lock().expect("nobody panicked").clone(), seen)
     }
-}
 
-fn failure(code: u16) -> Value {
-    json!({ "kind": "Status", "status": "Failure", "message": "no", "reason": "Expired", "code": code })
-}
-
-impl Service<http::Request<Body>> for Server {
-    type Response = http::Response<UnsyncBoxBody<Bytes, Infallible>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+    async fn answer(
+        self,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let what = if is_watch { "watch" } else { "list" };
         let number = {
@@ -93,34 +81,35 @@ impl Service<http::Request<Body>> for Server {
             asked.push((what, Instant::now()));
             asked.len()
         };
-        let (watches, can_list) = (self.watches, self.can_list);
-        Box::pin(async move {
-            let metadata = json!({ "resourceVersion": "7" });
-            let list = json!({ "apiVersion": "v1", "kind": "SecretList", "metadata": metadata, "items": [] });
-            let (status, body) = match (is_watch, watches) {
-                (false, _) if can_list => (200, list),
-                (false, _) => (503, failure(503)),
-                (true, Watches::Expired) => (410, failure(410)),
-                (true, Watches::ExpiredEvent) => (200, json!({ "type": "ERROR", "object": failure(410) })),
-                (true, Watches::QuietOnce) if number == 22 => {
-                    let minute = stream::once(async {
-                        sleep(Duration::from_secs(60)).await;
-                        Ok(Frame::data(Bytes::new()))
-                    });
-                    return Ok(http::Response::new(StreamBody::new(minute).boxed_unsync()));
-                }
-                (true, Watches::QuietOnce) => (500, failure(500)),
-                (true, Watches::Quiet) => {
-                    let silence = StreamBody::new(stream::pending());
-                    return Ok(http::Response::new(silence.boxed_unsync()));
-                }
-            };
-            Ok(http::Response::builder()
-                .status(status)
-                .body(Full::from(format!("{body}\n")).boxed_unsync())
-                .expect("a response"))
-        })
+        let metadata = json!({ "resourceVersion": "7" });
+        let list = json!({ "apiVersion": "v1", "kind": "SecretList", "metadata": metadata, "items": [] });
+        let (status, body) = match (is_watch, self.watches) {
+            (false, _) if self.can_list => (200, list),
+            (false, _) => (503, failure(503)),
+            (true, Watches::Expired) => (410, failure(410)),
+            (true, Watches::ExpiredEvent) => (200, json!({ "type": "ERROR", "object": failure(410) })),
+            (true, Watches::QuietOnce) if number == 22 => {
+                let minute = stream::once(async {
+                    sleep(Duration::from_secs(60)).await;
+                    Ok(Frame::data(Bytes::new()))
+                });
+                return Ok(http::Response::new(StreamBody::new(minute).boxed_unsync()));
+            }
+            (true, Watches::QuietOnce) => (500, failure(500)),
+            (true, Watches::Quiet) => {
+                let silence = StreamBody::new(stream::pending());
+                return Ok(http::Response::new(silence.boxed_unsync()));
+            }
+        };
+        Ok(http::Response::builder()
+            .status(status)
+            .body(Full::from(format!("{body}\n")).boxed_unsync())
+            .expect("a response"))
     }
+}
+
+fn failure(code: u16) -> Value {
+    json!({ "kind": "Status", "status": "Failure", "message": "no", "reason": "Expired", "code": code })
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,19 +1,14 @@
 //! Helpers that the tests of the webhooks share.
 
-use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::ready;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use kube::client::Body;
 use leno_identity::authority::Authority;
 use leno_identity::bundle::TrustBundle;
-use serde_json::json;
-use tower_service::Service;
+use serde_json::{Value, json};
 
+use crate::fixtures::client_of;
 use crate::issuer::Signing;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -40,22 +35,17 @@ impl ApiServer {
     pub(super) fn asked(&self) -> Vec<String> {
         self.0.lock().expect("nobody panicked").clone()
     }
-}
 
-impl Service<http::Request<Body>> for ApiServer {
-    type Response = http::Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+    pub(super) fn client(&self) -> kube::Client {
+        let server = self.clone();
+        client_of(move |request| ready(server.answer(request.uri().path())))
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let path = request.uri().path().to_owned();
+    fn answer(&self, path: &str) -> (u16, Value) {
         let failure = |code| (code, json!({ "status": "Failure", "message": "no", "reason": "No", "code": code }));
-        let asked_before = self.asked().iter().filter(|asked| **asked == path).count();
-        let (status, body) = match path.as_str() {
+        let asked_before = self.asked().iter().filter(|asked| *asked == path).count();
+        self.0.lock().expect("nobody panicked").push(path.to_owned());
+        match path {
             "/api/v1/namespaces/young" => {
                 let annotations = json!({ "leno.dev/inject": "enabled", "example.org/team": "young" });
                 (200, json!({ "metadata": { "name": "young", "annotations": annotations } }))
@@ -63,9 +53,6 @@ impl Service<http::Request<Body>> for ApiServer {
             "/api/v1/namespaces/late" if asked_before < 2 => failure(429),
             "/api/v1/namespaces/late" => (200, json!({ "metadata": { "name": "late" } })),
             _ => failure(404),
-        };
-        self.0.lock().expect("nobody panicked").push(path);
-        let answer = http::Response::builder().status(status).body(Full::from(body.to_string()));
-        ready(Ok(answer.expect("a response")))
+        }
     }
 }

@@ -6,7 +6,8 @@ fn namespaces() -> (ApiServer, Namespaces) {
     let shop = Namespace::new([("leno.dev/proxy-workers".to_owned(), "2".to_owned())].into());
     let (_, known) = watch::channel(Arc::new(BTreeMap::from([("shop".into(), shop)])));
     let server = ApiServer::default();
-    (server.clone(), Namespaces::new(known, Client::new(server, "default")))
+    let namespaces = Namespaces::new(known, server.client());
+    (server, namespaces)
 }
 
 fn here() -> Source {

@@ -3,7 +3,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use k8s_openapi::ByteString;
-use kube::Client;
 use leno_install::inject::Options;
 use rustls::pki_types::DnsName;
 use rustls::{ClientConfig, RootCertStore};
@@ -39,7 +38,7 @@ impl Webhooks {
         let (_, known) = watch::channel(Arc::new(namespaces));
         let (sender, changes) = mpsc::channel(8);
         let (options, receiver) = watch::channel(Arc::default());
-        let client = Client::new(ApiServer::default(), "default");
+        let client = ApiServer::default().client();
         let (trusting, known_to_trust) = watch::channel(BTreeSet::default());
         let namespaces = Namespaces::new(known, client);
         let reviewer = Reviewer { namespaces, options: receiver, changes: sender, trusting: known_to_trust };

@@ -296,13 +296,19 @@ fn a_client_that_hedges_half_of_its_calls_is_fine() {
     assert_eq!(server.error, None);
 }
 
+/// Returns a server that has begun to answer on stream 1. The stream has a window of `window_bytes`.
+fn answering_server(window_bytes: u32) -> Endpoint {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::settings(&[(4, window_bytes)]));
+    server.feed(&[frames::window_update(0, 1 << 30), frames::whole_request(1)].concat());
+    server.respond(1, &response(), false);
+    server
+}
+
 /// grpc-go and gRPC's C core measure the bandwidth with a PING after each read that brought DATA.
 #[test]
 fn pings_that_measure_bandwidth_while_data_flows_are_fine() {
-    let mut server = Endpoint::server(Limits::server());
-    server.feed(&frames::settings(&[(4, 1 << 30)]));
-    server.feed(&[frames::window_update(0, 1 << 30), frames::whole_request(1)].concat());
-    server.respond(1, &response(), false);
+    let mut server = answering_server(1 << 30);
     for _ in 0..20_000 {
         server.send(1, &[0; 1_000], false);
         server.written();
@@ -331,10 +337,7 @@ fn window_updates_for_each_message_are_fine() {
 /// An application may read content long after it was sent.
 #[test]
 fn window_updates_for_content_of_earlier_periods_are_fine() {
-    let mut server = Endpoint::server(Limits::server());
-    server.feed(&frames::settings(&[(4, 16 << 20)]));
-    server.feed(&[frames::window_update(0, 1 << 30), frames::whole_request(1)].concat());
-    server.respond(1, &response(), false);
+    let mut server = answering_server(16 << 20);
     for _ in 0..1_000 {
         server.send(1, &[0; 16_384], false);
         server.written();

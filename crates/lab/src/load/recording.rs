@@ -33,7 +33,7 @@ pub(crate) struct Recording {
     pub(super) servers_us: Vec<Sparse>,
     /// Failed calls, including those of the warm-up.
     pub(super) failed: u64,
-    /// Those of the failed calls that the client never sent, including calls of the warm-up.
+    /// Number of failed calls that the client never sent, including calls of the warm-up.
     pub(super) not_sent: u64,
     pub(super) first_failure: Option<String>,
     /// Failed calls of the measured time.

@@ -17,7 +17,7 @@ pub(super) struct Tally {
     pub(super) servers: Vec<Histogram<u64>>,
     /// Failed calls, including those of the warm-up.
     pub(super) failed: u64,
-    /// Those of the failed calls that the client never sent, including calls of the warm-up.
+    /// Number of failed calls that the client never sent, including calls of the warm-up.
     pub(super) not_sent: u64,
     pub(super) first_failure: Option<String>,
     /// The failures of the measured time, by class.

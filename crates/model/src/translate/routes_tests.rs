@@ -643,13 +643,18 @@ fn a_route_with_thousands_of_errors_reports_the_first_of_them_and_their_number()
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
-#[test]
-fn the_ports_of_a_service_share_the_rules_of_its_routes() {
+/// The Services of the other tests, and `wide` with the ports from 1 to 500.
+fn services_with_wide() -> String {
     let ports: Vec<String> = (1..=500).map(|port| format!("{{name: p{port}, port: {port}}}")).collect();
-    let services = format!(
+    format!(
         "{SERVICES}- {{apiVersion: v1, kind: Service, metadata: {{name: wide, namespace: shop}}, spec: {{ports: [{}]}}}}\n",
         ports.join(", ")
-    );
+    )
+}
+
+#[test]
+fn the_ports_of_a_service_share_the_rules_of_its_routes() {
+    let services = services_with_wide();
     let wide = "{group: '', kind: Service, name: wide, namespace: shop}";
     let policy = |name: &str, target: &str| {
         format!(
@@ -673,11 +678,7 @@ fn the_ports_of_a_service_share_the_rules_of_its_routes() {
 
 #[test]
 fn a_message_lists_at_most_8_ports() {
-    let ports: Vec<String> = (1..=500).map(|port| format!("{{name: p{port}, port: {port}}}")).collect();
-    let services = format!(
-        "{SERVICES}- {{apiVersion: v1, kind: Service, metadata: {{name: wide, namespace: shop}}, spec: {{ports: [{}]}}}}\n",
-        ports.join(", ")
-    );
+    let services = services_with_wide();
     let parent = "{group: '', kind: Service, name: wide, port: 501}";
     let route = http("shop/cart", parent, "[{backendRefs: [{name: wide, port: 501}]}]");
     let translation = translated(&[("a-services.yaml", &services), ("routes.yaml", route.trim_start_matches("---\n"))]);

@@ -231,10 +231,7 @@ impl Relay {
     pub(crate) fn close_client(&mut self, id: ClientId) {
         self.cancel_calls_of(id);
         if let Some(client) = self.downstreams.remove(id) {
-            self.discharge(&client.link);
-            let wire = client.link.wire;
-            self.effects.extend(wire.filter(|_| client.link.codec.hides_cut()).map(Effect::Abort));
-            self.effects.extend(wire.map(Effect::Close));
+            self.release(&client.link);
         }
     }
 

@@ -102,10 +102,12 @@ impl Relay {
             return;
         }
         let is_opaque = matches!(upstream.key.hop, Hop::Tunnel | Hop::Plain(Protocol::Opaque));
-        let limit = match is_opaque {
-            _ if is_short_of_memory => FINISH_SOON,
-            true => unread_timeout,
-            false => FINISH_WITHIN,
+        let limit = if is_short_of_memory {
+            FINISH_SOON
+        } else if is_opaque {
+            unread_timeout
+        } else {
+            FINISH_WITHIN
         };
         let mut answered = std::mem::take(&mut upstream.answered);
         let before = answered.len();

@@ -6,7 +6,6 @@ use crate::Relay;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::certain::Certain;
-use crate::effect::Effect;
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::link::codec::CodecError;
 use crate::metrics::{Direction, PeerLabel};
@@ -104,11 +103,7 @@ impl Relay {
     /// Removes a connection that has ended or cannot be used.
     pub fn end_upstream(&mut self, upstream_id: UpstreamId, why: &ConnectionFailure) {
         let Some(upstream) = self.pools.end(upstream_id) else { return };
-        self.discharge(&upstream.link);
-        let wire = upstream.link.wire;
-        // The call of the connection may have been cut in this turn.
-        self.effects.extend(wire.filter(|_| upstream.link.codec.hides_cut()).map(Effect::Abort));
-        self.effects.extend(wire.map(Effect::Close));
+        self.release(&upstream.link);
         for client in upstream.cancelled.clients() {
             self.downstreams.cancelled_call_is_over(client);
         }

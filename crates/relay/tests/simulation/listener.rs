@@ -3,12 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use leno_model::spiffe::SpiffeId;
-
 use crate::mesh::OPAQUE_PORTS;
 use crate::net::{CableId, End, Net};
 use crate::parts::Part;
-use crate::shell::Listen;
 use crate::speaker::{Fate, Speaker};
 
 #[derive(Debug)]
@@ -48,10 +45,9 @@ impl Listener {
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         self.speakers.iter().filter_map(|speaker| speaker.next(net)).min()
     }
-}
 
-impl Listen for Listener {
-    fn accept(&mut self, address: SocketAddr, _: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
+    /// Accepts a connection of a client. Returns whether there is a listener at `address`.
+    pub(crate) fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
         if address.ip() != self.ip || !OPAQUE_PORTS.contains(&address.port()) || net.random.u8(..) < self.refuses {
             return false;
         }

@@ -22,7 +22,7 @@ pub(crate) struct Log {
     pub(crate) strange_lines: u64,
     /// Number of lines of opaque connections.
     pub(crate) opaque: usize,
-    /// Number of these connections that came through a tunnel of another proxy.
+    /// Number of opaque connections that came through a tunnel of another proxy.
     pub(crate) tunnelled: u64,
 }
 

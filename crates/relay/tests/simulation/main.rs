@@ -89,9 +89,19 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         }
         worlds_run += 1;
     }
-    let Total { calls, endings, steps, virtual_time, calm_worlds, hedges, settled_relays, compared_windows, .. } =
-        total;
-    let Total { talks, whole_talks, tunnelled, .. } = total;
+    let Total {
+        calls,
+        endings,
+        steps,
+        virtual_time,
+        calm_worlds,
+        hedges,
+        settled_relays,
+        compared_windows,
+        talks,
+        whole_talks,
+        tunnelled,
+    } = total;
     println!(
         "{worlds_run} worlds ({calm_worlds} calm), {calls} calls, {hedges} hedges, {endings:?}, {steps} steps, \
          {virtual_time:?}; {talks} opaque connections ({whole_talks} whole, {tunnelled} in tunnels); {settled_relays} relays settled, windows of {compared_windows} connections compared"

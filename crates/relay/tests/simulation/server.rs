@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, Limits, Windows};
-use leno_model::spiffe::SpiffeId;
 
 use crate::engine::Engine;
 use crate::log::Seen;
@@ -15,7 +14,6 @@ use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::served::{Call, Habits, Plan, Served, respond};
 use crate::settings::Changes;
-use crate::shell::Listen;
 
 /// Maximum number of attacks of a hostile server on one connection.
 const ATTACKS_MAX: u32 = 40;
@@ -190,10 +188,9 @@ impl Server {
         let changes = self.served.iter().filter_map(|served| served.changes.next(net));
         due.chain(changes).map(|at| at.max(net.now + Duration::from_micros(1))).min()
     }
-}
 
-impl Listen for Server {
-    fn accept(&mut self, address: SocketAddr, _: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
+    /// Accepts a connection of a client. Returns whether there is a listener at `address`.
+    pub(crate) fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
         if self.address != address || self.down_until.is_some_and(|until| net.now < until) {
             return false;
         }

@@ -182,12 +182,12 @@ impl Speaker {
     }
 
     fn say(&mut self, net: &mut Net) {
-        if self.waits && self.heard.is_none() {
+        if self.is_waiting() {
             return;
         }
         self.is_blocked = false;
         while self.fate.is_none() && !self.has_ended && self.says_at <= net.now {
-            if self.said == HEAD_BYTES + self.own.bytes {
+            if self.has_said_all() {
                 return self.end_if_due(net);
             }
             let piece = if net.random.u8(..4) == 0 { net.random.usize(1..40) } else { PIECE_BYTES };
@@ -200,6 +200,15 @@ impl Speaker {
             let pause = if net.random.u8(..20) == 0 { net.random.u64(..20_000) } else { 0 };
             self.says_at = net.now + Duration::from_micros(pause);
         }
+    }
+
+    /// Returns whether this side lets the other side begin.
+    fn is_waiting(&self) -> bool {
+        self.waits && self.heard.is_none()
+    }
+
+    fn has_said_all(&self) -> bool {
+        self.said == HEAD_BYTES + self.own.bytes
     }
 
     fn next_piece(&self, most: usize) -> Vec<u8> {
@@ -238,8 +247,8 @@ impl Speaker {
         if self.fate.is_some() {
             return None;
         }
-        let has_more = !self.is_blocked && self.said < HEAD_BYTES + self.own.bytes;
-        let says = (has_more && !(self.waits && self.heard.is_none())).then_some(self.says_at);
+        let says = !self.is_blocked && !self.has_said_all() && !self.is_waiting();
+        let says = says.then_some(self.says_at);
         // A socket that accepts bytes again is noticed at the next event or after a moment.
         let retries = self.is_blocked.then(|| net.now + Duration::from_millis(5));
         let due = says.into_iter().chain(retries).chain(self.deaf_until).chain(self.breaks_at);

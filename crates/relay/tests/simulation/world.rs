@@ -86,10 +86,10 @@ struct Applications {
 }
 
 impl Listen for Applications {
-    fn accept(&mut self, address: SocketAddr, from: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
+    fn accept(&mut self, address: SocketAddr, _: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
         match OPAQUE_PORTS.contains(&address.port()) {
-            true => self.listener.accept(address, from, cable, net),
-            false => self.server.accept(address, from, cable, net),
+            true => self.listener.accept(address, cable, net),
+            false => self.server.accept(address, cable, net),
         }
     }
 }

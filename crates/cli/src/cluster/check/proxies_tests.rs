@@ -184,7 +184,7 @@ fn certificates_that_are_missing_late_or_over_are_told_apart() {
 #[test]
 fn certificates_that_expire_with_their_authority_are_one_finding() {
     let facts = installed(now());
-    let end = trust::authority_ends(&facts).expect("the authority is there");
+    let end = trust::authority_ends(&facts).expect("the facts have an authority");
     let seconds = end.duration_since(UNIX_EPOCH).expect("it is later").as_secs();
     let page = || Ok(format!("{EXPIRATION} {seconds}.0\n"));
     let name = |pod: &str| ("shop".to_owned(), pod.to_owned());

@@ -26,7 +26,7 @@ type Shadows<'a> = HashMap<(&'a str, &'a str), Shadow<'a>>;
 /// Matches of a route that are also matches of older routes.
 #[derive(Clone, Copy)]
 struct Shadow<'a> {
-    /// The older route that has the first of these matches.
+    /// The older route that has the first shared match.
     older: &'a Route,
     matches: usize,
 }
@@ -44,7 +44,7 @@ pub(super) fn admitted<'a>(
             groups.entry(attachment.group(cluster)).or_default().push(attachment.route);
         }
     }
-    // Most ports of a Service have the same routes: compare the matches of these routes only once.
+    // Most ports of a Service have the same routes. The matches of equal lists of routes are compared only once.
     let mut shadows: HashMap<Vec<*const Route>, Rc<Shadows<'a>>> = HashMap::new();
     let admit = |(group, mut routes): (Group<'a>, Vec<&'a Route>)| {
         routes.sort_by_cached_key(|route| (route.kind, route.seniority()));
