@@ -116,7 +116,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
             never = bundles => match never {},
             never = statuses => match never {},
             never = unmeshed => match never {},
-            never = run(webhooks.zip(certificate), &api_server, leads.clone(), signing.clone()) => match never {},
+            never = run(webhooks.zip(certificate), &api_server, leads.clone(), signing.clone(), phase.subscribe()) => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
             () = following => Ok(()),
@@ -191,9 +191,10 @@ async fn run(
     api_server: &ApiServer,
     leads: watch::Receiver<bool>,
     signing: watch::Receiver<Arc<Signing>>,
+    phases: watch::Receiver<Phase>,
 ) -> Infallible {
     match webhooks {
-        Some((webhooks, certificate)) => webhooks.run(certificate, api_server, leads, signing).await,
+        Some((webhooks, certificate)) => webhooks.run(certificate, api_server, leads, signing, phases).await,
         None => pending().await,
     }
 }

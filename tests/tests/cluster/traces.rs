@@ -117,6 +117,11 @@ pub(super) fn a_call_is_one_trace_at_a_collector_that_may_go_away(cluster: &Clus
     }
     cluster.apply(&leno(cluster, &VALUES));
     rolled_out(cluster, "leno", "deploy/leno-control");
+    // A replica that ends answers the API server for a moment longer, with the former values.
+    wait_for("the old replicas have ended", PATIENCE, || {
+        let ending = "jsonpath={.items[*].metadata.deletionTimestamp}";
+        cluster.kubectl(&["-n", "leno", "get", "pods", "-o", ending]).is_empty().then_some(())
+    });
     cluster.apply(&manifest("enabled"));
     cluster.kubectl(&["-n", "shop", "patch", "deploy/web", "-p", ANNOTATED]);
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);

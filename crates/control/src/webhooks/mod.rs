@@ -42,6 +42,7 @@ pub(crate) use counts::Counts;
 pub(crate) use inject_config::BadConfig;
 
 use crate::api_server::ApiServer;
+use crate::drain::Phase;
 use crate::issuer::{Signing, keep_anchors};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
@@ -110,6 +111,7 @@ impl Webhooks {
         api_server: &ApiServer,
         leads: watch::Receiver<bool>,
         signing: watch::Receiver<Arc<Signing>>,
+        phases: watch::Receiver<Phase>,
     ) -> Infallible {
         // `keep_anchors` gets no namespaces here, so it creates nothing: if the webhooks are not installed, their
         // configurations must not be created.
@@ -123,7 +125,7 @@ impl Webhooks {
         );
         let validator = keep_anchors::<ValidatingWebhookConfiguration>(api_server, VALIDATOR, none, leads, signing);
         tokio::select! {
-            never = self.server.serve(self.listener, certificate.config()) => never,
+            never = self.server.serve(self.listener, certificate.config(), phases) => never,
             never = certificate.run() => never,
             never = self.inject_config.run() => never,
             never = injector => never,

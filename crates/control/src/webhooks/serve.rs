@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::pending;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
@@ -29,6 +29,7 @@ use super::review::{Reviewer, Webhook};
 use super::weight::{WEIGHT_MAX_BYTES, weight};
 use crate::accept::{Clients, Connection, Peer, Tls, accept};
 use crate::budget::{CONNECTION_BYTES, SMALL, WEBHOOKS, at_most, process_memory};
+use crate::drain::Phase;
 
 /// Limit on concurrent connections; lower if there is little memory. An API server keeps up to 25 idle connections
 /// open.
@@ -38,6 +39,10 @@ const CONNECTIONS_MAX: usize = 256;
 const IDLE_MAX: Duration = Duration::from_secs(120);
 /// Longest life of a connection, limited so that API servers also reach replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
+/// Time after which a replica that ends closes its idle connections. Until then, it closes each connection after its next
+/// answer. So an API server soon asks other replicas, which may have newer options for new proxies, and hardly ever sends
+/// a request on a connection that we are closing.
+const IDLE_AT_END: Duration = Duration::from_secs(1);
 /// Longest time for a request, from the end of its header to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of a request's header, in bytes; API servers send a tenth of that.
@@ -109,18 +114,20 @@ impl Server {
         }
     }
 
-    /// Serves every connection, for ever. New connections use the latest value of `certificate`.
+    /// Serves every connection, for ever. New connections use the latest value of `certificate`. In the phase
+    /// [`Phase::Ending`], no connection is kept.
     pub(super) async fn serve(
         self,
         listener: TcpListener,
         certificate: watch::Receiver<Arc<ServerConfig>>,
+        phases: watch::Receiver<Phase>,
     ) -> Infallible {
         let server = Arc::new(self);
         let (sender, mut connections) = mpsc::channel(1);
         let listener = Listener::new("webhooks", listener, RoomSize::of_strangers(server.door.connections));
         let answering = async {
             while let Some(Ok(connection)) = connections.recv().await {
-                tokio::spawn(server.clone().answer_connection(connection));
+                tokio::spawn(server.clone().answer_connection(connection, phases.clone()));
             }
             // `accept` holds the sender for ever, so the loop above does not end.
             pending().await
@@ -131,10 +138,16 @@ impl Server {
         }
     }
 
-    async fn answer_connection(self: Arc<Self>, connection: Connection) {
+    async fn answer_connection(self: Arc<Self>, connection: Connection, phases: watch::Receiver<Phase>) {
         let (server, peer) = (&*self, connection.peer().clone());
-        let peer = &peer;
-        let service = service_fn(move |request| async move { Ok::<_, Infallible>(server.answer(request, peer).await) });
+        let (peer, phase) = (&peer, &phases.clone());
+        let service = service_fn(move |request| async move {
+            let mut answer = server.answer(request, peer).await;
+            if *phase.borrow() == Phase::Ending {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer)
+        });
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(IDLE_MAX)
@@ -143,7 +156,7 @@ impl Server {
         let mut serving = pin!(serving);
         let served = tokio::select! {
             served = &mut serving => served,
-            () = sleep(CONNECTION_MAX) => {
+            () = must_close(phases) => {
                 serving.as_mut().graceful_shutdown();
                 timeout(REQUEST_MAX, serving).await.unwrap_or(Ok(()))
             }
@@ -240,6 +253,17 @@ impl Server {
         peer.presence.settle();
         Ok(response)
     }
+}
+
+/// Waits until a connection takes no further request: it is old, or the replica ends.
+async fn must_close(mut phases: watch::Receiver<Phase>) {
+    let ending = async {
+        // An error means that no further phase follows: the process ends.
+        let _ = phases.wait_for(|phase| *phase == Phase::Ending).await;
+        sleep(IDLE_AT_END).await;
+    };
+    // A timeout means that the connection is old.
+    let _ = timeout(CONNECTION_MAX, ending).await;
 }
 
 /// Reads a body of up to `size` bytes into one buffer. Collecting the parts first would take twice the memory.

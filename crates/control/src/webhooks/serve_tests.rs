@@ -28,6 +28,7 @@ struct Webhooks {
     counts: Arc<Counts>,
     changes: mpsc::Receiver<(Kind, Change)>,
     trusting: watch::Sender<BTreeSet<Box<str>>>,
+    phase: watch::Sender<Phase>,
     _options: watch::Sender<Arc<Options>>,
 }
 
@@ -47,8 +48,9 @@ impl Webhooks {
         let (_, certificate) = watch::channel(Arc::new(signing.certify_server(&names).expect("a certificate").0));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address");
-        tokio::spawn(Server::new(reviewer, counts.clone()).serve(listener, certificate));
-        Self { address, signing, counts, changes, trusting, _options: options }
+        let (phase, phases) = watch::channel(Phase::Serving);
+        tokio::spawn(Server::new(reviewer, counts.clone()).serve(listener, certificate, phases));
+        Self { address, signing, counts, changes, trusting, phase, _options: options }
     }
 
     /// A connection without TLS from another source address.
@@ -280,18 +282,14 @@ async fn connections_that_ask_nothing_keep_no_api_server_out() {
 async fn a_connection_without_a_request_is_closed_after_seconds_and_an_idle_one_is_not() {
     let webhooks = Webhooks::start().await;
     let mut used = webhooks.connect().await;
-    let body = review(&pod("quiet", &json!({})));
+    reviewed(&mut used).await;
     let mut answer = [0; 1024];
-    send(&mut used, "POST /inject", "Content-Type: application/json\r\n", &body).await;
-    assert!(used.read(&mut answer).await.expect("an answer") > 0);
     let mut unused = webhooks.connect().await;
     let started = Instant::now();
     let ended = tokio::time::timeout(4 * FIRST_REQUEST_MAX, unused.read(&mut answer)).await.expect("it is closed");
     assert!(ended.is_err() || ended.is_ok_and(|length| length == 0));
     assert!(started.elapsed() > FIRST_REQUEST_MAX / 2, "{:?}", started.elapsed());
-    send(&mut used, "POST /inject", "Content-Type: application/json\r\n", &body).await;
-    let length = used.read(&mut answer).await.expect("an answer");
-    assert!(answer[..length].starts_with(b"HTTP/1.1 200 "), "{:?}", String::from_utf8_lossy(&answer[..length]));
+    reviewed(&mut used).await;
 }
 
 #[tokio::test]
@@ -309,15 +307,42 @@ async fn large_reviews_that_never_end_hold_up_no_large_one() {
     assert!(started.elapsed() < REQUEST_MAX / 2, "{:?}", started.elapsed());
 }
 
+/// Has a Pod reviewed on a connection. Returns the answer.
+async fn reviewed(stream: &mut TlsStream<TcpStream>) -> String {
+    let body = review(&pod("quiet", &json!({})));
+    send(stream, "POST /inject", "Content-Type: application/json\r\n", &body).await;
+    let mut answer = [0; 1024];
+    let length = stream.read(&mut answer).await.expect("an answer");
+    let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    answer
+}
+
 #[tokio::test]
 async fn one_connection_carries_many_requests() {
     let webhooks = Webhooks::start().await;
     let mut stream = webhooks.connect().await;
     for _ in 0..3 {
-        let body = review(&pod("quiet", &json!({})));
-        send(&mut stream, "POST /inject", "Content-Type: application/json\r\n", &body).await;
-        let mut answer = [0; 1024];
-        let length = stream.read(&mut answer).await.expect("an answer");
-        assert!(answer[..length].starts_with(b"HTTP/1.1 200 "), "{:?}", String::from_utf8_lossy(&answer[..length]));
+        reviewed(&mut stream).await;
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_ends_answers_every_request_and_keeps_no_connection() {
+    let webhooks = Webhooks::start().await;
+    let (mut used, mut idle) = (webhooks.connect().await, webhooks.connect().await);
+    for stream in [&mut used, &mut idle] {
+        let answer = reviewed(stream).await;
+        assert!(!answer.contains("connection: close"), "{answer}");
+    }
+    webhooks.phase.send_replace(Phase::Ending);
+    let mut late = webhooks.connect().await;
+    for stream in [&mut used, &mut late] {
+        let answer = reviewed(stream).await;
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+    for stream in [&mut used, &mut late, &mut idle] {
+        let ended = timeout(10 * IDLE_AT_END, stream.read(&mut [0; 1])).await.expect("it is closed");
+        assert_eq!(ended.expect("without an error"), 0);
     }
 }
