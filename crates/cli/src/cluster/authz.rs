@@ -19,7 +19,11 @@ use super::policies::{self, callers};
 use super::progress::sign_of_life;
 use super::scrape::Scrape;
 use super::select::{Choice, Group, Kind, Selection};
+use super::stat::counts::DENIALS;
 use super::table::{Output, Table, show};
+
+/// The calls and the opaque connections that policies allowed.
+const ALLOWED: [&str; 2] = ["inbound_http_authz_allow_total", "inbound_tcp_authz_allow_total"];
 
 /// Options of `leno authz`.
 #[derive(Args)]
@@ -138,8 +142,8 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
             port,
             decides,
             audited_by,
-            allowed: count(["inbound_http_authz_allow_total", "inbound_tcp_authz_allow_total"]),
-            denied: count(["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"]),
+            allowed: count(ALLOWED),
+            denied: count(DENIALS),
             audited: count(["leno_http_audited_total", "leno_tcp_audited_total"]),
         }
     };
@@ -156,13 +160,8 @@ fn container_ports(pod: &Pod) -> Vec<u16> {
 
 /// The ports for which the proxy counted a decision.
 fn called_ports(page: &Scrape) -> Vec<u16> {
-    let names = [
-        "inbound_http_authz_allow_total",
-        "inbound_http_authz_deny_total",
-        "inbound_tcp_authz_allow_total",
-        "inbound_tcp_authz_deny_total",
-    ];
-    let called = names.iter().flat_map(|name| page.all(name, &[])).filter(|sample| sample.value > 0.0);
+    let called =
+        ALLOWED.iter().chain(&DENIALS).flat_map(|name| page.all(name, &[])).filter(|sample| sample.value > 0.0);
     called.filter_map(|sample| sample.label("target_port").parse().ok()).collect()
 }
 

@@ -9,9 +9,9 @@ use super::mesh::id;
 use crate::cluster::readings::Readings;
 use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Growth, Measured};
+use crate::cluster::stat::counts::DENIALS;
 use crate::cluster::stat::peer::caller_name;
 
-const DENIED: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
 /// Maximum number of [`Key`]s that are remembered.
 const DENIALS_MAX: usize = 1_000;
 /// Time for which a denial is recent.
@@ -58,7 +58,7 @@ impl Denials {
         let mut totals = BTreeMap::<Key, f64>::new();
         for measured in readings.measured() {
             for Growth { now, .. } in &measured.proxies {
-                for sample in DENIED.iter().flat_map(|name| now.all(name, &[])).filter(|sample| sample.value > 0.0) {
+                for sample in DENIALS.iter().flat_map(|name| now.all(name, &[])).filter(|sample| sample.value > 0.0) {
                     *totals.entry(key(measured, sample)).or_default() += sample.value;
                 }
             }

@@ -20,7 +20,8 @@ pub(crate) fn recorded(measured: &Measured, wanted: &Wanted) -> Measured {
         let labels = [wanted.labels, metric.labels()].concat();
         let kept = |sample: &Sample| {
             let label = |name: &&str| ((*name).to_owned(), sample.label(name).to_owned());
-            Some(labels.iter().map(label).collect::<Vec<_>>())
+            let is_wanted = wanted.only.iter().chain(metric.matchers()).all(|matcher| matches(sample, matcher));
+            is_wanted.then(|| labels.iter().map(label).collect::<Vec<_>>())
         };
         let (from, to) = if metric.is_counter() { (&growth.grown, &mut grown) } else { (&growth.now, &mut now) };
         for (labels, value) in sums(metric.name(), std::iter::once(from), kept) {
@@ -34,6 +35,13 @@ pub(crate) fn recorded(measured: &Measured, wanted: &Wanted) -> Measured {
         meshed_pods: measured.meshed_pods,
         proxies: vec![Growth { grown, now }],
     }
+}
+
+/// Whether a sample matches `NAME="VALUE"` or `NAME!="VALUE"`. As in Prometheus, a missing label has an empty value.
+fn matches(sample: &Sample, matcher: &str) -> bool {
+    let (name, value) = matcher.split_once('=').expect("a matcher");
+    let (name, is_equal) = name.strip_suffix('!').map_or((name, true), |name| (name, false));
+    (sample.label(name) == value.trim_matches('"')) == is_equal
 }
 
 fn vector(series: &str) -> Vec<u8> {

@@ -81,6 +81,11 @@ impl Metric {
         self.labels
     }
 
+    #[cfg(test)]
+    pub(super) fn matchers(&self) -> &'static [&'static str] {
+        self.only
+    }
+
     pub(super) fn is_counter(&self) -> bool {
         self.kind == MetricKind::Counter
     }

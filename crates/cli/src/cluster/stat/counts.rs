@@ -9,6 +9,13 @@ use crate::cluster::prometheus::Metric;
 use crate::cluster::scrape::{Sample, Scrape};
 use crate::cluster::source::Growth;
 
+/// The calls and the opaque connections that policies denied. These series have no label `direction`: only the proxy of
+/// the called workload decides.
+pub(crate) const DENIALS: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
+/// The gRPC statuses UNAUTHENTICATED and PERMISSION_DENIED, and the HTTP statuses with the same meaning.
+const REFUSING_GRPC: [&str; 2] = ["16", "7"];
+const REFUSING_HTTP: [&str; 2] = ["401", "403"];
+
 /// The metrics that count calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
@@ -16,6 +23,8 @@ pub(crate) struct Names {
     /// Responses, with the label `classification`.
     responses: &'static str,
     latency_bucket: &'static str,
+    /// Calls and connections that policies denied.
+    denials: &'static [&'static str],
     /// The unit of the buckets' bounds, in microseconds.
     latency_unit_us: f64,
 }
@@ -25,6 +34,7 @@ pub(crate) const TRAFFIC: Names = Names {
     calls: "request_total",
     responses: "response_total",
     latency_bucket: "response_latency_ms_bucket",
+    denials: &DENIALS,
     latency_unit_us: 1_000.0,
 };
 
@@ -33,6 +43,7 @@ pub(crate) const METHODS: Names = Names {
     calls: "leno_method_requests_total",
     responses: "leno_method_responses_total",
     latency_bucket: "leno_method_duration_seconds_bucket",
+    denials: &[],
     latency_unit_us: 1_000_000.0,
 };
 
@@ -43,6 +54,11 @@ impl Names {
 
     pub(crate) const fn responses(&self) -> Metric {
         Metric::counter(self.responses, &["classification"])
+    }
+
+    /// The responses with the labels that tell refusals from other responses.
+    pub(crate) const fn responses_with_statuses(&self) -> Metric {
+        Metric::counter(self.responses, &["classification", "status_code", "grpc_status"])
     }
 
     pub(crate) const fn latency_bucket(&self) -> Metric {
@@ -57,6 +73,11 @@ pub(crate) struct Counts {
     pub(crate) secure_calls: f64,
     pub(crate) successes: f64,
     pub(crate) responses: f64,
+    /// Number of calls and connections that policies of the called workload denied.
+    pub(crate) denied: f64,
+    /// Number of responses that say that the caller may not make the call: by a policy, or by the application. Only
+    /// [`TRAFFIC`] has the statuses as numbers.
+    pub(crate) refused: f64,
     /// For each bound in microseconds: the number of responses that took at most this time.
     pub(crate) latencies: BTreeMap<u64, f64>,
 }
@@ -96,8 +117,12 @@ impl Counts {
                 class => {
                     counts.responses += sample.value;
                     counts.successes += if class == "success" { sample.value } else { 0.0 };
+                    counts.refused += if is_refusal(sample) { sample.value } else { 0.0 };
                 }
             });
+            for denials in names.denials {
+                add(denials, &|counts, sample| counts.denied += sample.value);
+            }
             add(names.latency_bucket, &|counts, sample| {
                 let bound = bound_us(sample.label("le"), names.latency_unit_us);
                 *counts.latencies.entry(bound).or_default() += sample.value;
@@ -121,6 +146,8 @@ impl Counts {
         self.secure_calls += other.secure_calls;
         self.successes += other.successes;
         self.responses += other.responses;
+        self.denied += other.denied;
+        self.refused += other.refused;
         for (bound, count) in &other.latencies {
             *self.latencies.entry(*bound).or_default() += count;
         }
@@ -168,6 +195,14 @@ impl Figures {
     }
 }
 
+/// Whether a series of responses says that the caller may not make the call.
+fn is_refusal(sample: &Sample) -> bool {
+    match sample.label("grpc_status") {
+        "" => REFUSING_HTTP.contains(&sample.label("status_code")),
+        status => REFUSING_GRPC.contains(&status),
+    }
+}
+
 /// Returns the sums of a metric by key.
 pub(crate) fn sums<'a, K: Ord>(
     name: &str,
@@ -193,6 +228,12 @@ pub(super) fn joined<'a, K: Ord>(
         }
     }
     all
+}
+
+/// Formats a rate at which something happens that rarely should; `-` for `None`. Only a rate of 0 is shown as 0.0:
+/// rounding must not hide a single denial.
+pub(crate) fn rare(rate: Option<f64>) -> String {
+    number(rate.map(|rate| if rate > 0.0 { rate.max(0.1) } else { rate }))
 }
 
 pub(crate) fn share(part: f64, whole: f64) -> Option<f64> {

@@ -6,18 +6,24 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::counts::{Counts, Figures, TRAFFIC};
+use super::counts::{Counts, DENIALS, Figures, TRAFFIC, rare};
 use super::peer::{View, caller_name};
 use super::{Measurement, span};
-use crate::cluster::prometheus::Wanted;
+use crate::cluster::prometheus::{Metric, Wanted};
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
 /// The metrics of calls to workloads, by client and transport.
 const WANTED: Wanted = Wanted {
     labels: &["direction", "client_id", "no_tls_reason", "tls"],
-    only: &[r#"direction="inbound""#, r#"no_tls_reason!="probe""#],
-    metrics: &[TRAFFIC.calls(), TRAFFIC.responses(), TRAFFIC.latency_bucket()],
+    only: &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#],
+    metrics: &[
+        TRAFFIC.calls(),
+        TRAFFIC.responses(),
+        TRAFFIC.latency_bucket(),
+        Metric::counter(DENIALS[0], &[]),
+        Metric::counter(DENIALS[1], &[]),
+    ],
 };
 
 /// Options of `leno stat edges`.
@@ -40,6 +46,8 @@ struct Row {
     mutual_tls: bool,
     #[serde(flatten)]
     figures: Figures,
+    /// Calls and opaque connections that policies denied, per second.
+    denied_per_second: f64,
 }
 
 impl Options {
@@ -60,8 +68,11 @@ fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
         name: measured.name.clone(),
         mutual_tls,
         figures: counts.figures(window),
+        denied_per_second: counts.denied / window.as_secs_f64(),
     };
-    let mut rows: Vec<Row> = counts.into_iter().map(row).filter(|row| row.figures.calls_per_second > 0.0).collect();
+    // A denied opaque connection is no call.
+    let is_busy = |row: &Row| row.figures.calls_per_second > 0.0 || row.denied_per_second > 0.0;
+    let mut rows: Vec<Row> = counts.into_iter().map(row).filter(is_busy).collect();
     rows.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));
     rows
 }
@@ -73,13 +84,18 @@ fn table(rows: &[Row], window: Duration) -> String {
             span(window)
         );
     }
-    let mut table = Table::new(&[&["CLIENT", "", "NAMESPACE", "NAME", "MTLS"], &Figures::HEADS[..]].concat());
+    let mut table =
+        Table::new(&[&["CLIENT", "", "NAMESPACE", "NAME", "MTLS"], &Figures::HEADS[..], &["#DENIED/S"]].concat());
     for row in rows {
         let mtls = if row.mutual_tls { "yes" } else { "no" };
         let names = [&row.client, "->", &row.namespace, &row.name, mtls].map(str::to_owned);
-        table.row(names.into_iter().chain(row.figures.cells()));
+        table.row(names.into_iter().chain(row.figures.cells()).chain([rare(Some(row.denied_per_second))]));
     }
-    format!("{table}\nover {}, counted by the proxies of the called workloads\n", span(window))
+    let denials = match rows.iter().any(|row| row.denied_per_second > 0.0) {
+        true => "; leno authz shows which policies apply, and leno explain which line denied a call",
+        false => "",
+    };
+    format!("{table}\nover {}, counted by the proxies of the called workloads{denials}\n", span(window))
 }
 
 #[cfg(test)]

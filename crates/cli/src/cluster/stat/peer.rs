@@ -41,10 +41,11 @@ impl View {
         matches!(self, Self::Outbound(_))
     }
 
-    /// Whether a series counts calls in the direction of this view. Series of kubelets' probes are excluded.
+    /// Whether a series counts calls in the direction of this view. Series of kubelets' probes are excluded. The
+    /// decisions of policies have no direction, because they are always about calls to the workload.
     pub(crate) fn has(&self, sample: &Sample) -> bool {
-        let direction = if self.is_outbound() { "outbound" } else { "inbound" };
-        sample.label("direction") == direction && sample.label("no_tls_reason") != "probe"
+        let is_outbound = sample.label("direction") == "outbound";
+        is_outbound == self.is_outbound() && sample.label("no_tls_reason") != "probe"
     }
 
     /// The caption below the table.

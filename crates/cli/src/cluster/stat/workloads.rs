@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::counts::{Counts, Figures, TRAFFIC, percent, sums};
+use super::counts::{Counts, DENIALS, Figures, TRAFFIC, percent, rare, sums};
 use super::peer::{Caller, Destination, View, destinations};
 use super::{Measurement, span};
 use crate::cluster::prometheus::{Metric, Wanted};
@@ -16,8 +16,11 @@ use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
 /// The metrics of calls to workloads.
-const INBOUND: Wanted =
-    Wanted { labels: &["direction"], only: &[r#"direction="inbound""#, r#"no_tls_reason!="probe""#], metrics: METRICS };
+const INBOUND: Wanted = Wanted {
+    labels: &["direction"],
+    only: &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#],
+    metrics: METRICS,
+};
 
 /// The metrics of calls to workloads, by client.
 const INBOUND_BY_CLIENT: Wanted = Wanted { labels: &["direction", "client_id"], ..INBOUND };
@@ -29,8 +32,14 @@ const OUTBOUND: Wanted = Wanted {
     metrics: METRICS,
 };
 
-const METRICS: &[Metric] =
-    &[TRAFFIC.calls(), TRAFFIC.responses(), TRAFFIC.latency_bucket(), Metric::gauge("tcp_open_connections", &["peer"])];
+const METRICS: &[Metric] = &[
+    TRAFFIC.calls(),
+    TRAFFIC.responses_with_statuses(),
+    TRAFFIC.latency_bucket(),
+    Metric::counter(DENIALS[0], &[]),
+    Metric::counter(DENIALS[1], &[]),
+    Metric::gauge("tcp_open_connections", &["peer"]),
+];
 
 /// Options of `leno stat` without a subcommand, which `leno stat` itself includes.
 #[derive(Args)]
@@ -70,6 +79,10 @@ struct Row {
 struct Traffic {
     #[serde(flatten)]
     figures: Figures,
+    /// Calls to a workload: calls and opaque connections that its policies denied, per second. Calls that a workload
+    /// makes: responses 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, per second, whether from a policy or from the
+    /// application.
+    denied_per_second: f64,
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
     tcp_connections: f64,
@@ -106,7 +119,7 @@ fn rows(measured: &Measured, view: &View, window: Duration) -> Vec<Row> {
         traffic,
     };
     let traffic = |counts: &dyn Fn(&Sample) -> bool| {
-        (!measured.proxies.is_empty()).then(|| Traffic::of(measured, window, counts))
+        (!measured.proxies.is_empty()).then(|| Traffic::of(measured, window, view, counts))
     };
     match view {
         View::Inbound(caller) => {
@@ -127,7 +140,7 @@ fn rows(measured: &Measured, view: &View, window: Duration) -> Vec<Row> {
 
 impl Traffic {
     /// Derives the figures from the series for which `counts` returns true.
-    fn of(measured: &Measured, window: Duration, counts: impl Fn(&Sample) -> bool) -> Self {
+    fn of(measured: &Measured, window: Duration, view: &View, counts: impl Fn(&Sample) -> bool) -> Self {
         // Count only connections on the peer's side, not connections to the local application.
         let is_far = |sample: &Sample| {
             let far = if sample.label("direction") == "inbound" { "src" } else { "dst" };
@@ -138,6 +151,7 @@ impl Traffic {
         let counts = Counts::of(TRAFFIC, measured.proxies.iter(), counts);
         Self {
             figures: counts.figures(window),
+            denied_per_second: if view.is_outbound() { counts.refused } else { counts.denied } / window.as_secs_f64(),
             tls_share: counts.tls_share(),
             tcp_connections: connections.values().sum::<f64>() + 0.0,
         }
@@ -146,7 +160,7 @@ impl Traffic {
 
 fn table(rows: &[Row], view: &View, window: Duration) -> String {
     let names: &[&str] = if view.is_outbound() { &["NAMESPACE", "NAME", "TO"] } else { &["NAMESPACE", "NAME"] };
-    let mut table = Table::new(&[names, &["MESHED"], &Figures::HEADS, &["#TLS", "#TCP"]].concat());
+    let mut table = Table::new(&[names, &["MESHED"], &Figures::HEADS, &["#DENIED/S", "#TLS", "#TCP"]].concat());
     for row in rows {
         let mut cells = vec![row.namespace.clone(), row.name.clone()];
         cells.extend(row.to.clone());
@@ -155,9 +169,10 @@ fn table(rows: &[Row], view: &View, window: Duration) -> String {
         match &row.traffic {
             Some(traffic) => {
                 cells.extend(traffic.figures.cells());
+                cells.push(rare(Some(traffic.denied_per_second)));
                 cells.extend([percent(traffic.tls_share), format!("{:.0}", traffic.tcp_connections)]);
             }
-            None => cells.extend(std::iter::repeat_n("-".to_owned(), Figures::HEADS.len() + 2)),
+            None => cells.extend(std::iter::repeat_n("-".to_owned(), Figures::HEADS.len() + 3)),
         }
         table.row(cells);
     }

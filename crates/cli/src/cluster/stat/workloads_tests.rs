@@ -10,6 +10,9 @@ fn a_workload_without_a_proxy_is_shown_with_nothing_measured() {
                    request_total{direction=\"inbound\",tls=\"no_identity\"} 10\n\
                    response_total{direction=\"inbound\",classification=\"success\"} 95\n\
                    response_total{direction=\"inbound\",classification=\"failure\"} 5\n\
+                   inbound_http_authz_deny_total{tls=\"true\"} 40\n\
+                   inbound_tcp_authz_deny_total{tls=\"true\"} 1\n\
+                   inbound_tcp_authz_deny_total{tls=\"no_identity\",no_tls_reason=\"probe\"} 99\n\
                    response_latency_ms_bucket{direction=\"inbound\",le=\"5.0\"} 50\n\
                    response_latency_ms_bucket{direction=\"inbound\",le=\"10.0\"} 100\n\
                    response_latency_ms_bucket{direction=\"inbound\",le=\"+Inf\"} 100\n\
@@ -23,9 +26,9 @@ fn a_workload_without_a_proxy_is_shown_with_nothing_measured() {
     let all: Vec<Row> = [web, silent].iter().flat_map(|measured| rows(measured, &view, WINDOW)).collect();
     let text = table(&all, &view, WINDOW);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "NAMESPACE   NAME   MESHED   CALLS/S   SUCCESS   P50 MS   P99 MS       TLS   TCP");
-    assert_eq!(lines[1], "shop        web    1/2         10.0   95.00 %      5.0      9.9   90.00 %     3");
-    assert_eq!(lines[2], "shop        web    1/2            -         -        -        -         -     -");
+    assert_eq!(lines[0], "NAMESPACE   NAME   MESHED   CALLS/S   SUCCESS   P50 MS   P99 MS   DENIED/S       TLS   TCP");
+    assert_eq!(lines[1], "shop        web    1/2         10.0   95.00 %      5.0      9.9        4.1   90.00 %     3");
+    assert_eq!(lines[2], "shop        web    1/2            -         -        -        -          -         -     -");
 }
 
 #[test]
@@ -33,7 +36,10 @@ fn the_clients_view_has_a_line_for_each_destination() {
     let to = "direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"echo\",dst_port=\"50051\",tls=\"true\"";
     let page = format!(
         "request_total{{{to},server_id=\"a\"}} 100\nrequest_total{{{to},server_id=\"b\"}} 100\n\
-         response_total{{{to},classification=\"success\"}} 100\n\
+         response_total{{{to},classification=\"success\",status_code=\"200\",grpc_status=\"0\"}} 90\n\
+         response_total{{{to},classification=\"success\",status_code=\"200\",grpc_status=\"7\"}} 9\n\
+         response_total{{{to},classification=\"success\",status_code=\"403\",grpc_status=\"\"}} 1\n\
+         inbound_http_authz_deny_total 70\n\
          request_total{{direction=\"outbound\",tls=\"no_identity\"}} 100\nrequest_total{{direction=\"inbound\"}} 7000\n\
          tcp_open_connections{{peer=\"dst\",{to}}} 2\ntcp_open_connections{{peer=\"src\",direction=\"outbound\"}} 9"
     );
@@ -44,15 +50,15 @@ fn the_clients_view_has_a_line_for_each_destination() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0],
-        "NAMESPACE   NAME   TO                MESHED   CALLS/S    SUCCESS   P50 MS   P99 MS        TLS   TCP"
+        "NAMESPACE   NAME   TO                MESHED   CALLS/S    SUCCESS   P50 MS   P99 MS   DENIED/S        TLS   TCP"
     );
     assert_eq!(
         lines[1],
-        "shop        web    echo.shop:50051   1/1         20.0   100.00 %        -        -   100.00 %     2"
+        "shop        web    echo.shop:50051   1/1         20.0   100.00 %        -        -        1.0   100.00 %     2"
     );
     assert_eq!(
         lines[2],
-        "shop        web    other addresses   1/1         10.0          -        -        -     0.00 %     0"
+        "shop        web    other addresses   1/1         10.0          -        -        -        0.0     0.00 %     0"
     );
     let one = View::Outbound(Some("echo".parse().expect("a Service")));
     assert_eq!(rows(&web, &one, WINDOW).len(), 1);
