@@ -6,15 +6,25 @@ use std::process::Command;
 
 const INIT: &str = env!("CARGO_BIN_EXE_leno-init");
 
-/// Runs a script in a new network namespace.
+/// Shell functions that wait, for at most 10 s, until a condition holds.
+const WAIT: &str = "
+        wait_for() { for n in $(seq 200); do \"$@\" && return; sleep 0.05; done; echo \"waited in vain: $*\"; exit 1; }
+        listens() { ss -Hltn \"sport = :$1\" | grep -q .; }
+        has_own_network() { [ \"$(readlink /proc/$1/ns/net)\" != \"$(readlink /proc/self/ns/net)\" ]; }
+        is_connected() { ss -Htn state established \"dport = :$1\" | grep -q .; }";
+
+/// Runs a script in a new network namespace. The script can use the functions of [`WAIT`].
 fn in_namespace(script: &str) -> Option<(bool, String)> {
     let can = Command::new("unshare").args(["--net", "nft", "list", "ruleset"]).output();
     if !can.is_ok_and(|output| output.status.success()) {
         leno_testing::skipped("what the kernel makes of leno-init's rules: needs root, unshare and nft");
         return None;
     }
-    let output =
-        Command::new("unshare").args(["--net", "sh", "-c", script]).env("INIT", INIT).output().expect("it runs");
+    let output = Command::new("unshare")
+        .args(["--net", "sh", "-c", &format!("{WAIT}\n{script}")])
+        .env("INIT", INIT)
+        .output()
+        .expect("it runs");
     let text = [output.stdout, output.stderr].concat();
     Some((output.status.success(), String::from_utf8(text).expect("it is text")))
 }
@@ -81,8 +91,8 @@ fn a_connection_is_redirected_in_both_families() {
         $INIT --proxy-uid=2102 >/dev/null || exit 1
         for family in 4:192.0.2.77 6:[fd00:2::77]; do
             version=${family%%:*}
-            echo redirected | timeout 5 socat -u - TCP$version-LISTEN:4140,reuseaddr &
-            sleep 0.3
+            echo redirected | timeout 20 socat -u - TCP$version-LISTEN:4140,reuseaddr &
+            wait_for listens 4140
             timeout 5 socat -u TCP$version:${family#*:}:80 - || exit 1
         done";
     let Some((worked, text)) = in_namespace(script) else { return };
@@ -97,15 +107,17 @@ fn a_connection_from_before_the_rules_stays_as_it_is() {
     let script = "
         ip link set lo up; ip link add d0 type veth peer name d1
         unshare -n sleep 30 & server=$!
-        sleep 0.3; ip link set d1 netns $server
+        go=$(mktemp -u)
+        wait_for has_own_network $server
+        ip link set d1 netns $server
         ip addr add 192.0.2.1/24 dev d0; ip link set d0 up
         nsenter -t $server -n sh -c 'ip addr add 192.0.2.2/24 dev d1; ip link set d1 up'
-        nsenter -t $server -n timeout 20 socat -u SYSTEM:'sleep 2; echo late' TCP4-LISTEN:7000 &
-        sleep 0.5
+        nsenter -t $server -n timeout 20 socat -u SYSTEM:\"until [ -e $go ]; do sleep 0.1; done; echo late\" TCP4-LISTEN:7000 &
+        wait_for nsenter -t $server -n sh -c 'ss -Hltn \"sport = :7000\" | grep -q .'
         timeout 10 socat -u TCP4:192.0.2.2:7000 - & client=$!
-        sleep 0.5
+        wait_for is_connected 7000
         $INIT --proxy-uid=2102 >/dev/null || exit 1
-        wait $client; kill $server";
+        touch $go; wait $client; rm $go; kill $server";
     let Some((worked, text)) = in_namespace(script) else { return };
     assert!(worked, "{text}");
     assert_eq!(text, "late\n");

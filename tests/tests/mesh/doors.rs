@@ -237,7 +237,7 @@ fn a_stranger_with_many_opaque_connections_leaves_those_of_members_to_them() {
     let Some(mesh) = Mesh::new() else { return };
     let few = ["--limit", "max_unshared_connections_per_endpoint=20"];
     let (store, cart, stranger) = (mesh.meshed("store", &few), mesh.meshed("cart", &[]), mesh.workload("stranger"));
-    let _echo = store.start("socat", &["TCP6-LISTEN:6379,fork,reuseaddr,ipv6only=0", "EXEC:cat"]);
+    let _echo = store.start("socat", &["TCP6-LISTEN:6379,fork,reuseaddr,ipv6only=0,backlog=128", "EXEC:cat"]);
     store.wait_for_port(6379);
     mesh.serve(&MeshService::new("store", 6379).at(&store), &[&store, &cart]);
     let crowd = stranger.start("python3", &["-c", CROWD, &store.address().to_string(), "60"]);
