@@ -98,7 +98,8 @@ fn issue(
     let validity = authority.capped(wanted)?;
     let pair = authority.issue_key_pair(&id, validity)?;
     write_key_pair(out, &pair)?;
-    let end = jiff::Timestamp::try_from(validity.not_after)?.round(jiff::Unit::Second)?;
+    // A certificate has whole seconds: it ends at the beginning of this second.
+    let end = jiff::Timestamp::from_second(jiff::Timestamp::try_from(validity.not_after)?.as_second())?;
     let why = if validity.not_after < wanted.not_after { ", when the authority's own certificate ends" } else { "" };
     let (certificate, key) = (out.join(PROGRAM_CERTIFICATE_FILE), out.join(PROGRAM_KEY_FILE));
     let (certificate, key, bundle) = (certificate.display(), key.display(), directory.join(BUNDLE_FILE));
