@@ -1,4 +1,5 @@
-//! Accepted connections whose protocol is not known yet, and the places that accepted connections occupy.
+//! Accepted connections whose protocol is not known yet, and the places of accepted connections. A place is one unit of
+//! a listener's connection limit.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::shell::{Carries, READ_BYTES, Shell, Wire, WireId};
 
-/// Longest time from the loss of a connection's place until the connection's end: the time for its calls, the wait for
-/// the client to close, and a sweep for each.
+/// Longest time from the loss of a connection's place until the connection's end. It includes the time for the
+/// connection's calls, the wait for the client to close, and the wait for a sweep after each of these two.
 const ENDS_WITHIN: Duration = Duration::from_secs(9);
 
 /// The places of a listener's connections.
@@ -25,7 +26,7 @@ pub(crate) struct Doors {
     /// Connections that have lost their place and finish their calls, each with the time since the loss.
     yielding: Vec<(WireId, Duration)>,
     max_yielding: usize,
-    /// A client loses its place at this time, to a connection that is not simulated.
+    /// Time at which a client loses its place to a connection that is not simulated.
     pub(crate) yield_at: Option<Instant>,
     last_turn: Instant,
     /// Whether a connection has lost its place.
@@ -58,7 +59,7 @@ pub(crate) struct Arrival {
     identity: Option<SpiffeId>,
     since: Instant,
     first: Vec<u8>,
-    /// Whether the connection was guessed to be opaque, and is not.
+    /// Whether the relay has wrongly guessed that the connection is opaque.
     was_guessed: bool,
 }
 

@@ -98,7 +98,7 @@ fn new_stream(at: &Position<'_>) -> u32 {
 fn any_stream(random: &mut Rng, at: &Position<'_>) -> u32 {
     match random.u8(..6) {
         0 => 0,
-        // Closed, or never opened.
+        // A stream that is closed, or was never opened.
         1 => random.u32(1..at.next + 4),
         2 => at.next + 2 * random.u32(..1_000),
         _ => random.choice(at.open.iter().copied()).unwrap_or(1),

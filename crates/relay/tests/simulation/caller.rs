@@ -20,8 +20,8 @@ const LINES_MAX: usize = 4;
 const LINGERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Caller {
-    /// Whether the client connects to the Service's address, and may send nothing for a while. Otherwise only its
-    /// requests name the Service.
+    /// Whether the client connects to the Service's address, and may send nothing for a while. If not, the client connects
+    /// to the proxy's own address, and its requests name the Service.
     pub(crate) is_late: bool,
     lines: Vec<Line>,
     limits: Arc<Limits>,
@@ -35,7 +35,8 @@ pub(crate) struct Caller {
     connect_at: Instant,
     /// Time until which the client does not read.
     deaf_until: Option<Instant>,
-    /// A client is deaf at most once: the relay would close its connection if it did not read for longer.
+    /// Whether the client has already been deaf (has not read for a while). A client is deaf at most once, because the
+    /// relay closes the connection of a client that does not read for longer.
     pub(crate) was_deaf: bool,
     /// Time at which the client closes its connections, even during calls.
     leave_at: Instant,
@@ -57,7 +58,7 @@ impl Caller {
             max_header_list_bytes: 16 << 10,
             ..Limits::client()
         };
-        // Some servers never answer, and not every call has a deadline.
+        // Every client leaves at some time: some servers never answer, and not every call has a deadline.
         let is_hasty = net.random.u8(..6) == 0 && net.parts.has(Part::HastyClients);
         let patience = if is_hasty { net.random.u64(1..400) } else { 30_000 };
         let is_late = net.random.u8(..6) == 0 && net.parts.has(Part::LateClients);
@@ -129,7 +130,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Restarts the proxy's time limits at `now`: before, this client did not read, or the whole machine was suspended.
+    /// Restarts the proxy's time limits at `now`: until now, this client did not read, or the whole machine was
+    /// suspended.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.lines.iter_mut().for_each(|line| line.wake(now));
     }

@@ -58,7 +58,8 @@ impl Intruder {
             9..12 if net.parts.has(Part::Http1) => Way::Text,
             9..15 => Way::Deaf,
             15..17 => Way::Blunt,
-            // A server's proxy keeps a silent connection: its port is declared to speak HTTP, and HTTP/1 may be silent.
+            // Only the clients' proxy must close a silent connection. A server's proxy keeps it: the server's port is
+            // declared to speak HTTP, and an HTTP/1 client may be silent.
             17 if to.is_none() => Way::Silent,
             _ => Way::Halting,
         };

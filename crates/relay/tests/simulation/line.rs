@@ -13,7 +13,7 @@ use crate::settings::Changes;
 /// Longest time from a call's deadline until its end: a round trip, a turn of the timing wheel, and content in transit.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Longest time of a call whose server answers: twice `max_wait_ms`, in two relays, and some time for everything else.
+/// Longest time of a call whose server answers: `max_wait_ms` in each of two relays, and some time for everything else.
 const HANGS: Duration = Duration::from_secs(25);
 
 /// Why a call is lost if its connection ends.
@@ -22,7 +22,7 @@ pub(crate) const ENDED: &str = "the connection ended";
 pub(crate) const CUT_SHORT: &str = "the connection ended in the middle of the response";
 /// Why a call is lost if a server answers that it is unavailable.
 pub(crate) const UNAVAILABLE: &str = "a server is unavailable";
-/// Why a call counts as lost if its response differs from the requested response.
+/// The reason that is recorded for a lost call whose response differs from the requested response.
 pub(crate) const STRANGE: &str = "a strange answer";
 
 /// A request, which may be sent several times if no server has processed it.
@@ -33,9 +33,9 @@ pub(crate) struct Request {
     pub(crate) request_bytes: usize,
     /// Length of the content that the client requests from the server.
     pub(crate) response_bytes: usize,
-    /// Longest time of the call.
+    /// Timeout of the call.
     pub(crate) timeout: Option<Duration>,
-    /// `None` for gRPC.
+    /// The form of an HTTP/1 request; `None` for a gRPC request.
     pub(crate) http1: Option<Http1>,
 }
 
@@ -83,7 +83,7 @@ impl Call {
     }
 }
 
-/// Numbers of a client's attempts, by their ends.
+/// Numbers of a client's attempts, counted by the way in which each attempt ended.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Endings {
     pub(crate) answered: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Endings {
     pub(crate) reset: u64,
     pub(crate) cancelled: u64,
     pub(crate) cut: u64,
-    /// Attempts that no server has processed: the client may send their requests again.
+    /// Number of attempts that no server has processed: the client may send their requests again.
     pub(crate) unprocessed: u64,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Outcome {
     pub(crate) endings: Endings,
     /// The attempts whose response is complete, from a server or from the proxy.
     pub(crate) ended: Vec<u64>,
-    /// The attempts that got no response, and whose requests had been sent when their client gave the attempts up.
+    /// The attempts that got no response, although their requests had been sent before the client gave up the attempts.
     pub(crate) sent: Vec<u64>,
     /// The calls that were answered, and whose clients have sent the whole request.
     pub(crate) sent_whole: Vec<u64>,
@@ -146,7 +146,7 @@ pub(crate) struct Line {
     cable: CableId,
     engine: Engine,
     fields: FieldSection,
-    /// Keyed by attempt.
+    /// The calls on the connection, by the ids of their attempts.
     calls: BTreeMap<u64, Call>,
     held: Vec<u8>,
     /// Changes of SETTINGS, to be written before the next output of the engine.
@@ -294,7 +294,8 @@ impl Line {
                     if let Some(event) = self.engine.input_ended(net.now) {
                         self.on_event(&event, &FieldSection::new(), outcome)?;
                     }
-                    // HTTP/2 has no half-closed connections: the proxy ends such a connection with all its calls.
+                    // HTTP/2 has no half-closed connections: if the client closes its sending side, the proxy ends the
+                    // connection with all its calls. These calls do not count as lost.
                     if !self.is_half_closed || self.engine.is_http1() {
                         let lost = self.calls.values().map(|call| (call.request, call.why_ended().to_owned()));
                         outcome.lost.extend(lost);

@@ -94,6 +94,8 @@ pub(crate) struct Seen {
     pub(crate) incomplete: BTreeSet<u64>,
     /// Number of attempts that came after another attempt at the same call.
     pub(crate) repeated: u64,
+    /// Number of requests of intruders.
+    pub(crate) strange: u64,
     /// The retries and the hedging of the servers' Service, by which the clients' proxy may send a call again.
     pub(crate) repeats: Repeats,
 }

@@ -1,15 +1,16 @@
-//! Whole relays between simulated clients and servers, one or two in a row, over a simulated network and in virtual
-//! time. One seed determines all events.
+//! Whole relays between simulated clients and servers, over a simulated network and in virtual time. A call goes
+//! through one relay, or through two relays. One seed determines all events.
 //!
 //! Clients and servers speak HTTP/2, HTTP/1 or an opaque protocol; some break the protocol. Some clients are silent at
-//! first, so that relays must guess whether the server speaks first. Peers change their SETTINGS, close one side of a
-//! connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few places,
-//! the mesh changes, and the machine is suspended.
+//! first, so that relays must guess whether the server speaks first. While calls are in flight, peers change their
+//! SETTINGS, close one side of a connection, or reset it. Relays drain and start again, their listeners may have places
+//! for few connections, the mesh changes, and the machine is suspended.
 //!
 //! In half of the worlds, relays know each other's identities: calls go from relay to relay in HTTP/2, and opaque
-//! connections in tunnels, as over mutual TLS, but without TLS itself.
+//! connections in tunnels, as over mutual TLS, but without TLS itself. There, the policies of the servers' proxies
+//! change: they allow every caller, only the clients, or no caller.
 //!
-//! The worlds have no TLS, policies, mirrors or control plane that answers questions. The system tests cover those parts.
+//! The worlds have no TLS, mirrors or control plane that answers questions. The system tests cover those parts.
 //!
 //! Checked all the time:
 //! - Each call ends exactly once, and not long after its deadline.
@@ -18,6 +19,7 @@
 //! - Whatever their peers do, relays obey the protocol, their memory budget, and their limits on calls, attempts and
 //!   connections and on the length and time of queues ([`leno_relay::Relay::exceeded_limit`]).
 //! - A relay never has more streams open at a server than the server allows.
+//! - As soon as the policies of a relay deny every caller, the relay has no call in flight.
 //! - A relay closes in time the connections that drain, that have lost their place, or that fall silent in the middle
 //!   of a frame.
 //!
@@ -28,10 +30,12 @@
 //! - While clients are still connected, the relays without calls hold nothing of former calls, and both sides of each
 //!   connection count the same flow-control windows.
 //! - If calls are traced, every call in the log has its trace, and the times of its attempts ascend.
-//! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world). A server that
-//!   answers a call early still gets the rest of the request. The same holds for opaque connections.
+//! - In a calm world, in which servers, limits and the machine gave no reason to lose a call, no call and no opaque
+//!   connection is lost. A server that answers a call early still gets the rest of the request.
 //! - No opaque connection ends in order in the middle of its bytes. Every opaque connection whose client has got bytes
 //!   is recorded.
+//! - No request of a caller that the policies always deny has reached a server. A change of policies costs no call that
+//!   the new policies allow.
 //! - After the end of all connections, the tables of the relays are empty.
 //!
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs the worlds with
@@ -98,15 +102,18 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         hedges,
         settled_relays,
         compared_windows,
+        guarded_worlds,
+        denied,
         talks,
         whole_talks,
         tunnelled,
     } = total;
     println!(
         "{worlds_run} worlds ({calm_worlds} calm), {calls} calls, {hedges} hedges, {endings:?}, {steps} steps, \
-         {virtual_time:?}; {talks} opaque connections ({whole_talks} whole, {tunnelled} in tunnels); {settled_relays} relays settled, windows of {compared_windows} connections compared"
+         {virtual_time:?}; {talks} opaque connections ({whole_talks} whole, {tunnelled} in tunnels); {denied} calls denied, \
+         {guarded_worlds} worlds with denied intruders; {settled_relays} relays settled, windows of {compared_windows} connections compared"
     );
-    // A few worlds prove nothing.
+    // In a few worlds, these shares may be small by chance.
     if !leno_testing::is_repeated() && worlds_run >= 100 {
         assert!(endings.answered > calls / 3, "{endings:?}: hardly any call is answered");
         assert!(calm_worlds > worlds_run / 10, "{calm_worlds} of {worlds_run}: hardly any world is calm");
@@ -114,6 +121,8 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         assert!(compared_windows > worlds_run / 2, "{compared_windows} in {worlds_run} worlds: hardly any is compared");
         assert!(whole_talks > talks / 3, "{whole_talks} of {talks}: hardly any opaque connection is whole");
         assert!(tunnelled > talks / 10, "{tunnelled} of {talks}: hardly any opaque connection is in a tunnel");
+        assert!(denied > calls / 1_000, "{denied} of {calls}: hardly any call is denied");
+        assert!(guarded_worlds > worlds_run / 500, "{guarded_worlds} of {worlds_run}: hardly any intruder is denied");
         assert!(hedges > calls / 1_000, "{hedges} of {calls}: hardly any call is hedged");
     }
 }

@@ -75,7 +75,7 @@ const HEDGED: [&str; 3] = ["/sim.Echo/M0", "/sim.Echo/M1", "GET"];
 pub(crate) struct Hedges {
     /// Maximum number of further attempts of a call.
     attempts: u32,
-    /// `None` for the median of the method's own calls.
+    /// Delay before a hedge, in milliseconds; `None` for the median latency of the method's own calls.
     delay_ms: Option<u32>,
 }
 
@@ -131,15 +131,43 @@ impl Retries {
 pub(crate) const HTTP_PORT: u16 = 8080;
 /// The port of servers whose Service declares opaque bytes.
 pub(crate) const DECLARED_PORT: u16 = 9000;
-/// The ports of servers that speak an opaque protocol: one is declared as opaque, the protocol of the other is detected.
+/// The ports of servers that speak an opaque protocol: one is declared as opaque, the protocol of the other is
+/// detected.
 pub(crate) const OPAQUE_PORTS: [u16; 2] = [DECLARED_PORT, 9001];
 /// The address of the Service of the HTTP servers. Its port is 80.
 pub(crate) const ECHO: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 /// The address of the Service of the opaque servers. Its ports are [`OPAQUE_PORTS`].
 pub(crate) const TALK: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 2);
 
+/// The workload of the clients.
+pub(crate) const CLIENT: &str = "ns/default/sa/client";
 /// The workload of the servers.
 pub(crate) const SERVER: &str = "ns/default/sa/server";
+
+/// The callers that the policies of a server's proxy allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// There is no policy.
+    Everyone,
+    /// The policies allow only the clients' workload.
+    Clients,
+    Nobody,
+}
+
+impl Access {
+    /// Returns the policy of the servers' workload.
+    fn policy(self) -> String {
+        let allow = match self {
+            Self::Everyone => return String::new(),
+            Self::Clients => format!("{{identities: [{CLIENT}]}}"),
+            Self::Nobody => String::new(),
+        };
+        format!(
+            "---\napiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: server}}\n\
+             spec: {{targetRef: {{kind: ServiceAccount, name: server}}, allow: [{allow}]}}\n"
+        )
+    }
+}
 
 /// An endpoint of both Services.
 #[derive(Debug, Clone, Copy)]
@@ -166,6 +194,15 @@ pub(crate) fn mesh_of(endpoints: &[Endpoint], repeats: &Repeats) -> Arc<Mesh> {
     }
     text += &repeats.retries.as_ref().map_or(String::new(), Retries::route);
     text += &repeats.hedges.as_ref().map_or(String::new(), Hedges::policy);
+    parse(text)
+}
+
+/// Returns the mesh of a server's proxy.
+pub(crate) fn mesh_of_server(access: Access) -> Arc<Mesh> {
+    parse(access.policy())
+}
+
+fn parse(text: String) -> Arc<Mesh> {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text };
     let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
     Arc::new(translate(&objects, "default").mesh)

@@ -131,7 +131,7 @@ impl Net {
         Read::Nothing
     }
 
-    /// Lets the end be read again, as a socket does.
+    /// Makes the end readable again: a socket returns its end as often as it is read.
     pub(crate) fn put_back_end(&mut self, id: CableId, at: End) {
         self.cables[id].pipes[1 - at as usize].is_over = false;
     }
@@ -149,7 +149,7 @@ impl Net {
         pipe.arrived.len() > before || is_news
     }
 
-    /// Returns whether there is something to read now, or the end.
+    /// Returns whether bytes or the end can be read now.
     pub(crate) fn is_readable(&self, id: CableId, at: End) -> bool {
         let cable = &self.cables[id];
         let pipe = &cable.pipes[1 - at as usize];

@@ -37,6 +37,8 @@ pub(crate) enum Part {
     Suspension,
     /// A proxy stands before some servers.
     InboundProxies,
+    /// The policies of the servers' proxies change.
+    Policies,
     /// Limits that a world reaches.
     SmallLimits,
     /// A memory budget that a world reaches.
@@ -90,6 +92,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::HostileClients, "hostile-clients"),
     (Part::HostileServers, "hostile-servers"),
     (Part::Changes, "changes"),
+    (Part::Policies, "policies"),
     (Part::SmallLimits, "small-limits"),
     (Part::SmallBudgets, "small-budgets"),
     (Part::Cancels, "cancels"),
@@ -114,7 +117,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// All parts except the parts in `LENO_WITHOUT`.
+    /// Returns all parts except the parts in `LENO_WITHOUT`.
     pub(crate) fn chosen() -> Self {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -126,7 +129,7 @@ impl Parts {
         })
     }
 
-    /// Every part, in the order in which they are left out.
+    /// Returns every part, in the order in which the parts are left out.
     pub(crate) fn all() -> impl Iterator<Item = Part> {
         NAMES.iter().map(|(part, _)| *part)
     }
@@ -141,7 +144,7 @@ impl Parts {
 }
 
 impl fmt::Display for Parts {
-    /// The parts that are left out, as in `LENO_WITHOUT`.
+    /// Writes the parts that are left out, in the form of `LENO_WITHOUT`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = NAMES.iter().filter(|(part, _)| !self.has(*part)).map(|(_, name)| *name);
         write!(f, "{VARIABLE}={}", names.collect::<Vec<_>>().join(","))

@@ -23,7 +23,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(8);
 const TELLS_WITHIN: Duration = Duration::from_secs(3);
 
 pub(crate) struct Proxy {
-    /// `None` while no process runs.
+    /// The current process; `None` while no process runs.
     shell: Option<Shell>,
     mesh: Arc<Mesh>,
     own: Option<SpiffeId>,
@@ -162,6 +162,11 @@ impl Proxy {
     /// such connection.
     pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
         self.shell.as_mut()?.windows(cable)
+    }
+
+    /// Returns the number of calls in flight.
+    pub(crate) fn calls(&self) -> usize {
+        self.shell.as_ref().map_or(0, Shell::calls)
     }
 
     /// Returns the time of the next action.

@@ -65,10 +65,10 @@ pub(crate) struct Call {
 /// A connection of a server.
 pub(crate) struct Served {
     pub(crate) cable: CableId,
-    /// `None` before the first bytes show the protocol.
+    /// The engine of the connection's protocol; `None` before the first bytes show the protocol.
     pub(crate) engine: Option<Engine>,
     pub(crate) limits: Arc<Limits>,
-    /// Keyed by the token of each call's stream.
+    /// The calls on the connection, by the tokens of their streams.
     pub(crate) calls: BTreeMap<u32, Call>,
     pub(crate) last_token: u32,
     pub(crate) attacks: u32,
@@ -166,13 +166,13 @@ impl Served {
             match engine.receive(net.now, &mut input, fields) {
                 Ok(Some(event)) => self.on_event(&event, fields, net, habits, seen)?,
                 Ok(None) => break,
-                // The hostile server has confused the proxy.
+                // A hostile server may cause the proxy to send bytes that the server's engine rejects.
                 Err(_) if habits.is_hostile => {
                     self.close(net);
                     break;
                 }
-                // A relay adds some fields to a request that already has as many fields as the relay accepts from an
-                // intruder.
+                // An intruder may send as many fields as the relay accepts. The relay adds some fields, so the request
+                // may exceed this server's limit.
                 Err(error) if error.contains("(431)") => {
                     self.close(net);
                     break;
@@ -215,8 +215,9 @@ impl Served {
                     engine.reset(stream, ErrorCode::REFUSED_STREAM);
                     return Ok(());
                 }
-                if !is_strange {
-                    seen.attempts.insert(attempt);
+                match is_strange {
+                    true => seen.strange += 1,
+                    false => drop(seen.attempts.insert(attempt)),
                 }
                 // If a hostile server claims that it has not processed a call, a relay may send the call again.
                 let method = fields.get(Known::Method).unwrap_or_default();
@@ -251,7 +252,8 @@ impl Served {
                     is_complete: end_stream,
                     plan,
                 };
-                // A relay ends the connection of a hostile server.
+                // A relay may end the connection of a hostile server before the request is complete, so a hostile
+                // server's calls are not recorded here.
                 if !is_strange && !habits.is_hostile && !end_stream && matches!(plan, Plan::AnswerEarly(_)) {
                     seen.incomplete.insert(id);
                 }

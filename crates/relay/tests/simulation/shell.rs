@@ -18,8 +18,8 @@ use crate::net::{CableId, End, Net, Read};
 
 /// The listeners to which a proxy connects.
 pub(crate) trait Listen {
-    /// Accepts a connection from the proxy with the identity `from`; `None` if the connection would have no TLS. Returns
-    /// whether there is a listener at `address`.
+    /// Accepts a connection from the proxy with the identity `from`; `None` if the connection would have no TLS.
+    /// Returns whether there is a listener at `address`.
     fn accept(&mut self, address: SocketAddr, from: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool;
 }
 
@@ -39,8 +39,8 @@ pub(crate) struct Wire {
     /// Whether the socket accepted no more bytes.
     pub(crate) is_blocked: bool,
     pub(crate) is_write_closed: bool,
-    /// Whether a write has failed: the peer has closed its socket, which its kernel answers with a reset. The write has
-    /// taken the socket's error, so that no event reports it.
+    /// Whether a write has failed, because the peer has closed its socket and its kernel answers with a reset. The
+    /// write has consumed the socket's error, so no event reports the error.
     pub(crate) has_failed: bool,
     /// Whether an event has reported the reset of the connection. There is one such event.
     is_reset_told: bool,
@@ -142,7 +142,8 @@ impl Shell {
         self.relay.draining().is_some_and(|until| net.now >= until || !self.has_work())
     }
 
-    /// Returns whether clients are connected, or a server has not got the whole of a request.
+    /// Returns whether clients are connected, or a server has answered a request that it has not completely received
+    /// yet.
     pub(crate) fn has_work(&self) -> bool {
         let has_arrivals = || self.wires.iter().any(|(_, wire)| wire.link().is_none());
         self.relay.has_work() || has_arrivals()
@@ -173,7 +174,7 @@ impl Shell {
 
     /// See [`Proxy::windows`](crate::proxy::Proxy::windows).
     pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
-        // The relay may not have handled yet what an arrival has received.
+        // If the wire is unfinished, the relay may still have to handle bytes that have arrived.
         let (_, wire) = self.wires.iter().find(|(_, wire)| wire.cable == cable && !wire.is_unfinished)?;
         self.relay.link(wire.link()?)?.windows()
     }
@@ -238,7 +239,7 @@ impl Shell {
         let Some(wire) = self.wires.get_mut(id) else { return };
         let (Some(link), cable, end) = (wire.link(), wire.cable, wire.end) else { return };
         let (is_reset, has_failed) = (net.is_reset(cable), wire.has_failed);
-        // A worker reads a socket only after an event of the network or of the relay, however many bytes are unread.
+        // A worker reads a socket only after an event of the network or of the relay, even if bytes are unread.
         let has_event = net.take_event(cable, end);
         if !std::mem::take(&mut wire.is_unfinished) && !has_event {
             return;
@@ -264,7 +265,7 @@ impl Shell {
     pub(crate) fn close(&mut self, id: WireId, net: &mut Net) {
         self.doors.places.leave(id);
         if let Some(wire) = self.wires.remove(id) {
-            // The peer does not get all of our output anyway.
+            // The rest of our output is lost, so the peer must see a reset.
             if wire.is_blocked {
                 net.reset(wire.cable);
             }

@@ -29,7 +29,7 @@ pub(crate) fn shorten(seed: u64, mut parts: Parts, mut why: String) -> (Parts, S
                 (parts, why) = (parts.without(part), error);
             }
         }
-        // A part may have been needed only because of another part.
+        // A part may have been needed only because of a part that is left out now.
         if parts == before {
             break;
         }

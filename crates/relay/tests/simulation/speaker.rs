@@ -1,7 +1,7 @@
 //! One side of an opaque connection: says something, and checks what the other side says.
 //!
-//! Each side begins with a head. The head has the id and the length of the content that follows, and agrees with the
-//! other side on which of them ends first.
+//! Each side begins with a head. The head has the id and the length of the content that follows, and says which side
+//! ends first.
 
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,9 @@ use crate::intruder::Intruder;
 use crate::line::{ENDED, Endings, Http1, Request, STRANGE};
 use crate::listener::Listener;
 use crate::log::Seen;
-use crate::mesh::{ECHO, Endpoint, Hedges, OPAQUE_PORTS, Repeats, Retries, SERVER, TALK, mesh_of};
+use crate::mesh::{
+    Access, CLIENT, ECHO, Endpoint, Hedges, OPAQUE_PORTS, Repeats, Retries, SERVER, TALK, mesh_of, mesh_of_server,
+};
 use crate::net::{CableId, Net};
 use crate::parts::{Part, Parts};
 use crate::proxy::Proxy;
@@ -31,8 +33,6 @@ const STEPS_MAX: u64 = 200_000;
 /// The address of the clients and their proxy.
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const APPLICATION: From = From { ip: CLIENTS, identity: None };
-/// The workload of the clients.
-const CLIENT: &str = "ns/default/sa/client";
 const INTRUDERS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 66, 0, 1));
 
 /// The results of one or more worlds.
@@ -44,15 +44,19 @@ pub(crate) struct Total {
     pub(crate) virtual_time: Duration,
     /// Number of worlds in which no call may be lost.
     pub(crate) calm_worlds: u64,
-    /// Number of attempts that reached a server in worlds with hedging after another attempt at the same call.
+    /// In worlds with hedging: number of attempts that reached a server after another attempt at the same call.
     pub(crate) hedges: u64,
     /// Number of relays that had no more calls while clients were connected.
     pub(crate) settled_relays: u64,
     /// Number of connections that were open in the end, and whose windows were compared on both sides.
     pub(crate) compared_windows: u64,
-    /// Number of opaque connections, and of those over which both sides got everything.
+    /// Number of opaque connections, and number of opaque connections over which both sides got everything.
     pub(crate) talks: u64,
     pub(crate) whole_talks: u64,
+    /// Number of worlds in which policies have denied all calls of intruders.
+    pub(crate) guarded_worlds: u64,
+    /// Number of calls that policies have denied.
+    pub(crate) denied: u64,
     /// Number of opaque connections that went through a tunnel between relays.
     pub(crate) tunnelled: u64,
 }
@@ -67,6 +71,8 @@ impl Total {
         self.hedges += other.hedges;
         self.settled_relays += other.settled_relays;
         self.compared_windows += other.compared_windows;
+        self.guarded_worlds += other.guarded_worlds;
+        self.denied += other.denied;
         self.talks += other.talks;
         self.whole_talks += other.whole_talks;
         self.tunnelled += other.tunnelled;
@@ -77,6 +83,49 @@ impl Total {
 struct Pod {
     proxy: Option<Proxy>,
     applications: Applications,
+    policies: Policies,
+}
+
+/// The policies of a Pod's proxy, over time.
+struct Policies {
+    access: Access,
+    /// Whether the policies may deny the clients at some time.
+    may_deny: bool,
+    change_at: Option<Instant>,
+    /// Whether callers without an identity were allowed at some time.
+    were_open: bool,
+    /// Whether the clients were denied at some time.
+    have_denied: bool,
+}
+
+impl Policies {
+    /// Returns policies that change, or no policies.
+    fn new(do_change: bool, net: &mut Net) -> Self {
+        let access = if do_change && net.random.bool() { Access::Clients } else { Access::Everyone };
+        let change_at = (do_change && net.random.u8(..3) > 0).then(|| net.now + Self::pause(net));
+        let may_deny = net.random.bool();
+        Self { access, may_deny, change_at, were_open: access == Access::Everyone, have_denied: false }
+    }
+
+    fn pause(net: &mut Net) -> Duration {
+        Duration::from_micros(net.random.u64(1..200_000))
+    }
+
+    /// Changes the policies if that is due. Returns whether it was.
+    fn change(&mut self, net: &mut Net) -> bool {
+        if self.change_at.is_none_or(|at| at > net.now) {
+            return false;
+        }
+        self.access = match net.random.u8(..3) {
+            0 if self.may_deny => Access::Nobody,
+            1 => Access::Everyone,
+            _ => Access::Clients,
+        };
+        self.were_open |= self.access == Access::Everyone;
+        self.have_denied |= self.access == Access::Nobody;
+        self.change_at = net.random.bool().then(|| net.now + Self::pause(net));
+        true
+    }
 }
 
 /// The servers of a Pod: one speaks HTTP, the other an opaque protocol.
@@ -97,10 +146,11 @@ impl Listen for Applications {
 impl Pod {
     fn new(number: u8, own: Option<&SpiffeId>, speaks_first: bool, random: &mut Rng, net: &mut Net) -> Self {
         let has_proxy = random.bool() && net.parts.has(Part::InboundProxies);
-        let proxy = has_proxy.then(|| Proxy::new(mesh_of(&[], &Repeats::default()), own.cloned(), net));
+        let policies = Policies::new(has_proxy && own.is_some() && net.parts.has(Part::Policies), net);
+        let proxy = has_proxy.then(|| Proxy::new(mesh_of_server(policies.access), own.cloned(), net));
         let server = Server::new(number, net);
         let listener = Listener::new(server.address.ip(), speaks_first, u64::from(number) << 20, net);
-        Self { proxy, applications: Applications { server, listener } }
+        Self { proxy, applications: Applications { server, listener }, policies }
     }
 
     fn ip(&self) -> IpAddr {
@@ -118,7 +168,13 @@ impl Pod {
 
     fn run(&mut self, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
         if let Some(proxy) = &mut self.proxy {
+            if self.policies.change(net) {
+                proxy.set_mesh(mesh_of_server(self.policies.access), net);
+            }
             proxy.turn(net, &mut self.applications)?;
+            if self.policies.access == Access::Nobody && proxy.calls() > 0 {
+                return Err(format!("the policies deny every caller, and {} calls are in flight", proxy.calls()));
+            }
         }
         self.applications.server.run(net, seen)?;
         self.applications.listener.run(net)
@@ -127,7 +183,7 @@ impl Pod {
     fn next(&self, net: &Net) -> Option<Instant> {
         let Applications { server, listener } = &self.applications;
         let proxy = self.proxy.as_ref().and_then(|proxy| proxy.next(net));
-        proxy.into_iter().chain(server.next(net)).chain(listener.next(net)).min()
+        proxy.into_iter().chain(server.next(net)).chain(listener.next(net)).chain(self.policies.change_at).min()
     }
 }
 
@@ -342,7 +398,12 @@ impl World {
         self.pods.iter().filter_map(|pod| pod.proxy.as_ref()).chain([&self.proxy])
     }
 
-    /// Returns whether no call may be lost.
+    /// Returns whether the policies of a server's proxy have denied the clients at some time.
+    fn have_denied(&self) -> bool {
+        self.pods.iter().any(|pod| pod.policies.have_denied)
+    }
+
+    /// Returns whether every lost call would be a fault.
     fn is_calm(&self) -> bool {
         // The first server is always in the mesh.
         let drains = |proxy: &Proxy| proxy.has_drained;
@@ -352,18 +413,19 @@ impl World {
             && self.seen.repeats.retries.is_none_or(|retries| retries.attempt_ms.is_none())
             && self.pods.first().is_some_and(|pod| !pod.server().is_hostile())
             && self.proxies().all(Proxy::is_calm)
+            && !self.have_denied()
             && self.pods.iter().all(|pod| !pod.server().has_faults())
     }
 
     fn end(mut self) -> Result<Total, String> {
-        // Bytes in transit arrive, while the remaining clients keep their connections.
+        // During this time, bytes in transit arrive, and the remaining clients keep their connections.
         self.rest(30, Duration::from_millis(10))?;
         let settled_relays = self.check_settled()?;
         let compared_windows = self.check_windows()?;
         self.callers.iter_mut().for_each(|caller| caller.leave(&mut self.net));
-        // Bytes in transit arrive, servers give up, and the relays end the remaining calls. A relay does not read an
-        // HTTP/1 connection that waits for its response, so it notices the connection's end only when the server gives
-        // up.
+        // During this time, bytes in transit arrive, servers give up, and the relays end the remaining calls. A relay
+        // does not read an HTTP/1 connection that waits for its response, so it notices the connection's end only when
+        // the server gives up.
         self.rest(50, Duration::from_millis(10))?;
         self.pods.iter_mut().for_each(|pod| pod.applications.server.stop(&mut self.net));
         self.rest(100, Duration::from_millis(10))?;
@@ -379,6 +441,7 @@ impl World {
         for caller in &self.callers {
             total.calls += caller.begun;
             total.endings.add(&caller.outcome.endings);
+            total.denied += caller.outcome.lost.iter().filter(|(_, why)| why == "denied").count() as u64;
         }
         let fates = self.talkers.iter().filter_map(Talker::fate);
         total.talks = self.talkers.len() as u64;
@@ -396,6 +459,7 @@ impl World {
         self.check_none_hangs()?;
         self.check_sent_whole()?;
         self.check_talks()?;
+        total.guarded_worlds = u64::from(self.check_guarded()?);
         self.net.reset_all();
         self.rest(20, Duration::from_millis(10))?;
         self.proxies().try_for_each(Proxy::check_empty)?;
@@ -487,6 +551,19 @@ impl World {
         }
     }
 
+    /// Checks that no request of an intruder has reached a server, if every server's proxy has always denied callers
+    /// without an identity, and all intruders call these proxies. Returns whether there were such intruders.
+    fn check_guarded(&self) -> Result<bool, String> {
+        let are_open = self.pods.iter().any(|pod| pod.proxy.is_some() && pod.policies.were_open);
+        if are_open || self.intruders.is_empty() || self.intruders.iter().any(|intruder| intruder.to.is_none()) {
+            return Ok(false);
+        }
+        match self.seen.strange {
+            0 => Ok(true),
+            strange => Err(format!("{strange} requests of callers that the policies deny have reached a server")),
+        }
+    }
+
     /// Checks the ends of the opaque connections.
     fn check_talks(&self) -> Result<(), String> {
         let listeners = || self.pods.iter().map(|pod| &pod.applications.listener);
@@ -497,10 +574,10 @@ impl World {
         if have(Fate::Short) {
             return Err(format!("an opaque connection ends in order before everything has arrived: {fates}"));
         }
-        // A server gets nothing if its client has left early. A relay that drains, or that needs a place or memory, closes
-        // a connection on which neither side has said anything.
+        // A server gets nothing if its client has left early. A relay that drains, or that needs a place or memory,
+        // closes a connection on which neither side has said anything.
         let may_close = |proxy: &Proxy| proxy.has_drained || proxy.have_yielded || !proxy.is_calm();
-        let may_be_closed = self.proxies().any(may_close);
+        let may_be_closed = self.proxies().any(may_close) || self.have_denied();
         if of_clients.contains(&Fate::Unheard) && !may_be_closed {
             return Err(format!("an opaque connection ends in order, and the client has heard nothing: {fates}"));
         }
@@ -518,7 +595,8 @@ impl World {
 
     /// Returns whether a server may be the reason why a call without a deadline never ends.
     fn may_hang(&self, request: &Request) -> bool {
-        // A hostile server may never answer. The hostile server may also get a call that another server has got.
+        // A hostile server may never answer. If the relay repeats a call, the hostile server may get a call that
+        // another server has already got.
         let may_have_reached_hostile = self.pods.iter().any(|pod| pod.server().is_hostile())
             && (!self.seen.calls.contains_key(&request.id)
                 || !self.seen.repeats.are_none()
@@ -545,13 +623,15 @@ impl World {
             return !was_seen || is_idempotent || !self.seen.repeats.are_none();
         }
         let has_hostile = self.pods.iter().any(|pod| pod.server().is_hostile());
-        // A hostile server may answer faster than the other server that has the call.
+        // If a call is hedged, a hostile server may answer faster than a well-behaved server.
         let is_outrun = has_hostile && self.seen.repeats.hedges.is_some();
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
-        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not
-        // the one for which the connection was opened; a proxy that drains may close a connection that it has not read.
-        // A policy may allow a single retry, and this may happen to the retry too.
+        // An HTTP/1 connection may end while a request is on its way. Then a relay repeats an idempotent request, but
+        // there are two exceptions:
+        // - It does not repeat the request for which it opened the connection. A server's proxy that drains may close a
+        //   connection that it has not read.
+        // - A policy may allow a single retry, and the connection of the retry may end in the same way.
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
