@@ -4,8 +4,8 @@
 //! The policy decides two questions separately. First, which endpoints should get calls? Latencies and failures decide
 //! this question, slowly: only after a statistical test has ruled out chance
 //! ([`Health::judge`](super::health::Health::judge)). Second, which of the chosen endpoints gets this call? The numbers
-//! of calls in flight decide this question, at once. With a single score for both questions, as in power of two choices
-//! on peak EWMA, chance would decide among equal endpoints, and a mildly slow endpoint would win whenever the others
+//! of calls in flight decide this question, at once. With a single score for both questions (as in power of two choices
+//! on peak EWMA), chance would decide among equal endpoints. A mildly slow endpoint would also win whenever the others
 //! are busy.
 
 use std::time::{Duration, Instant};
@@ -124,8 +124,8 @@ impl Latency {
             let Some(probation) = endpoint.health.probation() else {
                 continue;
             };
-            // A probe that is due on an unusable endpoint waits for the next refresh. If it were the next probe, every
-            // choice would scan the list again.
+            // Leave out a due probe of an unusable endpoint: this probe waits for the next refresh. If the time of this
+            // probe, which has passed, became the policy's `next_probe`, every choice would scan the list again.
             if now >= probation.next_probe && !usable(endpoint.id) {
                 continue;
             }
@@ -135,7 +135,10 @@ impl Latency {
             };
             later = sooner(later, put_off.map(|probation| probation.next_probe));
         }
-        let (index, probation) = found?;
+        let Some((index, probation)) = found else {
+            self.next_probe = None;
+            return None;
+        };
         if now < probation.next_probe {
             self.next_probe = Some(probation.next_probe);
             return None;
@@ -149,8 +152,8 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// Returns an endpoint's rank in one comparison. An endpoint with a partial share gets the rank of a ready endpoint in
-/// a random part of the comparisons, so that it gets its share of the calls.
+/// Returns an endpoint's rank in one comparison. In some comparisons, chosen at random, an endpoint with a partial
+/// share gets the rank of a ready endpoint. So the endpoint gets its share of the calls.
 fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;
@@ -170,7 +173,7 @@ pub(super) fn as_ms(duration: Duration) -> f64 {
 }
 
 /// Makes warming endpoints ready if no endpoint is ready. A warming endpoint takes only a part of a full share, and
-/// without a ready endpoint no other endpoint could take the rest.
+/// without a ready endpoint no other endpoint could take the rest of the calls.
 fn promote_newcomers_without_elders(list: &mut [Endpoint]) {
     let any_ready = list.iter().any(|endpoint| endpoint.health.state == State::Ready);
     if any_ready {

@@ -409,7 +409,7 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
         failures += u32::from(fails);
         balancer.finish(now, pick, if fails { failure(None) } else { success(MS) });
     }
-    // Expected in half a second: at most 50 failures in the first 10 ms, and a probe.
+    // The calls take half a second. At most 50 failures in the first 10 ms are expected, and later one probe.
     assert!(failures <= 60, "{failures}");
     assert!(ids(&balancer).into_iter().all(|id| balancer.is_failing(id) == (id == failing)));
     balancer.set_policy(Policy::RoundRobin);
@@ -436,6 +436,30 @@ fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
         balancer.finish(now, pick, success(if is_probe { 5000 * MS } else { 10 * MS }));
     }
     assert!((5..=14).contains(&probes), "{probes} probes in 300 s");
+}
+
+/// A scan of all endpoints for each call would be slow with many endpoints.
+#[test]
+fn a_due_probe_of_an_unusable_endpoint_is_not_looked_for_at_every_call() {
+    let start = Instant::now();
+    let mut balancer = balancer(Policy::Latency, 50, start);
+    let slow = ids(&balancer)[7];
+    let mut now = settle(&mut balancer, start, 10 * MS);
+    let asked = pick_only(&mut balancer, now, slow);
+    balancer.finish(now + 5000 * MS, asked, Outcome::Cancelled { waited: 5000 * MS });
+    now += 60_000 * MS;
+    let mut looks = 0;
+    for _ in 0..1_000 {
+        now += MS / 100;
+        let usable = |id| {
+            looks += u32::from(id == slow);
+            id != slow
+        };
+        let pick = balancer.pick(now, usable).expect("an endpoint");
+        balancer.finish(now, pick, success(10 * MS));
+    }
+    assert!(looks < 300, "{looks} looks in 1,000 calls");
+    assert_eq!(pick(&mut balancer, now + 1000 * MS).endpoint, slow, "the probe is still due");
 }
 
 #[test]
