@@ -13,6 +13,7 @@ use leno_tests::manifests::{ECHO, Service};
 use leno_tests::messages;
 use leno_tests::programs::{program, run, run_well, text};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -147,6 +148,31 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
         graph["edges"].as_array().is_some_and(|edges| edges.iter().any(|edge| edge["to"] == "default/echo")),
         "{graph}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_problems_of_the_page_are_printed_in_the_terminal() {
+    let stage = Stage::start().await;
+    let admins = [stage.proxy.admin(), hostile_admin(), free_address()].map(|admin| admin.to_string()).join(",");
+    let problems = |format| {
+        let output = run("leno", &["problems", "--admin", &admins, "--window", "8s", "-o", format], SOON);
+        assert_eq!(output.status.code(), Some(1), "some problems are errors: {}", text(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let (table, json) = tokio::task::block_in_place(|| (problems("table"), problems("json")));
+    assert!(table.lines().next().is_some_and(|line| line.starts_with("error    ")), "{table}");
+    assert!(table.lines().last().is_some_and(|line| line.ends_with("; 2 proxies watched for 8s")), "{table}");
+    assert!(
+        table.contains("default/echo fails ") && table.contains("-> leno stat methods -A --to echo.default"),
+        "{table}"
+    );
+    assert!(table.contains(ATTACK) && !table.contains(['\u{202e}', '\u{7}']), "{table}");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let kinds: Vec<&str> =
+        json["problems"].as_array().expect("problems").iter().filter_map(|problem| problem["kind"].as_str()).collect();
+    for kind in ["silent proxy", "failing calls", "certificate", "denied calls", "slow method", "objective"] {
+        assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -200,8 +200,8 @@ fn read(file: &Path) -> Result<String, Error> {
     read.map_err(|source| Error::Read { file: name(file), source })
 }
 
-/// Returns the number of the first line with an action of a Helm template, counted from 1. The text is not YAML: YAML has
-/// no mapping as a key, which an action would be.
+/// Returns the number of the first line with an action of a Helm template, counted from 1. Such text cannot be parsed:
+/// YAML reads the action as a mapping that is the key of another mapping, and the parser accepts no such key.
 ///
 /// Values of rendered objects may contain `{{` too, for example in Prometheus rules and Argo workflows. So this matches
 /// only lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with an
@@ -238,7 +238,7 @@ fn template_line(text: &str) -> Option<usize> {
     None
 }
 
-/// The name of a file for messages.
+/// Returns the name by which messages call a file.
 fn name(file: &Path) -> String {
     if file == Path::new(STDIN) { "standard input".to_owned() } else { file.display().to_string() }
 }

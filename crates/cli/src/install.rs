@@ -72,7 +72,7 @@ pub(crate) struct Rendered {
     pub(crate) text: String,
     /// The version of the installation's control plane.
     pub(crate) version: String,
-    /// The same objects.
+    /// The objects in `text`, as values.
     pub(crate) objects: Vec<Value>,
 }
 

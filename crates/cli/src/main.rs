@@ -66,6 +66,8 @@ enum Command {
     Stat(Box<cluster::stat::Options>),
     /// Open a page in the browser: Services, methods, endpoints, who calls whom, open streams, a live tap, and problems
     Dashboard(Box<cluster::dashboard::Options>),
+    /// Show what to look at first: failing and denied calls, missed objectives, certificates that end, silent proxies
+    Problems(Box<cluster::problems::Options>),
     /// Show calls as they end, with their status, time and other side
     Tap(cluster::tap::Options),
     /// Explain what would become of a call: its route, its limits, its endpoint, and which policy would deny it
@@ -127,6 +129,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Check(options) => return options.run(),
         Command::Stat(options) => options.run()?,
         Command::Dashboard(options) => options.run()?,
+        Command::Problems(options) => return options.run(),
         Command::Tap(options) => options.run()?,
         Command::Explain(options) => return options.run(),
         Command::Identity(options) => options.run()?,
@@ -148,7 +151,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Parses the name of a supported shell. clap knows more shells.
+/// Parses the name of a shell. clap's own parser would also accept shells that we do not support.
 fn parse_shell(text: &str) -> Result<Shell, String> {
     match text {
         "bash" => Ok(Shell::Bash),

@@ -17,7 +17,7 @@ use super::wire::{other_node, server, service};
 /// Longest time until a Service's problem is on the page: a minute, and half a minute more for a busy machine.
 const PROBLEM_MAX: Duration = Duration::from_secs(90);
 
-/// Denies the calls of the example's client.
+/// A policy that denies the calls of the example's client.
 const POLICY: &str = "\
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -25,7 +25,7 @@ metadata: {name: only-batch, namespace: shop}
 spec:
   allow: [{identities: [ns/shop/sa/batch]}]
 ";
-/// Sends the calls of the example's client with this header field to a Service without endpoints.
+/// A route that sends the example client's calls with this header field to a Service without endpoints.
 const ROUTE: &str = "\
 apiVersion: v1
 kind: Service
@@ -51,7 +51,7 @@ fn wait_for_story(cluster: &Cluster, watcher: &Watcher, call: &[&str], code: i32
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (exit, story) = watcher.leno(&question);
-        // The story's lines are broken between words.
+        // The command breaks its lines between words, so replace each line break with a space.
         let story = story.split_whitespace().collect::<Vec<_>>().join(" ");
         if exit == Some(code) && story.starts_with(beginning) && parts.iter().all(|part| story.contains(part)) {
             return;
@@ -102,6 +102,16 @@ pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     });
     let what = problem["what"].as_str().unwrap_or_default();
     assert!(what.contains("shop/web") && what.contains("AuthorizationPolicy shop/only-batch"), "{problem}");
+    let (_, problems) = watcher.leno(&["problems", "-n", "shop"]);
+    assert!(
+        problems.contains("calls of shop/web on port 50051, because of AuthorizationPolicy shop/only-batch"),
+        "{problems}"
+    );
+    let edges = leno(cluster, &["stat", "edges", "-n", "shop", "--window", "3s", "-o", "json"]);
+    let edges: Value = serde_json::from_str(&edges).unwrap_or_else(|error| panic!("{error}: {edges}"));
+    let edge =
+        edges.as_array().into_iter().flatten().find(|edge| edge["client"] == "shop/web" && edge["name"] == "echo");
+    assert!(edge.is_some_and(|edge| edge["denied_per_second"].as_f64() > Some(1.0)), "{edges}");
     cluster.kubectl(&["-n", "shop", "delete", "authorizationpolicy/only-batch", "pod/bare", "service/bare"]);
     explained(&["echo:50051"], 0, "would go to ", &[allowed]);
 
@@ -150,7 +160,7 @@ fn a_pod_that_ends_is_no_problem(cluster: &Cluster, dashboard: &Dashboard) {
     rolled_out(cluster, "shop", "deploy/echo");
     wait_for("the page forgets the ended Pods", PROBLEM_MAX, || {
         let mesh = dashboard.json("/api/mesh");
-        // Three of echo, one of echo-slow, one of web.
+        // There are three proxies of echo, one of echo-slow and one of web.
         (mesh["proxies"] == 5 && mesh["counted"] == 5 && mesh["silent"] == 0).then_some(())
     });
 }

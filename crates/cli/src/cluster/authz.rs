@@ -22,7 +22,7 @@ use super::select::{Choice, Group, Kind, Selection};
 use super::stat::counts::DENIALS;
 use super::table::{Output, Table, show};
 
-/// The calls and the opaque connections that policies allowed.
+/// The metrics that count the calls and the opaque connections that policies allowed.
 const ALLOWED: [&str; 2] = ["inbound_http_authz_allow_total", "inbound_tcp_authz_allow_total"];
 
 /// Options of `leno authz`.
@@ -42,7 +42,7 @@ pub(crate) struct Options {
 struct Row {
     namespace: String,
     workload: String,
-    /// `None` stands for all ports: no policy or container names a port, and no call used one.
+    /// `None` if no policy and no container names a port, and no call used a port. The row then stands for all ports.
     port: Option<u16>,
     decides: Decides,
     /// Policies in audit mode, which log and count but never deny.

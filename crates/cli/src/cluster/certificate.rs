@@ -62,7 +62,7 @@ impl Certificate {
     }
 }
 
-/// Returns the validity of the authority that expires first among the authorities above a workload's certificate: after
+/// Returns the validity of the authority that expires first among the authorities above a workload's certificate. After
 /// this time, no authority can renew the certificate. These authorities are the intermediates in `chain`, and the
 /// anchor in `anchors` that issued the last certificate of `chain`. `chain` begins with the workload's certificate.
 /// `None` if no authority above the certificate is known.

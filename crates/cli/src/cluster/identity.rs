@@ -154,8 +154,8 @@ impl Shown {
     }
 }
 
-/// Warns about an authority that expires soon. Its certificates expire with it at the latest, even if the proxies renew
-/// them.
+/// Warns about an authority that expires soon. The certificates that it issues expire no later than the authority, even
+/// if the proxies renew them.
 fn warning(issuer: &str, authority: &Validity, now: SystemTime) -> Option<String> {
     let is_soon = authority.not_after.duration_since(now).is_ok_and(|left| left < authority.least_left());
     let told = relative(authority.not_after, now);

@@ -15,6 +15,7 @@ mod metrics;
 mod pods;
 mod policies;
 mod printable;
+pub(crate) mod problems;
 mod progress;
 mod prometheus;
 mod reader;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-/// Interval between two frames.
+/// Interval between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Shows a spinner until the bar is cleared. Shows nothing if standard error is not a terminal.

@@ -75,7 +75,7 @@ pub(crate) async fn read(
             () = sleep(LIST_EVERY) => {}
             () = soon => {}
         }
-        // If the list fails, the readings fail too, and report it.
+        // Ignore a failed list: the readings then fail too, and their failures are reported.
         Some((proxies.list_again(source).await.ok(), ()))
     }));
     let mut listed: BTreeSet<ProxyAt> = proxies.iter().cloned().collect();

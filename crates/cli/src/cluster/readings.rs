@@ -9,16 +9,16 @@ use super::reader::News;
 use super::scrape::Scrape;
 use super::source::{Growth, Measured, ProxyAt};
 
-/// The unit of the stored growth: proxies are read at different times, so each proxy's growth is divided by its own
-/// time between two readings.
+/// The stored growth is the growth in this time. Proxies are read at different times, so each proxy's growth is divided
+/// by its own time between two readings.
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// The readings of all selected proxies.
 #[derive(Default)]
 pub(crate) struct Readings {
-    /// By namespace and name.
+    /// The workloads, by namespace and name.
     workloads: BTreeMap<(String, String), Workload>,
-    /// Time constant of the means over readings; `None` for the growth between the last two readings alone.
+    /// Time constant of the moving means. `None`: no means, only the growth between the last two readings.
     mean_over: Option<Duration>,
 }
 

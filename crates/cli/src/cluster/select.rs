@@ -12,7 +12,7 @@ use super::pods;
 /// How Pods are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// By the workload that created them.
+    /// By the workload of this kind that created them.
     Makers(Maker),
     /// By the workload that created them, of any kind.
     Workloads,

@@ -84,7 +84,7 @@ pub(crate) struct Measured {
 /// The counts of one proxy.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The growth of each counter within the window, at its mean rate between the two readings.
+    /// The growth of each counter between the two readings, converted to the length of the window.
     pub(crate) grown: Scrape,
     /// The metrics at the end of the window.
     pub(crate) now: Scrape,
@@ -344,7 +344,7 @@ impl Measured {
 }
 
 /// Reads the metrics pages of the groups' proxies before and after `window`. The window begins when all proxies have
-/// been read once, so that the window of no proxy is much shorter.
+/// been read once. So no proxy has a window that is much shorter than `window`.
 async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages, Pages) {
     let meshed = || groups.iter().flat_map(|group| &group.pods).filter(|pod| pods::is_meshed(pod));
     let progress = sign_of_life_or_line(&counting(meshed().count(), window));

@@ -52,7 +52,8 @@ fn each_proxy_counts_by_its_own_time_between_its_readings() {
     let start = Instant::now();
     let at = |seconds: u64| start + Duration::from_secs(seconds);
     let before = [(key("web-1"), reading(at(0), 0)), (key("web-2"), reading(at(15), 0))].into();
-    // Both proxies have 2 calls per second. The first is read late, because it waited for a silent one.
+    // Both proxies have 2 calls per second. The first proxy is read late, because its reading waited for a silent
+    // proxy.
     let after = [(key("web-1"), reading(at(40), 80)), (key("web-2"), reading(at(25), 20))].into();
     let measured = Measured::of(&group, &before, &after, Duration::from_secs(10));
     let grown: Vec<f64> = measured.proxies.iter().map(|proxy| proxy.grown.sum("request_total", &[])).collect();

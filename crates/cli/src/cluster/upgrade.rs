@@ -63,8 +63,8 @@ impl Options {
     }
 }
 
-/// Returns a line with the command to type for each object of the chart that is not among the rendered objects, the
-/// objects that could refuse Pods first.
+/// Returns a line for each object of the chart that is not among the rendered objects. The line ends with the command
+/// that deletes the object. Objects that could refuse Pods come first.
 fn leftovers(mut found: Vec<Found>, rendered: &[Value]) -> Vec<String> {
     let is_rendered = |found: &Found| {
         rendered.iter().any(|object| {

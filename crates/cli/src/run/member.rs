@@ -25,7 +25,7 @@ use super::running::Running;
 /// Time for the other proxies to notice that an endpoint was removed.
 pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
 
-/// Longer than one tick of the clock that sets files' timestamps.
+/// A time that is longer than one tick of the clock that sets files' timestamps.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// A run that has joined the mesh. Dropping it removes the run.

@@ -16,8 +16,8 @@ impl Mesh {
     /// Opens the mesh that the options name; creates its directory if necessary.
     ///
     /// # Errors
-    /// If the directory cannot be created, or the bridge belongs to another mesh: runs of this mesh and of that one would
-    /// use the same names of namespaces.
+    /// If the directory cannot be created, or the bridge belongs to another mesh: runs of both meshes would use the
+    /// same names of namespaces.
     pub(super) fn open(options: &Options) -> Result<Self> {
         let state = State::open(&options.state)?;
         let (bridge, subnet) = (options.bridge.clone(), options.subnet);

@@ -10,7 +10,7 @@
 //!   ends.
 //!
 //! The namespaces reach each other and the machine itself, which is their gateway. The tool changes nothing that would
-//! let them reach further. The next run, or `leno run --clean`, removes a run that was killed.
+//! let the namespaces reach other machines. The next run, or `leno run --clean`, removes a run that was killed.
 
 mod digest;
 pub(crate) mod enter;

@@ -60,8 +60,8 @@ impl Network {
         self.has_bridge().map(drop)
     }
 
-    /// Creates the namespace of a run, and the bridge if necessary. After an error, the run has no namespace: one that has
-    /// its name belongs to others.
+    /// Creates the namespace of a run, and the bridge if necessary. After an error, the run has no namespace. A
+    /// namespace with its name then belongs to another run or program.
     ///
     /// # Errors
     /// If the bridge or the namespace is not this mesh's, or `ip` fails.

@@ -47,7 +47,7 @@ impl Proxy {
         let mut args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
         args.extend_from_slice(member.proxy_args());
         let mut command = enter_command(member, None, Some(User::new(proxy::UID)), args)?;
-        // A separate process group: Ctrl-C must reach the program only, and the proxy must outlive it.
+        // Use a separate process group: Ctrl-C must reach only the program, and the proxy must outlive the program.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
         let mut this = Self(command.spawn().map_err(io_error("starting the proxy"))?);
         this.wait_until_ready(member)?;

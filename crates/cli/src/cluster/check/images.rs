@@ -11,7 +11,7 @@ use super::report::Finding;
 
 /// The registry of an image name without a registry.
 const DEFAULT_REGISTRY: &str = "docker.io";
-/// The repository in [`DEFAULT_REGISTRY`] of an image name without a slash.
+/// The repository, in [`DEFAULT_REGISTRY`], to which an image name without a slash belongs.
 const DEFAULT_REPOSITORY: &str = "library";
 
 /// Maximum number of images that a kubelet reports; it omits the smallest images (nodeStatusMaxImages).

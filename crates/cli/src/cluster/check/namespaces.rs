@@ -20,7 +20,7 @@ fn mistakes(namespace: &Namespace) -> Vec<Finding> {
     lines.into_iter().map(|line| Finding::warning(format!("{name}: {line}"), fix(namespace, &line))).collect()
 }
 
-/// Returns the commands that correct the mistake that one line of [`review_namespace`] describes.
+/// Returns the commands that correct a mistake. `line` is the mistake's line from [`review_namespace`].
 fn fix(namespace: &Namespace, line: &str) -> String {
     let name = namespace.name_any();
     let label = namespace.labels().iter().find(|(label, _)| line.starts_with(&format!("label {label}:")));

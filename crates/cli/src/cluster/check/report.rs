@@ -18,7 +18,7 @@ pub(crate) enum Verdict {
     /// The checked part works, but not as intended.
     Warning,
     Failed,
-    /// Not checked, because a check that it depends on failed.
+    /// The check did not run, because a check that it depends on failed.
     #[serde(rename = "not run")]
     NotRun,
 }
@@ -112,7 +112,7 @@ impl Checklist {
         };
         let rest = findings.len().saturating_sub(FINDINGS_MAX);
         if rest > 0 {
-            // The findings that are left out must not be the ones that the exit code depends on.
+            // The report omits the last findings. Put failures first, because the exit code depends on them.
             findings.sort_by_key(|finding| match finding.verdict {
                 Verdict::Failed => 0,
                 Verdict::Warning => 1,

@@ -18,8 +18,8 @@ use crate::cluster::connect::ClusterError;
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
-/// Longest remaining validity with which an expiring certificate fails the check, instead of a warning. Certificates
-/// with a short validity fail it when a twentieth is left.
+/// A certificate that expires sooner than this fails the check. A certificate that expires later, but too soon, is a
+/// warning. If a twentieth of the certificate's whole validity is shorter, the twentieth applies instead.
 const LAST_CHANCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) const AUTHORITY: &str = "authority";

@@ -17,7 +17,7 @@ use crate::cluster::readings::{Readings, SECOND};
 use crate::cluster::source::{ProxyAt, Source};
 use crate::cluster::stat::methods;
 
-/// The metrics that the page needs. Parsing the others would take most of the time.
+/// The metrics that the page needs. Parsing the other metrics would take most of the time.
 const PREFIXES: [&str; 12] = [
     "request_total",
     "response_total",
@@ -40,6 +40,8 @@ const CONFIGURATION_MAX: Duration = Duration::from_secs(3);
 const CONFIGURATIONS_MAX: usize = 16;
 /// Maximum number of problems that are read from one `/config`.
 const CONFIGURATION_PROBLEMS_MAX: usize = 20;
+/// Maximum time for which [`collect_for`] waits for slow proxies after the end of its window.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(20);
 /// Number of methods in the overview's list of the methods with the highest p99.
 const SLOWEST: usize = 8;
 /// Number of points of a small chart: the last 10 minutes.
@@ -58,7 +60,7 @@ struct Snapshot<'a> {
     silent: usize,
     omitted: usize,
     services: Vec<ServiceRow>,
-    problems: Vec<Problem>,
+    problems: &'a [Problem],
     slowest: Vec<&'a methods::Row>,
     rates: BTreeMap<&'a Id, Vec<Option<f32>>>,
 }
@@ -84,6 +86,34 @@ struct ConfigurationProblem {
     fix: String,
 }
 
+/// The result of [`collect_for`].
+#[derive(Debug, Serialize)]
+pub(crate) struct Found {
+    /// Number of proxies that were read at least twice.
+    pub(crate) proxies: usize,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Collects readings for `window`. Then continues, for at most about [`LAST_ANSWERS_MAX`], until each proxy has been
+/// read twice or has failed to answer. Returns the problems that the page would then show.
+pub(super) async fn collect_for(source: &Source, state: &State, window: Duration) -> Found {
+    let is_read = || state.readings.borrow().members().all(|member| member.is_counted || member.silent.is_some());
+    let enough = async {
+        sleep(window).await;
+        while !is_read() && state.elapsed() < window + LAST_ANSWERS_MAX {
+            sleep(state.every).await;
+        }
+    };
+    tokio::select! {
+        never = collect(source, state) => match never {},
+        () = enough => {}
+    }
+    Found {
+        proxies: state.readings.borrow().members().filter(|member| member.is_counted).count(),
+        problems: state.problems.take(),
+    }
+}
+
 /// Collects readings and snapshots, and never returns.
 pub(super) async fn collect(source: &Source, state: &State) -> Infallible {
     let (sender, news) = unbounded_channel();
@@ -102,7 +132,8 @@ async fn snapshots(state: &State, mut news: UnboundedReceiver<News>) -> Infallib
             state.readings.borrow_mut().take(news);
         }
         snapshot(state);
-        // The first figures need two readings, so they are shown as soon as they exist.
+        // The first figures need two readings of a proxy. Make the first snapshots more often, so that the page soon
+        // shows these figures.
         let pause = if state.snapshot.borrow().0 < 10 { state.every / 4 } else { state.every };
         sleep(pause.max(began.elapsed() * SHARE)).await;
     }
@@ -124,10 +155,11 @@ fn snapshot(state: &State) {
         configuration: &configuration,
         now: SystemTime::now(),
     };
+    *state.problems.borrow_mut() = problems(&facts);
     let mut slowest: Vec<&methods::Row> = methods.iter().filter(|row| row.figures.p99_ms.is_some()).collect();
     slowest.sort_by(|a, b| b.figures.p99_ms.partial_cmp(&a.figures.p99_ms).unwrap_or(std::cmp::Ordering::Equal));
     slowest.truncate(SLOWEST);
-    let history = state.history.borrow();
+    let (history, problems) = (state.history.borrow(), state.problems.borrow());
     let version = state.snapshot.borrow().0 + 1;
     let snapshot = Snapshot {
         version,
@@ -137,12 +169,12 @@ fn snapshot(state: &State) {
         silent: readings.members().filter(|member| member.silent.is_some()).count(),
         omitted: mesh.omitted,
         services: mesh.services(),
-        problems: problems(&facts),
+        problems: &problems,
         slowest,
         rates: history.rates(SPARK_POINTS),
     };
     let bytes = clean(&snapshot).into();
-    drop(history);
+    drop((history, problems));
     *state.snapshot.borrow_mut() = (version, bytes);
     *state.mesh.borrow_mut() = mesh;
 }
@@ -166,12 +198,13 @@ async fn configurations(state: &State) -> Infallible {
             let Ok(Ok(page)) = timeout(CONFIGURATION_MAX, state.proxies.page(proxy, "/config")).await else { continue };
             let Ok(configuration) = serde_json::from_str::<Configuration>(&page) else { continue };
             for problem in configuration.problems.iter().take(CONFIGURATION_PROBLEMS_MAX) {
-                // Proxies that read the same file report the same problem.
+                // Proxies that read the same file report the same problem: keep it once.
                 found.entry(problem.text()).or_insert_with(|| proxy.name.clone());
             }
         }
         *state.configuration.borrow_mut() = found.into_iter().map(|(what, proxy)| (proxy, what)).collect();
-        // The first readings show which proxies have problems.
+        // Repeat sooner at the start: this task finds proxies with problems only after the first readings of their
+        // metrics.
         let is_young = state.elapsed() < CONFIGURATION_EVERY;
         sleep(if is_young { state.every } else { CONFIGURATION_EVERY }).await;
     }

@@ -17,7 +17,7 @@ const DENIALS_MAX: usize = 1_000;
 /// Time for which a denial is recent.
 const RECENT: Duration = Duration::from_secs(300);
 
-/// Who was denied where, and by which policy.
+/// A caller whose calls were denied, the workload and port that it called, and the policy that denied the calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Key {
     /// The workload that was called.
@@ -35,9 +35,10 @@ pub(super) struct Denials {
 }
 
 struct Known {
-    /// Number of denials since the proxies that run now started.
+    /// Number of denials that the running proxies have counted since they started.
     total: f64,
-    /// When `total` last grew, since the start of the dashboard; `None` if it has not grown.
+    /// When the dashboard last saw `total` grow, as the time since the start of the dashboard. `None` if the dashboard
+    /// has not seen it grow.
     grew_at: Option<Duration>,
 }
 
@@ -47,13 +48,13 @@ pub(super) struct Row {
     #[serde(flatten)]
     pub(super) key: Key,
     pub(super) total: f64,
-    /// Seconds since the last denial, if the dashboard saw it.
+    /// Seconds since the last denial; `None` if the dashboard has not seen a denial happen.
     pub(super) last_s: Option<u64>,
     pub(super) is_recent: bool,
 }
 
 impl Denials {
-    /// Takes the counts of all proxies.
+    /// Updates the denials with the latest counts of all proxies.
     pub(super) fn take(&mut self, readings: &Readings, now: Duration) {
         let mut totals = BTreeMap::<Key, f64>::new();
         for measured in readings.measured() {
@@ -63,7 +64,7 @@ impl Denials {
                 }
             }
         }
-        // A proxy that ended takes its counts with it. Its denials stay for a while.
+        // If a proxy ends, its counts are no longer in the readings. Keep its recent denials nevertheless.
         self.known.retain(|key, known| totals.contains_key(key) || known.is_recent(now));
         for (key, total) in totals {
             let has_room = self.known.len() < DENIALS_MAX;
@@ -85,8 +86,8 @@ impl Denials {
         }
     }
 
-    /// Returns the rows that `wanted` selects: first the recent denials, and among these the rows with the most denials
-    /// first.
+    /// Returns the rows that `wanted` selects: first the recent denials, then the older denials. Within each part, the
+    /// row with the most denials comes first.
     pub(super) fn rows(&self, now: Duration, wanted: impl Fn(&Key) -> bool) -> Vec<Row> {
         let row = |(key, known): (&Key, &Known)| Row {
             key: key.clone(),

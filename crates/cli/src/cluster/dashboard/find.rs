@@ -1,4 +1,5 @@
-//! Chooses the proxies that the dashboard shows. If the user names no proxies, it shows the first of these that exist:
+//! Chooses the proxies that the dashboard shows. If the user names no proxies, the dashboard shows the proxies of the
+//! first source in this list that it finds:
 //!
 //! 1. the proxies of `leno run`
 //! 2. the proxies of the cluster
@@ -13,8 +14,8 @@ use crate::cluster::connect::ClusterError;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
 use crate::run::running;
 
-/// Finds the proxies to show. Unless the user named them, prints where it found the proxies of `leno run` or the proxy
-/// at the default admin address.
+/// Finds the proxies to show. If the user named no proxies, and the choice falls on the proxies of `leno run` or on the
+/// proxy at the default admin address, prints this choice.
 ///
 /// # Errors
 /// If the named cluster does not answer, or no proxy was found.

@@ -1,8 +1,9 @@
 //! Decides which requests the dashboard answers. Any page in the user's browser can send requests to loopback, and any
-//! name can resolve to loopback, so the address proves nothing.
+//! name can resolve to loopback. A request to the loopback address may therefore come from a foreign page.
 //!
 //! A request must name the dashboard as its host (against DNS rebinding), must not come from another origin, and must
-//! carry the token. The token arrives once in the URL, and from then on in a cookie that no script can read.
+//! carry the token. The first request has the token in the URL. All later requests have it in a cookie that no script
+//! can read.
 
 use std::net::SocketAddr;
 
@@ -32,7 +33,8 @@ pub(super) fn new_token() -> Result<String, String> {
 pub(super) struct Guard {
     /// The names under which a browser on this machine reaches the dashboard.
     hosts: Vec<String>,
-    /// The name has the port, because browsers send a cookie to every port of a host.
+    /// Name of the cookie. The name contains the port, because browsers send a cookie to every port of a host: two
+    /// dashboards must not share a cookie.
     cookie: String,
     token: String,
 }
@@ -124,7 +126,7 @@ pub(super) fn seal(answer: &mut Answer) {
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// The value of a field that a request has exactly once.
+/// Returns the value of a header field; `None` if the request lacks the field or repeats it.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).into_iter();
     let value = values.next()?.to_str().ok()?;

@@ -114,7 +114,7 @@ impl History {
         series
     }
 
-    /// The last rates of every Service, for small charts.
+    /// The rates in the last `points` points of every Service, for small charts.
     pub(super) fn rates(&self, points: usize) -> BTreeMap<&Id, Vec<Option<f32>>> {
         self.series.keys().map(|id| (id, self.series(id, points).rate)).collect()
     }

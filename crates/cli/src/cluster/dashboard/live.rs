@@ -23,7 +23,7 @@ const ENDPOINTS_MAX: usize = 1_000;
 /// Maximum number of calls in one answer.
 const CALLS_MAX: usize = 1_000;
 
-/// Returns the endpoints of a Service, in the state that the balancers of its callers have recorded, in JSON.
+/// Returns the endpoints of a Service in JSON, with the state that the balancers of the callers' proxies have recorded.
 pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
     let callers = callers(state, wanted);
     let mut endpoints = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn calls_service(proxy: &Growth, wanted: &str) -> bool {
 struct Calls {
     #[serde(flatten)]
     streams: crate::cluster::stat::streams::Streams,
-    /// Number of proxies that were read; `proxies_omitted` is the number of proxies that were not.
+    /// Number of proxies that the dashboard read. `proxies_omitted` is the number of proxies that it did not read.
     proxies: usize,
     proxies_omitted: usize,
 }

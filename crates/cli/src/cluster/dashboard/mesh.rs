@@ -32,9 +32,9 @@ pub(super) struct Mesh {
 /// A Service, a workload or a caller.
 #[derive(Default)]
 pub(super) struct Node {
-    /// Counted by the workload's own proxies.
+    /// Calls to the node, counted by the workload's own proxies.
     pub(super) served: Counts,
-    /// Counted by the callers' proxies.
+    /// Calls to the node, counted by the callers' proxies.
     pub(super) asked: Counts,
     pub(super) proxies: usize,
     /// Whether the node receives calls or has a proxy. Otherwise the node is only the source of calls.
@@ -46,7 +46,7 @@ pub(super) struct Node {
 pub(super) struct ServiceRow {
     pub(super) id: Id,
     proxies: usize,
-    /// The side that counted `figures`: the side that counted more calls.
+    /// The side whose proxies counted `figures`. The row shows the counts of the side that counted more calls.
     counted_by: &'static str,
     #[serde(flatten)]
     pub(super) figures: Figures,
@@ -69,7 +69,7 @@ pub(super) fn id(namespace: &str, name: &str) -> Id {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// The node of a destination.
+/// The id of the node of a destination.
 pub(super) fn destination_id(destination: &Destination) -> Id {
     match destination {
         Destination::Service { namespace, name, .. } => id(namespace.as_deref().unwrap_or_default(), name),
@@ -129,7 +129,7 @@ impl Mesh {
         }
     }
 
-    /// Adds the calls of a workload, by destination.
+    /// Adds the calls that a workload makes, by destination.
     fn add_asked(&mut self, measured: &Measured) {
         let own = id(&measured.namespace, &measured.name);
         let view = View::Outbound(None);
@@ -146,7 +146,7 @@ impl Mesh {
         }
     }
 
-    /// Adds an edge. If both sides counted it, keeps the counts with more calls.
+    /// Adds an edge. If both sides counted its calls, keeps the counts of the side that counted more calls.
     fn edge(&mut self, from: Id, to: Id, counts: Counts) {
         let known = self.edges.entry((from, to)).or_default();
         if counts.calls > known.calls {

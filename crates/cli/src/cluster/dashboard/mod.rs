@@ -34,17 +34,24 @@ use std::time::Duration;
 
 use clap::Args;
 use leno_accept::listen;
-use leno_model::settings::parse_duration;
+use leno_model::settings::{format_duration, parse_duration};
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use super::block_on;
+use super::connect::ClusterError;
+use super::progress::sign_of_life_or_line;
 use super::source::Source;
 use guard::{Guard, new_token};
 use state::State;
 
+pub(crate) use collect::Found;
+pub(crate) use problems::{Problem, Severity};
+
 /// The port that the dashboard tries first.
 const PORT: u16 = 4195;
+/// Time between two readings of a proxy while [`find_problems`] watches.
+const PROBLEMS_EVERY: Duration = Duration::from_secs(2);
 const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_MAX: Duration = Duration::from_secs(60);
 
@@ -105,6 +112,20 @@ impl Options {
         let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         listen(loopback(PORT)).or_else(|_| listen(loopback(0))).map_err(|error| failed(loopback(0), error))
     }
+}
+
+/// Reads the proxies for at least `window`, and returns the problems that the dashboard would then show.
+///
+/// # Errors
+/// If the named cluster does not answer, or no proxy was found.
+pub(crate) async fn find_problems(source: &Source, window: Duration) -> Result<Found, ClusterError> {
+    let state = State::new(find::proxies(source).await?, PROBLEMS_EVERY);
+    let count = state.proxies.len();
+    let proxies = if count == 1 { "proxy" } else { "proxies" };
+    let progress = sign_of_life_or_line(&format!("watching {count} {proxies} for {}", format_duration(window)));
+    let found = collect::collect_for(source, &state, window).await;
+    progress.finish_and_clear();
+    Ok(found)
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {

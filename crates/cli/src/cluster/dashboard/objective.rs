@@ -34,11 +34,11 @@ pub(super) struct MethodRow {
 #[derive(Debug, PartialEq, Serialize)]
 struct Shown {
     text: String,
-    /// Burn rate of the worse part; `None` if there were no calls.
+    /// Burn rate of the worse part of the objective, see [`Objective::burn_rate`].
     burn_rate: Option<f64>,
     burn: Option<String>,
     level: Option<Level>,
-    /// For each part, the share of calls that miss and the share that may miss.
+    /// For each part of the objective: the share of calls that miss it, and the share of calls that may miss it.
     parts: String,
 }
 

@@ -1,7 +1,7 @@
 //! The answers to the page's requests.
 //!
 //! The page polls: it requests a new snapshot every few seconds. If the tool pushed events instead, it would continue
-//! to send them while the page is hidden or slow; a page that polls stops by itself.
+//! to send events while the page is hidden or slow. A page that polls then stops by itself.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -77,7 +77,7 @@ pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> An
     }
 }
 
-/// Returns the latest snapshot, or status 204 if the page has it already.
+/// Returns the latest snapshot, or status 204 if the page already has this snapshot.
 fn mesh(state: &State, query: &Query<'_>) -> Answer {
     let (version, snapshot) = state.snapshot.borrow().clone();
     if query.get("since").is_some_and(|since| since == version.to_string()) {
@@ -88,10 +88,10 @@ fn mesh(state: &State, query: &Query<'_>) -> Answer {
     typed(StatusCode::OK, "application/json", snapshot)
 }
 
-/// The edges, and the nodes that are not only Services without calls.
+/// Returns the graph in JSON: all edges, and all nodes except Services that have neither proxies nor calls.
 fn graph(mesh: &Mesh) -> String {
     let edges = mesh.edges(|_, _| true);
-    // A Service that nobody calls now may itself call others.
+    // A Service that gets no calls now may itself call other Services.
     let ends: HashSet<&str> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
     let nodes = mesh.nodes.iter().filter(|(id, node)| {
         node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0 || ends.contains(id.as_str())

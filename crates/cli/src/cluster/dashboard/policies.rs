@@ -16,15 +16,17 @@ use crate::cluster::policies::allowed;
 use crate::cluster::source::ProxyAt;
 use crate::cluster::traffic::{Line, traffic};
 
-/// Maximum number of a Service's own proxies that are read: all proxies of a workload have the same policies.
+/// Maximum number of a Service's own proxies that are read. A few are enough, because all proxies of a workload have
+/// the same policies.
 const OWN_MAX: usize = 2;
-/// Maximum number of callers' proxies that are read, one for each namespace: routes depend on the caller's namespace.
+/// Maximum number of callers' proxies that are read: one proxy for each namespace, because routes depend on the
+/// caller's namespace.
 const CALLERS_MAX: usize = 8;
-/// Maximum number of rows of either kind in one answer.
+/// Maximum number of rows of each table in one answer.
 const ROWS_MAX: usize = 500;
-/// Longest `/config` that is read, in bytes. A proxy that was taken over may send any text.
+/// Maximum size of a `/config` page that is parsed, in bytes. A compromised proxy may send any text.
 const PAGE_MAX_BYTES: usize = 4 << 20;
-/// Maximum number of members of a list that are shown.
+/// Maximum number of list members that the page shows.
 const SHOWN_MAX: usize = 20;
 
 /// An AuthorizationPolicy that a Service's own proxies know.
@@ -37,18 +39,18 @@ pub(super) struct AuthorizationRow {
     mode: String,
 }
 
-/// A part of a policy for the calls to a port of a Service, or a rule without parts.
+/// One part of a policy for calls to a Service's port, such as a time-out, or a rule without such parts.
 #[derive(Debug, Serialize)]
 pub(super) struct TrafficRow {
     /// The Service's port.
     at: String,
     #[serde(flatten)]
     line: Line,
-    /// The namespaces of the callers that have the part; an empty name for a proxy without a known namespace.
+    /// The namespaces of the callers to which the row applies. An empty name means a proxy whose namespace is unknown.
     namespaces: BTreeSet<String>,
 }
 
-/// Number of proxies of one kind that were read.
+/// How many proxies were asked for their `/config`, and how many gave a page that could be used.
 #[derive(Serialize)]
 struct Readers {
     asked: usize,
@@ -81,7 +83,7 @@ pub(super) async fn policies(state: &State, wanted: &str) -> String {
     clean(&json!({ "authorization": authorization, "traffic": rows.all, "own": own, "callers": callers }))
 }
 
-/// Returns the proxies to read: own proxies of a Service, and a proxy of its callers for each namespace.
+/// Returns the proxies to read: first the Service's own proxies, then one proxy of a caller for each namespace.
 fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
     let readings = state.readings.borrow();
     let (mut own, mut calling) = (Vec::new(), BTreeMap::new());
@@ -97,13 +99,13 @@ fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
     (own, calling.into_values().take(CALLERS_MAX).collect())
 }
 
-/// Parses a `/config` page of a proxy; `None` if this is no such page.
+/// Parses a `/config` page of a proxy; `None` if the page is too long or is no such page.
 fn config(page: &str) -> Option<Value> {
     let page = Some(page).filter(|page| page.len() <= PAGE_MAX_BYTES)?;
     serde_json::from_str::<Value>(page).ok().filter(|config| config["mesh"].is_object())
 }
 
-/// The rows about calls, in order of precedence within each port.
+/// The rows of the table of traffic policies, in order of precedence within each port.
 #[derive(Default)]
 struct TrafficRows {
     all: Vec<TrafficRow>,
@@ -112,7 +114,7 @@ struct TrafficRows {
 }
 
 impl TrafficRows {
-    /// Adds a part that callers in `namespace` have.
+    /// Adds a line that applies to callers in `namespace`.
     fn add(&mut self, at: String, line: Line, namespace: &str) {
         let key = (at, line);
         if let Some(row) = self.places.get(&key).and_then(|place| self.all.get_mut(*place)) {
@@ -133,8 +135,9 @@ fn authorization_rows(config: &Value, namespace: &str) -> Option<Vec<Authorizati
     Some(known.take(ROWS_MAX).map(AuthorizationRow::of).collect())
 }
 
-/// Returns the parts of policies that the `/config` of a client in `namespace` has for each port of a Service. A rule
-/// without parts has a line too, if another rule of the port has parts: a call follows the first rule that it matches.
+/// Returns the parts of policies for each port of a Service, from the `/config` of a client in `namespace`. If any rule
+/// of a port has parts, the rules without parts have lines too: a call follows only the first rule that it matches, so
+/// the parts of later rules do not apply to it.
 fn traffic_lines(config: &Value, wanted: &str, namespace: &str) -> Vec<(String, Line)> {
     let keys =
         config["mesh"]["clusters"].as_array().into_iter().flatten().filter_map(|cluster| cluster["key"].as_str());

@@ -60,7 +60,7 @@ fn a_workload_has_the_authorization_policies_of_its_namespace_with_what_they_sel
         row("shop/nobody", "every port in namespace shop", "no caller", "Audit"),
     ];
     assert_eq!(authorization_rows(&config(), "shop").as_ref(), Some(&expected));
-    // A proxy at an admin address has no known namespace.
+    // The namespace of a proxy at an admin address is unknown, so the policies of all namespaces are shown.
     expected.push(row("web/elsewhere", "every port in namespace web", "no caller", "Enforce"));
     assert_eq!(authorization_rows(&config(), ""), Some(expected));
     assert_eq!(authorization_rows(&json!({"mesh": {}}), "shop"), None, "not known");

@@ -20,31 +20,34 @@ use crate::cluster::stat::methods;
 const SUCCESS_FAIR: f64 = 0.95;
 /// A Service whose share of successful calls is below this limit has a warning.
 const SUCCESS_GOOD: f64 = 0.99;
-/// Minimum number of misses per second for which a burn rate is a problem: one failed call of a rare method is no
-/// trend.
+/// A burn rate is a problem only if at least this many calls per second miss the objective: one failed call of a rarely
+/// called method is no trend.
 const MISSES_LEAST: f64 = 0.3;
 /// A unary method with a p99 above this limit, in milliseconds, is slow.
 const SLOW_MS: f64 = 250.0;
-/// If the mean number of messages per call is higher than this limit, the method is a stream, whose duration says
-/// nothing about its speed.
+/// If the mean number of messages per call is higher than this limit, the method is a stream. The duration of a stream
+/// says nothing about its speed.
 const UNARY_MESSAGES_MAX: f64 = 1.5;
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
 /// A certificate has a problem if less than one tenth of its lifetime is left. Proxies renew their certificates before
-/// five sixths of the lifetime are over, so this happens only after many failed attempts. The alert
-/// `LenoCertificateExpiring` has the same limit.
+/// five sixths of the lifetime are over, so only a certificate whose renewal failed many times reaches this limit. The
+/// alert `LenoCertificateExpiring` has the same limit.
 const CERTIFICATE_LEAST_PART: u32 = 10;
 /// The control plane issues certificates for [`SVID_LIFETIME`]. If the lifetime of a Pod's certificate is below this
-/// limit, the authority shortened it. The difference of one hour allows for clocks that differ.
+/// limit, the authority shortened the certificate. The limit is one hour below [`SVID_LIFETIME`], because clocks may
+/// differ.
 const ISSUED_LEAST: Duration = SVID_LIFETIME.saturating_sub(Duration::from_secs(60 * 60));
 /// Minimum remaining validity of a certificate if the proxy does not report the certificate's lifetime.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+/// The callers' side, as the texts of problems name it. Only the callers' proxies count the calls that reach no server.
+const CALLERS: &str = "its callers";
 /// Maximum number of problems of one kind. The page shows the number of omitted problems.
 const OF_KIND_MAX: usize = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Severity {
+pub(crate) enum Severity {
     Error,
     Warning,
     Note,
@@ -52,17 +55,18 @@ pub(super) enum Severity {
 
 /// One problem.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Problem {
-    pub(super) severity: Severity,
+pub(crate) struct Problem {
+    pub(crate) severity: Severity,
     /// A word that names the kind, for filters.
-    pub(super) kind: &'static str,
-    pub(super) what: String,
-    pub(super) fix: String,
-    /// The Service whose page shows more.
-    pub(super) service: Option<String>,
+    pub(crate) kind: &'static str,
+    pub(crate) what: String,
+    /// What to do. The terminal shows this text too, so the text names commands, and never a part of the page.
+    pub(crate) fix: String,
+    /// The Service whose page shows the details.
+    pub(crate) service: Option<String>,
 }
 
-/// The data in which the problems are found.
+/// The data that [`problems`] searches for problems.
 pub(super) struct Facts<'a> {
     pub(super) readings: &'a Readings,
     pub(super) mesh: &'a Mesh,
@@ -118,11 +122,21 @@ fn proxy(member: &Member) -> String {
     if instance == workload { instance } else { format!("{instance} of {workload}") }
 }
 
+/// Returns the command that shows the methods of a Service. `by` is the side whose proxies count the calls:
+/// [`CALLERS`], or the Service's own proxies.
+fn methods_of(id: &str, by: &str) -> String {
+    match id.split_once('/') {
+        Some((namespace, name)) if by == CALLERS => format!("leno stat methods -A --to {name}.{namespace}"),
+        Some((namespace, _)) => format!("leno stat methods -n {namespace}"),
+        None => "leno stat methods".to_owned(),
+    }
+}
+
 fn failing(facts: &Facts<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
     for (id, node) in facts.mesh.nodes.iter().filter(|(_, node)| node.is_service) {
-        // A fault between the two sides is visible on the callers' side only.
-        let sides = [(&node.asked, "its callers"), (&node.served, "its own proxies")];
+        // If calls fail before they reach the Service's own proxies, only the callers' proxies count the failures.
+        let sides = [(&node.asked, CALLERS), (&node.served, "its own proxies")];
         let worst = sides.into_iter().filter_map(|(counts, by)| Some((counts.figures(SECOND).success_rate?, by)));
         let Some((success, by)) = worst.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
         if success >= SUCCESS_GOOD {
@@ -134,8 +148,7 @@ fn failing(facts: &Facts<'_>) -> Vec<Problem> {
                 severity: if success < SUCCESS_FAIR { Severity::Error } else { Severity::Warning },
                 kind: "failing calls",
                 what: format!("{id} fails {:.1} % of its calls, as {by} count them", (1.0 - success) * 100.0),
-                fix: "Open the Service to see which method fails, or tap its failed calls: leno tap --failed."
-                    .to_owned(),
+                fix: format!("{} shows which method fails, and leno tap --failed shows the calls.", methods_of(id, by)),
                 service: Some(id.clone()),
             },
         ));
@@ -167,7 +180,8 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
                 objective.text(),
                 100.0 * part.missed().unwrap_or_default()
             ),
-            fix: "Open the Service to see its methods and endpoints, or tap its failed or slow calls.".to_owned(),
+            fix: "leno tap --failed shows the failed calls, and leno tap --slower-than 50ms the calls above 50 ms."
+                .to_owned(),
             service: Some(service),
         };
         Some((burn, problem))
@@ -190,7 +204,7 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
 
 /// Finds an authority that expires within a day. A certificate must not outlive the authority that issued it, so the
 /// authority shortens the certificates. Proxies renew the shortened certificates in time as long as the authority is
-/// valid, so [`certificates`] finds no fault.
+/// valid. [`certificates`] therefore does not find this problem.
 fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     let shortened = facts.readings.proxies().filter_map(|(member, growth)| {
         let (end, lifetime) = lifetime(&growth.now).filter(|_| member.proxy.is_of_pod())?;
@@ -301,7 +315,7 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
                 (format!("of {own}"), fix, own)
             }
             _ => {
-                let fix = "Open the Service: its endpoints show whether one of them is slow.";
+                let fix = "leno tap --slower-than p90 shows which endpoints answer the slow calls.";
                 (format!("called by {own} at {}", row.key.at), fix, service_at(&row.key.at))
             }
         };

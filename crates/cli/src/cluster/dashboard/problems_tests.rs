@@ -4,7 +4,7 @@ use super::*;
 /// Labels of calls to the Service shop/cart.
 const OUTBOUND: &str = "direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\"";
 
-/// The problems of a mesh with these pages.
+/// The problems of a mesh whose proxies have these metrics pages.
 fn found(pages: &[(&str, &str)]) -> Vec<Problem> {
     let readings = readings(pages);
     let methods: Vec<_> = readings.measured().flat_map(|measured| methods::rows(measured, None, SECOND)).collect();

@@ -45,8 +45,8 @@ pub(super) async fn serve(listener: TcpListener, guard: Rc<Guard>, state: Rc<Sta
                 .header_read_timeout(HEADER_MAX)
                 .max_buf_size(HEADER_MAX_BYTES)
                 .serve_connection(TokioIo::new(stream), service);
-            // Ignore the result: a browser may close its connection at any time, and the browser notices if its
-            // connection is replaced.
+            // Ignore the result. A browser may close its connection at any time. If a new connection takes the place of
+            // this connection, the browser notices.
             let _ = place.hold(connection).await;
         });
     }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::denials::Denials;
 use super::history::History;
 use super::mesh::Mesh;
+use super::problems::Problem;
 use crate::cluster::readings::Readings;
 use crate::cluster::source::Proxies;
 use crate::cluster::stat::streams::Reading;
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) denials: RefCell<Denials>,
     /// The problems of configuration: name of the proxy that reported the problem, and text of the problem.
     pub(super) configuration: RefCell<Vec<(String, String)>>,
+    /// The problems in the latest snapshot.
+    pub(super) problems: RefCell<Vec<Problem>>,
     /// The latest snapshot in JSON, and its number.
     pub(super) snapshot: RefCell<(u64, Bytes)>,
     /// The previous reading of the open calls.
@@ -45,6 +48,7 @@ impl State {
             history: RefCell::default(),
             denials: RefCell::default(),
             configuration: RefCell::default(),
+            problems: RefCell::default(),
             snapshot: RefCell::default(),
             calls: RefCell::default(),
             taps: Cell::new(0),

@@ -1,4 +1,5 @@
-//! The live tap: sends each call that ends from the proxies to the page, in server-sent events.
+//! The live tap: when a call ends, its proxy reports the call, and the dashboard sends the report to the page as a
+//! server-sent event.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,7 @@
 //! Asks running proxies to explain a call: in a cluster through the API server's port-forward, on this machine at their
 //! admin addresses.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -57,14 +58,14 @@ pub(super) async fn explain_at(
         }
         servers.push(server);
     }
-    Ok(Explained { question, asked: callers.to_string(), answer, servers })
+    Ok(Explained { question, asked: callers.to_string(), other_callers: BTreeSet::new(), answer, servers })
 }
 
-/// Asks the proxy of a workload, and then the proxies of the endpoints that it would choose.
+/// Asks the proxy of the calling workload, and then the proxies of the endpoints that this proxy would choose.
 pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, ClusterError> {
     let cluster = options.connect.cluster().await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
-    let pod = caller(options, &cluster).await?;
+    let (pod, other_callers) = caller(options, &cluster).await?;
     let Destination { authority, address } = Destination::find(&cluster, &options.service, &namespace).await?;
     let question = options.outbound(&authority, address)?;
     let answer = ask_pod(&cluster, &pod, &question).await?;
@@ -75,25 +76,36 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
         servers.extend(server(options, &cluster, &answer, backend, address).await);
     }
     let asked = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-    Ok(Explained { question, asked, answer, servers })
+    Ok(Explained { question, asked, other_callers, answer, servers })
 }
 
-/// Chooses the Pod whose proxy explains the outbound half of the call.
-async fn caller(options: &Options, cluster: &Cluster) -> Result<Pod, ClusterError> {
+/// Chooses the Pod whose proxy explains the outbound half of the call: a Pod of the caller in `--from`, if there is
+/// one. If the user gave neither `--via` nor `--from`, also returns the service accounts of other Pods that could be
+/// the caller.
+async fn caller(options: &Options, cluster: &Cluster) -> Result<(Pod, BTreeSet<String>), ClusterError> {
     let all = Selection { kind: Kind::Workloads, name: None };
     let selection = options.via.as_ref().unwrap_or(&all);
     let groups = selection.groups(cluster, &Scope::of(options.namespace.clone())).await?;
     let has_proxy = |pod: &Pod| pods::is_meshed(pod) && pods::has_proxy_started(pod);
-    let found = groups.into_iter().flat_map(|group| group.pods).find(has_proxy);
-    found.ok_or_else(|| {
+    let found: Vec<Pod> = groups.into_iter().flat_map(|group| group.pods).filter(has_proxy).collect();
+    let account = |pod: &Pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pods::service_account(pod));
+    let is_named = |pod: &&Pod| options.from.as_ref().is_some_and(|from| from.has_account(&account(pod)));
+    let chosen = found.iter().find(is_named).or(found.first()).cloned();
+    let others = match (&options.via, &options.from) {
+        (None, None) => {
+            found.iter().map(account).filter(|other| Some(other) != chosen.as_ref().map(account).as_ref()).collect()
+        }
+        _ => BTreeSet::new(),
+    };
+    chosen.map(|pod| (pod, others)).ok_or_else(|| {
         let namespace = options.namespace.as_ref().unwrap_or(&cluster.namespace);
         let what = format!("no Pod with a running proxy was found to ask in namespace {namespace}");
         ClusterError::new(what, "choose the caller's namespace with -n, and its workload with --via deploy/NAME")
     })
 }
 
-/// Asks the proxy of a backend's chosen endpoint. If there is no answer, the note says why. `None` if no endpoint was
-/// chosen.
+/// Asks the proxy of a backend's chosen endpoint. If the proxy gives no answer, the note says why. Returns `None` if no
+/// endpoint was chosen.
 async fn server(
     options: &Options,
     cluster: &Cluster,
@@ -111,11 +123,11 @@ async fn server(
     })
 }
 
-/// Why there is no answer of an endpoint's proxy, as a note for the user.
+/// Why there is no answer from an endpoint's proxy, as a note for the user.
 enum NoAnswer {
-    /// There is no proxy, or no way to ask it.
+    /// The endpoint has no proxy, or the endpoint is no Pod, so the tool cannot find its proxy.
     NotAsked(&'static str),
-    /// The proxy gave no answer, or the user has no rights in its namespace.
+    /// The proxy gave no answer, its Pod has gone, or the user has no rights in its namespace.
     Failed(String),
 }
 

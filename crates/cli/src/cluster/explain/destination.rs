@@ -17,20 +17,20 @@ const OTHERS_MAX: usize = 8;
 pub(super) struct Destination {
     /// The call's `:authority`, in the form `cart.shop:80`.
     pub(super) authority: String,
-    /// The clusterIP and port, to which clients connect. `None` if the Service is headless or cannot be read; the proxy
-    /// then finds the Service by its name.
+    /// The clusterIP and port, to which clients connect. `None` if the Service is headless, does not exist or cannot be
+    /// read. The proxy then looks for the Service by its name.
     pub(super) address: Option<SocketAddr>,
 }
 
 impl Destination {
-    /// Finds the destination that `text` names. `namespace` is the caller's.
+    /// Finds the destination that `text` names. `namespace` is the namespace of the caller.
     pub(super) async fn find(cluster: &Cluster, text: &str, namespace: &str) -> Result<Self, ClusterError> {
         let wanted = ServicePort::parse(text, namespace)?;
         let api = || cluster.within::<Service>(&wanted.namespace);
         match (cluster.get(api(), &wanted.name).await, wanted.port) {
             (Ok(Some(service)), _) => Self::of(&wanted, &service),
-            // Let the proxy explain what happens to a call to an unknown Service. Also, a user without the right to
-            // read Services gets an answer.
+            // Let the proxy explain the call even if there is no such Service, or if the user has no right to read
+            // Services.
             (Ok(None) | Err(_), Some(port)) => Ok(Self::by_name(&wanted, port)),
             // The list only improves the message, so ignore an error: the user may have no right to list Services.
             (Ok(None), None) => Err(no_service(&wanted, &cluster.list(api(), "").await.unwrap_or_default())),
@@ -58,7 +58,7 @@ fn tcp_ports(service: &Service) -> Vec<u16> {
     tcp.filter_map(|port| u16::try_from(port.port).ok()).collect()
 }
 
-/// Explains that there is no such Service. `others` are the Services of its namespace.
+/// Explains that there is no such Service. `others` are the existing Services of the wanted namespace.
 fn no_service(wanted: &ServicePort, others: &[Service]) -> ClusterError {
     let ports = |service: &Service| {
         let name = service.name_any();

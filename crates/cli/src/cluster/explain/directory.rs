@@ -1,6 +1,7 @@
-//! Explains a call from a directory of manifests. For each proxy, creates a relay in memory, which never runs but
-//! answers the question.
+//! Explains a call from a directory of manifests. For each proxy that the call would pass, creates a relay in memory.
+//! The relay explains the call, but never relays a call.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::printable::line;
 
-/// Memory budget of the relay, never used up: the relay relays no call.
+/// Memory budget of the relay. The relay never uses it up, because the relay relays no call.
 const BUDGET_BYTES: usize = 1 << 20;
 
 pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, ClusterError> {
@@ -39,7 +40,13 @@ pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, Clust
         true => backends.map(|backend| server(options, &configuration, from.as_deref(), backend)).collect(),
         false => Ok(Vec::new()),
     };
-    Ok(Explained { question, asked: path.display().to_string(), servers: servers?, answer })
+    Ok(Explained {
+        question,
+        asked: path.display().to_string(),
+        other_callers: BTreeSet::new(),
+        servers: servers?,
+        answer,
+    })
 }
 
 /// Explains what the proxy of a backend's chosen endpoint would do.

@@ -7,6 +7,7 @@ mod directory;
 mod story;
 mod words;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -24,8 +25,8 @@ use super::select::Selection;
 use super::table::{Output, show};
 use words::{CalledMethod, Field, From};
 
-/// The exit code for a call that a proxy would deny, fail or redirect, and for a call whose fate is unknown because a proxy
-/// could not be asked.
+/// The exit code for a call that a proxy would deny, fail or redirect. It is also the exit code if the outcome is
+/// unknown: a proxy could not be asked, or does not yet know the configuration for this call.
 const NOT_SENT: u8 = 3;
 
 /// Options of `leno explain`.
@@ -42,7 +43,7 @@ pub(crate) struct Options {
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
     headers: Vec<Field>,
     /// The caller, as shop/web or spiffe://cluster.local/ns/shop/sa/web; none for a caller without an identity; default:
-    /// the identity of the caller's proxy
+    /// the identity of the caller's proxy. Unless --via is given, a proxy of this caller is asked if there is one
     #[arg(long, value_name = "IDENTITY")]
     from: Option<From>,
     /// The caller's address, for policies with networks; default: the Pod's, or 127.0.0.1 without a cluster
@@ -77,6 +78,8 @@ struct Explained {
     question: CallQuestion,
     /// The source of the caller's side of the explanation: a Pod, an admin address or a directory.
     asked: String,
+    /// If the user named no caller: the service accounts of the namespace's other Pods with a proxy, as `shop/cart`.
+    other_callers: BTreeSet<String>,
     answer: CallAnswer,
     /// The answers of the proxies of the chosen endpoints.
     servers: Vec<Server>,
@@ -93,7 +96,7 @@ struct Server {
     answer: Option<CallAnswer>,
     /// Why no proxy was asked, or why it gave no answer.
     note: Option<String>,
-    /// Whether the endpoint's proxy was asked and gave no answer, so that it may deny the call.
+    /// Whether the endpoint's proxy should have answered but did not. This proxy may deny the call.
     is_unknown: bool,
 }
 
@@ -125,8 +128,8 @@ impl Options {
         self.question(CallSide::Outbound { authority: authority.to_owned(), address })
     }
 
-    /// The question to a server's proxy. If the caller that the user named (`--from`) has no trust domain, it gets
-    /// `trust_domain`.
+    /// The question to a server's proxy. If the user named the caller (`--from`) without a trust domain, the caller
+    /// gets `trust_domain`.
     fn inbound(
         &self,
         port: u16,
@@ -160,7 +163,7 @@ fn trust_domain_of(own: Option<&str>) -> &str {
     domain.unwrap_or("cluster.local")
 }
 
-/// Whether a proxy sends the call on.
+/// Whether a proxy would forward the call.
 fn is_on_its_way(answer: &CallAnswer) -> bool {
     answer.outcome == Outcome::Sent
 }

@@ -1,4 +1,4 @@
-//! Writes what would happen to a call: the decisive line first, then the steps of the call in a fixed order.
+//! Writes what would happen to a call: first a line with the outcome, then the steps of the call in a fixed order.
 
 use leno_model::policy::{DecidedBy, PolicyLines, PortExplanation, Verdict};
 use leno_relay::explain::answer::{BackendChoice, CallAnswer, Outbound, Outcome, RouteChoice};
@@ -12,11 +12,11 @@ use crate::cluster::traffic::part::parts;
 const WIDTH: usize = 140;
 /// Width of the label before the text of a line, in characters.
 const LABEL_WIDTH: usize = 10;
-/// Maximum number of endpoints of a backend, and of lines of a policy, that a story shows.
+/// Maximum number of endpoints of a backend, of lines of a policy, and of other callers that the text shows.
 const SHOWN_MAX: usize = 8;
 
-/// Returns whether the call would reach an application, whichever of the possible backends gets it. A proxy that could
-/// not be asked may deny the call.
+/// Returns true if the call would reach an application at each of the possible backends. Returns false if the answer of
+/// an endpoint's proxy is unknown, because this proxy may deny the call.
 pub(super) fn is_sent(explained: &Explained) -> bool {
     explained.answer.outcome == Outcome::Sent
         && explained.answer.outbound.iter().flat_map(|outbound| &outbound.backends).all(|it| it.failure.is_none())
@@ -35,7 +35,7 @@ pub(super) fn text(explained: &Explained) -> String {
     }
     story.add("call", &call);
     let own = explained.answer.own.as_deref().unwrap_or("no identity");
-    story.add("caller", &format!("{own}, as {} says", explained.asked));
+    story.add("caller", &format!("{own}, as {} says{}", explained.asked, others(explained)));
     if let Some(outbound) = &explained.answer.outbound {
         tell_outbound(&mut story, outbound, &question.path);
     }
@@ -45,7 +45,17 @@ pub(super) fn text(explained: &Explained) -> String {
     story.text
 }
 
-/// The line that answers the question.
+/// Returns the end of the line `caller`: other callers that the user can choose with `--from`.
+fn others(explained: &Explained) -> String {
+    let others: Vec<&str> = explained.other_callers.iter().map(String::as_str).take(SHOWN_MAX).collect();
+    match (others.is_empty(), explained.other_callers.len() - others.len()) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; --from chooses another caller: {}", others.join(", ")),
+        (false, more) => format!("; --from chooses another caller: {} and {more} more", others.join(", ")),
+    }
+}
+
+/// The first line: what would happen to the call.
 fn verdict(explained: &Explained) -> String {
     let denied = explained.servers.iter().find_map(|server| {
         let answer = server.answer.as_ref().filter(|answer| answer.outcome != Outcome::Sent)?;

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use leno_model::explain::{CallQuestion, CallSide};
 use serde_json::json;
 
@@ -18,6 +20,7 @@ fn explained(answer: serde_json::Value, server: Option<serde_json::Value>) -> Ex
             headers: Vec::new(),
         },
         asked: "Pod shop/web-1".to_owned(),
+        other_callers: BTreeSet::new(),
         answer: serde_json::from_value(answer).expect("an answer"),
         servers: server.into_iter().collect(),
     }
@@ -96,6 +99,18 @@ fn limits_are_shown_with_the_object_that_sets_them() {
     let story = text(&explained(sent(), None));
     assert!(story.contains("deadline   2000 ms, set by TrafficPolicy shop/cart\n"), "{story}");
     assert!(story.contains("policy     retry: attempts: 2, set by TrafficPolicy shop/cart\n"), "{story}");
+}
+
+#[test]
+fn other_callers_are_named_if_the_user_chose_none() {
+    let mut explained = explained(sent(), None);
+    let line = "caller     spiffe://a/ns/shop/sa/web, as Pod shop/web-1 says";
+    assert!(text(&explained).contains(&format!("{line}\n")), "{}", text(&explained));
+    explained.other_callers = ["shop/db", "shop/cart"].map(str::to_owned).into();
+    let line = format!("{line}; --from chooses another caller: shop/cart, shop/db\n");
+    assert!(text(&explained).contains(&line), "{}", text(&explained));
+    explained.other_callers = (0..SHOWN_MAX + 2).map(|number| format!("shop/a{number:02}")).collect();
+    assert!(text(&explained).contains("shop/a07 and 2 more"), "{}", text(&explained));
 }
 
 #[test]

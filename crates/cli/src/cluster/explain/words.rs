@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::cluster::printable::service_account;
+
 /// The method of a call in the form in which a user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CalledMethod {
@@ -87,7 +89,16 @@ impl FromStr for From {
 }
 
 impl From {
-    /// Returns the SPIFFE id, with the given trust domain if the caller has none; `None` for a caller without a
+    /// Whether the caller has the service account `account`, in the form `shop/web`. Ignores the trust domain.
+    pub(super) fn has_account(&self, account: &str) -> bool {
+        match self {
+            Self::NoIdentity => false,
+            Self::Id(id) => service_account(id).is_some_and(|own| own == account),
+            Self::Account(namespace, own) => account.split_once('/') == Some((namespace, own)),
+        }
+    }
+
+    /// Returns the SPIFFE id. Adds `trust_domain` if the user wrote no trust domain. `None` for a caller without a
     /// certificate.
     pub(super) fn identity(&self, trust_domain: &str) -> Option<String> {
         match self {

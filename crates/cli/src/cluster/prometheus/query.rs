@@ -15,7 +15,7 @@ const JOB: &str = r#"job="leno-proxy""#;
 /// The metrics and labels that a table reads.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Labels of every metric.
+    /// The labels that the table reads of every metric.
     pub(crate) labels: &'static [&'static str],
     /// Matchers for every metric, for example `direction="inbound"`.
     pub(crate) only: &'static [&'static str],
@@ -36,9 +36,9 @@ pub(crate) struct Metric {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MetricKind {
     Counter,
-    /// A gauge whose values of several proxies add up.
+    /// A gauge: the table adds up the values of several proxies.
     Gauge,
-    /// A gauge that has the same value at all proxies, except for a moment after a change.
+    /// A gauge of a setting: all proxies have the same value, except for a moment after a change.
     Setting,
 }
 

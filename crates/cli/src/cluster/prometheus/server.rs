@@ -275,7 +275,7 @@ fn read_token(path: &Path) -> Result<HeaderValue, ClusterError> {
     Ok(field)
 }
 
-/// The authorities that this machine trusts, or those that SSL_CERT_FILE names.
+/// The authorities that this machine trusts, or the authorities in the file that SSL_CERT_FILE names.
 fn trusted() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

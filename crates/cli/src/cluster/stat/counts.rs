@@ -9,8 +9,8 @@ use crate::cluster::prometheus::Metric;
 use crate::cluster::scrape::{Sample, Scrape};
 use crate::cluster::source::Growth;
 
-/// The calls and the opaque connections that policies denied. These series have no label `direction`: only the proxy of
-/// the called workload decides.
+/// The calls and the opaque connections that policies denied. These series have no label `direction`, because only the
+/// proxy of the called workload counts denials.
 pub(crate) const DENIALS: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
 /// The gRPC statuses UNAUTHENTICATED and PERMISSION_DENIED, and the HTTP statuses with the same meaning.
 const REFUSING_GRPC: [&str; 2] = ["16", "7"];
@@ -75,8 +75,8 @@ pub(crate) struct Counts {
     pub(crate) responses: f64,
     /// Number of calls and connections that policies of the called workload denied.
     pub(crate) denied: f64,
-    /// Number of responses that say that the caller may not make the call: by a policy, or by the application. Only
-    /// [`TRAFFIC`] has the statuses as numbers.
+    /// Number of responses 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, whether from a policy or from the
+    /// application. Valid only for [`TRAFFIC`]: the gRPC statuses of [`METHODS`] are names, not numbers.
     pub(crate) refused: f64,
     /// For each bound in microseconds: the number of responses that took at most this time.
     pub(crate) latencies: BTreeMap<u64, f64>,
@@ -167,8 +167,8 @@ impl Counts {
         share(self.secure_calls, self.calls)
     }
 
-    /// Estimates a latency quantile as Prometheus' histogram_quantile does: linear within a bucket. A quantile above
-    /// the last finite bound is reported as that bound.
+    /// Estimates a latency quantile by linear interpolation within a bucket, as Prometheus' `histogram_quantile` does.
+    /// If the quantile is above the last finite bound, returns this bound.
     fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         let total = self.latencies.get(&u64::MAX).copied().filter(|total| *total > 0.0)?;
         let rank = quantile * total;
@@ -195,7 +195,7 @@ impl Figures {
     }
 }
 
-/// Whether a series of responses says that the caller may not make the call.
+/// Whether a series counts responses that refuse the call: 401, 403, UNAUTHENTICATED or PERMISSION_DENIED.
 fn is_refusal(sample: &Sample) -> bool {
     match sample.label("grpc_status") {
         "" => REFUSING_HTTP.contains(&sample.label("status_code")),
@@ -230,8 +230,8 @@ pub(super) fn joined<'a, K: Ord>(
     all
 }
 
-/// Formats a rate at which something happens that rarely should; `-` for `None`. Only a rate of 0 is shown as 0.0:
-/// rounding must not hide a single denial.
+/// Formats the rate of rare events, such as denials; `-` for `None`. Only a rate of 0 is shown as 0.0: rounding must
+/// not hide a single denial.
 pub(crate) fn rare(rate: Option<f64>) -> String {
     number(rate.map(|rate| if rate > 0.0 { rate.max(0.1) } else { rate }))
 }

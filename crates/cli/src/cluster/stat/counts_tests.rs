@@ -25,7 +25,7 @@ fn page(calls: u64) -> String {
     )
 }
 
-/// The inbound calls between two pages of each proxy.
+/// The inbound calls between two readings of each proxy. A pair contains the numbers of calls in the two readings.
 fn between(proxies: &[(u64, u64)]) -> Counts {
     let proxies: Vec<_> = proxies.iter().map(|(before, after)| growth(&page(*before), &page(*after))).collect();
     Counts::of(TRAFFIC, proxies.iter(), |sample| sample.label("direction") == "inbound")

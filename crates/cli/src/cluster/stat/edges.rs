@@ -56,7 +56,8 @@ impl Options {
     }
 }
 
-/// Returns a row for each caller of a group, the caller with the most calls first.
+/// Returns a row for each caller of a group of Pods, the row with the most calls first. A caller that calls with and
+/// without mutual TLS has two rows.
 fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
     let view = View::Inbound(None);
     let counts = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {
@@ -70,7 +71,7 @@ fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
         figures: counts.figures(window),
         denied_per_second: counts.denied / window.as_secs_f64(),
     };
-    // A denied opaque connection is no call.
+    // A denied opaque connection counts as a denial, but not as a call.
     let is_busy = |row: &Row| row.figures.calls_per_second > 0.0 || row.denied_per_second > 0.0;
     let mut rows: Vec<Row> = counts.into_iter().map(row).filter(is_busy).collect();
     rows.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));

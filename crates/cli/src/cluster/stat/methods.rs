@@ -70,7 +70,7 @@ pub(crate) struct Key {
     pub(crate) direction: String,
     /// The port of the workload, or the destination of its calls.
     pub(crate) at: String,
-    /// `package.Service/Method`, or the request method and the route of other HTTP.
+    /// For gRPC `package.Service/Method`; for other HTTP calls the request method and the route.
     pub(crate) method: String,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Row {
     /// Number of gRPC messages in requests, per second.
     pub(crate) request_messages_per_second: f64,
     pub(crate) response_messages_per_second: f64,
-    /// Share of the calls with a deadline whose deadline passed, 0 to 1.
+    /// Among the calls with a deadline: the share of calls that exceeded it, 0 to 1.
     pub(crate) expired_rate: Option<f64>,
     /// The objective of the method; only for calls that workloads make.
     pub(crate) objective: Option<Objective>,
@@ -113,7 +113,7 @@ impl Row {
     /// The column headers of the figures that [`Figures::HEADS`] does not contain.
     const HEADS: [&'static str; 2] = ["#MSG/S", "#EXPIRED"];
 
-    /// Whether no call began or ended, and no message passed, within the window.
+    /// Whether the window has no activity: no call began, no call ended, and no message passed.
     pub(crate) fn is_idle(&self) -> bool {
         let figures = &self.figures;
         figures.calls_per_second == 0.0 && figures.success_rate.is_none() && self.messages_per_second().is_none()
@@ -137,14 +137,14 @@ impl Row {
         [text, number(self.burn_rate())]
     }
 
-    /// The rate at which the calls use up their budget, as a multiple of the rate that the objective allows.
+    /// The burn rate of the method's objective; `None` if the method has no objective or no burn rate.
     pub(crate) fn burn_rate(&self) -> Option<f64> {
         self.objective.as_ref().and_then(Objective::burn_rate)
     }
 }
 
-/// Returns the rows of a group: first the calls to the group, then the calls that the group makes, both with the most
-/// frequent calls first.
+/// Returns the rows of a group of Pods: first the methods that the Pods serve, then the methods that the Pods call.
+/// Within each part, the method with the most calls comes first.
 pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
     let key = |sample: &Sample| key(measured, to, sample);
     let counts = Counts::by(METHODS, measured.proxies.iter(), key);
@@ -179,7 +179,7 @@ pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Durati
     rows
 }
 
-/// Returns the key of the row that includes a series; `None` if no row includes it.
+/// Returns the key of the row to which a series belongs; `None` if `to` excludes the series.
 fn key(measured: &Measured, to: Option<&Destination>, sample: &Sample) -> Option<Key> {
     let direction = sample.label("direction");
     let at = match direction {

@@ -28,7 +28,7 @@ use super::table::{Output, show};
 const LIVE_MAX: Duration = Duration::from_secs(60 * 60);
 const LIVE_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Minimum window of a query to Prometheus: `increase()` needs two readings of Prometheus within the window.
+/// Minimum window of a query to Prometheus: `increase()` needs two scrapes within the window.
 const RECORDED_MIN: Duration = Duration::from_secs(60);
 const RECORDED_MAX: Duration = Duration::from_secs(30 * DAY_S);
 const RECORDED_DEFAULT: Duration = Duration::from_secs(60 * 60);
@@ -74,8 +74,8 @@ struct Measurement {
 }
 
 impl Measurement {
-    /// Measures the selected proxies, and shows the rows of all groups. `wanted` names every metric and label that `rows`
-    /// reads.
+    /// Measures the selected proxies, and shows the rows of all selected groups of Pods. `wanted` names every metric
+    /// and label that `rows` reads.
     fn show<R: Serialize>(
         &self,
         source: &Source,
@@ -112,13 +112,14 @@ impl Measurement {
     }
 }
 
-/// The first columns of a table: namespace and name of workloads, or the addresses of proxies, which have no namespace.
+/// The first columns of a table: the namespaces and names of workloads, or the addresses of proxies. Addresses have no
+/// namespace.
 struct Names {
     has_namespace: bool,
 }
 
 impl Names {
-    /// Returns the first columns for groups with these namespaces.
+    /// Returns the first columns of a table whose rows have these namespaces.
     fn of<'a>(mut namespaces: impl Iterator<Item = &'a str>) -> Self {
         Self { has_namespace: namespaces.any(|namespace| !namespace.is_empty()) }
     }

@@ -1,8 +1,8 @@
-//! Objectives of methods, and their burn rates: the rates at which calls use up the budget of calls that may miss the
-//! objective.
+//! Objectives of methods, and their burn rates.
 //!
-//! The callers' proxies count the calls. A burn rate of 1 uses up the whole budget in the time for which the objective
-//! is meant, such as 30 days.
+//! An objective lets a small share of the calls miss it: this share is the budget. The burn rate measures how fast the
+//! calls use up the budget. At a burn rate of 1, the budget lasts exactly for the period of the objective, such as 30
+//! days. The callers' proxies count the calls.
 
 use std::collections::BTreeMap;
 
@@ -25,19 +25,20 @@ pub(crate) struct Objective {
     pub(crate) latency_ms: Option<f64>,
 }
 
-/// One part of an objective, and the calls within the window to which the part applies.
+/// One part of an objective, and the calls to which the part applies, counted within the window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Part {
     /// The share of calls that should reach the objective, 0 to 1.
     pub(crate) ratio: f64,
     pub(crate) calls: f64,
     pub(crate) misses: f64,
-    /// The share of calls that missed, divided by the share that may miss. `None` without calls.
+    /// The share of calls that missed the objective, divided by the share that may miss it. `None` if there were no
+    /// calls, or if no call may miss the objective.
     pub(crate) burn_rate: Option<f64>,
 }
 
 impl Part {
-    /// The share of calls that missed, 0 to 1; `None` without calls.
+    /// The share of calls that missed the objective, 0 to 1; `None` if there were no calls.
     pub(crate) fn missed(&self) -> Option<f64> {
         share(self.misses, self.calls)
     }
@@ -47,14 +48,14 @@ impl Objective {
     /// The column headers of an objective.
     pub(crate) const HEADS: [&'static str; 2] = ["OBJECTIVE", "#BURN"];
 
-    /// Returns the part whose budget is used up faster, with its name.
+    /// Returns the part with the higher burn rate, and the name of this part.
     pub(crate) fn worse(&self) -> Option<(&'static str, &Part)> {
         let parts = [("success", self.success.as_ref()), ("latency", self.latency.as_ref())];
         let parts = parts.into_iter().filter_map(|(name, part)| Some((name, part?)));
         parts.max_by(|(_, a), (_, b)| a.burn_rate.unwrap_or(-1.0).total_cmp(&b.burn_rate.unwrap_or(-1.0)))
     }
 
-    /// The higher of the two burn rates; `None` without calls.
+    /// The higher burn rate of the two parts; `None` if neither part has a burn rate.
     pub(crate) fn burn_rate(&self) -> Option<f64> {
         self.worse().and_then(|(_, part)| part.burn_rate)
     }

@@ -32,7 +32,7 @@ pub(crate) enum Caller {
 pub(crate) enum Destination {
     /// A Service. `namespace: None` means the client's namespace, and `port: None` means all ports.
     Service { namespace: Option<String>, name: String, port: Option<String> },
-    /// All addresses of no Service, as one destination.
+    /// All addresses that belong to no Service, as one destination.
     OtherAddresses,
 }
 
@@ -41,8 +41,8 @@ impl View {
         matches!(self, Self::Outbound(_))
     }
 
-    /// Whether a series counts calls in the direction of this view. Series of kubelets' probes are excluded. The
-    /// decisions of policies have no direction, because they are always about calls to the workload.
+    /// Whether a series counts calls in the direction of this view. Excludes the probes of kubelets. Series of denials
+    /// have no label `direction`. They belong to the inbound view, because policies deny only calls to the workload.
     pub(crate) fn has(&self, sample: &Sample) -> bool {
         let is_outbound = sample.label("direction") == "outbound";
         is_outbound == self.is_outbound() && sample.label("no_tls_reason") != "probe"
@@ -183,7 +183,7 @@ impl fmt::Display for Destination {
 }
 
 /// Names the client that made the calls of an inbound series: `namespace/service account`, or the reason why the client
-/// has no identity. An identity of another form is returned unchanged.
+/// has no identity. Returns an identity unchanged if the identity does not contain a service account.
 pub(crate) fn caller_name(sample: &Sample) -> String {
     let id = sample.label("client_id");
     match service_account(id) {

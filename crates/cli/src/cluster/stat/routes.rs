@@ -160,7 +160,8 @@ fn service(sample: &Sample, prefix: &str) -> String {
 /// Whether an outcome is a failure; `None` for a call that its client cancelled.
 fn outcome(sample: &Sample) -> Option<bool> {
     let (error, http, grpc) = (sample.label("error"), sample.label("http_status"), sample.label("grpc_status"));
-    // Outcomes beyond the size of a proxy's table have their class in place of statuses.
+    // A proxy's table holds a limited number of different outcomes. The proxy counts further outcomes with the label
+    // `classification` instead of statuses.
     match (error, sample.label("classification")) {
         ("cancelled", _) | (_, "cancelled") => return None,
         (_, "success") => return Some(false),

@@ -37,7 +37,7 @@ fn a_route_has_its_backends_with_their_shares_and_its_retries() {
     );
 }
 
-/// The outcomes of 100 calls of an HTTPRoute.
+/// The success rate of an HTTPRoute whose calls had these outcomes: the labels, and the number of calls.
 fn success_rate(outcomes: &[(&str, u32)]) -> Option<f64> {
     let parent = PARENT.replace("GRPCRoute", "HTTPRoute");
     let line = |(labels, count): &(&str, u32)| {

@@ -1,4 +1,5 @@
-//! `leno stat streams`: the calls that are open now, with their messages per second and the side that takes no content.
+//! `leno stat streams`: the calls that are open now, with their messages per second. If one side of a call does not
+//! read the data that waits for it, the table names this side.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -73,7 +74,7 @@ pub(crate) struct Row {
     /// Messages of request and response per second between the two readings; `None` for a call that was not in the
     /// first reading.
     messages_per_second: Option<f64>,
-    /// The side that stalls: content waits for this side, and it took no content between the two readings.
+    /// The side that stalls: data waits for this side, and this side read no data between the two readings.
     stalled_by: Option<&'static str>,
 }
 
@@ -98,7 +99,7 @@ impl Options {
         let proxies = self.source.proxies().await?;
         let progress = sign_of_life(format!("reading the open calls of {} proxies", proxies.len()));
         let start = Instant::now();
-        // The first reading does not filter by age, because the calls of the second reading were younger then.
+        // The first reading does not filter by age: a call may reach the minimum age only in the second reading.
         let first = proxies.read("/calls").await;
         sleep_until(start + BETWEEN).await;
         let second = proxies.read(&format!("/calls?longer_than={}ms", self.longer_than.as_millis())).await;
@@ -155,14 +156,14 @@ impl Row {
             |(earlier, elapsed): (&Call, Duration)| (messages(&call) - messages(earlier)) / elapsed.as_secs_f64();
         let messages_per_second = earlier.map(rate);
         let earlier = earlier.map(|(call, _)| call);
-        // A side stalls if content waited for it in both readings, and it took no content in between: all content that
-        // arrived meanwhile waits too.
+        // A side stalls if data waited for it in both readings, and the side read no data in between. The data that
+        // arrived in between then waits too.
         let stalls = |queued: fn(&Call) -> u64, arrived: fn(&Call) -> u64| {
             let taken = |call: &Call| arrived(call) - queued(call).min(arrived(call));
             queued(&call) > 0 && earlier.is_some_and(|earlier| queued(earlier) > 0 && taken(earlier) == taken(&call))
         };
         let client = stalls(|call| call.response_queued_bytes, |call| call.response_bytes);
-        // A call that was not sent yet waits for a connection, not for the server.
+        // A call that the proxy has not yet sent waits for a connection, not for the server.
         let was_sent = call.progress != "waiting";
         let server = was_sent && stalls(|call| call.request_queued_bytes, |call| call.request_bytes);
         Self {

@@ -41,7 +41,7 @@ const METRICS: &[Metric] = &[
     Metric::gauge("tcp_open_connections", &["peer"]),
 ];
 
-/// Options of `leno stat` without a subcommand, which `leno stat` itself includes.
+/// Options of `leno stat` without a subcommand. The options of `leno stat` include these options.
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Options {
@@ -63,7 +63,7 @@ pub(super) struct Options {
 struct Row {
     namespace: String,
     name: String,
-    /// The destination of outbound calls: a Service's port, or the addresses of no Service.
+    /// The destination of outbound calls: a Service's port, or all addresses that belong to no Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
     /// Number of Pods; `None` if only the Pods with a proxy are known.
@@ -79,9 +79,9 @@ struct Row {
 struct Traffic {
     #[serde(flatten)]
     figures: Figures,
-    /// Calls to a workload: calls and opaque connections that its policies denied, per second. Calls that a workload
-    /// makes: responses 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, per second, whether from a policy or from the
-    /// application.
+    /// Denials per second. For calls to a workload, these are the calls and opaque connections that the workload's
+    /// policies denied. For calls that a workload makes, these are the responses 401, 403, UNAUTHENTICATED and
+    /// PERMISSION_DENIED, whether from a policy or from the application.
     denied_per_second: f64,
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
@@ -108,7 +108,7 @@ impl Options {
     }
 }
 
-/// The rows of a group: one row for inbound calls, or one row for each destination.
+/// Returns the rows of a group of Pods: one row for inbound calls, or one row for each destination of outbound calls.
 fn rows(measured: &Measured, view: &View, window: Duration) -> Vec<Row> {
     let row = |to: Option<String>, traffic: Option<Traffic>| Row {
         namespace: measured.namespace.clone(),
@@ -141,7 +141,7 @@ fn rows(measured: &Measured, view: &View, window: Duration) -> Vec<Row> {
 impl Traffic {
     /// Derives the figures from the series for which `counts` returns true.
     fn of(measured: &Measured, window: Duration, view: &View, counts: impl Fn(&Sample) -> bool) -> Self {
-        // Count only connections on the peer's side, not connections to the local application.
+        // Count only the proxy's connections with peers, not its connections with the local application.
         let is_far = |sample: &Sample| {
             let far = if sample.label("direction") == "inbound" { "src" } else { "dst" };
             sample.label("peer") == far && counts(sample)

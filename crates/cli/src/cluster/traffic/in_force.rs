@@ -14,7 +14,7 @@ pub(in crate::cluster) struct Traffic {
     pub(super) service: String,
     /// The kind of the routes; `Service` for a Service without routes; `None` if neither a route nor a policy applies.
     pub(super) kind: Option<String>,
-    /// In order of precedence: a call follows the first rule that it matches.
+    /// The rules, in order of precedence: a call follows the first rule that it matches.
     pub(super) rules: Vec<RuleTraffic>,
 }
 

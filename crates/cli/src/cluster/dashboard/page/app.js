@@ -20,7 +20,7 @@ let snapshot = null;
 let view = null;
 let timer = 0;
 
-/** Asks the tool. Returns null if there is nothing new. */
+/** Requests JSON from `leno dashboard`. Returns null if there is nothing new. */
 export async function ask(path, signal) {
   const answer = await fetch(path, { signal, headers: { accept: 'application/json' } });
   if (answer.status === 204) return null;
@@ -45,7 +45,7 @@ function show() {
 
 async function poll() {
   clearTimeout(timer);
-  // A hidden page asks for nothing.
+  // A hidden page sends no requests.
   if (document.hidden) return;
   let pause = 2;
   try {

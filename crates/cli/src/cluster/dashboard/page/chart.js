@@ -27,7 +27,7 @@ export function curve(values, { width, height, top, label, lines = 0 }) {
     svg.append(s('line', { class: 'grid', x1: 0, x2: width, y1: y, y2: y }));
   }
   for (const points of segments(values, width, height, highest)) {
-    // One point alone becomes a short line.
+    // Draw a single point as a short line.
     if (points.length === 1) points.push([Math.min(points[0][0] + 3, width), points[0][1]]);
     const text = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`);
     const [first, last] = [points[0][0].toFixed(1), points[points.length - 1][0].toFixed(1)];

@@ -12,7 +12,7 @@ export function percent(share) {
   if (share === null || share === undefined) return DASH;
   const value = share * 100;
   if (value === 100 || value === 0) return `${value} %`;
-  // 99.996 % is not 100 %, and 0.004 % is not 0 %.
+  // Show 99.996 % as 99.99 %, and 0.004 % as 0.01 %: only an exact 100 % or 0 % may look like one.
   return `${Math.min(Math.max(value, 0.01), 99.99).toFixed(2)} %`;
 }
 

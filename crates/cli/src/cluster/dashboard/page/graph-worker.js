@@ -1,4 +1,4 @@
-// Places and paints the graph beside the page's own thread, so that panning never waits for it.
+// Places and paints the graph in a thread of its own, so that panning never waits for it.
 
 import { layout } from './layout.js';
 
@@ -38,7 +38,7 @@ function paint({ x, y, scale, width, height, ratio, colours, turn }) {
     const isFault = edge.success_rate !== null && edge.success_rate < 0.95;
     pen.globalAlpha = isCrowded ? (isFault ? 0.45 : 0.13) : 0.75;
     const strength = Math.sqrt(edge.calls_per_second / busiest);
-    // In pixels: far away, lines stay thin.
+    // Divide by the scale, so that a line keeps its width in pixels of the screen. Lines get thinner only far away.
     pen.lineWidth = (isCrowded ? 0.4 + strength : 0.7 + 2.6 * strength) / Math.max(scale, isCrowded ? 0 : 0.35);
     pen.beginPath();
     pen.moveTo(a.x + 168, a.y);

@@ -72,7 +72,7 @@ export function graph(main) {
     }
   };
 
-  /** Draws in the next frame, and only then. */
+  /** Draws once in the next frame, however often it is called before. */
   function draw() {
     frame ||= requestAnimationFrame(() => {
       frame = 0;
@@ -86,7 +86,7 @@ export function graph(main) {
     });
   }
 
-  /** The edges of the node under the pointer. */
+  /** Highlights the node under the pointer, and its edges. */
   function highlight() {
     const own = data.nodes[hovered]?.id;
     const at = new Map(data.nodes.map((node, index) => [node.id, places[index]]));
@@ -131,7 +131,7 @@ export function graph(main) {
     repaint();
   }
 
-  /** Repaints when the view rests, or leaves the image. */
+  /** Repaints when the view has stopped moving, or at once if the view leaves the image. */
   function moved() {
     draw();
     clearTimeout(timer);

@@ -3,7 +3,7 @@
 
 const COLUMN = 250;
 const ROW = 34;
-/** Nodes above this number continue in a column beside. */
+/** Maximum number of nodes in a column. A layer with more nodes has several columns side by side. */
 const COLUMN_MAX = 44;
 const SWEEPS = 4;
 
@@ -43,7 +43,7 @@ export function layout(count, edges) {
   return places;
 }
 
-/** The layer of each node: one more than the highest layer of its callers, where an edge that closes a cycle does not count. */
+/** The layer of each node: one more than the highest layer of its callers. Edges that close a cycle are ignored. */
 function layers(count, out, into) {
   const state = new Uint8Array(count);
   const order = [];

@@ -5,7 +5,7 @@ import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { latencyClass, ms, percent, rate, successClass, tlsClass } from './format.js';
 
-/** Problems in the overview. */
+/** Maximum number of problems in the overview. */
 const SHOWN = 5;
 
 export const figures = [
@@ -28,7 +28,7 @@ function item(problem) {
     h('span', { class: 'fix' }, problem.fix));
 }
 
-/** A list of problems that changes only if the problems change. */
+/** A list of problems. Its elements are replaced only if the problems change. */
 function list() {
   const element = h('ul', { class: 'problems' });
   let shown = '';
@@ -80,7 +80,7 @@ export function overview(main) {
   return { update(next) { snapshot = next; show(); } };
 }
 
-/** The Service whose page shows a method. */
+/** The Service to whose page a row of a method leads. */
 export function target(row) {
   const own = row.namespace ? `${row.namespace}/${row.name}` : row.name;
   if (row.direction === 'inbound') return own;

@@ -1,4 +1,4 @@
-// One Service: its hour, methods, endpoints, routes, policies, callers and denials.
+// One Service: charts of the last hour, methods, endpoints, routes, policies, callers and denials.
 
 import { ask } from './app.js';
 import { h, panel, serviceLink } from './dom.js';

@@ -2,7 +2,7 @@
 
 import { h, setText } from './dom.js';
 
-/** A table sorted by a column: `worst` is the order at the start. */
+/** A table that the user can sort by a column. Until then, `worst` compares the rows. */
 export class Table {
   constructor({ columns, key, open, worst, empty, label }) {
     Object.assign(this, { columns, key, open, worst, emptyText: empty });

@@ -1,9 +1,9 @@
-// The live tap: calls as they end. It stops when the view is left.
+// The live tap: shows calls when they end. It stops when the user leaves the view.
 
 import { h, panel, setText } from './dom.js';
 import { latencyClass, ms } from './format.js';
 
-/** Lines on the page; older lines leave. */
+/** Maximum number of lines on the page; older lines are removed. */
 const LINES_MAX = 300;
 const GRPC = ['OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED', 'NOT_FOUND', 'ALREADY_EXISTS', 'PERMISSION_DENIED', 'RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION', 'ABORTED', 'OUT_OF_RANGE', 'UNIMPLEMENTED', 'INTERNAL', 'UNAVAILABLE', 'DATA_LOSS', 'UNAUTHENTICATED'];
 
@@ -51,7 +51,7 @@ export function tap(main) {
       waiting.push(call);
       // A hidden tab draws no frame, so it must not keep more calls than the page shows.
       if (waiting.length > LINES_MAX) waiting.shift();
-      // All calls of a frame are drawn at once.
+      // Draw all calls that arrive before the next frame at once.
       if (waiting.length === 1) requestAnimationFrame(draw);
     };
     source.onerror = () => stop('The tap ended. Check the fields: a status is written as UNAVAILABLE or 503, a time as 200ms. At most 2 taps run.');

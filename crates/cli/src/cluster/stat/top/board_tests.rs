@@ -9,7 +9,7 @@ const CART: &str =
 const BANK: &str = "direction=\"outbound\",dst_namespace=\"bank\",dst_service=\"payments\",dst_port=\"443\",grpc_service=\"bank.payments.v1.Payments\",grpc_method=\"Authorize\"";
 const OWN: &str = "direction=\"inbound\",target_port=\"8080\",http_method=\"GET\"";
 
-/// The figures of the workload `shop/web` with four methods, from two readings with 10 s between.
+/// The figures of the workload `shop/web` with four methods, from two readings that are 10 s apart.
 pub(in crate::cluster::stat::top) fn shop() -> Snapshot {
     board(&shop_page()).snapshot()
 }
@@ -23,7 +23,8 @@ pub(in crate::cluster::stat::top) fn shop_with_a_dead_proxy() -> Snapshot {
     board.snapshot()
 }
 
-/// The figures of `count` methods `m.S/M000`, `m.S/M001` and so on, each with more calls than the one before.
+/// The figures of `count` methods `m.S/M000`, `m.S/M001` and so on. Each method has more calls than the previous
+/// method.
 pub(in crate::cluster::stat::top) fn many(count: usize) -> Snapshot {
     let line = |n: usize| {
         let labels = format!("direction=\"inbound\",target_port=\"80\",grpc_service=\"m.S\",grpc_method=\"M{n:03}\"");
@@ -58,7 +59,7 @@ fn shop_page() -> String {
     )
 }
 
-/// A board to which the proxy of `shop/web` has reported `page` as its counts of 10 s.
+/// A board with two readings of the proxy of `shop/web`: an empty page and, 10 s later, `page`.
 fn board(page: &str) -> Board {
     let (mut board, start) = (Board::default(), Instant::now());
     board.take(News::Proxies([proxy_of("web", "web-1")].into()));

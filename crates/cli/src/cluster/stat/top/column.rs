@@ -102,8 +102,8 @@ impl Column {
         }
     }
 
-    /// The order of two rows: names from A to Z, numbers from large to small, but success from small to large, so that
-    /// the worst methods come first. Rows without a number come last, also in the reverse order.
+    /// The order of two rows: names from A to Z, and numbers from large to small. Success is sorted from small to
+    /// large, so that the worst methods come first. Rows without a number come last, even in the reverse order.
     pub(super) fn order(self, is_reversed: bool, a: &Row, b: &Row) -> Ordering {
         let turned = |order: Ordering| if is_reversed { order.reverse() } else { order };
         let order = match (self.number(a), self.number(b)) {
@@ -117,8 +117,8 @@ impl Column {
         order.then_with(|| a.key.cmp(&b.key))
     }
 
-    /// Returns the sort column that is `steps` columns to the right of this column. After the last column comes the
-    /// first.
+    /// Returns the sort column that is `steps` columns to the right of this column. The first column follows the last
+    /// column.
     pub(super) fn moved(self, steps: isize) -> Self {
         let can_sort: Vec<Self> = Self::ALL.into_iter().filter(|&column| column != Self::Side).collect();
         let at = can_sort.iter().position(|&column| column == self).unwrap_or(0);

@@ -7,16 +7,16 @@ use crate::cluster::stat::methods::Row;
 
 /// Distance between two columns of the table, in columns of the terminal.
 pub(super) const GAP: usize = 2;
-/// Width of a number. `100.00 %` has this width, and so does a header with the mark of the sort order.
+/// Width of a column of numbers: the width of `100.00 %`, and of the longest header with the mark of the sort order.
 const NUMBER: usize = 8;
 
 /// A column, and its width.
 pub(super) type Fitted = (Column, usize);
 
-/// Leaves out the least important columns until the other columns fit into `width`. Cuts names, but not below a minimum
-/// width, before it leaves out a column. Always keeps the column `sorted`.
+/// Fits the columns into `width`. First cuts names, but not below a minimum width. Then leaves out the least important
+/// columns until the other columns fit. Always keeps the column `sorted`.
 pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
-    // Most methods have no objective, and then no burn rate.
+    // Show burn rates only if a method has an objective: most methods have no objective, and so no burn rate.
     let has_objectives = rows.iter().any(|row| row.objective.is_some());
     let mut columns: Vec<(Column, usize, usize)> = Column::ALL
         .into_iter()
@@ -47,7 +47,7 @@ pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
 }
 
 /// Returns the columns to leave out, in this order. If all rows have the same workload, the column of the workload is
-/// the first.
+/// left out first.
 fn dropped(rows: &[&Row]) -> Vec<Column> {
     let mut names = rows.iter().map(|row| (&row.key.namespace, &row.key.name));
     let first = names.next();

@@ -80,8 +80,8 @@ impl Options {
         let mut due: Option<Instant> = None;
 
         let mut screen = Screen::open(has_colours())?;
-        // Declared after the screen, so that it is dropped, and its thread stops, before the screen restores the
-        // terminal.
+        // Declare the keys after the screen. Rust then drops the keys first, so their thread stops before the screen
+        // restores the terminal.
         let mut keys = Keys::listen();
         screen.show(&mut state)?;
         loop {
@@ -115,8 +115,8 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Waits for a signal that asks the program to end. Otherwise the signal would end the program before it restores the
-/// terminal.
+/// Waits for a signal that asks the program to end. By default, such a signal would end the program before the program
+/// restores the terminal.
 fn signalled() -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -18,7 +18,7 @@ use super::state::State;
 use crate::cluster::stat::counts::{Figures, number, percent};
 use crate::cluster::stat::methods::Row;
 
-/// Lines of the screen besides the rows: two of the head, the columns' names, and the keys.
+/// Lines of the screen besides the rows: two lines of the head, the columns' names, and the keys.
 const OTHER_LINES: u16 = 4;
 /// A share of successes below this limit is yellow.
 const SUCCESS_GOOD: f64 = 0.99;
@@ -46,7 +46,7 @@ impl Screen {
     /// Takes over the terminal: alternate screen, no echo, no line editing.
     ///
     /// # Errors
-    /// If the terminal does not support this; it is restored then.
+    /// If the terminal does not support one of these modes. The terminal is then restored.
     pub(super) fn open(has_colours: bool) -> io::Result<Self> {
         let restored = Restored;
         let terminal = ratatui::try_init()?;
@@ -123,7 +123,7 @@ fn totals(state: &State, width: u16, has_colours: bool) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Formats the status line, which shows only unusual states: a pause, a filter, rows that do not fit on the screen,
+/// Formats the status line. It shows only unusual states: a pause, a filter, rows that do not fit on the screen, and
 /// proxies that do not answer.
 fn status(state: &State, has_colours: bool) -> Line<'static> {
     let (rows, lines) = (state.rows().len(), state.page());
@@ -207,7 +207,7 @@ fn footer(state: &State, width: u16) -> Line<'static> {
     Line::from(vec!["filter: ".bold(), state.filter.clone().into(), " ".reversed(), "  Enter keeps  Esc clears".dim()])
 }
 
-/// The style of a share of successes: red or yellow if it is low; without colours bold.
+/// The style of a share of successes. A low share is red or yellow; in a terminal without colours, it is bold.
 fn success_style(success: Option<f64>, has_colours: bool) -> Style {
     match success {
         Some(success) if success < SUCCESS_FAIR => alarm(has_colours),

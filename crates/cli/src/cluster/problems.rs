@@ -1,0 +1,82 @@
+//! `leno problems`: what an operator should look at first. The command reads the proxies for a few seconds, finds the same
+//! problems as the dashboard, and prints them.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use leno_model::settings::{format_duration, parse_duration};
+
+use super::block_on;
+use super::dashboard::{Found, Problem, Severity, find_problems};
+use super::printable::line;
+use super::source::Source;
+use super::table::{Output, has_colours, show};
+
+/// Minimum window. The command reads each proxy every 2 s and counts the calls between two readings. This window has
+/// about three readings of each proxy.
+const WINDOW_MIN: Duration = Duration::from_secs(5);
+const WINDOW_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Options of `leno problems`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// How long to count calls: 5s to 5m
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_window)]
+    window: Duration,
+    /// Output format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+}
+
+impl Options {
+    /// Shows the problems. The exit code is a failure if a problem has the severity error.
+    pub(crate) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        let found = block_on(find_problems(&self.source, self.window))??;
+        show(self.output, &found, |found| text(found, self.window, has_colours()))?;
+        let has_error = found.problems.iter().any(|problem| problem.severity == Severity::Error);
+        Ok(if has_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn text(found: &Found, window: Duration, has_colours: bool) -> String {
+    let Found { proxies, problems } = found;
+    let mut text = String::new();
+    for Problem { severity, what, fix, .. } in problems {
+        text += &format!("{}  {}\n         -> {}\n", severity.word(has_colours), line(what), line(fix));
+    }
+    let window = format_duration(window);
+    let proxies = format!("{proxies} {}", if *proxies == 1 { "proxy" } else { "proxies" });
+    if problems.is_empty() {
+        return format!("no problem found: {proxies} watched for {window}\n");
+    }
+    let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+    let words = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+    let counts = words.map(|(severity, word)| (count(severity), word)).into_iter().filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" }));
+    format!("{text}\n{}; {proxies} watched for {window}\n", counts.collect::<Vec<_>>().join(", "))
+}
+
+impl Severity {
+    /// The severity as a word, padded to seven letters.
+    fn word(self, has_colours: bool) -> String {
+        let (word, colour) = match self {
+            Self::Error => ("error", "31"),
+            Self::Warning => ("warning", "33"),
+            Self::Note => ("note", "2"),
+        };
+        if has_colours { format!("\x1b[{colour}m{word:<7}\x1b[0m") } else { format!("{word:<7}") }
+    }
+}
+
+fn parse_window(text: &str) -> Result<Duration, String> {
+    let window = parse_duration(text).filter(|window| (WINDOW_MIN..=WINDOW_MAX).contains(window));
+    window.ok_or_else(|| "write a duration of 5s to 5m, as 10s".to_owned())
+}
+
+#[cfg(test)]
+#[path = "problems_tests.rs"]
+mod tests;
