@@ -19,7 +19,7 @@ const QUOTED_MAX_CHARS: usize = 500;
 /// A connection that failed or was rejected. Its text is the log line.
 #[derive(Debug)]
 pub struct FailedConnection {
-    /// This proxy's side.
+    /// The direction of the connection, as seen from this proxy.
     pub direction: Direction,
     /// Whether the connection is from a client or to a server.
     pub peer: PeerLabel,
@@ -52,7 +52,7 @@ pub enum ConnectionFailure {
         /// The required identity.
         expected: SpiffeId,
     },
-    /// There is no place for another connection of the client.
+    /// All places for connections are taken, and no connection must give up its place for this client.
     NoPlace,
     /// A connection of another client took the place of this connection.
     Yielded,
@@ -162,8 +162,8 @@ impl fmt::Display for ConnectionFailure {
                  or else find out what listens there"
             ),
             Self::NoPlace => f.write_str(
-                "all places for connections are taken and this client has most of them; have it close some, or raise \
-                 max_outbound_connections, max_inbound_connections or max_identified_connections",
+                "all places for connections are taken, and no client has clearly more of them than this client; have it \
+                 close some, or raise max_outbound_connections, max_inbound_connections or max_identified_connections",
             ),
             Self::Yielded => f.write_str(
                 "another client needed its place; if clients are well-behaved, raise max_outbound_connections, \

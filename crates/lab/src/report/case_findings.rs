@@ -1,4 +1,4 @@
-//! The findings of the scenarios with conditions: one item for each fault and target.
+//! The findings of the scenarios with conditions (a fault and a call policy): one item for each fault and target.
 
 use crate::chart::number::{NONE, significant};
 use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
@@ -7,9 +7,9 @@ use super::figures;
 use super::group::{Group, Results};
 use super::ratio::ratio;
 
-/// The share of further attempts that Leno's default budget allows.
+/// The further attempts that Leno's default retry budget allows, as a fraction of the calls.
 const BUDGET: f64 = 0.2;
-/// Attempts at a call, retries included.
+/// Maximum number of attempts at a call, retries included.
 const ATTEMPTS: i32 = 3;
 
 /// The findings in sentences; empty for scenarios without conditions.
@@ -89,7 +89,8 @@ fn bound(fault: Fault) -> Option<String> {
     }
 }
 
-/// The bound of a chain in which only the last proxy retries, under a condition.
+/// The bound of a chain in which only the last proxy retries. `condition` is the text that says when this
+/// bound applies.
 fn one_retrying_proxy(condition: &str) -> String {
     format!(
         "The bound: {condition}, only the last proxy retries. Within a budget of 20 percent, the last servers receive \

@@ -50,7 +50,7 @@ pub(super) fn server_cpu_us(run: &Run) -> Option<f64> {
     run.server_proxy_cpu_us_per_call
 }
 
-/// Number of exchanges for which one second of CPU time is enough.
+/// Number of calls or handshakes in one second of CPU time.
 pub(super) fn per_cpu_s(run: &Run) -> Option<f64> {
     Some(1e6 / run.proxy_cpu_us_per_call?).filter(|often| often.is_finite())
 }
@@ -110,7 +110,7 @@ pub(super) fn attempts_per_call(run: &Run) -> Option<f64> {
     Some(run.server_calls? as f64 / sent(run).max(1) as f64)
 }
 
-/// The calls that were sent, and that were answered or failed; in the scenario `methods`, of the fast method.
+/// The calls that were sent and then answered or failed. In the scenario `methods`, only calls of the fast method.
 fn sent(run: &Run) -> u64 {
     let not_sent = run.error_classes.get(NOT_SENT).copied().unwrap_or_default();
     (run.calls + run.errors).saturating_sub(not_sent)
@@ -148,8 +148,8 @@ pub(crate) fn loaded_mb_per_proxy(run: &Run) -> Option<f64> {
     Some(loaded_mb(run)? / f64::from(run.footprint?.proxies.max(1)))
 }
 
-/// Memory for each client connection, in units of 1,000 bytes: the memory that idle connections added, if the run has
-/// idle connections, or the memory that the load added, divided by the number of connections.
+/// Memory for each client connection, in units of 1,000 bytes: the added memory divided by the number of connections.
+/// If the run has idle connections, this is the memory that they added; otherwise the memory that the load added.
 pub(crate) fn kb_per_connection(run: &Run) -> Option<f64> {
     let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
     let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
@@ -226,18 +226,18 @@ pub(crate) fn steady_s(run: &Run) -> Option<f64> {
     run.steady_after_s
 }
 
-/// Seconds from the start of the load until the latency was steady; infinite if it never was, so that a median counts the
-/// run.
+/// Seconds from the start of the load until the latency was steady; infinite if it never was, so that a median includes
+/// the run.
 pub(super) fn steady_or_never_s(run: &Run) -> Option<f64> {
     Some(run.steady_after_s.unwrap_or(f64::INFINITY))
 }
 
-/// The highest rate that a run of its own confirmed; `None` if no rate was confirmed.
+/// The highest rate that a separate run confirmed; `None` if no rate was confirmed.
 pub(crate) fn sustained_per_s(run: &Run) -> Option<f64> {
     run.capacity?.rate_per_s.map(f64::from)
 }
 
-/// The highest rate that a run of its own confirmed; 0 if no rate was confirmed, so that a median counts the run.
+/// The highest rate that a separate run confirmed; 0 if no rate was confirmed, so that a median includes the run.
 pub(super) fn sustained_or_none_per_s(run: &Run) -> Option<f64> {
     Some(run.capacity?.rate_per_s.map_or(0.0, f64::from))
 }

@@ -11,8 +11,8 @@ use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// Largest uncertainty with which the goal can be reached: a less certain ratio could hide any difference. The ratio
-/// divides a figure by the same figure over the fewest connections.
+/// Largest uncertainty of the ratio between a figure and the same figure over the fewest connections. With a larger
+/// uncertainty the goal is not reached, because the noise could hide a difference.
 const FLAT_PLUS_MINUS: f64 = 0.2;
 
 /// A goal and its result.
@@ -25,8 +25,8 @@ pub(super) struct Goal {
     pub(super) figure: String,
 }
 
-/// Leno's goals in `scenario`, for one proxy and for a mesh; empty if the scenario was not measured. The goals assume the
-/// lab's own servers, so a user's workload has none.
+/// Leno's goals in `scenario`, for one proxy and for a mesh; empty if the scenario was not measured. The goals assume
+/// the lab's own servers, so a user's workload has none.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     if results.experiment.workload.is_some() {
         return Vec::new();
@@ -78,8 +78,9 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 let tail = |group: &Group| {
                     Limit::RatioAtMost(1.5).judge_beside(results.healthy(group), group, figures::p999_ms)
                 };
-                // The delay with the best result decides. If a delay is at a percentile that lies among the slow calls,
-                // it is as long as a slow call, so the hedge cannot help.
+                // Among the hedging delays, the delay with the best result decides. A delay may be a percentile of the
+                // latencies. If this percentile lies among the slow calls, the delay is as long as a slow call, and the
+                // hedge cannot help.
                 for fault in faults(&groups) {
                     let tails = hedged().filter(|group| group.condition.fault == fault).map(tail);
                     if let Some(best) = tails.min_by(order) {
@@ -91,8 +92,9 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 add("further attempts of hedges ≤ 5 %", attempts.collect());
             }
             Scenario::RetryStorm => {
-                // A budget of 20 percent allows 1.20; three such budgets in a chain without protection allow 1.73. The
-                // rest of each limit is for calls that cross the ends of the run.
+                // For each call, a retry budget of 20 percent allows 1.20 attempts. Three such budgets one after the
+                // other, in a chain without protection, allow 1.73. Each limit is a little higher, because some calls
+                // are in flight at the start and at the end of the run.
                 let attempts = |group: &Group| Some(group.spread_of_all(figures::attempts_per_call)?.estimate());
                 let under = |name: &str, fault: fn(Fault) -> bool, limit: f64| {
                     let is_of =
@@ -147,8 +149,8 @@ fn faults(groups: &[&Group]) -> Vec<Fault> {
     faults
 }
 
-/// Returns the goals for p50 and p99 over more connections. They are reached if p50 and p99 stay within the range of
-/// the repeats over the fewest connections.
+/// Returns the goals for p50 and p99 over more connections. A goal is reached if the percentile stays within the range
+/// that the repeats with the fewest connections have shown.
 fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     let scenario = Scenario::Connections;
     let groups: Vec<&Group> = results.of(scenario).filter(|group| group.target == target).collect();

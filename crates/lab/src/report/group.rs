@@ -15,7 +15,7 @@ pub(super) struct Load {
     pub(super) rate_per_s: Option<u32>,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
-    /// Whether each run searched its rate, which differs between the runs.
+    /// Whether each run searched for its own rate, so that the runs have different rates.
     pub(super) is_searched: bool,
 }
 
@@ -67,12 +67,12 @@ impl<'a> Group<'a> {
         self.runs.iter().copied().filter(|run| run.calls > 0)
     }
 
-    /// The spread of `figure` over the runs that have it.
+    /// The spread of `figure` over the runs that have answered calls and this figure.
     pub(super) fn spread(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.alive().filter_map(figure))
     }
 
-    /// The spread of a figure that runs without answered calls have too.
+    /// The spread of `figure` over the runs that have it, including runs without answered calls.
     pub(super) fn spread_of_all(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(|run| figure(run)))
     }

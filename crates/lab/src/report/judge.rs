@@ -33,7 +33,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A limit: the allowed side, and the figure's unit.
+/// A limit. The variant says on which side of the limit a figure may be, and which unit it has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Limit {
     /// A ratio.

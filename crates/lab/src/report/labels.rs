@@ -7,8 +7,8 @@ use crate::experiment::record::{
 
 use super::group::{Load, Marks};
 
-/// A target in a few words. On a machine, the lab configures each target. In a cluster, it finds Services and meshes that
-/// others have configured.
+/// A target in a few words. On a machine, the lab configures each target. In a cluster, the administrators have
+/// configured the meshes, and the program that implements Services.
 pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static str {
     let is_in_cluster = experiment.cluster.is_some();
     match target {
@@ -168,7 +168,7 @@ fn workload_is(scenario: Scenario, Workload { service, call }: &Workload, endpoi
     format!("{call} of the Service {service}, with {endpoints} ready endpoint{plural} at the start. {what}")
 }
 
-/// Where the experiment ran, as names and facts.
+/// Where the experiment ran, as pairs of a name and a value.
 pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
     if let Some(Cluster { kubernetes, nodes, image, load_pods, .. }) = &experiment.cluster {
         let node = |node: &ClusterNode| format!("{} CPUs, {}, Linux {}", node.cpus, node.memory, node.kernel);

@@ -74,7 +74,7 @@ fn median<'a>(name: &str, figure: Figure) -> Column<'a> {
     (name.to_owned(), Box::new(move |group: &Group| figures::median(group.spread(figure))))
 }
 
-/// Runs without an answered call count too: all of their calls failed.
+/// The failed calls. Includes runs without an answered call, because all of their calls failed.
 fn errors<'a>() -> Column<'a> {
     let cell = |group: &Group| figures::median(group.spread_of_all(figures::errors_percent));
     ("errors, %".to_owned(), Box::new(cell))

@@ -42,7 +42,7 @@ fn a_ladder_has_means_with_intervals_memory_and_cpu() {
     // Two repeats: 12.706 times the standard error of 2.
     assert_eq!(cell(&cells, "p99, mean [95 %], ms"), "10.0 [-15.4 – 35.4]");
     assert_eq!(cell(&cells, "errors, %"), "0.100");
-    // 1,000 calls per second, the failed ones included, of 20 us each.
+    // 1,000 calls per second, failed calls included, of 20 us each.
     assert_eq!(cell(&cells, "CPU of all proxies, mCPU"), "20.0");
     assert_eq!(cell(&cells, "memory of all proxies idle, MB"), "5.00");
     assert_eq!(cell(&cells, "memory of all proxies loaded, MB"), "7.00");
@@ -115,7 +115,7 @@ fn streams_are_compared_with_the_mean_backend() {
 fn calls_that_were_not_sent_cost_no_cpu() {
     let error_classes = [("gRPC UNAVAILABLE".to_owned(), 10), ("not sent".to_owned(), 9_990)].into();
     let run = Run { errors: 10_000, error_classes, ..loaded(Scenario::Ladder, 1, 8.0) };
-    // 1,000 calls per second were sent, the failed ones included, of 20 us each.
+    // The load sent 1,000 calls per second, and some of them failed. Each call takes 20 us of CPU time.
     assert_eq!(cell(&cells(vec![run]), "CPU of all proxies, mCPU"), "20.0");
 }
 
@@ -127,6 +127,7 @@ fn the_cpu_of_all_proxies_is_that_of_both_methods() {
         cell(&cells(vec![run]), "CPU of all proxies, mCPU")
     };
     assert_eq!(of(1_000), "22.0");
-    // In results of earlier versions, the CPU time for each call of the fast method is that of both methods.
+    // Results of earlier versions have 0 here. Those versions divided the CPU time of both methods by the calls of the
+    // fast method alone, so nothing is added here.
     assert_eq!(of(0), "20.0");
 }

@@ -26,7 +26,7 @@ pub(crate) struct Gap {
 }
 
 impl Mean {
-    /// The mean of `values`; `None` without values, or if one is infinite.
+    /// The mean of `values`; `None` without values, or if a value is infinite.
     pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.collect();
         let runs = values.len();
@@ -54,7 +54,7 @@ impl Mean {
 
     /// Half of the 95 % interval of the difference to `other`.
     fn welch(&self, other: &Self) -> Option<f64> {
-        // The square of a mean's standard error, and the square of this square divided by the degrees of freedom.
+        // For a mean over n runs: its squared standard error v = sd² / n, and v² / (n - 1).
         let parts = |mean: &Self| {
             let variance = mean.sd?.powi(2) / mean.runs as f64;
             Some((variance, variance.powi(2) / (mean.runs as f64 - 1.0)))

@@ -9,7 +9,7 @@ use super::labels;
 use super::ratio::{added, ratio};
 use super::spread::Estimate;
 
-/// One sentence for each load, skew and mesh; empty outside of a cluster, and without runs that have no mesh.
+/// One sentence for each load, skew and mesh; empty outside of a cluster, or if it was not measured without a mesh.
 pub(super) fn findings(results: &Results, scenario: Scenario) -> Vec<String> {
     if results.experiment.cluster.is_none() {
         return Vec::new();

@@ -2,6 +2,9 @@
 //! they can be made again from the raw runs at any time.
 //!
 //! read -> group -> (spread, ratio) -> (table, judge -> goals, verdict) -> summary and page
+//!
+//! A group has the repeats of one target under one load, skew and condition. The skew is the additional latency of one
+//! backend. A condition is a fault of the servers together with a call policy of the proxies, such as retries.
 
 mod case_findings;
 pub(crate) mod figures;

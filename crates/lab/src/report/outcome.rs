@@ -11,7 +11,7 @@ use super::spread::Spread;
 /// How a target copes with the scenario's fault.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
-    /// Larger is worse.
+    /// The figure as a number. Larger is worse, except in the scenario `capacity`.
     pub(super) value: f64,
     /// The figure with its unit.
     pub(super) figure: String,
@@ -110,7 +110,10 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
             Outcome::with_unit(group.spread(figures::busiest_over_mean)?, "×", "the mean backend’s messages")
         }
     });
-    outcomes.max_by(|a, b| a.value.total_cmp(&b.value))
+    outcomes.max_by(|a, b| match scenario {
+        Scenario::Capacity => b.value.total_cmp(&a.value),
+        _ => a.value.total_cmp(&b.value),
+    })
 }
 
 impl Outcome {
@@ -119,7 +122,8 @@ impl Outcome {
         Self { value: spread.median, figure, detail: detail.to_owned(), certainty }
     }
 
-    /// The outcome for a figure that its unit explains. Always `Some`, like the other constructors that take a spread.
+    /// The outcome for a figure that needs no explanation beside its unit. Always `Some`, to fit the match in
+    /// [`outcome`].
     fn with_unit(spread: Spread, unit: &str, detail: &str) -> Option<Self> {
         Some(Self::plain(spread, format!("{}\u{a0}{unit}", significant(spread.median)), detail))
     }
@@ -167,7 +171,8 @@ impl Outcome {
         })
     }
 
-    /// Returns the outcome of the largest share, because the median would hide the unlucky connections: most are lucky.
+    /// Returns the outcome of the largest share. Most connections avoid the faulty backend, so the median would hide
+    /// the connections that reach it.
     fn share_by_luck(spread: Spread) -> Self {
         let [least, most] = [spread.min, spread.max].map(significant);
         Self {
@@ -198,8 +203,8 @@ fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(fewest, group, &place).filter(|_| !by_luck)
 }
 
-/// The p99 of a target that balances connections. The worst repeat counts, because the median would hide the unlucky
-/// connections.
+/// The p99 of a target that balances connections. The worst repeat counts, because the median would hide the
+/// connections that reach the slow backend.
 fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     let (base, spread) = (healthy.spread(figures::p99_ms)?.median, group.spread(figures::p99_ms)?);
     let value = spread.max / base;
@@ -213,8 +218,9 @@ fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     .filter(|_| value.is_finite())
 }
 
-/// Whether a target distributes the calls of one connection over the backends, according to its runs. `None` if no run
-/// can show it: only a run over one connection with healthy backends can, and only if the answers name their servers.
+/// Whether a target distributes the calls of one connection over the backends, according to its runs. A run can show
+/// this only if it has one connection and healthy backends, and if the answers name their servers. `None` without such
+/// a run.
 pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<bool> {
     if results.experiment.workload.is_some() {
         return None;

@@ -1,22 +1,22 @@
 //! One group's figure relative to another group's: the quotient or the difference of the two.
 //!
 //! The targets take turns within a repeat, so that a noisy minute affects both runs of a pair. The ratio within a
-//! repeat is therefore more certain than the ratio of the medians. It is used if both groups have runs of the same
-//! repeat.
+//! repeat is therefore more certain than the ratio of the medians. The ratio of the medians is used only if no repeat
+//! gives a ratio.
 
 use crate::experiment::record::Run;
 
 use super::group::Group;
 use super::spread::{Estimate, Spread};
 
-/// The median of the ratios of `figure` within each repeat. If the groups share no repeat: the ratio of the medians,
-/// without an interval. `None` if that ratio is not a number either.
+/// The median of the ratios of `figure` within each repeat. If no repeat gives a finite ratio: the ratio of the
+/// medians, without an interval. `None` if that ratio is not finite either.
 pub(super) fn ratio(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
     paired(group, base, figure, |value, base| value / base)
 }
 
-/// The median of the differences of `figure` within each repeat. If the groups share no repeat: the difference of the
-/// medians, without an interval.
+/// The median of the differences of `figure` within each repeat. If no repeat gives a finite difference: the
+/// difference of the medians, without an interval.
 pub(super) fn added(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
     paired(group, base, figure, |value, base| value - base)
 }

@@ -2,8 +2,8 @@
 //!
 //! The interval of a median is exact and assumes no distribution. Each value lies below the true median with
 //! probability 1/2, so the number of values below it is binomial. The interval from the k-th smallest to the k-th
-//! largest value contains the true median in at least 95 of 100 experiments if at most 2.5 % of the binomial lie below
-//! k. With fewer than [`LEAST_REPEATS`] values there is no interval.
+//! largest value contains the true median in at least 95 of 100 experiments if the binomial number is below k with a
+//! probability of at most 2.5 %. With fewer than [`LEAST_REPEATS`] values there is no interval.
 
 /// Minimum number of repeats for an interval of 95 %.
 pub(super) const LEAST_REPEATS: usize = 6;
@@ -87,8 +87,8 @@ fn deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()).filter(|sd| sd.is_finite())
 }
 
-/// Rank of the values at which the median's interval begins and ends. The rank of the first is counted from the
-/// smallest value, the rank of the last from the largest, both from 1. `None` if there are too few values.
+/// The rank k, from 1, for the interval of a median: the interval begins at the k-th smallest of `count` values and
+/// ends at the k-th largest. `None` if there are too few values.
 fn rank(count: usize) -> Option<usize> {
     let n = count as f64;
     // Use logarithms, because 2^-n underflows a float for large n.

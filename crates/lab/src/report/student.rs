@@ -8,9 +8,9 @@ const QUANTILES: [f64; 30] = [
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The number of standard errors on each side of a mean that contain the true mean in 95 of 100 cases. `freedom` is the
-/// number of degrees of freedom. A fraction of a degree is ignored, so that an interval is rather too wide. Below 1
-/// degree there is no interval.
+/// The number of standard errors on each side of a mean, so that the interval contains the true mean in 95 of 100
+/// cases. `freedom` is the number of degrees of freedom. A fraction of a degree is ignored, so the interval may be a
+/// little too wide, but not too narrow. `None` below 1 degree.
 pub(super) fn standard_errors(freedom: f64) -> Option<f64> {
     let whole = freedom.floor();
     if whole.is_nan() || whole < 1.0 {

@@ -10,11 +10,11 @@ use super::outcome::{Certainty, Outcome, outcome};
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// The load for the headline: a closed loop before an open one, few connections before many. In the scenarios `ladder`
-/// and `retry-storm`: the highest rate.
+/// The load for the headline. Prefers a closed loop to an open loop, and few connections to many. In the scenarios
+/// `ladder` and `retry-storm`, it is the load with the highest rate.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     let mut loads = results.loads(scenario).into_iter();
-    // In `retry-storm`, the chains have the lowest rate.
+    // In `retry-storm`, the chains have the lowest rate, but the headline describes the runs with failing servers.
     if matches!(scenario, Scenario::Ladder | Scenario::RetryStorm) { loads.next_back() } else { loads.next() }
 }
 

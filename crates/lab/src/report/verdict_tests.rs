@@ -113,6 +113,19 @@ fn a_repeat_that_confirmed_no_rate_counts_as_the_lowest_rate() {
 }
 
 #[test]
+fn with_several_skews_the_lowest_capacity_is_the_outcome() {
+    let of = |skew_ms, rate_per_s| {
+        let capacity = Capacity { rate_per_s: Some(rate_per_s), found_per_s: 2000, trials: 9, confirmations: 5 };
+        Run { scenario: Scenario::Capacity, capacity: Some(capacity), ..run(TargetKind::Leno, skew_ms, 1) }
+    };
+    let recorded = recorded(vec![of(0, 2000), of(50, 500), of(100, 1000)]);
+    let results = Results::new(&recorded);
+    let load = main_load(&results, Scenario::Capacity).expect("a load");
+    let found = outcome(&results, Scenario::Capacity, load, TargetKind::Leno).expect("an outcome");
+    assert_eq!(found.value, 500.0);
+}
+
+#[test]
 fn a_repeat_that_never_became_steady_counts_as_the_longest_time() {
     let of = |times: &[Option<f64>]| {
         let of = |(steady_after_s, repeat): (&Option<f64>, u32)| Run {

@@ -4,7 +4,7 @@ use super::example::{cluster, recorded, run};
 use super::*;
 use crate::experiment::record::{TargetKind, Workload};
 
-/// Six repeats without a mesh and with Leno, over one and eight connections and at two rates.
+/// The report on six repeats, without a mesh and with Leno, over one and eight connections and at two rates.
 fn report(scenario: Scenario) -> String {
     let runs = (1..=6).flat_map(|repeat| {
         [TargetKind::Vanilla, TargetKind::LenoMesh].into_iter().flat_map(move |target| {

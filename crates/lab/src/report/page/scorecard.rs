@@ -33,7 +33,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         _ => vec![outcome::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"],
     };
     let mut rows: Vec<Vec<Cell>> = targets.iter().map(|&target| cells(results, scenario, load, target)).collect();
-    // Add the column only if a run shows whether a target balances requests, which not every scenario does.
+    // Add the column only if a run shows whether a target balances requests. Not every scenario has such a run.
     if targets.iter().any(|&target| outcome::is_request_level(results, target).is_some()) {
         names.insert(0, "request-level?");
         rows.iter_mut().zip(&targets).for_each(|(row, &target)| row.insert(0, request_level(results, target)));
@@ -136,7 +136,7 @@ fn throughput<'a>(results: &Results, calmest: &Group, others: impl Iterator<Item
     let by_luck = outcome::is_request_level(results, calmest.target) == Some(false);
     let beside = |group: &Group| {
         let left = match by_luck {
-            // The median would hide the unlucky connections, since most are lucky.
+            // Most connections avoid the slow backend, so the median would hide the connections that reach it.
             true => group.spread(figures::rps)?.min / spread.median,
             false => ratio(group, results.healthy(group)?, figures::rps)?.value,
         };
