@@ -1,5 +1,5 @@
 //! A whole HTTP/2 connection: one engine whose peer sends arbitrary bytes, or two engines whose owners keep to the
-//! protocol.
+//! protocol. The owner of an engine is the code that calls it.
 #![no_main]
 
 #[path = "connection/alone.rs"]

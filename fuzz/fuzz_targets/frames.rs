@@ -11,7 +11,8 @@ use libfuzzer_sys::fuzz_target;
 
 const EMPTY_SETTINGS: [u8; HEADER_BYTES] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-// The first byte decides which role reads, and whether the peer's preface and SETTINGS precede the bytes that follow.
+// The first byte selects the role that reads the other bytes, and the size of the chunks. It also decides whether a
+// valid preface and SETTINGS of the peer precede the other bytes.
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, bytes)) = data.split_first() else { return };
     if let Some(header) = bytes.first_chunk::<HEADER_BYTES>() {

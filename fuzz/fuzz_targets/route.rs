@@ -97,7 +97,7 @@ impl RequestHead for Head<'_> {
     }
 }
 
-/// Checks whether a rule matches the server name of a ClientHello, which may be any text.
+/// Checks that a rule matches exactly the server names in its patterns. A ClientHello may contain any text as the name.
 fn check_server(name: &str) {
     let key = ClusterKey { namespace: "default".into(), service: "tls".into(), port: 80 };
     let table = MESH.routes(&key, "default").expect("a table");
@@ -127,7 +127,7 @@ fuzz_target!(|input: &[u8]| {
             let (status, location) = redirect.location(&head, Scheme::Http, 80, found.path);
             assert_eq!(status, 302);
             assert!(location.starts_with(b"http://"));
-            // The location contains nothing but the scheme, parts of the request, and `/b`: the path never grows.
+            // The location contains only the scheme, parts of the request, and `/b`: the path never grows.
             assert!(location.len() <= b"http:///b".len() + head.authority().len() + head.path().len());
         }
     }

@@ -1,4 +1,4 @@
-//! Fuzzes the contexts of traces. The relay must read its output for the next hop back as the same trace.
+//! Fuzzes the contexts of traces. The relay writes a context for the next hop, and must read the same trace from it.
 #![no_main]
 
 use leno_http2::FieldSection;

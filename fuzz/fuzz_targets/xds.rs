@@ -1,6 +1,6 @@
 //! Fuzzes resources, which a control plane sends, and their names, which a client sends: any bytes are read, or
 //! rejected with a one-line error. If a resource that was read is written and read again, the result is the same
-//! resource; routes must only be readable again.
+//! resource. For routes, the target only checks that they can be read again.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -26,7 +26,7 @@ CGROUP=leno-kube # name of the cgroup in each hierarchy that contains all nodes 
 cgroup_hierarchies() { if [[ -f /sys/fs/cgroup/cgroup.controllers ]]; then echo /sys/fs/cgroup/; else ls -d /sys/fs/cgroup/*/; fi; }
 node_ip() { echo "10.200.0.$((10 + $1))"; }
 pods_of() { echo "10.244.$1.0/24"; }
-# A control plane without nodes needs no network but loopback, and no root.
+# Prints the address of the control plane. Without nodes, loopback is enough, and needs no root.
 control_ip() { if [[ $NODES == 0 ]]; then echo 127.0.0.1; else echo 10.200.0.1; fi; }
 
 # A pid file also holds the start time of the process, so that another process with a reused pid is not mistaken for

@@ -80,7 +80,8 @@ impl Attacker {
 
     /// Sends the connection preface and SETTINGS with these values.
     ///
-    /// # Errors The errors of [`send`](Self::send).
+    /// # Errors
+    /// The errors of [`send`](Self::send).
     pub fn greet(&mut self, settings: &[(u16, u32)]) -> io::Result<()> {
         self.send(&[PREFACE, &wire::settings(settings)].concat())
     }

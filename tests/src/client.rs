@@ -166,7 +166,7 @@ pub async fn answer(response: ResponseFuture) -> Result<Answer, h2::Error> {
 /// Reads DATA until there are at least `bytes` of it.
 ///
 /// # Errors
-/// Errors of the stream, and [`h2::Reason::STREAM_CLOSED`] if the stream ends before.
+/// Errors of the stream, and [`h2::Reason::STREAM_CLOSED`] if the stream ends with fewer bytes.
 pub async fn read_at_least(body: &mut RecvStream, bytes: usize) -> Result<Bytes, h2::Error> {
     let mut data = BytesMut::new();
     while data.len() < bytes {

@@ -68,7 +68,8 @@ impl Prometheus {
         Self { _server: server, _directory: directory, address }
     }
 
-    /// Returns the number of series that an expression leads to, without those that are not a number.
+    /// Returns the number of series in the result of an expression. Does not count a series whose value is not a
+    /// number.
     ///
     /// # Panics
     /// If Prometheus does not accept the expression.

@@ -35,7 +35,7 @@ const SIEGES: usize = 3;
 
 /// Resident memory that the proxy may keep after an attack.
 const MEMORY_KEPT_KIB: u64 = 2 * 1024;
-/// Longest time until the proxy has returned the other memory of an attack.
+/// Longest time until the proxy has returned all memory above [`MEMORY_KEPT_KIB`] that an attack took.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(20);
 /// Resident memory that an attack may cost while it lasts.
 const MEMORY_PEAK_KIB: u64 = 64 * 1024;
@@ -212,7 +212,8 @@ impl Siege {
         self.assert_hung_up_on();
     }
 
-    /// Asserts that the proxy closed every connection of the attackers, except at most the last connection of each.
+    /// Asserts that the proxy closed every connection of the attackers, except at most the last connection of each
+    /// attacker.
     pub fn assert_hung_up_on(&self) {
         let (closed, all) = (self.heard.iter().filter(|heard| heard.closed).count(), self.heard.len());
         assert!(closed > 0 && closed + self.attackers >= all, "the proxy closed {closed} of {all} connections");

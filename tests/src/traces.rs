@@ -52,11 +52,11 @@ pub struct Span {
     pub service: String,
     pub trace: String,
     pub id: String,
-    /// Empty for a root.
+    /// The id of the parent span; empty for a root span.
     pub parent: String,
     pub kind: Kind,
     pub name: String,
-    /// Nanoseconds since 1970.
+    /// The start time, in nanoseconds since 1970.
     pub start: u64,
     pub end: u64,
     /// Whether the span's status is an error.
@@ -251,7 +251,8 @@ service:
 
     /// Waits until a trace has `count` spans, and returns them.
     ///
-    /// # Panics If the trace does not have exactly `count` spans in the end.
+    /// # Panics
+    /// If the trace does not have exactly `count` spans in the end.
     pub fn whole_trace(&self, trace: &str, count: usize) -> Vec<Span> {
         let what = || format!("{count} spans of {trace}, of {:#?}", self.spans());
         let deadline = std::time::Instant::now() + EXPORT_TIMEOUT;

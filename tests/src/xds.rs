@@ -212,7 +212,7 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Starts a companion whose certificates have this lifetime, and waits until it has written its files.
+    /// Starts `leno-proxy grpc` with certificates of this lifetime, and waits until it has written its files.
     pub fn start(control: &Control, authority: &Authority, node: &str, lifetime: &str) -> Self {
         let (directory, log) = (tempfile::tempdir(), tempfile::NamedTempFile::new());
         let (directory, log) = (directory.expect("a directory"), log.expect("a file for the log"));

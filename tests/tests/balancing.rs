@@ -7,8 +7,8 @@ use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::Proxy;
 
-/// Makes 4,000 calls from one connection to five servers. The last server takes 50 ms longer. Returns the number of
-/// calls at each server.
+/// Makes 4,000 calls from one connection to five servers. The last server answers 50 ms later than the other servers.
+/// Returns the number of calls at each server.
 async fn calls_by_server(policy: &str) -> Vec<u64> {
     let mut backends = Vec::new();
     for slowness_ms in [0, 0, 0, 0, 50] {
@@ -43,6 +43,6 @@ async fn round_robin_gives_everybody_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_gives_everybody_about_the_same() {
     let calls = calls_by_server("random").await;
-    // Within six standard deviations (25 each) of 800, the mean of the binomial distribution.
+    // The range is six standard deviations (25 each) around 800, the mean of the binomial distribution.
     assert!(calls.iter().all(|calls| (650..=950).contains(calls)), "{calls:?}");
 }

@@ -30,7 +30,7 @@ async fn endpoints_come_and_go_without_a_failed_call() {
     load.finish().await.assert_nothing_lost();
     assert!(backends.iter().all(|backend| backend.calls() > 0), "some server was never used");
 
-    // After a moment only b is left, and gets all calls.
+    // After a moment, b gets all calls.
     clients.busy_until_shares_are([0, 100, 0], backends.each_ref(), SOON).await;
 }
 
@@ -106,8 +106,8 @@ async fn a_deleted_file_takes_its_service_away() {
 async fn changes_are_taken_in_whenever_they_come() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[]);
-    // Once a second the control thread does other work, possibly while it waits for the end of a change. So the test
-    // makes the changes shortly before a second has passed.
+    // Once a second, the proxy's control thread does other work. This work may begin while the thread waits until a
+    // change is complete, and then the change must not be lost. So make each change shortly before a second has passed.
     let since_start = [950, 970, 990];
     for (number, ms) in since_start.into_iter().enumerate() {
         let reloads = || proxy.scrape().sum("leno_config_reloads_total", &[]);
@@ -129,7 +129,8 @@ async fn a_directory_that_takes_the_place_of_the_first_is_watched_too() {
     let before = reloads();
     proxy.directory().put(&Service::echo(&[backend.address()]));
     wait_until_served(&proxy).await;
-    // The new directory itself may have caused this reload. Only the watch finds later changes.
+    // The replacement of the directory may have caused this reload. Only a watch of the new directory finds later
+    // changes.
     let (after, another) = (reloads(), Service::new("another", &[backend.address()]));
     assert!(after > before, "the new directory is read");
     proxy.directory().put(&another);

@@ -48,7 +48,7 @@ fn open_streams(client: &str, count: u64) {
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run(client, "open", &proxy, &[&count.to_string()]);
     assert_eq!((went["answered"], went["failed"]), (count, 0));
-    // The slowest call beside 5,000 streams without the proxy: 0.5 s with grpcio, 0.8 s with grpc-java.
+    // Without the proxy, the slowest call beside 5,000 streams takes 0.5 s with grpcio, and 0.8 s with grpc-java.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
@@ -82,7 +82,7 @@ fn every_kind_of_call_of_grpc_js_is_answered_and_its_deadline_is_kept() {
     wait_for("the server listens", Duration::from_secs(20), || TcpStream::connect(address).ok());
     let went = run("streams-grpc-js", "kinds", &Proxy::start(&[Service::echo(&[address])]), &[]);
     assert_eq!((went["unary"], went["server_stream"], went["bidi"], went["bidi_status"]), (1, 5, 3, 0), "{went:?}");
-    // DEADLINE_EXCEEDED, after the client's deadline of 300 ms.
+    // 4 is DEADLINE_EXCEEDED: the client's deadline is 300 ms.
     assert_eq!(went["late_status"], 4, "{went:?}");
     assert!((250..5_000).contains(&went["late_ms"]), "{went:?}");
 }
@@ -140,8 +140,8 @@ async fn a_client_with_as_many_streams_as_it_may_have_is_counted_and_told_once()
     let full = || proxy.scrape().sum("leno_clients_full_total", &[]);
     assert_eq!(full(), 1.0);
 
-    // Another full client adds one line to the log. The first client is still full, but later sweeps do not report it
-    // again.
+    // A second client that uses all its streams adds one line to the log. The first client still uses all its streams,
+    // but the proxy does not report it again.
     let other = Client::connect(proxy.outbound(), ECHO).await;
     for _ in 0..10 {
         streams.push(other.open(&hang).await.expect("a stream"));
@@ -163,7 +163,7 @@ fn cancel_two_hundred_calls_a_second(client: &str, seconds: u64) -> HashMap<Stri
 }
 
 /// The test takes a minute, because counters of cancelled calls in a proxy or a server may add up slowly. The clients
-/// run side by side, each with its own proxy and its own server: together they need a part of one core, and one minute.
+/// run side by side, each with its own proxy and its own server. Together they need less than one core.
 #[test]
 fn two_hundred_quick_cancels_a_second_for_a_minute_cost_no_call_beside_them() {
     let mut clients = vec!["streams", "streams-grpcio"];

@@ -80,8 +80,8 @@ async fn what_is_known_holds_while_the_control_plane_is_gone_and_news_come_when_
     control.directory().put(&Service::echo(&[a.address(), b.address()]));
     control.restart();
     call_until(&client, || b.calls() > 0).await;
-    // By now the control plane has answered the proxy's earlier requests, or it answers them while one of these calls
-    // waits.
+    // The proxy has requested the Service `later` before. The control plane has answered this request by now, or it
+    // answers while one of the following calls waits.
     wait_for("the other Service is known", SOON, || {
         let runtime = tokio::runtime::Handle::current();
         let outcome = tokio::task::block_in_place(|| runtime.block_on(call(&stranger)));

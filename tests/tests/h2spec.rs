@@ -17,7 +17,7 @@ async fn h2spec_finds_nothing_in_strict_mode() {
     let proxy = Proxy::start_with(outbound, &[Service::echo(&[backend.address()]).at(outbound)], &[]);
 
     let port = proxy.outbound().port().to_string();
-    // h2spec checks how the answer's DATA is sent, so the answer must have some.
+    // h2spec checks how the answer's DATA is sent, so the answer must have a body.
     let arguments = ["-S", "-h", "127.0.0.1", "-p", &port, "-P", "/test.Test/Text", "-o", "4"];
     let printed = programs::run("h2spec", &arguments, Duration::from_secs(300));
     let printed = programs::text(&printed);

@@ -94,7 +94,7 @@ fn redirects() {
             assert_eq!(call(other, port), "refused", "port {port} is skipped");
         }
         assert_eq!(call(own, 80), "refused", "{own} is this namespace's own");
-        // Inbound.
+        // Inbound connections.
         assert_eq!(there.call(own, 80), format!("4143 {}", address(own, 80)));
         assert_eq!(there.call(own, 25), format!("4143 {}", address(own, 25)));
         for port in [4140, 15008] {

@@ -56,7 +56,7 @@ fn failure(case: &str, port: &str) -> Option<String> {
 pub(crate) fn arguments<'a>(case: &'a str, host: &'a str, port: &'a str) -> Vec<&'a str> {
     let mut arguments = vec!["-server_host", host, "-server_port", port, "-test_case", case];
     if case.ends_with("_soak") {
-        // Long enough for a busy machine; the client's default is a second per call.
+        // This limit is long enough for a busy machine; the client's default is one second per call.
         arguments.extend(["-soak_per_iteration_max_acceptable_latency_ms", "10000"]);
         arguments.extend(["-soak_overall_timeout_seconds", "25"]);
     }

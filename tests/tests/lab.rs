@@ -14,7 +14,7 @@ use leno_tests::proxy::{Signal, wait_for};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 
-/// The fields that the line of every run has, in all scenarios.
+/// Fields of every line of runs.jsonl, in all scenarios.
 const FIGURES: [&str; 13] = [
     "skew_ms",
     "connections",
@@ -172,7 +172,7 @@ fn a_backend_that_fails_or_recovers_is_told_apart_from_the_others() {
     let out = new_dir();
     let words = "fast-fail --targets leno,haproxy --rate 500 --duration-s 2 --warm-up-s 1 --repeat 1";
     for run in run_well(words, out.path()) {
-        // Each call that reached the failing backend returned an error, and no other call did.
+        // Each call that reached the failing backend returned an error, and no other call returned an error.
         let all = number(&run, "calls") + number(&run, "errors");
         let failed = number(&run, "errors") / all;
         assert!((failed - number(&run, "slow_share")).abs() < 0.05, "{run}");

@@ -70,8 +70,8 @@ fn the_lab_fortio_and_ghz_measure_the_same_at_the_same_rate() {
     let what = ["--insecure", "--call", "leno.echo.v1.Echo/Unary", "--rps", RATE, "-n", "2500"];
     programs::run_well("ghz", &[&what[..], &["--format", "json", "-o", &ghz, &at]].concat(), PATIENCE);
     let fortio = file("fortio.json");
-    // Fortio's threads wait for each answer: 16 threads are enough for 5 calls in flight. By default, its histogram
-    // has buckets of 1 ms.
+    // Each of Fortio's threads waits for an answer before its next call. About 5 calls are in flight at a time, so 16
+    // threads are enough. `-r` makes the buckets of the histogram finer than Fortio's default of 1 ms.
     let how =
         ["-qps", RATE, "-t", "5s", "-c", "16", "-uniform", "-r", "0.0001", "-p", "50,90,99,99.9", "-json", &fortio];
     let url = format!("http://{http1}/");
@@ -112,7 +112,7 @@ fn fortio_report_shows_the_runs_of_the_lab() {
     let (port, dir) = (address.to_string(), results.display().to_string());
     let _report =
         Server::start("fortio", &["report", "-http-port", &port, "-redirect-port", "disabled", "-data-dir", &dir]);
-    // Fortio listens before it knows its pages.
+    // Wait for the status 200: Fortio may listen before it can serve its pages.
     let is_there = |list: &(u16, String)| list.0 == 200;
     let list = wait_for("fortio report", PATIENCE, || admin::get(address, "/").ok().filter(is_there));
     assert!(list.1.contains(name), "{list:?}");

@@ -60,7 +60,8 @@ fn promtool_accepts_rules_and_configuration_and_the_tests_of_the_rules_pass() {
     run_well("promtool", &["test", "rules", &path(TESTS_OF_RULES)], PATIENCE);
 }
 
-/// Checks the configuration for Prometheus without its discovery of Pods: Debian builds Prometheus without it.
+/// Checks the configuration for Prometheus without the part that discovers Pods: Debian's Prometheus lacks this
+/// feature.
 fn check_configuration() {
     let mut configuration = read_yaml("docs/monitoring/prometheus.yml");
     let directory = root().join("docs/monitoring");
@@ -157,7 +158,7 @@ fn the_names_of_metrics_are_found_in_expressions() {
     assert_eq!(Vec::from_iter(metrics(expression)), ["up", "w:r:5m", "x_total", "z_bytes"]);
 }
 
-/// Starts a Prometheus that reads the targets once a second: each with its job, its workload and its address.
+/// Starts a Prometheus that reads the targets once a second. Each target has a job, a workload and an address.
 fn reading(targets: &[(&str, &str, SocketAddr)]) -> Prometheus {
     let mut jobs: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for (job, workload, at) in targets {
@@ -242,7 +243,8 @@ async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
 /// Names and values of labels.
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// A target as Prometheus finds it in a cluster: the labels of a Pod's container, without `__meta_kubernetes_`.
+/// A target as Prometheus finds it in a cluster. `labels` are labels of the Pod and its container, without the prefix
+/// `__meta_kubernetes_`.
 fn found(at: SocketAddr, labels: Labels) -> Value {
     let pod = [("namespace", "shop"), ("pod_labelpresent_leno_dev_injected", "true"), ("pod_phase", "Running")];
     let container = [("pod_container_name", "leno-proxy"), ("pod_container_port_name", "leno-admin")];
@@ -296,7 +298,7 @@ fn pods_are_found_with_their_workloads_and_other_containers_are_left_out() {
         ["deployment", "replicaset", "statefulset", "daemonset", "replicationcontroller", "k8s_job", "cronjob"];
     for (labels, workload, kind) in cases {
         let (_, pod) = labels[0];
-        // A Pod has the label of its own kind only.
+        // A Pod has only the label of its own kind of controller.
         let of_linkerd = OF_LINKERD.map(|label| format!(r#"{label}="{}""#, if label == kind { workload } else { "" }));
         is_there(&format!(
             r#"up{{job="leno-proxy", namespace="shop", container="leno-proxy", pod="{pod}", workload="{workload}", {}}}"#,
@@ -335,7 +337,7 @@ async fn a_traced_call_is_an_exemplar_of_its_method_s_durations() {
     assert_eq!(exemplar["labels"], json!({"trace_id": trace}), "{series:#}");
     let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok()).expect("a number");
     assert!(number(&exemplar["value"]) <= number(&labels["le"]), "{series:#}");
-    // A scrape in the older format has no place for exemplars.
+    // The older text format cannot contain exemplars.
     assert!(!proxy.get("/metrics").expect("the admin listener answers").1.contains("trace_id"));
 }
 
@@ -359,7 +361,7 @@ async fn every_expression_of_the_dashboards_and_rules_finds_what_the_programs_ex
         wanted.into_iter().partition(|expression| needs_a_cluster(expression));
 
     tokio::task::block_in_place(|| {
-        // Prometheus evaluates the rules of objectives every 30 s.
+        // Wait longer than usual: Prometheus evaluates the rules of objectives only every 30 s.
         let deadline = std::time::Instant::now() + 2 * PATIENCE;
         while !wanted.is_empty() {
             wanted.retain(|expression| prometheus.count(expression) == 0);
@@ -375,8 +377,8 @@ async fn every_expression_of_the_dashboards_and_rules_finds_what_the_programs_ex
         assert_eq!(prometheus.count(expression), 0, "{expression} has data: it is no exception any more");
     }
     assert_eq!(prometheus.count("up == 1"), 4);
-    // A quarter of the calls to the server fail. Every other alert is silent.
-    // Prometheus evaluates the rules now and then.
+    // A third of the calls to the server fail, so only LenoWorkloadFailing may fire. Wait for it: Prometheus evaluates
+    // rules only at intervals.
     let failing = r#"ALERTS{alertname="LenoWorkloadFailing", workload="echo"}"#;
     tokio::task::block_in_place(|| {
         wait_for("the alert of the failing workload", PATIENCE, || (prometheus.count(failing) == 1).then_some(()));

@@ -1,8 +1,8 @@
 //! `./release`: its files are reproducible, and a user can install them.
 //!
-//! Most tests share one release. It has the programs under test (`LENO_PROGRAMS`), and for the other architecture
-//! programs that are compiled quickly. `LENO_RELEASE_TWICE=1` also compiles all programs twice, which takes more than
-//! ten minutes.
+//! Most tests share one release. For this machine's architecture, it has the programs under test (`LENO_PROGRAMS`). For
+//! the other architecture, it has programs that are compiled quickly. `LENO_RELEASE_TWICE=1` also compiles all programs
+//! twice, which takes more than ten minutes.
 
 use std::fs;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PROGRAMS: [&str; 4] = ["leno", "leno-proxy", "leno-control", "leno-init"];
-/// Time for a busy machine to start a program, possibly under qemu.
+/// Longest time for a program to start on a busy machine, possibly under qemu.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// This machine's architecture: the name that Debian and images use, and the kernel's name.
@@ -161,7 +161,8 @@ fn install_sh_removes_its_temporary_files_when_a_signal_ends_it() {
     let (folder, prefix) = (scratch("interrupted"), scratch("interrupted-prefix"));
     let (work, bin) = (folder.join("tmp"), prefix.join("bin"));
     fs::create_dir_all(&work).and_then(|()| fs::create_dir_all(&bin)).expect("directories");
-    // A program that was copied and not yet moved, and a download during which the signal arrives.
+    // Prepare an installation that a signal interrupts: a program has been copied and not yet moved, and the signal
+    // arrives during the download.
     fs::write(bin.join(".leno.new"), "").expect("a file");
     let curl = folder.join("curl");
     fs::write(&curl, "#!/bin/sh\nkill -s TERM $PPID\n").expect("a program");

@@ -20,7 +20,7 @@ use crate::faults::sides::{Authority, behind_proxy, client_side, own_ip};
 const UNAVAILABLE: u8 = 14;
 const SOON: Duration = Duration::from_secs(20);
 
-/// Uses round robin, so that the servers under test are certain to be chosen.
+/// A Service with round robin, so that the servers under test are certain to be chosen.
 fn in_turns(endpoints: &[SocketAddr]) -> Service {
     Service::echo(endpoints).annotated("leno.dev/balancer", "round-robin")
 }
@@ -185,7 +185,7 @@ async fn three_proxies_in_a_row_that_all_retry_do_not_multiply_their_retries() {
     assert_eq!([&outer, &middle, &inner].map(retries), [0.0, 0.0, 40.0]);
 }
 
-/// A service that calls another one for each request, and the proxy beside it.
+/// A service that calls another service for each request, and the service's own proxy.
 struct Calling {
     proxy: Proxy,
     address: SocketAddr,
@@ -213,8 +213,8 @@ impl Calling {
     }
 }
 
-/// The services create new answers, which lack the fields by which the proxies request no further retry. But the
-/// services copy the trace.
+/// The services do not copy the field `leno-not-retried` from the answers that they receive to their own answers. But
+/// they copy the trace of a request to their own calls, so the proxies recognise the request by its trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_of_a_trace() {
     let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PROXY_UID: u32 = 2102;
 const MANIFESTS: &str = "/run/leno/manifests";
 
-/// Answers each line in capitals.
+/// A server that answers each line with the same line in capitals.
 const SHOUTING_SERVER: &str = "
 import socketserver
 class Shout(socketserver.StreamRequestHandler):
@@ -27,10 +27,10 @@ class Shout(socketserver.StreamRequestHandler):
             self.wfile.write(line.upper())
 socketserver.ThreadingTCPServer(('0.0.0.0', 7000), Shout).serve_forever()";
 
-/// Sends one line to [`SHOUTING_SERVER`], and prints the answer.
+/// A client that sends one line to [`SHOUTING_SERVER`], and prints the answer.
 const SHOUTING_CLIENT: &str = "exec 3<>/dev/tcp/shouter/7000 && echo a secret >&3 && head -n 1 <&3";
 
-/// Writes every frame of the first run's device to a file.
+/// A program that writes every frame of the first run's device to a file.
 const CAPTURE: &str = "
 import socket
 device = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -109,7 +109,7 @@ fn calls() {
         wait_for_endpoint(number);
     }
 
-    // Make all calls at the same time, so that a single server would not be the best choice.
+    // Make all calls at the same time, so that the balancer uses both servers.
     let grpcurl = programs::program("grpcurl").to_string_lossy().into_owned();
     let answers = |name: &str, calls: usize| {
         let data = r#"{"delay_ms": 50}"#;
@@ -242,7 +242,8 @@ fn was_killed() {
     killed.wait();
     assert!(Path::new("/run/netns/leno0-2").exists() && endpoint(2).exists(), "nobody has removed it yet");
 
-    // The next run finds that the killed run is dead, removes what is left of it, and gets its number.
+    // The next run notices that the killed run is dead. It removes everything that the killed run left behind, and gets
+    // the number of the killed run.
     run_well(&["--service", "cart"], &["test", "!", "-e", &endpoint(2).to_string_lossy()]);
     assert_nothing_is_left();
 

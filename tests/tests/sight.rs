@@ -43,7 +43,7 @@ fn leno(proxy: &Proxy, words: &[&str]) -> String {
 }
 
 fn json(printed: &str) -> Value {
-    // The line about the progress may follow on standard error.
+    // Read only the first value: the output ends with standard error, which may have a line about the progress.
     let mut values = serde_json::Deserializer::from_str(printed).into_iter::<Value>();
     values.next().expect("output").unwrap_or_else(|error| panic!("{error} in {printed}"))
 }
@@ -85,7 +85,7 @@ impl Drop for Tap {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leno_stat_methods_counts_what_clients_called() {
     let stage = Stage::start(&[]).await;
-    // The first call names the method.
+    // The answer to the first call gives the method a metrics series of its own, before the window begins.
     stage.call(&Call::new("Fast")).await;
     let window = Duration::from_secs(2);
     let printed = std::thread::scope(|scope| {
@@ -114,7 +114,7 @@ async fn leno_stat_methods_counts_what_clients_called() {
     let rate = |row: &Value, field: &str| row[field].as_f64().expect("a rate");
     let calls = rate(&fast, "calls_per_second") * window.as_secs_f64();
     assert!((1.0..=stage.backend.calls() as f64).contains(&calls), "{calls} of {} calls", stage.backend.calls());
-    // Within the window, each call has one message each way; a call may straddle an end of the window.
+    // Each call has one message in each direction. A call may begin before the window, or end after it.
     let messages = rate(&fast, "request_messages_per_second");
     assert!((messages - rate(&fast, "calls_per_second")).abs() * window.as_secs_f64() <= 2.0, "{printed}");
 }
@@ -163,11 +163,12 @@ async fn leno_tap_shows_the_calls_that_it_selects() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leno_tap_shows_calls_that_are_slow_for_their_own_method() {
-    // Enough calls for p90, and some more, so that a few slow calls of a busy machine do not move it.
+    // A number of calls that is enough for p90, and some more, so that a few slow calls of a busy machine do not change
+    // p90.
     const USUAL: usize = 80;
     let stage = Stage::start(&[]).await;
     let mut tap = Tap::start(&stage.proxy, &["--slower-than", "p90"]);
-    // Slow for Fast, and usual for Slow.
+    // This delay makes a call slow for the method `Fast`, and is usual for the method `Slow`.
     let slow = |method: &str| Call::new(method).with("delay-ms", "100");
     for _ in 0..USUAL {
         stage.call(&Call::new("Fast")).await;
@@ -222,7 +223,8 @@ async fn users_that_do_not_read_their_taps_delay_no_call_and_take_little_memory(
     for _ in 0..CALLS {
         stage.call(&Call::new("Text")).await;
     }
-    // Four taps hold 256 KiB in the worker, and a few pieces of that size before their connections.
+    // For each of the four taps, the proxy holds at most 256 KiB of lines, and a few pieces of up to this size that
+    // wait for the user's connection.
     let grown_kib = stage.proxy.resident_kib().saturating_sub(before_kib);
     assert!(grown_kib < 16 * 1_024, "{grown_kib} KiB");
     drop(taps);
@@ -252,7 +254,7 @@ async fn leno_explain_names_the_rule_the_limits_and_the_endpoint_of_a_call() {
         "{rest}"
     );
 
-    // With a directory, the program needs no proxy and gives the same answer.
+    // With `--config`, `leno explain` needs no proxy and gives the same answer.
     let config = proxy.directory().path().display().to_string();
     let alone = run_well("leno", &["explain", "test.Test/Fast", ECHO, "--config", &config], SOON);
     assert!(alone.contains("rule rest") && alone.contains(&endpoint), "{alone}");

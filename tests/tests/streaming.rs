@@ -23,7 +23,7 @@ async fn one_of_each() -> (Backend, Proxy, Client) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_every_size_come_back_unchanged() {
     let (_backend, _proxy, client) = one_of_each().await;
-    // Around the frame size (16,384), around the first window (65,535), and far beyond both.
+    // Sizes around the frame size (16,384), around the first window (65,535), and far beyond both.
     for size in [0, 1, 16_378, 16_379, 16_380, 65_530, 65_531, 1 << 20, 16 << 20] {
         let payload: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
         let answer = client.call(&Call::new("Echo"), &payload).await;

@@ -1,4 +1,4 @@
-//! A supervised proxy: what its sudden end costs its clients.
+//! A supervised proxy: the effect of its sudden end on its clients.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -116,7 +116,7 @@ fn what_keeps_a_proxy_from_starting_is_said_once_and_is_not_tried_again() {
     assert_eq!((code, said.matches(&format!("--admin {taken}")).count()), (Some(1), 1), "{said}");
     let (code, said) = supervise(&["--outbound", "here"]);
     assert!(code == Some(2) && said.contains("--outbound"), "{code:?}: {said}");
-    // Two listeners at one address.
+    // This command line has two listeners at one address.
     let (identity, authority) = (["--identity", "ns/shop/sa/web", "--issuer"], Authority::new());
     let doors = ["--inbound", &free, "--tunnel", &free, "--admin", "127.0.0.1:0"];
     let (code, said) = supervise(&[&identity[..], &[&authority.path("")], &doors].concat());

@@ -85,14 +85,14 @@ impl Stage {
     }
 }
 
-/// The spans of a call through both proxies, without the client's.
+/// The spans of the proxies and of the server, for a call through both proxies.
 fn proxied() -> Vec<(String, Kind)> {
     [("web", Kind::Internal), ("web", Kind::Client), ("echo", Kind::Server), ("server", Kind::Server)]
         .map(|(service, kind)| (service.to_owned(), kind))
         .to_vec()
 }
 
-/// The spans of a call through both proxies.
+/// All spans of a call through both proxies: the client's span, and the spans of [`proxied`].
 fn whole() -> Vec<(String, Kind)> {
     [vec![("client".to_owned(), Kind::Client)], proxied()].concat()
 }
@@ -281,11 +281,12 @@ fn without_a_collector_calls_go_on_and_spans_flow_again_when_it_is_back() {
     wait_for("dropped spans", SOON, || {
         let calls = stage.call(None, &["--calls", "2"]);
         assert!(calls.iter().all(|call| call.status == "OK"), "calls fail without a collector");
-        // The proxy drops spans after several tries, seconds apart. More calls would not make it drop them sooner.
+        // The proxy drops spans after several tries, which are seconds apart. So wait: more calls would not make it
+        // drop the spans sooner.
         thread::sleep(Duration::from_millis(100));
         (dropped() > 0.0).then_some(())
     });
-    // However many spans are dropped, one line is enough.
+    // The proxy must log only one line, however many spans it drops.
     let complaints = || {
         let log = stage.web.log();
         let about =
@@ -330,7 +331,7 @@ fn envoys_span_is_the_parent_of_the_proxys() {
     assert_eq!(calls[0].status, "OK");
 
     let trace = collector.trace_of_service("server");
-    // Envoy has a span for the request and one for its attempt.
+    // Two of the six spans are Envoy's: one for the request, and one for the attempt.
     let spans = collector.whole_trace(&trace, 6);
     let chain = chain(&spans);
     let envoys = [("envoy".to_owned(), Kind::Server), ("envoy".to_owned(), Kind::Client)];

@@ -62,7 +62,7 @@ impl Listener {
     }
 
     /// Waits for the next connection that gets a place. If the room is full, a new connection replaces another
-    /// connection, or is closed if its own address has the most places.
+    /// connection, or is closed if it can replace no connection.
     pub async fn accept(&mut self) -> Arrival {
         loop {
             // Let the tasks of earlier connections run first: a burst must not replace a connection before the

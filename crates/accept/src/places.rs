@@ -4,17 +4,17 @@
 //! While places are free, an account may take any number of them. When no place is free, a new connection takes the
 //! place of another connection, so that a few silent connections never lock other clients out:
 //!
-//! 1. The account with the most silent connections loses its oldest silent connection.
-//! 2. If no connection is silent, the account with the most connections loses its oldest connection, provided that this
-//!    account, after the exchange, has at least as many connections as the new connection's account.
-//! 3. Otherwise the new connection is rejected: its account would hold more than the account that loses a connection.
+//! 1. The account with the largest number of silent connections loses its oldest silent connection.
+//! 2. If no connection is silent, the account with the largest number of connections loses its oldest connection. After
+//!    the exchange, this account must still have at least as many connections as the new connection's account.
+//! 3. If the exchange would break this condition, the new connection is rejected.
 //!
-//! Among accounts with equally many connections, the account with the oldest connection yields. If the account with the
-//! greatest address yielded, a flood from many addresses would lock that address out.
+//! Among accounts with equally many connections, the account with the oldest connection loses it. If the order of
+//! addresses decided instead, a flood from many addresses would always close the connections of the greatest address.
 //!
-//! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every member
-//! is in exactly one of its account's two queues; `most` has one entry for each account with members, and `most_silent`
-//! one for each account with silent members; `len() <= capacity`.
+//! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every
+//! connection in `members` is in exactly one of its account's two queues; `most` has one entry for each account with
+//! connections, and `most_silent` one for each account with silent connections; `len() <= capacity`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,15 +40,15 @@ pub struct Places<A, K> {
     capacity: usize,
     members: FxHashMap<K, Member<A>>,
     accounts: FxHashMap<A, Account<K>>,
-    /// Accounts by their number of connections.
+    /// All accounts, ordered by the rank over all of their connections.
     most: BTreeSet<(Rank, A)>,
-    /// Accounts by their number of silent connections, if they have any.
+    /// The accounts that have silent connections, ordered by the rank over their silent connections.
     most_silent: BTreeSet<(Rank, A)>,
     next_serial: u64,
 }
 
-/// An account's number of connections, then the age of its oldest connection. The account with the greatest rank yields
-/// first.
+/// An account's number of connections, then the age of its oldest connection. The account with the greatest rank loses
+/// a connection first.
 type Rank = (usize, Reverse<u64>);
 
 #[derive(Debug)]
@@ -70,13 +70,13 @@ impl<K> Account<K> {
         self.silent.len() + self.settled.len()
     }
 
-    /// Returns the rank by all connections; `None` without a connection.
+    /// Returns the account's rank over all of its connections; `None` if it has no connection.
     fn rank(&self) -> Option<Rank> {
         let oldest = [&self.silent, &self.settled].into_iter().filter_map(|queue| queue.keys().next()).min()?;
         Some((self.len(), Reverse(*oldest)))
     }
 
-    /// Returns the rank by silent connections; `None` without a silent connection.
+    /// Returns the account's rank over its silent connections; `None` if it has no silent connection.
     fn silent_rank(&self) -> Option<Rank> {
         Some((self.silent.len(), Reverse(*self.silent.keys().next()?)))
     }

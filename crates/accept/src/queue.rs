@@ -1,5 +1,5 @@
-//! Queue: limits the number of tasks that work at once. Other tasks wait for the turn of their client account
-//! ([`Turns`]).
+//! Queue: limits the number of tasks that work at once. Further tasks wait; the queue serves the accounts of their
+//! clients in turn ([`Turns`]).
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ impl<A: Clone + Eq + Hash> Queue<A> {
     /// Waits for a permit. Dropping the future gives up its place in the queue.
     ///
     /// # Errors
-    /// [`Overload`] if the queue is full and no other account has more waiting tasks than this account would have, or
+    /// [`Overload`] if the queue is full and no other account has more waiting tasks than this account would have. Also
     /// if a task of another account later takes the place of this task.
     pub async fn permit(&self, account: A) -> Result<Permit<A>, Overload> {
         let turn = {

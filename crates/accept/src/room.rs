@@ -16,9 +16,9 @@ use crate::{Entry, Places, Source};
 /// Limits on the number of open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomSize {
-    /// Connections without a certificate of the mesh.
+    /// Maximum number of connections without a certificate of the mesh.
     pub strangers: usize,
-    /// Connections with a certificate of the mesh.
+    /// Maximum number of connections with a certificate of the mesh.
     pub identified: usize,
 }
 
@@ -37,10 +37,11 @@ pub struct Room(Arc<Mutex<State>>);
 struct State {
     strangers: Places<Source, u64>,
     identified: Places<Arc<str>, u64>,
-    /// By key: the channel that notifies a place's owner when another connection takes the place.
+    /// For the key of each place: the channel that notifies the place's owner when another connection takes the place.
     holders: FxHashMap<u64, oneshot::Sender<()>>,
     next_key: u64,
-    /// Connections that were closed or rejected for lack of a place, since `take_crowded_out` was last called.
+    /// Number of connections that were closed or rejected for lack of a place, since `take_crowded_out` was last
+    /// called.
     crowded_out: u64,
 }
 
@@ -76,7 +77,7 @@ impl Room {
     }
 
     /// Finds a place for a new connection; another connection may lose its place. `None` if the new connection's
-    /// address already holds the most places: the new connection must be closed.
+    /// address would then have more places than the address that lost one: the new connection must be closed.
     pub fn enter(&self, source: Source) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;

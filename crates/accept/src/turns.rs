@@ -1,5 +1,5 @@
-//! Turns: a queue of waiting work that serves client accounts in turn, so that an account with much work delays each
-//! other account by one piece of work only.
+//! Turns: a queue of waiting work that serves client accounts in turn. So an account with much work delays each other
+//! account by only one piece of work.
 //!
 //! Invariants: `order` names each account with waiting work exactly once; `len() <= capacity`.
 

@@ -28,7 +28,8 @@ pub type Answer = Response<Content>;
 /// Reads the body of a request.
 ///
 /// # Errors
-/// An answer that says that the body is too large or did not arrive. `what` names the body's content in this answer.
+/// An answer that reports that the body is too large or did not arrive. In this answer, `what` names the body's
+/// content.
 pub async fn body(request: Request<Incoming>, what: &str) -> Result<Bytes, Answer> {
     match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),

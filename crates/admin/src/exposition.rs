@@ -44,7 +44,7 @@ impl Exposition {
     /// Converts OpenMetrics text into this format.
     ///
     /// OpenMetrics describes a counter as `request`, but names its samples `request_total`. The older format uses the
-    /// samples' name in the description too. It has neither units nor a mark at the end of the text.
+    /// samples' name in the description too. The older format has neither units nor a mark at the end of the text.
     pub fn of_open_metrics(self, text: String) -> String {
         if self == Self::OpenMetrics {
             return text;

@@ -3,8 +3,8 @@
 //! Any Pod of a cluster can reach the endpoint. Each connection carries one request, within [`CONNECTION_MAX`] in
 //! total. When [`CONNECTIONS_MAX`] connections are open, a new connection replaces the oldest connection of the address
 //! that has the most connections. So the endpoint answers a kubelet's probe, however many connections other clients
-//! open. Clients on other machines get the [`PUBLIC`] pages only. A request whose `Host` is the name of a site gets
-//! these pages only, too.
+//! open. Two kinds of requests get the [`PUBLIC`] pages only: requests from other machines, and requests whose `Host`
+//! is the name of a site.
 
 use std::cell::Cell;
 use std::convert::Infallible;

@@ -157,7 +157,8 @@ fn probe_under_attack(sources: u8) {
         }
         attack.end();
         took.sort_unstable();
-        // Not all probes need to be that fast: a machine with other work may let any thread stand still for a second.
+        // Check the median and the 90th percentile, and not every probe: on a busy machine, any thread may get no CPU
+        // for a second.
         assert!(took[took.len() / 2] < PROBE_MAX && took[took.len() * 9 / 10] < KUBELET_TIMEOUT, "{took:?}");
     });
 }

@@ -2,7 +2,7 @@
 //!
 //! Manifests are the files named *.yaml, *.yml and *.json; links are followed. Hidden files and sub-directories are
 //! ignored, as in `kubectl apply -f DIR`. A file takes effect as a whole. While it has an error, its last valid version
-//! stays in force. If a file never was valid, only its AuthorizationPolicies are in force, and an unreadable policy
+//! stays in force. If a file never was valid, only its AuthorizationPolicies are in force. An unreadable policy then
 //! allows no caller: an error must not open a port that a policy protects.
 
 use std::collections::BTreeMap;

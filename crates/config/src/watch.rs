@@ -1,8 +1,9 @@
 //! Notices changes of the configuration directory.
 //!
 //! [`Watch`] watches the directory itself, not the targets of the links in it. Editors write a new file and rename it;
-//! Kubernetes swaps the link `..data` of a mounted ConfigMap. Both change the directory itself. If the directory is
-//! removed or renamed, or is a link that is changed, the watch moves to the directory that has the path now.
+//! Kubernetes swaps the link `..data` of a mounted ConfigMap. Both change the directory itself. The path may later lead
+//! to another directory: the directory was removed or renamed, or the path is a link that was changed. The watch then
+//! moves to the directory to which the path leads now.
 
 use std::fs;
 use std::io;

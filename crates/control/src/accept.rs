@@ -1,8 +1,9 @@
 //! Accepts connections of clients and, with TLS, completes the handshake before a server reads the connection.
 //!
-//! The number of connections is limited. A connection without a certificate of the mesh is counted for its source
-//! address. A connection with such a certificate is counted for its identity, under a separate limit. At a limit, a
-//! newer connection may replace an older one ([`leno_accept`]); reading the old connection then fails.
+//! The number of connections is limited. A connection without a certificate of the mesh counts for the account of its
+//! source address. A connection with such a certificate counts for the account of its identity, under a separate limit.
+//! At a limit, a newer connection may replace an older connection ([`leno_accept`]). Reading the older connection then
+//! fails.
 
 mod trust;
 
@@ -46,10 +47,10 @@ const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 /// The TLS of a listener. Connections that are accepted after a renewal use the new certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum Tls {
-    /// With our workload certificate. If a client shows a certificate of the mesh, its connection ends with the trust in
-    /// this certificate.
+    /// With our workload certificate. If a client shows a certificate of the mesh, its connection ends when we no
+    /// longer trust the client's certificate.
     Mesh(watch::Receiver<Arc<TlsIdentity>>),
-    /// With a certificate for our DNS names only; clients show none.
+    /// With a certificate for our DNS names only; clients show no certificate.
     Server(watch::Receiver<Arc<ServerConfig>>),
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct Presence {
     standing: Option<Standing>,
 }
 
-/// Whether a request did not end in time, and the waker of the task that reads the connection.
+/// Whether a request took too long, and the waker of the task that reads the connection.
 #[derive(Debug, Default)]
 struct Stalled {
     has_stalled: AtomicBool,
@@ -91,14 +92,14 @@ impl Presence {
         self.has_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Records that a request of the connection did not end in time, which closes the connection.
+    /// Records that a request of the connection took too long. The connection is then closed.
     pub(crate) fn stalled(&self) {
         self.stalled.has_stalled.store(true, Ordering::Release);
         self.stalled.reader.wake();
     }
 
-    /// Records that the client has sent a request that only a legitimate client can send. At a limit, its connection is
-    /// then replaced later than others.
+    /// Records that the client has sent a request that only a legitimate client can send. At a limit, other connections
+    /// are then replaced before this client's connection.
     pub(crate) fn settle(&self) {
         if let Some(standing) = &self.standing {
             standing.settle();
@@ -156,7 +157,7 @@ enum Transport {
     Tls(Box<TlsStream<Metered>>),
 }
 
-/// The socket under TLS. The socket counts the bytes read, until TLS can decrypt application data from these bytes.
+/// The socket under TLS. It counts the received bytes from which TLS cannot decrypt application data yet.
 struct Metered {
     socket: TcpStream,
     unreadable_bytes: usize,
@@ -238,7 +239,7 @@ impl Connection {
     }
 }
 
-/// A connection after its TLS handshake, if it has one.
+/// A connection whose TLS handshake is complete, or an unencrypted connection.
 struct Secured {
     transport: Transport,
     identity: Option<SpiffeId>,
@@ -291,8 +292,9 @@ impl AsyncRead for Connection {
         }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
-            // Not `poll_read`: after it has filled a part of the buffer, it also reads later records from the socket.
-            // Their bytes would count as unreadable, although all data before them has been read.
+            // Do not use `poll_read`: after it has filled a part of the buffer, it also reads later records from the
+            // socket. The bytes of these records would count as unreadable, although all data before them has been
+            // read.
             Transport::Tls(stream) => {
                 let readable = ready!(Pin::new(&mut *stream).poll_fill_buf(cx))?;
                 let taken = readable.len().min(buffer.remaining());

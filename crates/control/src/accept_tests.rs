@@ -39,7 +39,7 @@ impl Door {
         Self::open_as(own.identity(), signing).await
     }
 
-    /// A door with this identity, and the authority for the clients' certificates.
+    /// Opens a listener with this identity. `signing` is the authority for the clients' certificates.
     async fn open_as(own: watch::Receiver<Arc<TlsIdentity>>, signing: watch::Receiver<Arc<Signing>>) -> Self {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = socket.local_addr().expect("an address");
@@ -171,7 +171,7 @@ async fn a_connection_ends_when_the_anchor_of_its_clients_certificate_is_no_long
     let mut door = Door::open_as(known, receiver.clone()).await;
     let (mut client, mut connection) = door.meshed("ns/shop/sa/cart").await;
     assert!(is_open(&mut client, &mut connection).await);
-    // A renewal of our own certificate ends nothing.
+    // A renewal of our own certificate closes no connection.
     identities.send_replace(Arc::new(TlsIdentity::new(&svid, &both)));
     assert!(is_open(&mut client, &mut connection).await);
     identities.send_replace(Arc::new(TlsIdentity::new(&svid, &new.trust().bundle)));

@@ -11,9 +11,9 @@ use tower::layer::layer_fn;
 
 use crate::watch::{Hearing, Lasting};
 
-/// Time after which the API server ends each watch, so that we begin another. kube begins another watch itself if 5
-/// seconds more pass without an event or a bookmark: the connection was then lost without a sign, for example with its
-/// node.
+/// The API server ends each watch after this time, and we then begin another watch. If 5 more seconds pass without an
+/// event or a bookmark, the connection was lost without a sign, for example because its node failed. kube itself then
+/// begins another watch.
 const WATCH_S: u32 = 120;
 /// Longest time without a byte from the API server on a connection in use. It is longer than the longest silence of a
 /// watch, and ends lists and other requests whose connection was lost.
@@ -33,8 +33,8 @@ impl ApiServer {
     /// [`kube::Error`] if the configuration is invalid.
     pub(crate) fn new(mut config: Config) -> Result<Self, kube::Error> {
         config.read_timeout = Some(READ_MAX);
-        // All our parts repeat failed requests themselves, after at most 10 seconds. kube's own retries would wait as
-        // long as the API server was away before, and the log would not show the failure meanwhile.
+        // All our parts repeat failed requests themselves, after at most 10 seconds. kube's own retries would wait
+        // about as long as the API server has already been away. Meanwhile, the log would not show the failure.
         config.default_retry = false;
         let hearing = Hearing::default();
         let listening = layer_fn(|service| hearing.listening(service));

@@ -10,10 +10,10 @@
 //! | [`XDS_NAMES`] | 24 | 64 | 209,715 subscriptions |
 //! | [`XDS_BYTES`] | 8 | 21 | incomplete requests and unread responses |
 //! | [`XDS_HANDSHAKES`] | 3 | 8 | 170 connections without a certificate |
-//! | [`IDENTITY_SERVICE`] | 8 | 21 | 80 connections without a certificate, 40 with one, and 5 MiB of long requests |
+//! | [`IDENTITY_SERVICE`] | 8 | 21 | 80 connections without and 40 with a certificate, and 5 MiB of long requests |
 //! | [`WEBHOOKS`] | 13 | 34 | 60 connections, 2 large reviews, one parsed review |
 //! | [`XDS_RESOURCES`] | 3 | 8 | written resources, kept for all clients |
-//! | [`MESH`] | 7 | 18 | not clients, but the program, its admin pages and the cluster's objects |
+//! | [`MESH`] | 7 | 18 | the program, its admin pages and the cluster's objects; nothing of clients |
 //!
 //! On listeners that need no certificate, each connection is counted with the maximum memory that its client can make
 //! the connection use. An xDS stream is counted with its measured memory, because its client is known, and because its
@@ -85,7 +85,7 @@ pub(crate) fn process_memory() -> usize {
     memory.unwrap_or(UNLIMITED).min(UNLIMITED)
 }
 
-/// Returns the smaller number; for constants.
+/// Returns the smaller number. Constants can use this function, but not `Ord::min`.
 pub(crate) const fn at_most(number: usize, max: usize) -> usize {
     if number > max { max } else { number }
 }

@@ -82,8 +82,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
-        // A replica that cannot list the cluster must not lead. It must lead before the first authority is known:
-        // the leader creates the authority, and renews an expired one.
+        // Lead only after every kind has been listed: a replica that cannot list the cluster must not lead. But lead
+        // before the first authority is known: the leader creates the authority, and renews an expired authority.
         source.listed_and(async {}).await;
         listed.send_replace(true);
         let signing = source.listed_and(keeper.ready()).await;
@@ -101,7 +101,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
         let bundles = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
         let statuses = keep_statuses(client.clone(), leads.clone(), source.judged());
         let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
-        // The mesh is replaced here, before the first client is accepted: an empty mesh has no policies.
+        // Replace the empty mesh here, before the first client is accepted: clients must not get a mesh without
+        // policies.
         let following = publisher.follow(mesh);
         phase.send_if_modified(|phase| {
             let is_starting = *phase == Phase::Starting;
@@ -160,7 +161,7 @@ async fn lead(
 }
 
 /// Issues the control plane's own certificates: for xDS and the identity service, and for the webhooks if they are
-/// configured. Repeats failed attempts: the authority may have expired just now, and be renewed soon.
+/// configured. Repeats failed attempts: if the authority has expired, the leader may renew it soon.
 async fn certify(
     namespace: &str,
     dns_names: &[DnsName<'static>],

@@ -15,12 +15,12 @@ pub(crate) enum Phase {
     /// It serves no clients yet.
     Starting,
     Serving,
-    /// It serves the remaining clients, and wants no new ones.
+    /// It serves the remaining clients, and wants no new clients.
     Ending,
 }
 
-/// Waits for a signal, then serves on for `grace`. Reports [`Phase::Ending`] at once, so that no new clients come, and
-/// runs `release`, so that another replica can lead. Another signal ends the grace.
+/// Waits for a signal, then continues to serve for `grace`. Reports [`Phase::Ending`] at once, so that no new clients
+/// come, and runs `release`, so that another replica can lead. A second signal ends the grace period at once.
 pub(crate) async fn drain(
     mut signal: impl AsyncFnMut(),
     phase: &watch::Sender<Phase>,

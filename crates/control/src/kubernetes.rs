@@ -74,8 +74,8 @@ impl KubernetesSource {
         }
     }
 
-    /// Waits until every kind has been listed and `other` is complete. Before the listing the mesh is empty, and no
-    /// client may get it. Follows changes until both are done, and returns the output of `other`.
+    /// Waits until every kind has been listed and `other` is complete. Before every kind has been listed, the mesh is
+    /// empty, and no client may get it. Follows changes until both are done, and returns the output of `other`.
     pub(crate) async fn listed_and<T>(&mut self, other: impl Future<Output = T>) -> T {
         let mut other = pin!(other);
         let mut output = None;
@@ -120,8 +120,8 @@ impl KubernetesSource {
         self.trusting.subscribe()
     }
 
-    /// Returns a receiver of the Pods, by namespace, that run without a proxy or the gRPC sidecar although they or
-    /// their namespace ask for it.
+    /// Returns a receiver of the Pods that run without a proxy or the gRPC sidecar, although they or their namespace
+    /// ask for it. The Pods are listed by namespace.
     pub(crate) fn unmeshed(&self) -> watch::Receiver<BTreeMap<Box<str>, Vec<Unmeshed>>> {
         self.unmeshed.subscribe()
     }

@@ -1,4 +1,5 @@
-//! The kubelet's probes, answered on a separate thread, so that a translation that takes a second delays no answer.
+//! Answers the kubelet's probes on a separate thread, so that a translation that takes a second does not delay an
+//! answer.
 //!
 //! `/live` nevertheless shows when the control plane hangs. The main task records once a second that it runs (a beat).
 //! After [`SILENCE_MAX`] without a beat, `/live` answers 503.

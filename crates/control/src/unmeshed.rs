@@ -1,4 +1,4 @@
-//! Reports Pods that run without a proxy although the Pods or their namespace ask for a proxy: with an Event for each
+//! Reports Pods that run without a proxy although the Pod or its namespace asks for a proxy. Writes an Event for each
 //! Pod, and a log line for each namespace.
 //!
 //! The chart's guard rejects such Pods at their creation. The Pods reported here are older than the namespace's
@@ -65,7 +65,7 @@ pub(crate) async fn report_unmeshed(
 struct Reported {
     /// The UIDs of Pods that have an Event.
     pods: BTreeSet<Box<str>>,
-    /// Number of Pods in each namespace without a proxy at the last report.
+    /// Number of Pods without a proxy at the last report, by namespace.
     counts: BTreeMap<Box<str>, usize>,
 }
 

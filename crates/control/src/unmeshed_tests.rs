@@ -40,7 +40,7 @@ fn an_event_is_about_the_pod_and_fits_whatever_its_name() {
     assert_eq!((event.reason.as_deref(), event.type_.as_deref()), (Some("WithoutProxy"), Some("Warning")));
 }
 
-/// With a comparison of each Pod with each other Pod, this test takes minutes.
+/// If each Pod were compared with each other Pod, this test would take minutes.
 #[test]
 fn many_namespaces_are_reported_in_a_short_time() {
     let of = |namespace: usize| {

@@ -24,9 +24,9 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 const SERVICES: u16 = 1_000;
-/// Endpoints of each Service.
+/// Number of endpoints of each Service.
 const ENDPOINTS: u8 = 10;
-/// Changes that the test measures.
+/// Number of changes that the test measures.
 const CHANGES: u8 = 20;
 /// Longest wait for an event: long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use memchr::memchr;
 pub(crate) enum Kind {
     /// One line.
     Line,
-    /// Lines up to and including an empty one.
+    /// Lines up to and including an empty line.
     Section,
 }
 

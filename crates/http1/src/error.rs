@@ -6,7 +6,8 @@
 #[error("{why} ({status})")]
 pub struct ConnectionError {
     /// HTTP status for this error. A server answers the client of the connection with this status. On a connection on
-    /// which we are the client, the status is always 502, and the connection's owner can answer its own caller with it.
+    /// which we are the client, the status is always 502, and the connection's owner can answer its own caller with
+    /// this status.
     pub status: u16,
     /// The violation, for logs and metrics.
     pub why: &'static str,

@@ -57,9 +57,9 @@ pub(crate) struct Exchange {
     /// Chunk extensions read, in bytes.
     pub(crate) extension_bytes: usize,
     pub(crate) queue: ContentQueue,
-    /// Whether the content ends with the queue.
+    /// Whether the content ends after the queued content.
     pub(crate) end_after_queue: bool,
-    /// Trailers to send after the queue.
+    /// Trailers to send after the queued content.
     pub(crate) trailers: Option<Box<FieldSection>>,
 }
 

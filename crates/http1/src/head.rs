@@ -14,7 +14,7 @@ pub(crate) enum Head {
 }
 
 impl Head {
-    /// Whether the section may be remembered for other connections: whether its effect depends only on its bytes.
+    /// Whether the section may be remembered for other connections, because its effect depends only on its bytes.
     pub(crate) fn may_repeat(&self) -> bool {
         match self {
             Self::EmptyLine => false,

@@ -1,9 +1,9 @@
 //! Leno's HTTP/1.1 engine: RFC 9110 and RFC 9112, without I/O, for relaying.
 //!
-//! Bytes and `now` go in, events and bytes come out, as in [`leno_http2::Connection`], with the same [`Event`]s, the
-//! same calls and the same field sections: every section that is parsed here could be sent as HTTP/2. So one relay can
-//! join any two connections of the two protocols. An HTTP/1 connection carries one exchange at a time, which takes the
-//! place of a stream.
+//! Bytes and `now` go in, events and bytes come out. The [`Event`]s and the field sections are the same as for
+//! [`leno_http2::Connection`], and the functions correspond to each other. Every section that is parsed here could be
+//! sent as HTTP/2. So one relay can join any two connections of the two protocols. An HTTP/1 connection carries one
+//! exchange (a request and its response) at a time. An exchange corresponds to a stream of HTTP/2.
 //!
 //! Bytes that two programs could interpret in two ways are rejected, because request smuggling depends on them (RFC
 //! 9112 section 11.2).

@@ -1,6 +1,6 @@
 //! Every limit of the engine: what one peer may make us store or do on one connection.
 
-// While more output than this waits for the socket, the engine also reads no further request.
+// While more output than this number of bytes waits for the socket, this engine reads no further request.
 pub use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 
 /// Maximum number of fields in one header or trailer section.

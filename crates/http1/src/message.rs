@@ -83,8 +83,9 @@ impl<'a> Control<'a> {
         !self.close && (minor >= 1 || self.keep_alive)
     }
 
-    /// The protocols in `Upgrade`, if `Connection` names it too. `h2c` is omitted: a client that wants HTTP/2 can begin
-    /// the connection with HTTP/2, and the request is valid without the upgrade (RFC 9110 section 7.8).
+    /// The protocols in `Upgrade`, if `Connection` names the field `Upgrade`. `h2c` is omitted: a client that wants
+    /// HTTP/2 can begin the connection with HTTP/2, and the request is valid without the upgrade (RFC 9110 section
+    /// 7.8).
     pub(crate) fn upgrade(&self, headers: &[Header<'_>]) -> Option<Vec<u8>> {
         let values = headers.iter().filter(|header| self.upgrade && is_named(header, "upgrade"));
         let protocols = values.flat_map(|header| list::members(header.value));
@@ -120,7 +121,8 @@ impl<'a> Control<'a> {
         if fields.defects().is_empty() { Ok(()) } else { Err(ConnectionError::bad("a field is not valid")) }
     }
 
-    /// Whether `Connection` names this field. The two fields with a message's destination and length are never dropped.
+    /// Whether `Connection` names this field, so that it is dropped. `Host` and `Content-Length`, which determine a
+    /// message's destination and length, are never dropped.
     fn is_nominated(&self, known: Known, name: &[u8]) -> bool {
         let is_vital = matches!(known, Known::Host | Known::ContentLength);
         !is_vital && self.nominated.iter().any(|option| option.eq_ignore_ascii_case(name))

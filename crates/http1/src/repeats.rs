@@ -115,13 +115,13 @@ impl Heads {
         Some((known, input.strip_prefix(&*known.section)?))
     }
 
-    /// Returns a section and its place, if it is remembered.
+    /// Returns a section and its place, if the section is remembered.
     pub(crate) fn find(&self, hash: SectionHash, reader: Reader, section: &[u8]) -> Option<(&ReadHead, Place)> {
         let (known, rest) = self.at(hash.place(), reader, section)?;
         rest.is_empty().then_some((known, hash.place()))
     }
 
-    /// Records a section that was read. Remembers it if it has occurred before.
+    /// Records a section that was read. Remembers the section if it has occurred before.
     pub(crate) fn note_read(
         &mut self,
         hash: SectionHash,

@@ -18,14 +18,14 @@ pub(crate) struct Asked<'a> {
     pub(crate) head: bool,
     /// Method was CONNECT.
     pub(crate) connect: bool,
-    /// The offered protocols.
+    /// The protocols to which the client offered to switch.
     pub(crate) upgrade: Option<&'a [u8]>,
 }
 
 /// The properties of a response that the connection needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResponseHead {
-    /// Whether this is an interim response, which another response follows.
+    /// Whether this is an interim response, which is followed by another response.
     pub(crate) interim: bool,
     pub(crate) content: Content,
     /// Whether the connection can be reused.

@@ -4,8 +4,8 @@
 //! phrases are stored as notes of the fields ([`FieldSection::iter_with_notes`]). Fields that are added here follow the
 //! spelling of the other fields.
 //!
-//! HTTP/2 allows more bytes in some places than HTTP/1 does. Nothing is written here that a reader could parse as more
-//! than one line or field.
+//! HTTP/2 allows more bytes in some places than HTTP/1 does. This module writes no name or value that a reader could
+//! parse as more than one line or field.
 
 use leno_http2::FieldSection;
 use leno_http2::fields::{FieldLine, Known};
@@ -52,7 +52,7 @@ pub(crate) struct Form {
 }
 
 impl Unwritable {
-    /// A request without content that announces content.
+    /// The error for a request that announces content and has none.
     pub(crate) const LACKS_CONTENT: Self = Self("content-length announces content, and the request has none");
 }
 

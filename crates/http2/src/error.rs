@@ -125,10 +125,10 @@ pub enum Flood {
 }
 
 impl Flood {
-    /// Number of kinds.
+    /// Number of kinds of floods.
     pub const COUNT: usize = 11;
 
-    /// The kind's name in metrics.
+    /// The name in metrics of this kind of flood.
     pub fn label(self) -> &'static str {
         match self {
             Self::RapidReset => "rapid_reset",

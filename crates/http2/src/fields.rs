@@ -1,8 +1,9 @@
 //! Field sections: the header or trailer fields of one message.
 //!
-//! All names and values are in one vector of bytes, and all lines in another, so that a section that is cleared and
-//! reused allocates nothing. Defects are recorded while a section is filled. Invariant: every line's range is within
-//! `bytes`. The line's name directly precedes its value, and its note, if any, directly follows the value.
+//! All names and values are in one vector of bytes. Another vector has a line for each field, which describes the
+//! field's bytes. So a section that is cleared and reused allocates nothing. Defects are recorded while a section is
+//! filled. Invariant: every line's range is within `bytes`. The field's name directly precedes its value, and its note,
+//! if any, directly follows the value.
 
 mod defects;
 mod known;
@@ -14,7 +15,7 @@ pub use known::Known;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Bytes that each field adds to the size of a list or table, beside its name and value (RFC 7541 section 4.1).
+/// Bytes that each field adds to the size of a list or table, in addition to its name and value (RFC 7541 section 4.1).
 pub(crate) const LINE_OVERHEAD: usize = 32;
 
 /// The fields of one message, in the order of the wire (RFC 9113 section 8.1, RFC 9110 section 6.3).
@@ -37,17 +38,17 @@ pub struct FieldSection {
     places: [u8; PLACES],
 }
 
-/// Number of [`Known`] names whose place is stored.
+/// Number of [`Known`] names for which `FieldSection::places` stores an index.
 const PLACES: usize = 8;
 const _: () = assert!((Known::Status as usize) < PLACES);
 
-/// The latest numbers that the process has given: here to the content of a section and, in the next line, to a prepared
-/// field.
+/// The number that this process gave last to the content of a section. In the next line: the number that it gave last
+/// to a prepared field.
 static CONTENTS: AtomicU64 = AtomicU64::new(0);
 static PREPARED: AtomicU32 = AtomicU32::new(0);
-/// Size of the number of a received content and, in the next line, of a prepared field, in bits. When these numbers are
-/// used up, further contents and fields get none. If a prepared field is appended to a received content, the number of
-/// the result consists of both numbers.
+/// Number of bits of a received content's number and, in the next line, of a prepared field's number. When these
+/// numbers are used up, further contents and fields get no number. If a prepared field is appended to a received
+/// content, the number of the result consists of both numbers.
 const CONTENT_BITS: u32 = 40;
 const PREPARED_BITS: u32 = u64::BITS - CONTENT_BITS;
 
@@ -86,7 +87,7 @@ pub struct PreparedField {
     text: Box<[u8]>,
     name_len: usize,
     facts: Facts,
-    /// A number that no other prepared field has, unless it has the same text; 0 without a number.
+    /// Identifies the field: prepared fields with the same number have the same text. 0 without a number.
     number: u32,
 }
 
@@ -335,7 +336,7 @@ impl FieldSection {
         (self.content, self.content_lines)
     }
 
-    /// Finds the places of the pseudo-header fields, after lines have moved.
+    /// Finds the indexes of the pseudo-header fields again, after lines have moved.
     fn find_places(&mut self) {
         for (place, line) in self.lines.iter().enumerate().rev() {
             if let Some(known) = self.places.get_mut(line.facts.known as usize) {
@@ -379,9 +380,9 @@ impl FieldSection {
         }
     }
 
-    /// Removes white space at the ends of the values of regular fields. By RFC 9113 section 8.2.1, it makes a message
-    /// malformed. But gRPC libraries send it, for example at the end of `grpc-message`, other proxies accept it, and
-    /// HTTP/1 ignores it.
+    /// Removes white space at the ends of the values of regular fields. Such white space makes a message malformed (RFC
+    /// 9113 section 8.2.1). But gRPC libraries send it, for example at the end of `grpc-message`, other proxies accept
+    /// it, and HTTP/1 ignores it.
     #[cold]
     pub(crate) fn trim_values(&mut self) {
         self.defects = self.defects.without(Defects::PADDED_VALUE);

@@ -77,8 +77,8 @@ pub struct Limits {
     /// WINDOW_UPDATE frames per period, in addition to four for each DATA or HEADERS frame that we sent, and to two for
     /// each 4 KiB of content.
     pub max_window_updates: u32,
-    /// DATA frames of a few bytes, received or forced by the peer's tiny windows, per period, in addition to eight for
-    /// each stream opened. Frames on CONNECT streams do not count.
+    /// DATA frames of a few bytes, per period, in addition to eight for each stream opened. The frames that the peer
+    /// sends count, and the frames that its tiny windows make us send. Frames on CONNECT streams do not count.
     pub max_dribbled_frames: u32,
     /// Field sections over `max_header_list_bytes`, per period.
     pub max_oversize_sections: u32,
@@ -125,7 +125,7 @@ impl Limits {
             // A client that does not read makes us hold this much of each response. A client that reads gets a larger
             // window soon.
             initial_window_bytes: 32_768,
-            // Many clients share the connection: a client that does not read must not stop the others.
+            // Many clients share the connection: a client that does not read must not stop the other clients.
             max_held_bytes: u32::MAX,
             max_header_list_bytes: 65_536,
             max_header_block_bytes: 131_072,
@@ -136,7 +136,8 @@ impl Limits {
             max_window_updates: 100_000,
             max_dribbled_frames: 10_000_000,
             max_oversize_sections: 1_000,
-            // The output holds requests of many clients while a server pauses: this is no flood of control frames.
+            // While a server pauses, the output holds requests of many clients. Such output is no flood of control
+            // frames.
             max_unread_output_bytes: 16 << 20,
             ..Self::server()
         }

@@ -29,7 +29,7 @@ impl ContentQueue {
         (std::mem::take(&mut self.bytes), self.start)
     }
 
-    /// Takes the bytes back; the bytes before `start` have been sent. Frees the memory of the sent bytes once these are
+    /// Takes the bytes back; the bytes before `start` have been sent. Frees the memory of the sent bytes when they are
     /// more than three quarters of all bytes.
     pub fn give_back(&mut self, bytes: Vec<u8>, start: usize) {
         if start > bytes.len() / 4 * 3 {

@@ -52,7 +52,7 @@ pub(crate) struct Stream {
     pub(crate) in_ready: bool,
     /// Whether the stream has an entry in `Connection::collected`.
     pub(crate) in_collected: bool,
-    /// Whether END_STREAM follows the queue.
+    /// Whether END_STREAM follows the queued DATA.
     pub(crate) end_after_queue: bool,
     /// Whether to reset the stream after the response, because the owner needs no more of the request.
     pub(crate) stop_when_sent: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Stream {
     /// Remaining bytes of content according to content-length.
     pub(crate) content_left: Option<u64>,
     pub(crate) queue: ContentQueue,
-    /// Trailers to send after the queue.
+    /// Trailers to send after the queued DATA.
     pub(crate) trailers: Option<Box<FieldSection>>,
 }
 

@@ -75,8 +75,8 @@ impl StreamIndex {
         }
     }
 
-    /// Identifiers of one peer are all odd or all even, so their lowest bit seldom distinguishes two streams of a
-    /// connection.
+    /// Returns the index of the identifier's place. Ignores the lowest bit: the identifiers of one peer are all odd or
+    /// all even, so this bit seldom distinguishes two streams of a connection.
     #[inline]
     fn place_of(&self, id: u32) -> usize {
         (id >> 1) as usize & self.places.len().wrapping_sub(1)

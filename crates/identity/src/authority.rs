@@ -30,8 +30,8 @@ pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lifetime of an authority: ten years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
-/// Upper limit of the validity that an authority must have left: 7 days. The control plane renews its own authority 30
-/// days before the authority expires. If less than 7 days are left, the renewal has failed.
+/// Upper limit of [`Authority::least_left`]: 7 days. The control plane renews its own authority 30 days before the
+/// authority expires. If less than 7 days are left, the renewal has failed.
 const LEAST_LEFT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Maximum size of a signing request, in bytes. A request with a P-256 key and the longest SPIFFE id has fewer than
@@ -218,9 +218,9 @@ impl Authority {
         self.sign_with_names(id, csr, &[], validity)
     }
 
-    /// Like [`Authority::sign`], with DNS names beside the SPIFFE id: for the control plane's own certificate, whose
-    /// names come from its command line. Never call this function for another program's request: it does not check who
-    /// may use a DNS name.
+    /// Like [`Authority::sign`], with DNS names in addition to the SPIFFE id: for the control plane's own certificate,
+    /// whose names come from its command line. Never call this function for another program's request: it does not
+    /// check who may use a DNS name.
     ///
     /// # Errors
     /// [`SignError`] in the same cases as [`Authority::sign`].
@@ -287,8 +287,8 @@ impl Authority {
         Ok(params.signed_by(key, &self.issuer)?)
     }
 
-    /// Limits a certificate's validity to the validity of the authority's own certificate, as every certificate that the
-    /// authority issues is limited.
+    /// Limits a certificate's validity to the validity of the authority's own certificate. The authority limits every
+    /// certificate that it issues in this way.
     ///
     /// # Errors
     /// [`SignError::Expired`] if the authority's own certificate ends before the validity starts.
@@ -301,10 +301,10 @@ impl Authority {
 }
 
 impl Validity {
-    /// Returns the part of an authority's validity that must be left: a quarter, but at least the lifetime of a
-    /// workload's certificate and at most 7 days. If less than that lifetime is left, the authority issues certificates
-    /// with a shorter lifetime. The quarter applies to authorities with a short validity, which tools like cert-manager
-    /// renew every day or two.
+    /// Returns the shortest time for which an authority should still be valid. This is a quarter of its whole validity,
+    /// but at least the lifetime of a workload's certificate and at most 7 days. If less than the lifetime of a
+    /// workload's certificate is left, the authority issues certificates with a shorter lifetime. The quarter applies
+    /// to authorities with a short validity, which tools like cert-manager renew every day or two.
     pub fn least_left(&self) -> Duration {
         let whole = self.not_after.duration_since(self.not_before).unwrap_or_default();
         LEAST_LEFT_MAX.min(SVID_LIFETIME.max(whole / 4))

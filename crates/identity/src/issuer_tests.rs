@@ -69,7 +69,7 @@ fn files_that_were_exchanged_are_used_from_then_on() {
     assert_eq!(with_both.signer, before.signer);
     assert_eq!(with_both.bundle.anchors().len(), 2);
 
-    // A comment in the file is no other signer.
+    // A comment in the file does not change the signer.
     let commented = format!("# ours\n{}", old.certificate_pem());
     fs::write(directory.path().join(CERTIFICATE_FILE), commented).expect("written");
     assert_eq!(issuer.trust().expect("whom to trust").signer, before.signer);

@@ -12,8 +12,8 @@ pub const RETRY_MAX: Duration = Duration::from_secs(60);
 /// random, up to twice as long. During the delay, every peer reads the trust bundle that contains the new key's anchor.
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
-/// If the clock is so far behind the moment at which the schedule was set, the clock was wrong then, and the SVID may not
-/// be valid yet.
+/// If the clock now shows a time that is this much before the time at which the schedule was set, the clock was wrong
+/// then. The SVID may not be valid yet.
 const CLOCK_BACK: Duration = Duration::from_secs(60);
 
 /// An SVID is renewed after a random fraction of its lifetime, between these bounds. The rest of the lifetime is for

@@ -126,8 +126,8 @@ impl Upkeep {
     /// Renews the SVID and follows changes of the trust bundle, for ever.
     pub async fn run(mut self) -> Infallible {
         loop {
-            // Wake when a renewal is due: with a short-lived SVID, a later renewal would leave peers less time than
-            // they should have.
+            // Wake when a renewal is due. With a short-lived SVID, a later renewal would use much of the time that is
+            // left until the SVID expires.
             sleep(self.schedule.due_in(SystemTime::now()).clamp(CHECK_MIN, CHECK_INTERVAL)).await;
             self.check(SystemTime::now()).await;
         }

@@ -86,14 +86,14 @@ pub struct Status {
 /// Why bytes cannot be read as a review.
 #[derive(Debug, thiserror::Error)]
 pub enum BadReview {
-    /// Not JSON, or JSON of another form.
+    /// The body is not JSON, or JSON of another form.
     #[error("the body is not an {KIND}: {0}")]
     Form(String),
     #[error("the body is {kind} of {version}; send {KIND} of {API_VERSION}", kind = quoted(.kind), version = quoted(.version))]
     Version { kind: String, version: String },
     #[error("the {KIND} has no request; send one")]
     NoRequest,
-    /// More values than any real object has.
+    /// The review has more values than any real object.
     #[error("the {KIND} has more than {VALUES_MAX} values; no object needs as many")]
     TooManyValues,
 }
@@ -121,7 +121,8 @@ fn check_version(version: String, kind: String) -> Result<(), BadReview> {
     }
 }
 
-/// Makes an error for a malformed body. Shortens the parser's message: it quotes the body, and may be as long.
+/// Makes an error for a malformed body. Shortens the parser's message, which quotes the body and may be as long as the
+/// body.
 fn bad_form(error: &serde_json::Error) -> BadReview {
     BadReview::Form(error.to_string().chars().take(SHOWN_MAX_CHARS).collect())
 }
@@ -152,7 +153,7 @@ impl AdmissionReview {
         Ok(request.ok_or(BadReview::NoRequest)?.namespace)
     }
 
-    /// The review that carries a response.
+    /// Returns the review that carries a response.
     pub fn answer(response: AdmissionResponse) -> Self {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), request: None, response: Some(response) }
     }
@@ -183,8 +184,8 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
 }
 
 /// Answers a request to store an object that the mesh reads: an object of leno.dev, a Service or Namespace with
-/// annotations of ours, or a Namespace with labels that should be annotations. A Namespace is never rejected, since it
-/// must always be possible to change or delete one: its errors become warnings. An object that is being deleted is
+/// annotations of ours, or a Namespace with labels that should be annotations. A Namespace is never rejected, because
+/// users must always be able to change or delete it: its errors become warnings. An object that is being deleted is
 /// never rejected either.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {

@@ -58,7 +58,7 @@ impl Batch {
     }
 }
 
-/// Makes a message of nf_tables that changes nothing and needs no batch. It has one answer.
+/// Makes a message of nf_tables that changes nothing and needs no batch. The kernel sends one answer to it.
 pub(crate) fn request(kind: u8, family: u8, attributes: &Attributes) -> Vec<u8> {
     let mut bytes = Vec::new();
     message(&mut bytes, nf_tables(kind), REQUEST, 0, [family, 0, 0, 0], &attributes.0);

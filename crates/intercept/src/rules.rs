@@ -14,8 +14,8 @@ use crate::redirection::{PortRange, Redirection, Subnet};
 pub const TABLE: &str = "leno";
 /// The family of tables for both IPv4 and IPv6.
 const INET: u8 = 1;
-/// Priority just before netfilter's usual priority for destination NAT (-100), which other programs' chains have. So
-/// our rules run before these chains, and see the address that the application called.
+/// Priority just before netfilter's usual priority for destination NAT (-100), which other programs' chains use. So our
+/// rules run before these chains, and see the address that the application called.
 const PRIORITY: i32 = -101;
 
 const CREATE: u16 = 0x400;
@@ -44,7 +44,7 @@ enum Meta {
     Transport = 16,
 }
 
-/// The header that an offset is counted from.
+/// The header from whose start an offset is counted.
 #[derive(Clone, Copy)]
 enum Header {
     Network = 1,
@@ -203,10 +203,10 @@ impl Rule {
         self.says("fib daddr type != local").expression("fib", &fib).compare(Comparison::NotEqual, &LOCAL.to_ne_bytes())
     }
 
-    /// Matches the first packet of a TCP connection. A later packet must not match, although the kernel treats it as
-    /// new if it does not track the connection. The kernel does not track connections that were opened before our rules
-    /// were loaded, or that were idle for longer than its tracking timeout. If such a packet were redirected, the peer
-    /// would get a reset.
+    /// Matches the first packet of a TCP connection. A later packet must not match. But if the kernel does not track a
+    /// connection, it treats even a later packet of the connection as the first. The kernel does not track connections
+    /// that were opened before our rules were loaded, or that were idle for longer than its tracking timeout. If such a
+    /// packet were redirected, the peer would get a reset.
     fn begins_tcp(self) -> Self {
         const FLAGS_OFFSET: u32 = 13;
         let [fin, syn, rst, ack] = [1 << 0, 1 << 1, 1 << 2, 1 << 4];

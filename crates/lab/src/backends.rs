@@ -92,7 +92,7 @@ pub(crate) struct Backends {
     /// CPU time of backends that have ended.
     ended_cpu_time: Duration,
     clients: Vec<EchoClient<Channel>>,
-    /// Runs only during control calls to a backend, and while a backend ends.
+    /// The runtime of the control calls. It runs only during these calls, and while a backend ends.
     runtime: tokio::runtime::Runtime,
 }
 
@@ -174,7 +174,7 @@ impl Backends {
         &self.addresses
     }
 
-    /// The names that the backends have in their answers.
+    /// The names that the backends put into their answers.
     pub(crate) fn names(&self) -> Vec<String> {
         (1..=self.addresses.len()).map(name).collect()
     }

@@ -27,7 +27,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
 /// A program to start.
 pub struct Launch {
-    /// The program's name in the run, unique there.
+    /// Name of the program, unique within a run.
     pub name: String,
     /// The program's path.
     pub program: PathBuf,
@@ -119,8 +119,8 @@ impl Child {
         }
     }
 
-    /// Asks the program to end, with SIGTERM, and waits until it has ended. Kills it after `grace`. `wait` waits between
-    /// two checks.
+    /// Asks the program to end, with SIGTERM, and waits until it has ended. Kills it after `grace`. `wait` waits
+    /// between two checks.
     ///
     /// # Errors
     /// If the kernel refuses the signal.
@@ -171,7 +171,7 @@ impl Child {
             }
             thread::sleep(READY_POLL);
         }
-        // If this child could not bind the address, another program may have answered there.
+        // The answer may come from another program. In that case this child could not bind the address and has ended.
         self.ensure_running()
     }
 
@@ -194,10 +194,10 @@ pub(crate) fn last_line(output: &[u8]) -> String {
     line.unwrap_or("it wrote nothing").to_owned()
 }
 
-/// Turns this process into `program`, which ends with its parent. Returns only on failure.
+/// Asks the kernel to kill this process when its parent dies, and then becomes `program`. Returns only on failure.
 ///
-/// `parent` is the process id of the expected parent. If this process has another parent, the expected parent died
-/// before the request to the kernel. In this case the function starts nothing and returns an error.
+/// `parent` is the process id of the expected parent. If this process has another parent by now, the expected parent
+/// died before the request to the kernel. In this case the function starts nothing and returns an error.
 pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();

@@ -55,7 +55,8 @@ impl Foreground {
     pub(crate) fn forget_signals(&mut self) {
         let Self { runtime, interrupt, terminate, hang_up, .. } = self;
         runtime.block_on(async {
-            // The runtime notices the signals of the time outside of it only when it has polled the system once.
+            // The runtime notices a signal only when it polls the system. Yielding makes it poll once, so that the loop
+            // finds the signals that arrived while the runtime did not run.
             tokio::task::yield_now().await;
             loop {
                 tokio::select! {

@@ -6,11 +6,11 @@ use tokio::time::sleep;
 
 use super::*;
 
-/// Time for the kernel to interrupt a thread of this process. The kernel chooses the thread, and the call that sends the
-/// signal may return earlier.
+/// Time for the kernel to deliver a signal to a thread of this process. The kernel chooses the thread, so the call that
+/// sends the signal may return before the delivery.
 const DELIVERY: Duration = Duration::from_millis(500);
 
-/// A wait that an earlier signal would end.
+/// A short wait, during which [`Foreground::wait`] notices an earlier signal.
 async fn a_moment() -> Result<()> {
     sleep(Duration::from_millis(100)).await;
     Ok(())

@@ -175,8 +175,8 @@ pub fn is_ok(address: SocketAddr, path: &str) -> bool {
     fetch(address, path).is_some_and(|answer| answer.status == 200)
 }
 
-/// Returns the answer to a GET of a page, if it arrives within 2 s. Blocks the calling thread, in whose network namespace
-/// the connection is made.
+/// Returns the answer to a GET of a page, if it arrives within 2 s. Blocks the calling thread, and connects from the
+/// network namespace of that thread.
 pub fn fetch(address: SocketAddr, path: &str) -> Option<Answer> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {

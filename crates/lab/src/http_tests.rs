@@ -10,8 +10,8 @@ fn answer(status: u16, body: &str) -> Result<Answer, Unreadable> {
     Ok(Answer { status, body: body.to_owned() })
 }
 
-/// Returns the result for an answer that arrives in these pieces. `then_ends` says whether the connection ends after
-/// them.
+/// Returns the result for an answer that arrives in these pieces. If `then_ends` is true, the connection ends after the
+/// last piece.
 fn asked(pieces: &[&[u8]], then_ends: bool) -> Result<Answer, Unreadable> {
     let runtime = runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
@@ -97,7 +97,7 @@ fn lines_of(pieces: &[&[u8]]) -> (Vec<String>, Result<Answer, Unreadable>) {
             let length = there.read(&mut request).await.expect("a request");
             assert!(request[..length].starts_with(b"POST /tap HTTP/1.1\r\n") && request[..length].ends_with(b"{}"));
             for piece in pieces {
-                // The client may have stopped to read.
+                // The client may have stopped reading.
                 let _ = there.write_all(piece).await;
                 tokio::task::yield_now().await;
             }

@@ -4,7 +4,7 @@
 //! own. There are three exceptions:
 //! - [`simulate`] uses Leno's balancer, because it simulates that balancer's decisions.
 //! - The simulated proxies of [`control_plane`] use the same code as real ones for certificates and resource names.
-//! - The names of gRPC's statuses are defined in one place.
+//! - The names of gRPC's statuses come from Leno's `model` crate, so that they are defined in one place.
 #![forbid(unsafe_code)]
 
 mod backends;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The usual DNS domain of a cluster, and the only one that proxies know.
+/// The usual DNS domain of a cluster, and the only cluster domain that proxies know.
 pub const CLUSTER_DOMAIN: &str = "cluster.local";
 /// Maximum length of an authority that is parsed, in bytes; no DNS name is longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;

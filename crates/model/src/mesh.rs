@@ -59,8 +59,8 @@ pub struct Mesh {
     /// Pods that can be called at their own addresses, with or without a Service.
     #[serde(skip)]
     pods: Arc<MeshedPods>,
-    /// The subjects whose answer is known, sorted. The answer may be that the subject does not exist. `None` if
-    /// everything is known.
+    /// The subjects for which the control plane's answer is known, sorted. The answer may be that the subject does not
+    /// exist. `None` if everything is known.
     #[serde(skip)]
     answered: Option<SortedList<Subject>>,
 }
@@ -75,9 +75,9 @@ pub struct AttachedRoutes {
     pub table: Arc<RouteTable>,
 }
 
-/// The position of an endpoint in a [`Mesh`]. If several endpoints have the same address, the first applies. Endpoints
-/// with a proxy come first: if one cluster knows a proxy for an address, calls to that address must be encrypted, even
-/// if another cluster knows no proxy.
+/// The position of an endpoint in a [`Mesh`]. If several endpoints have the same address, lookups use the first of
+/// their positions. Endpoints with a proxy come first: if one cluster knows a proxy for an address, calls to that
+/// address must be encrypted, even if another cluster knows no proxy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EndpointPlace {
     address: SocketAddr,
@@ -93,8 +93,8 @@ pub enum Dialled {
     /// Every endpoint: the author of the manifests may use every address in the manifests.
     Any,
     /// Only endpoints that are Pods. In a Kubernetes cluster, users may list any address in an EndpointSlice. If an
-    /// address does not belong to a Pod, such a list must not redirect the connections that other clients open to the
-    /// address.
+    /// address does not belong to a Pod, the EndpointSlice must not redirect the connections that other clients open to
+    /// the address.
     Pods,
 }
 
@@ -226,7 +226,7 @@ impl Mesh {
         }
     }
 
-    /// Returns the namespace for names without one, and for clients without an identity.
+    /// Returns the namespace for names without a namespace, and for clients without an identity.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
     }
@@ -315,8 +315,8 @@ impl Mesh {
     /// Returns the cluster for a connection to `address`: the cluster with this clusterIP and port.
     ///
     /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no hostname:
-    /// the client then took any address from the Service's DNS record. For all other endpoints the result is `None`: a
-    /// client that dials the address of such an endpoint has selected this endpoint, so the call must not be balanced.
+    /// the client then took any address from the Service's DNS record. For all other endpoints the result is `None`.
+    /// The client has then selected this endpoint, so the call must not be balanced.
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
         let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;
@@ -426,7 +426,7 @@ impl Mesh {
         let (service, namespace) = (service.to_ascii_lowercase().into(), namespace.to_ascii_lowercase().into());
         let ports: Vec<u16> = of_service().map(|cluster| cluster.key.port).collect();
         if ports.is_empty() {
-            // A part of the mesh has only the ports that the workload has called.
+            // With a control plane, the mesh has only the ports that the workload has called. So the Service may exist.
             return Err(match self.answered {
                 Some(_) => Unroutable::UnknownServicePort { service, namespace, port },
                 None => Unroutable::UnknownService { service, namespace },

@@ -10,7 +10,7 @@ use tokio::task::LocalSet;
 ///
 /// # Errors
 ///
-/// The program's own, and the kernel's if it does not give what the runtime needs.
+/// The error of `program`, or the kernel's error if the runtime cannot be created.
 pub(crate) fn run<E: From<io::Error>>(program: impl Future<Output = Result<(), E>>) -> Result<(), E> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = LocalSet::new().block_on(&runtime, program);

@@ -19,7 +19,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "RATIO", requires = "trace_collector", default_value = "0.01", value_parser = parse_ratio)]
     trace_ratio: f64,
 
-    /// Also export calls that are not sampled and take longer, as 500ms
+    /// Also export calls that are not sampled and take longer than this time, as 500ms
     #[arg(long, value_name = "DURATION", requires = "trace_collector", value_parser = parse_limit)]
     trace_slower_than: Option<Duration>,
 

@@ -1,4 +1,5 @@
-//! Audit: the parts of policies whose mode is Audit. The proxy counts and logs what they would have done.
+//! Audit: the parts of policies whose mode is Audit. Such a part does not act: the proxy only counts and logs the
+//! action that the part would have taken.
 
 /// A part of a policy that has not acted on a call because of its mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl AuditedParts {
         self.0 != before
     }
 
-    /// The names of the parts.
+    /// Returns the names of the parts.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         AuditedPart::ALL.into_iter().filter(move |part| self.0 & 1 << *part as u8 != 0).map(AuditedPart::name)
     }

@@ -2,20 +2,22 @@
 //!
 //! Other limits bound one connection, and there may be thousands of connections. So a worker also adds up the memory of
 //! all its connections. Above half of the budget, receive windows stop growing, and connections keep no empty output
-//! buffers. Above the whole budget, the worker closes connections until it holds at most seven eighths of the budget:
+//! buffers. Above the whole budget, the worker closes connections until it holds at most seven eighths of the budget.
+//! It closes, in this order:
 //!
-//! 1. connections whose protocol is not known yet, as long as all such connections together hold more than an eighth of
-//!    the budget. The worker begins with the source address that holds the most;
+//! 1. arrivals, which are connections whose protocol is not known yet, as long as all arrivals together hold more than
+//!    an eighth of the budget. The worker begins with the source address that holds the most;
 //! 2. the largest connections of the account that holds the most. An account is an identity or a source address. Our
 //!    own application has half of the budget to itself, so its connections are closed only if it holds more than half.
 //!
-//! The charge of a link includes the memory that the kernel holds for the link's socket, because the container's memory
-//! includes this memory too. The event loop measures this memory when the socket accepts no bytes or is not read, and
-//! otherwise once a second if the kernel may hold more than a negligible part ([`Relay::negligible_bytes`]).
+//! The charge of a link (a connection whose protocol is known) is the memory that the budget counts for it. The charge
+//! includes the kernel's memory for the link's socket, because that memory is part of the container's memory. The event
+//! loop measures the kernel's memory whenever the socket accepts no bytes or is not read. It measures other sockets
+//! once a second if the kernel may hold more than a negligible part ([`Relay::negligible_bytes`]).
 //!
-//! The charge of a link is updated after each flush, which follows each read and write; the charge of an arrival after
-//! each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links, and `arrival_bytes` is the
-//! sum of `Arrival::charged_bytes` over all arrivals.
+//! The charge of a link is updated after each flush, and each read or write is followed by a flush. The charge of an
+//! arrival is updated after each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links,
+//! and `arrival_bytes` is the sum of `Arrival::charged_bytes` over all arrivals.
 
 use leno_http2::ErrorCode;
 use rustc_hash::FxHashMap;
@@ -29,7 +31,8 @@ use crate::pool::upstream::Upstream;
 
 /// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.
 pub const CONNECTION_BYTES: usize = 4 << 10;
-/// Memory of a call besides its fields, its content and its streams: its struct, its timers and its entries in queues.
+/// Memory of a call besides its header fields, its content and its streams: the struct `Call`, its timers and its
+/// entries in queues.
 const CALL_BYTES: usize = 1 << 10;
 /// Maximum number of clients' connections that one turn of the event loop closes to get below the budget.
 const VICTIMS_MAX: usize = 64;
@@ -78,14 +81,14 @@ pub struct Relief {
     victims: usize,
 }
 
-/// Connections of the account that holds the most.
+/// The connections of the account that holds the most memory: the first connections to close.
 #[derive(Debug, Default)]
 struct Candidates {
-    /// How much each connection holds, in bytes. The largest is last.
+    /// Each connection with the memory that it holds, in bytes. The connection that holds the most is the last.
     clients: Vec<(usize, ClientId)>,
-    /// How much the account holds.
+    /// Memory that the account holds.
     bytes: usize,
-    /// How much the account with the second most holds.
+    /// Memory of the account that holds the second most.
     next_bytes: usize,
 }
 
@@ -106,8 +109,8 @@ impl Relay {
         let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.pending_input.capacity();
         bytes += link.tls_bytes + link.kernel_bytes;
         if let LinkId::Client(client) = id {
-            // The client is charged for content and fields that it has sent, and for those that it does not read,
-            // wherever they wait.
+            // A client is charged for the content and fields that it has sent, and for the content and fields that it
+            // has not read, in whichever buffers they wait.
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
@@ -175,10 +178,10 @@ impl Relay {
         }
     }
 
-    /// Closes a client's connection, unless the worker holds at most seven eighths of its budget, or this turn's relief
-    /// has closed enough connections. Returns whether it has closed a connection. If so, the caller must write all
-    /// output, carry out the effects, and call this function again. This also frees the memory of the connection's wire
-    /// and of its own connections to servers.
+    /// Closes a client's connection and returns true. Closes nothing and returns false if the worker holds at most
+    /// seven eighths of its budget, or if this turn's relief has closed enough connections. After true, the caller must
+    /// write all output, carry out the effects, and call this function again. The effects free the memory of the
+    /// connection's wire, and of the connections to servers that only this client uses.
     pub fn relieve(&mut self, relief: &mut Relief) -> bool {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;
@@ -206,7 +209,8 @@ impl Relay {
         for (id, client) in self.downstreams.iter() {
             *totals.entry(account_of(client)).or_default() += held_by(id, client);
         }
-        // Connections to endpoints count as memory of our own application too.
+        // The application's share is all memory that neither arrivals nor callers hold. So it includes connections to
+        // endpoints.
         let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
         let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
         if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
@@ -222,9 +226,9 @@ impl Relay {
         Candidates { clients, bytes, next_bytes: totals.into_values().max().unwrap_or_default() }
     }
 
-    /// Returns for each client the bytes for which its link is not charged:
-    /// - what the kernel holds in connections to servers that carry only this client's content;
-    /// - content for which the client got flow-control window again, and which is kept for another attempt.
+    /// Returns for each client the bytes that it makes us hold and that are not part of its link's charge:
+    /// - the kernel's memory for connections to servers that carry only this client's content;
+    /// - content that is kept for another attempt, although the client has got its flow-control window back.
     fn held_elsewhere(&mut self) -> FxHashMap<ClientId, usize> {
         let mut held = FxHashMap::default();
         for (_, call) in self.calls.iter() {

@@ -31,7 +31,7 @@ pub struct Config {
     pub settings: Settings,
     /// Where calls are logged.
     pub access_log: AccessLog,
-    /// How calls are traced; `None` if they are not.
+    /// How calls are traced; `None` if calls are not traced.
     pub tracing: Option<Tracing>,
     /// The requests that shall not be retried. All relays of a proxy share them.
     pub spent_chains: Arc<SpentChains>,
@@ -54,10 +54,11 @@ pub struct Settings {
     pub opaque_ports: PortRanges,
     /// Ports of the application that speak HTTP and nothing else.
     pub http_ports: PortRanges,
-    /// Whether the proxy also sends `x-forwarded-client-cert`, which tells the application who a verified client is.
+    /// Whether the proxy also sends `x-forwarded-client-cert`, which tells the application the identity of a verified
+    /// client.
     pub forwarded_client_cert: bool,
     /// How the proxy changes `x-forwarded-for` in requests to the application.
     pub forwarded_for: ForwardedFor,
-    /// The kubelet's probes of the application, which are allowed whatever the policies say.
+    /// The kubelet's probes of the application. They are always allowed, independent of the policies.
     pub probes: Probes,
 }

@@ -20,8 +20,8 @@ impl Relay {
         self.draining
     }
 
-    /// Ends all calls, because the process ends. Closes the connections whose peers would take an orderly end for the end
-    /// of the content: opaque connections, upgraded ones, and responses that end with the connection.
+    /// Ends all calls, because the process ends. Resets the connections whose peers would take an orderly close for the
+    /// end of the content: opaque connections, upgraded connections, and responses that end with the connection.
     pub fn cut_off(&mut self) {
         for id in self.downstreams.ids() {
             self.cancel_calls_of(id);
@@ -35,8 +35,8 @@ impl Relay {
         }
     }
 
-    /// During a drain, tells a new client that its connection ends. Requests that the client has already sent are still
-    /// answered, so this is called after the connection was read once.
+    /// During a drain, tells a new client that its connection ends. Call this after the connection was read once, so
+    /// that requests that the client has already sent are still answered.
     pub fn shut_down_if_draining(&mut self, id: ClientId) {
         if self.draining.is_some() {
             self.shut_down_client(id);

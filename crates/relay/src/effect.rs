@@ -1,4 +1,4 @@
-//! Effects: what the relay asks of the event loop. The relay itself knows no socket.
+//! Effects: the actions that the relay requests from the event loop. The relay itself knows no socket.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::metrics::TcpMetrics;
 use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
 
-/// Marker of the ids of wires. A wire carries the bytes of a connection; only the event loop has a table of wires.
+/// Marks an [`Id`] as the id of a wire. A wire carries the bytes of a connection; only the event loop has a table of
+/// wires.
 #[derive(Debug)]
 pub enum Wire {}
 
@@ -26,38 +27,40 @@ pub enum Effect {
     Connect {
         upstream: UpstreamId,
         address: SocketAddr,
-        /// `None` without TLS.
+        /// The TLS of the connection; `None` without TLS.
         tls: Option<ServerTls>,
-        /// Whether the server may leave its socket unread for any time.
+        /// Whether the server may leave its socket unread for an unlimited time.
         may_be_unread: bool,
         /// The port of our own inbound listener, if netfilter would redirect this connection to the endpoint's proxy.
-        /// Connect to this port instead if the address is one of this machine: no rule redirects connections from the
-        /// proxy to the proxy.
+        /// If the address belongs to this machine, connect to this port instead: no netfilter rule redirects
+        /// connections from the proxy to itself.
         own_inbound_port: Option<u16>,
     },
-    /// Read from a wire, whether or not its socket reports that there is something to read.
+    /// Read from a wire, even if its socket does not report that there is something to read.
     ReadOn(WireId),
-    /// The client of a wire has sent something complete.
+    /// The client of a wire has sent a request, or bytes of an opaque protocol. From now on, connections that have sent
+    /// nothing lose their places before this connection does.
     Settle(WireId),
     /// Count a wire's bytes in this series: the bytes that it has carried so far, and all further bytes.
     Count(WireId, Arc<TcpMetrics>),
-    /// Write as many of these bytes as the socket accepts: the wire is closed directly afterwards.
+    /// Write as many of these bytes as the socket accepts now. The relay closes the wire directly afterwards.
     WriteLast(WireId, Vec<u8>),
-    /// Close a wire in such a way that its peer does not take the close for the end of the content.
+    /// Reset a wire when it is closed, so that its peer does not take the close for the end of the content.
     Abort(WireId),
     /// Close a wire.
     Close(WireId),
     /// Ask the control plane about a subject. If that is not possible now, [`crate::Relay::refuse_question`] must
     /// follow.
     Ask(Subject),
-    /// The protocol of a client's wire was guessed wrong: detect it, beginning with the bytes that the client has sent.
+    /// The relay has guessed the protocol of a client's wire wrong. Detect the protocol again, beginning with the bytes
+    /// that the client has sent.
     Recall { wire: WireId, origin: Origin, first: Vec<u8> },
 }
 
 /// The TLS of a connection to an endpoint.
 #[derive(Debug)]
 pub struct ServerTls {
-    /// The port that the connection is for.
+    /// The application's port, to which the server's proxy forwards the connection.
     pub target_port: u16,
     /// The identity that the server must prove.
     pub expected: SpiffeId,

@@ -19,7 +19,7 @@ fn outbound(why: ConnectionFailure) -> String {
     FailedConnection { direction: Direction::Outbound, peer: PeerLabel::Destination, address, why }.to_string()
 }
 
-/// One failure of every kind.
+/// Returns one failure of every kind.
 fn all() -> Vec<ConnectionFailure> {
     vec![
         ConnectionFailure::Handshake(CertificateError::Expired.into()),

@@ -18,7 +18,7 @@ use crate::link::LinkId;
 use crate::metrics::WorkerMetrics;
 use crate::slots::Id;
 
-/// The manifests of a Service in the namespace `shop`, with port 80.
+/// Returns the manifests of a Service in the namespace `shop`, with port 80.
 pub(crate) fn service(name: &str, endpoints: &[&str]) -> String {
     let endpoints: String = endpoints.iter().map(|address| format!("- addresses: [{address}]\n")).collect();
     format!(
@@ -30,13 +30,13 @@ pub(crate) fn service(name: &str, endpoints: &[&str]) -> String {
     )
 }
 
-/// The mesh that manifests describe.
+/// Returns the mesh that manifests describe.
 pub(crate) fn mesh_of(manifests: String) -> Mesh {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests };
     translate(&parse_file(&file, "default").expect("no mistakes").objects, "default").mesh
 }
 
-/// The relay of a proxy beside the workload ns/shop/sa/cart.
+/// Returns the relay of a proxy beside the workload ns/shop/sa/cart.
 pub(crate) fn relay(seed: u64, mesh: Mesh, discovers: bool) -> Relay {
     let config = Config {
         index: 0,

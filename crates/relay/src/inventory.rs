@@ -1,9 +1,10 @@
-//! Inventory: what the relay's tables hold, and whether that exceeds a limit. Only tests use it: in operation, an entry
-//! that is left over, or a limit that is exceeded by one, does harm only after days.
+//! Inventory: the entries of the relay's tables, and whether they exceed a limit. Only tests use it, to find two
+//! mistakes that do harm only after days of operation: an entry that is never removed, and a limit that is exceeded by
+//! one.
 //!
-//! Tables that outlive their calls and connections are bounded by other limits, and are left out: clusters and their
-//! pools without connections, metrics, chains of certificates, destinations whose servers speak first, and memory that
-//! is kept for later calls.
+//! Other limits bound the tables whose entries outlive calls and connections. The inventory omits these tables:
+//! clusters and their pools without connections, metrics, chains of certificates, destinations whose servers speak
+//! first, and memory that is kept for later calls.
 
 use crate::call::Call;
 use crate::call::attempt::Stage;
@@ -14,8 +15,8 @@ use crate::{Relay, SWEEP_EVERY};
 pub type Entries = (&'static str, usize);
 
 impl Relay {
-    /// Returns the tables with entries for calls. Without calls in flight, no table has such entries, whatever
-    /// connections are open.
+    /// Returns the tables with entries for calls. Without calls in flight, it must return no table, even if connections
+    /// are open.
     pub fn call_entries(&self) -> Vec<Entries> {
         let in_clusters = self.targets.iter().map(|(_, state)| state.calls()).sum();
         let untold = self.pools.upstreams().flat_map(|(_, upstream)| upstream.cancelled.clients());
@@ -30,8 +31,8 @@ impl Relay {
         held(tables.chain(self.pools.call_entries()).chain(own))
     }
 
-    /// Returns the tables with entries for connections. After the end of all connections and the next sweep, no table
-    /// has such entries.
+    /// Returns the tables with entries for connections. After the end of all connections and the next sweep, it must
+    /// return no table.
     pub fn connection_entries(&self) -> Vec<Entries> {
         let own = [
             ("charged bytes", self.held_bytes()),
@@ -42,7 +43,7 @@ impl Relay {
         held(tables.chain(own))
     }
 
-    /// Returns the name of a limit that is exceeded, and how much of it is used.
+    /// Returns the name of a limit that is exceeded, and the amount in use.
     pub fn exceeded_limit(&self) -> Option<Entries> {
         let relay = &self.limits.relay;
         let admitted = self.calls.iter().filter(|(_, call)| call.attempts.len() > 0 && !call.is_mirror()).count();
@@ -67,7 +68,7 @@ impl Relay {
         exceeded.map(|(name, used, _)| (name, used))
     }
 
-    /// Returns the limits of a cluster's pools: the name, how much is used, and how much may be used.
+    /// Returns the limits of a cluster's pools: the name, the amount in use, and the maximum.
     fn limits_of_pools<'a>(&'a self, state: &'a ClusterState) -> impl Iterator<Item = (&'static str, usize, u32)> + 'a {
         let relay = &self.limits.relay;
         let shared = u32::from(state.cluster.settings.max_connections_per_endpoint);

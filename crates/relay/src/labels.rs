@@ -44,7 +44,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns the labels of calls to the cluster, without the controller of the server.
+    /// Returns the labels of calls to the cluster, without the controller of the server's Pod.
     pub(crate) fn traffic_labels(&self, tls: TlsLabel) -> TrafficLabels {
         TrafficLabels { direction: self.target.direction(), target: self.label(), server: None, tls }
     }
@@ -64,7 +64,7 @@ impl Client {
 }
 
 impl Relay {
-    /// Returns the TLS label of a call to an endpoint: the identity that is expected there, or why the hop has no
+    /// Returns the TLS label of a call to an endpoint: the identity that the endpoint must prove, or why the hop has no
     /// mutual TLS.
     pub(crate) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<&SpiffeId>) -> TlsLabel {
         match (expected, direction) {
@@ -75,7 +75,7 @@ impl Relay {
         }
     }
 
-    /// Returns the series in which a client's connection counts.
+    /// Returns the metric series that counts a client's connection.
     pub(crate) fn client_series(&self, client: &Client) -> Arc<TcpMetrics> {
         let direction = client.origin.door.direction();
         let target = match (direction, client.target) {
@@ -91,7 +91,7 @@ impl Relay {
         self.metrics.connections(&ConnectionLabels { peer: PeerLabel::Source, traffic })
     }
 
-    /// Returns the series in which a connection to an endpoint counts.
+    /// Returns the metric series that counts a connection to an endpoint.
     pub(crate) fn endpoint_series(&self, upstream: &Upstream) -> Option<Arc<TcpMetrics>> {
         let cluster = self.targets.get(upstream.cluster)?;
         let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.as_deref());

@@ -1,13 +1,14 @@
 //! Leno's relay as an engine: it owns clients' connections, calls, the clusters that calls go to, balancers, pools of
 //! connections to endpoints, and timers. It knows no socket, no TLS session, no thread and no clock.
 //!
-//! Bytes, events of connections and the time go in. Bytes to be written and [`Effect`]s come out: open a connection,
-//! close one, read on. In each turn, an event loop
+//! The event loop gives the relay the bytes that connections have received, the events of connections, and the time.
+//! The relay returns bytes to be written and [`Effect`]s, such as "open a connection" or "close a connection". In each
+//! turn (one iteration of its loop), the event loop
 //!
 //! 1. sets the time ([`Relay::set_now`]),
 //! 2. lets the relay handle what connections have received ([`Relay::begin_read`], [`Relay::receive`],
 //!    [`Relay::receive_end`]),
-//! 3. lets the relay do what is due ([`Relay::recall_clients`], [`Relay::expire_deadlines`], [`Relay::sweep`],
+//! 3. lets the relay do the work that is due ([`Relay::recall_clients`], [`Relay::expire_deadlines`], [`Relay::sweep`],
 //!    [`Relay::dispatch`]),
 //! 4. writes the output of all connections ([`Relay::next_dirty`], [`Relay::flushed`], [`Relay::serve_waiting`]),
 //! 5. and carries out the effects ([`Relay::take_effects`]).

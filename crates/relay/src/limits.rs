@@ -9,13 +9,13 @@ use std::time::Duration;
 /// The limits in force.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// For HTTP/2 connections from clients.
+    /// Limits of HTTP/2 connections from clients.
     pub client: Arc<leno_http2::Limits>,
-    /// For HTTP/2 connections to endpoints.
+    /// Limits of HTTP/2 connections to endpoints.
     pub endpoint: Arc<leno_http2::Limits>,
-    /// For HTTP/1 connections from clients.
+    /// Limits of HTTP/1 connections from clients.
     pub http1_client: Arc<leno_http1::Limits>,
-    /// For HTTP/1 connections to endpoints.
+    /// Limits of HTTP/1 connections to endpoints.
     pub http1_endpoint: Arc<leno_http1::Limits>,
     pub relay: RelayLimits,
 }
@@ -23,84 +23,87 @@ pub struct Limits {
 /// Limits on what the relay keeps, and for how long; per worker unless stated otherwise.
 #[derive(Debug, Clone)]
 pub struct RelayLimits {
-    /// Connections from our own application.
+    /// Maximum number of connections from our own application.
     pub max_outbound_connections: u32,
-    /// Connections from other clients without a certificate, or before they have sent one.
+    /// Maximum number of connections from other clients that have sent no certificate, or have not sent it yet.
     pub max_inbound_connections: u32,
-    /// Connections from clients with a certificate.
+    /// Maximum number of connections from clients with a certificate.
     pub max_identified_connections: u32,
-    /// Calls in flight.
+    /// Maximum number of calls in flight.
     pub max_calls: u32,
-    /// Services and addresses that have received calls and have not been forgotten yet.
+    /// Maximum number of Services and addresses that have received calls and have not been forgotten yet.
     pub max_targets: u32,
-    /// Requests that the control plane has not answered.
+    /// Maximum number of requests that the control plane has not answered.
     pub max_questions: u32,
-    /// Services and addresses that the whole process asks the control plane about.
+    /// Maximum number of Services and addresses that the whole process asks the control plane about.
     pub max_subjects: u32,
-    /// Methods of one Service's port, or of one port of our application, with metrics of their own.
+    /// Maximum number of methods with metrics of their own, for one port of a Service or of our application.
     pub max_methods_per_service: u32,
     /// How long to keep the control plane's answer about a Service or an address that no call uses.
     pub discovery_idle_ms: u32,
-    /// Connections to one endpoint that carry one call each: HTTP/1 and opaque connections.
+    /// Maximum number of connections to one endpoint that carry one call each: HTTP/1 and opaque connections.
     pub max_unshared_connections_per_endpoint: u32,
-    /// Calls that wait for one answer of the control plane, or for a connection to one endpoint. A client may use at
-    /// most half of the free places.
+    /// Maximum number of calls that wait for one answer of the control plane, or for a connection to one endpoint. A
+    /// client may take at most half of the queue's free places.
     pub max_waiting_calls_per_endpoint: u32,
     /// How long a call may wait for a connection.
     pub max_wait_ms: u32,
-    /// Attempts of one call, including the first.
+    /// Maximum number of attempts at one call, including the first attempt.
     pub max_attempts: u32,
-    /// Interim responses (1xx) to one call.
+    /// Maximum number of interim responses (1xx) to one call.
     pub max_interim_responses: u32,
-    /// Request content that one call keeps for another attempt.
+    /// Maximum size of the request content that one call keeps for another attempt.
     pub max_replay_bytes_per_call: u32,
-    /// Request content that all calls together keep for other attempts.
+    /// Maximum size of the request content that all calls together keep for other attempts.
     pub max_replay_bytes: u32,
-    /// Calls that are sampled for a trace in one second.
+    /// Maximum number of calls that are sampled for a trace in one second.
     pub max_traced_calls_per_second: u32,
-    /// Mirrored copies of requests in flight.
+    /// Maximum number of mirrored copies of requests in flight.
     pub max_mirrors: u32,
-    /// Request content that one copy keeps for a mirror that has not read it.
+    /// Maximum size of the request content that one copy keeps until its mirror reads the content.
     pub max_mirror_bytes_per_call: u32,
-    /// Request content that all copies together keep for their mirrors.
+    /// Maximum size of the request content that all copies together keep for their mirrors.
     pub max_mirror_bytes: u32,
     /// How long a copy may continue after the original call has ended.
     pub mirror_timeout_ms: u32,
-    /// Response content buffered for one client that has not read it. Streams in a tunnel are slowed down instead, see
-    /// `max_tunnel_bytes_per_client`.
+    /// Maximum size of the response content buffered for one client that has not read it. Streams in a tunnel are
+    /// slowed down instead, see `max_tunnel_bytes_per_client`.
     pub max_buffered_bytes_per_client: u32,
-    /// Memory that peers may cause all workers to use, in KiB; each worker has an equal share. 0: half of the
-    /// container's memory limit, or 512 MiB without a limit.
+    /// Maximum memory that peers may cause all workers to use, in KiB; each worker has an equal share. 0 means half of
+    /// the container's memory limit, or 512 MiB without a limit.
     pub memory_budget_kib: u32,
-    /// Bytes from our own application that all streams of one tunnel together buffer for its client. Each stream may
-    /// buffer an equal share of half of this limit, within fixed bounds.
+    /// Maximum number of bytes from our own application that all streams of one tunnel together buffer for its client.
+    /// Each stream may buffer an equal share of half of this limit, within fixed bounds.
     pub max_tunnel_bytes_per_client: u32,
-    /// Calls in flight of one account on shared connections: connections to endpoints that also carry calls of other
-    /// accounts. An account is a client's identity, a source address, or a connection of our own application. Further
-    /// calls use the account's own connections.
+    /// Maximum number of calls that one account has in flight on shared connections: connections to endpoints that also
+    /// carry calls of other accounts. An account is a client's identity, a source address, or a connection of our own
+    /// application. Further calls use the account's own connections.
     pub max_shared_calls_per_account: u32,
-    /// Calls in flight of one account on shared connections whose requests have not ended. See
+    /// Maximum number of calls with incomplete requests that one account has in flight on shared connections. See
     /// `max_shared_calls_per_account`.
     pub max_shared_open_calls_per_account: u32,
-    /// Calls that an account may cancel within 10 s on shared connections. An account that cancels more gets its own
-    /// connections.
+    /// Maximum number of calls that an account may cancel within 10 s on shared connections. An account that cancels
+    /// more calls gets its own connections.
     pub max_shared_cancels_per_account: u32,
-    /// DATA frames of a few bytes, in succession on a stream, that an account may send within 100 ms; more are merged.
+    /// Maximum number of DATA frames of a few bytes, in succession on a stream, that an account may send within 100 ms.
+    /// Further small frames are merged.
     pub max_dribbles_per_account: u32,
-    /// How long an endpoint may have to wait for request content. Does not apply to gRPC, whose clients may pause.
+    /// How long a client may let an endpoint wait for request content. Does not apply to gRPC, whose clients may pause.
     pub content_timeout_ms: u32,
-    /// Cancelled calls of a client, as long as their endpoints have not been told of the cancellation. Until then,
-    /// these calls count against the client's streams.
+    /// Maximum number of a client's cancelled calls whose endpoints have not been told of the cancellation yet. Until
+    /// then, the calls count against the client's streams.
     pub max_cancelled_calls_per_client: u32,
-    /// RST_STREAM frames that one connection to an endpoint may send per 10 ms: backends treat more as an attack.
+    /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint per 10 ms: servers may
+    /// treat more frames as an attack.
     pub max_resets_per_tick: u32,
-    /// RST_STREAM frames that one connection to an endpoint may send in a burst.
+    /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint in a burst.
     pub reset_burst: u32,
-    /// RST_STREAM frames that one connection to an endpoint may send per second, in the long run.
+    /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint per second, in the
+    /// long run.
     pub resets_per_second: u32,
     /// How long a call may wait for the control plane's answer about its destination or its policies.
     pub discovery_timeout_ms: u32,
-    /// How long a connection may take to show its protocol, including the TLS handshake.
+    /// How long a new connection may take, including the TLS handshake, until its protocol is known.
     pub detect_timeout_ms: u32,
     /// How long to wait for a client's first bytes on a port of unknown protocol before the server may speak first.
     pub server_first_after_ms: u32,
@@ -108,8 +111,8 @@ pub struct RelayLimits {
     pub handshake_timeout_ms: u32,
     /// How long a frame or a header block may take to arrive completely.
     pub frame_timeout_ms: u32,
-    /// How long a peer may leave its socket unread, or data unacknowledged. Opaque connections are exempt until both sides
-    /// have ended them.
+    /// How long a peer may leave its socket unread, or data unacknowledged. Opaque connections are exempt until both
+    /// sides have ended them.
     pub unread_timeout_ms: u32,
     /// How long a peer may be silent before the kernel sends a keepalive probe. It repeats the probe after each third
     /// of that time, and closes the connection after three unanswered probes.
@@ -211,10 +214,10 @@ pub enum LimitError {
     },
 }
 
-/// One limit, for the list of all.
+/// One entry of the list of all limits.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct LimitInfo {
-    /// Name, as `--limit` accepts it; ends in its unit.
+    /// Name, as `--limit` accepts it. It ends in the unit of the value.
     pub name: &'static str,
     pub value: u64,
     pub default: u64,
@@ -247,7 +250,7 @@ macro_rules! specs {
 /// Memory of an address that the application calls, with its cluster and the control plane's answer: 8.4 kB, measured
 /// with 10,000 addresses.
 const SUBJECT_BYTES: u64 = 8 << 10;
-/// Services and addresses that a proxy may know even in the smallest container.
+/// Number of Services and addresses that a proxy may know even in the smallest container.
 const MIN_SUBJECTS: u32 = 256;
 /// Default memory budget in KiB if the container's memory has no limit.
 const UNLIMITED_BUDGET_KIB: u32 = 512 << 10;
@@ -349,9 +352,11 @@ static SPECS: &[Spec] = specs! {
 
 impl Limits {
     /// Sets the memory budget of all `workers` from the container's memory in bytes, unless the budget was given. Also
-    /// lowers other limits to fit into the budget: replays and mirrors together take at most a quarter of a worker's
-    /// share, and the response content buffered for one client at most half. Data about Services and addresses is not
-    /// part of the budget: its limit is lowered to fit into a quarter of the container's memory.
+    /// lowers other limits:
+    /// - Replays and mirrors together take at most a quarter of a worker's share of the budget.
+    /// - The response content buffered for one client takes at most half of this share.
+    /// - Data about Services and addresses, which is not part of the budget, takes at most a quarter of the container's
+    ///   memory.
     pub fn within_memory(mut self, container_bytes: Option<u64>, workers: usize) -> Self {
         let relay = &mut self.relay;
         if relay.memory_budget_kib == 0 {
@@ -373,7 +378,7 @@ impl Limits {
     /// Sets a limit by name.
     ///
     /// # Errors
-    /// [`LimitError`] if no limit has this name, or if the value is out of range; no limit changes then.
+    /// [`LimitError`] if no limit has this name, or if the value is out of range. Then no limit changes.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
         let spec = SPECS.iter().find(|spec| spec.name == name).ok_or_else(|| LimitError::Unknown(name.to_owned()))?;
         let number = value.parse().ok().filter(|n| spec.range.contains(n));
@@ -383,15 +388,15 @@ impl Limits {
     }
 
     /// Lowers the limits on connections from other workloads to fit into the process's limit of open `files`. Each of
-    /// these connections may need another one to our own application. All of them together leave a quarter of the files
-    /// for outbound calls.
+    /// these connections may need a second connection, to our own application. All these connections together leave a
+    /// quarter of the files for outbound calls.
     pub fn fit_open_files(&mut self, files: u64, workers: u16) {
         let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);
         self.relay.max_inbound_connections = self.relay.max_inbound_connections.min(share(8));
         self.relay.max_identified_connections = self.relay.max_identified_connections.min(share(4));
     }
 
-    /// All limits.
+    /// Returns all limits.
     pub fn list(&self) -> Vec<LimitInfo> {
         let default = Self::default();
         let info = |spec: &Spec| LimitInfo {

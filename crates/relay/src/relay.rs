@@ -1,6 +1,6 @@
 //! The relay: owns the connections whose protocol is known, their calls, the clusters that calls go to, and the
-//! connections to endpoints. It knows no socket, no thread and no clock: bytes, events and the time come from the event
-//! loop, and [`Effect`]s go back to it.
+//! connections to endpoints. It knows no socket, no thread and no clock. The event loop gives it bytes, events and the
+//! time, and carries out the [`Effect`]s that it returns.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,19 +37,19 @@ pub struct Relay {
     pub(crate) limits: Arc<Limits>,
     pub(crate) metrics: Arc<WorkerMetrics>,
     pub(crate) access_log: AccessLog,
-    /// Calls that users watch.
+    /// The users' requests to watch calls.
     pub(crate) taps: Taps,
     pub(crate) tracer: Tracer,
     pub(crate) spent_chains: Arc<SpentChains>,
     pub(crate) failures: FailureLog,
-    /// Metrics of calls that no cluster's metrics count, one for each direction.
+    /// Metrics of calls without a cluster, one for each direction.
     pub(crate) unrouted: [Arc<TrafficMetrics>; 2],
-    /// Number of the worker.
+    /// Index of this worker, from 0.
     pub(crate) index: usize,
     /// Number of workers of the process.
     pub(crate) workers: u32,
     pub(crate) seed: u64,
-    /// What the event loop has to do.
+    /// The actions that the event loop must still carry out.
     pub(crate) effects: Vec<Effect>,
 
     /// The addresses that the proxy listens on.
@@ -58,7 +58,7 @@ pub struct Relay {
     pub(crate) questions: Questions,
     pub(crate) targets: Targets,
 
-    /// Ports of the application that metrics name.
+    /// The ports of the application that have metric series of their own.
     pub(crate) ports: Ports,
     pub(crate) server_first: ServerFirst,
     pub(crate) downstreams: Downstreams,
@@ -74,17 +74,17 @@ pub struct Relay {
     wall_clock: (Instant, SystemTime),
     pub(crate) next_sweep: Instant,
     pub(crate) sweep_turn: usize,
-    /// When the series of callers that have left are released next.
+    /// When the relay next releases the metric series of callers that have left.
     pub(crate) next_release: Instant,
     /// Time at which the drain must be over; `None` before a drain.
     pub(crate) draining: Option<Instant>,
     pub(crate) fields: FieldSection,
-    /// The header sections of HTTP/1 that repeat.
+    /// HTTP/1 header sections that were read or written more than once. They are not parsed or written again.
     pub(crate) heads: Heads,
     pub(crate) budget: Budget,
-    /// Not secure: not for secrets.
+    /// The source of random choices. It is not cryptographically secure: do not generate secrets with it.
     pub(crate) random: fastrand::Rng,
-    /// Whether a burst has used memory that was not given back yet.
+    /// Whether memory that a burst has used must still be freed ([`Relay::shrink`]).
     pub(crate) burst: bool,
 }
 
@@ -134,7 +134,7 @@ impl Relay {
         self.now = now;
     }
 
-    /// Sets the time of day at this turn, for the access log. Call it now and then: the clocks may drift apart, and the
+    /// Sets the time of day at this turn, for the access log. Call it regularly: the clocks may drift apart, and the
     /// time of day may be corrected.
     pub fn set_wall_clock(&mut self, wall_clock: SystemTime) {
         self.wall_clock = (self.now, wall_clock);
@@ -150,7 +150,7 @@ impl Relay {
         .unwrap_or(wall_clock)
     }
 
-    /// The time of this turn.
+    /// Returns the time of this turn of the event loop.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -163,27 +163,27 @@ impl Relay {
         &self.metrics
     }
 
-    /// The access log, which has the lines of calls that have ended.
+    /// Returns the access log, with the lines of the calls that have ended.
     pub fn access_log(&mut self) -> &mut AccessLog {
         &mut self.access_log
     }
 
-    /// Begins to show the calls that end to a user. Ends when the tap is closed.
+    /// From now on, reports each call that ends to the tap's user, until the tap is closed.
     pub fn begin_tap(&mut self, tap: Arc<Tap>) {
         self.taps.begin(tap, self.now);
     }
 
-    /// Returns what the event loop has to do, in this order.
+    /// Returns the actions that the event loop must carry out, in their order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Returns whether a connection to an endpoint has not ended.
+    /// Returns whether a connection to an endpoint still exists.
     pub fn has_upstream(&self, id: UpstreamId) -> bool {
         self.pools.upstream(id).is_some()
     }
 
-    /// Returns whether memory was used in a burst and was not given back ([`Relay::shrink`]).
+    /// Returns whether memory that a burst has used must still be freed ([`Relay::shrink`]).
     pub fn has_burst(&self) -> bool {
         self.burst
     }
@@ -213,12 +213,13 @@ impl Relay {
         self.downstreams.is_empty()
     }
 
-    /// Returns whether a client is connected, or a server has answered a request before it got all of it.
+    /// Returns whether a client is connected, or whether a server has answered a request that it has not completely
+    /// received yet.
     pub fn has_work(&self) -> bool {
         !self.has_no_clients() || self.pools.upstreams().any(|(_, upstream)| upstream.has_unfinished_requests())
     }
 
-    /// Returns whether a connection has sent its last output.
+    /// Returns whether a connection sends nothing after its current output.
     pub fn is_closing(&mut self, id: LinkId) -> bool {
         self.link(id).is_some_and(|link| link.is_closing())
     }

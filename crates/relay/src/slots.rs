@@ -6,14 +6,15 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-/// Number of bits of a serial number. With them, a place, and two bits for the kind of an entry fit into a poll token.
+/// Number of bits of a serial number. A serial number, a place (32 bits) and two bits for the kind of the entry fit
+/// into one poll token.
 const SERIAL_BITS: u32 = 29;
 const MAX_SERIAL: u32 = (1 << SERIAL_BITS) - 1;
 
 /// Identifies an entry of a [`Slots<T>`].
 ///
-/// Places are used again, serial numbers only after 2^29 - 1 further entries: hours later on a busy worker, when no
-/// queue holds the old id any more.
+/// The place of a removed entry is used again. A serial number is used again only after 2^29 - 1 further entries. On a
+/// busy worker, this takes hours, and then no queue holds the old id any more.
 pub struct Id<T> {
     place: u32,
     serial: NonZeroU32,
@@ -25,7 +26,8 @@ impl<T> Id<T> {
         Self { place, serial, of: PhantomData }
     }
 
-    /// Returns the entry's place: below the largest number of entries that the table has had at once.
+    /// Returns the entry's place, which is its index in the table. A place is less than the largest number of entries
+    /// that the table has had at once.
     pub fn place(self) -> u32 {
         self.place
     }
@@ -52,7 +54,7 @@ impl<T> Id<T> {
     }
 }
 
-// Not derived: derived implementations would require the same traits of `T`.
+// These traits are not derived: derived implementations would require that `T` has the same traits.
 
 impl<T> Clone for Id<T> {
     fn clone(&self) -> Self {
@@ -97,14 +99,14 @@ impl<T> fmt::Debug for Id<T> {
 #[derive(Debug)]
 struct Entry<T> {
     serial: NonZeroU32,
-    /// `None` after the entry was removed.
+    /// The entry's value; `None` after the entry was removed.
     value: Option<T>,
 }
 
 /// A table of values. It grows as needed and reuses the places of removed entries.
 ///
-/// Calls are large and end often, so an entry can be dropped where it is ([`Slots::discard`]); a slab moves it out
-/// first.
+/// Calls are large and end often. So [`Slots::discard`] drops an entry where it is; the crate `slab` would move the
+/// entry out first.
 ///
 /// Invariant: `free` has the places of the entries without a value.
 #[derive(Debug)]
@@ -130,7 +132,7 @@ impl<T> Slots<T> {
         self.len() == 0
     }
 
-    /// Returns the entry with this id; `None` if it was removed, or if there is no id.
+    /// Returns the entry with this id; `None` if the entry was removed, or if `id` is `None`.
     #[inline]
     pub fn get(&self, id: impl Into<Option<Id<T>>>) -> Option<&T> {
         let id = id.into()?;
@@ -138,7 +140,7 @@ impl<T> Slots<T> {
         if entry.serial == id.serial { entry.value.as_ref() } else { None }
     }
 
-    /// Returns the entry with this id, to be changed; `None` if it was removed, or if there is no id.
+    /// Returns the entry with this id, to be changed; `None` if the entry was removed, or if `id` is `None`.
     #[inline]
     pub fn get_mut(&mut self, id: impl Into<Option<Id<T>>>) -> Option<&mut T> {
         let id = id.into()?;

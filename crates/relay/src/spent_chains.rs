@@ -1,28 +1,30 @@
-//! Requests that shall not be retried, because their application has called another service and all retries of that
-//! call are used up.
+//! Requests that their callers shall not retry: to answer such a request, the application has called another service,
+//! and all retries of that call are used up.
 //!
 //! The application's own answer to such a request usually is a failure too. If the callers retried the request, the
-//! retries of services in a row would multiply. Applications seldom copy fields from the answers that they receive to
-//! their own answers, but many copy the trace from the requests that they receive to their own requests. So the proxy
-//! beside the application finds the request of a call by the call's trace.
+//! retries along a chain of services would multiply. Applications seldom copy fields from the answers that they receive
+//! to their own answers, but many copy the trace from the requests that they receive to their own requests. So the
+//! proxy beside the application finds the request of a call by the call's trace.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of requests that are remembered. A later request may take the slot of an earlier one, whose callers then may
-/// retry it.
+/// Number of requests that are remembered. A later request may take the slot of an earlier request. Then callers may
+/// retry the earlier request again.
 const SLOTS: usize = 4_096;
 /// The unit of the times in slots.
 const TICK: Duration = Duration::from_millis(100);
 /// Time for which a request is remembered after the failure of its call: 10 s.
 const MEMORY_TICKS: u16 = 100;
-/// Maximum time by which another worker's time may be ahead: 1 s. Each worker reads the clock once in a turn.
+/// Maximum time by which another worker's time may be ahead: 1 s. Each worker reads the clock only once in a turn of
+/// its event loop, so their times differ.
 const AHEAD_TICKS: u16 = 10;
-/// Number of lower bits of a slot that are its time. The other bits are the upper bits of the request's id.
+/// Number of lower bits of a slot, which hold the time. The other bits of the slot are the upper bits of the request's
+/// id.
 const TIME_BITS: u32 = u16::BITS;
 
-/// The requests of one proxy, which its workers share. No worker ever waits.
+/// The requests to one proxy that shall not be retried. All workers share them without locks.
 #[derive(Debug)]
 pub struct SpentChains {
     /// When the first request was remembered.
@@ -36,8 +38,8 @@ impl Default for SpentChains {
     }
 }
 
-/// Identifies a request, and the calls that an application makes because of it, by their trace. Equal numbers of
-/// different requests cost the callers of one of them a retry.
+/// Identifies a request, and the calls that an application makes because of it, by their trace. If two requests get the
+/// same number, callers may omit an allowed retry of one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainId(u64);
 
@@ -50,7 +52,7 @@ impl ChainId {
 }
 
 impl SpentChains {
-    /// Records that the application's call for a request has used up its retries.
+    /// Records that the application, while it served the request of this chain, made a call that has no retry left.
     pub(crate) fn note(&self, ChainId(id): ChainId, now: Instant) {
         let since = *self.since.get_or_init(|| now);
         if let Some(slot) = self.slot(id) {
@@ -58,8 +60,8 @@ impl SpentChains {
         }
     }
 
-    /// Returns whether a call for a request was noted after the request began, at `begun`. A call of an earlier request
-    /// of the same trace does not count.
+    /// Returns whether [`Self::note`] was called for a request after the request began, at `begun`. An earlier note
+    /// belongs to an earlier request of the same trace, and is ignored.
     pub(crate) fn has(&self, ChainId(id): ChainId, begun: Instant, now: Instant) -> bool {
         let (Some(since), Some(slot)) = (self.since.get(), self.slot(id)) else { return false };
         let slot = slot.load(Ordering::Relaxed);
@@ -71,13 +73,14 @@ impl SpentChains {
             && noted.wrapping_sub(ticks(*since, begun)).cast_signed() >= 0
     }
 
-    /// The lower bits choose the slot, so a slot needs only the upper ones.
+    /// Returns the slot for an id. The lower bits of the id choose the slot, so the slot needs to hold only the upper
+    /// bits.
     fn slot(&self, id: u64) -> Option<&AtomicU64> {
         self.slots.get(id as usize % SLOTS)
     }
 }
 
-/// Returns the time in [`TICK`]s, which begins again after 109 minutes.
+/// Returns the time from `since` to `now` in [`TICK`]s. The number begins again at 0 after 109 minutes.
 fn ticks(since: Instant, now: Instant) -> u16 {
     (now.saturating_duration_since(since).as_millis() / TICK.as_millis()) as u16
 }

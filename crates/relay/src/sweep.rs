@@ -16,16 +16,16 @@ use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
 
 /// Number of sweeps in which each connection is checked once.
 const TURNS: usize = 10;
-/// How long a connection that has lost its place may take to finish its calls.
+/// How long a connection that has lost its place to another client may take to finish its calls.
 const YIELD_GRACE: Duration = Duration::from_secs(5);
 /// How long we wait for a peer to close a connection that we have ended.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long a connection without a call is kept if its endpoint has another connection, or if the connection belongs to
-/// a single account.
+/// How long a connection without a call is kept if its endpoint has another connection, or if the connection is on an
+/// account's own lane ([`crate::downstream::accounts::Lane::Own`]).
 const SPARE_IDLE: Duration = Duration::from_secs(3);
 /// How long a connection without a call keeps the memory that only a busy connection needs.
 const REST_AFTER: Duration = Duration::from_secs(2);
-/// Waiting time for a connection from which calls are reported in the log.
+/// How long a call must have waited for a connection before the log reports the waiting calls.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// The action that a sweep takes for a connection.
 enum Verdict {
@@ -69,12 +69,12 @@ impl Relay {
         true
     }
 
-    /// Returns whether the latest sweeps have checked every connection once more.
+    /// Returns whether this sweep completes a round of sweeps. Each round checks every connection.
     pub fn has_swept_all(&self) -> bool {
         self.sweep_turn == 0
     }
 
-    /// Returns whether the entry at a place of its table is checked in this sweep.
+    /// Returns whether this sweep checks the entry at a place of its table.
     pub fn is_in_turn(&self, place: u32) -> bool {
         place as usize % TURNS == self.sweep_turn
     }
@@ -108,8 +108,8 @@ impl Relay {
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
-            // If the kernel still has output that the client has not read, the connection keeps its place and its
-            // charge.
+            // If the kernel still has output that the client has not read, the connection keeps its place under the
+            // connection limits, and its charge in the memory budget.
             let has_unread = link.kernel_bytes > CONNECTION_BYTES;
             if !past(link.closing_since, if has_unread { ms(relay.unread_timeout_ms) } else { LINGER }) {
                 return Verdict::Keep;
@@ -123,11 +123,12 @@ impl Relay {
                 client.has_spoken = true;
                 self.effects.extend(link.wire.map(Effect::Settle));
             }
-            // During a drain, a connection on which neither side has sent anything does not delay the end of the process.
+            // During a drain, a connection on which neither side has sent anything does not delay the end of the
+            // process.
             if link.codec.is_guess() && past(client.leaving_since, GOAWAY_GRACE) {
                 return Verdict::Close("");
             }
-            // An opaque protocol may be silent or leave bytes unread for any time.
+            // An opaque protocol may be silent, or leave bytes unread, for an unlimited time.
             return Verdict::Keep;
         }
         if past(client.yielding_since, YIELD_GRACE) {
@@ -143,7 +144,7 @@ impl Relay {
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
         // In a protocol without flow-control windows, an application that needs time leaves its socket unread. It may
-        // do so for longer: `stall_timeout_ms`.
+        // leave the socket unread for a longer time, `stall_timeout_ms`.
         let has_windows = link.codec.has_windows();
         if has_windows && past(link.blocked_since, ms(relay.unread_timeout_ms)) {
             let why = "it left its socket unread for unread_timeout_ms";
@@ -233,9 +234,10 @@ impl Relay {
             let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
             let is_spare = has_others || !lane.is_common();
             let limit = if is_unused_opaque {
-                // The client has left before the connection was established. The server may have sent its greeting, and
-                // may soon give up a client that does not answer. So no later client gets the connection. A call that waits
-                // gets it in the turn in which it is ready, after the sweep.
+                // The client has left before the connection was established. The server may already have sent its
+                // greeting, and may soon close the connection if no client answers. So no later client gets the
+                // connection. A call that waits now still gets it: a connection is given to a waiting call after the
+                // sweep of the turn in which the connection gets ready.
                 SWEEP_EVERY
             } else if is_spare {
                 settings.idle_timeout.min(SPARE_IDLE)
@@ -262,7 +264,7 @@ impl Relay {
         Verdict::Keep
     }
 
-    /// Fails calls that have waited too long for a connection, and logs where calls wait.
+    /// Fails calls that have waited too long for a connection, and logs the endpoints for which calls wait.
     fn sweep_waiting(&mut self) {
         let limit = ms(self.limits.relay.max_wait_ms);
         let mut waiting_calls = 0;

@@ -1,10 +1,13 @@
 //! Timers: a timing wheel of two levels.
 //!
-//! The near wheel has a slot for each millisecond of the current turn, the far wheel has a slot for each later turn. A
-//! deadline in a later turn costs nothing until that turn begins. Setting and cancelling cost the same few nanoseconds
-//! however many calls are in flight. The entries of one slot form a linked list in the slab. Invariants: the near wheel
-//! holds exactly the timers that are due in the turn of `done_ms`; bit `s` of `occupied` is set while the list of slot
-//! `s` is not empty.
+//! Time is divided into turns of [`NEAR`] milliseconds. The near wheel has a slot for each millisecond of the current
+//! turn, the far wheel has a slot for each later turn. A deadline in a later turn costs nothing until that turn begins.
+//! Setting or cancelling a timer takes a few nanoseconds, independent of the number of calls in flight. The entries of
+//! one slot form a linked list in the slab.
+//!
+//! Invariants:
+//! - The near wheel holds exactly the timers that are due in the turn of `done_ms`.
+//! - Bit `s` of `occupied` is set while the list of slot `s` is not empty.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +15,13 @@ use slab::Slab;
 
 /// Length of a turn in milliseconds, and number of slots of the near wheel; a multiple of 64.
 const NEAR: usize = 1024;
-/// Slots of the far wheel, one for each turn. Timers of turns beyond these use the same slots, and wait there for
-/// further rounds.
+/// Number of slots of the far wheel, one for each turn. A timer that is due in an even later turn shares one of these
+/// slots, and waits there for further rounds of the wheel.
 const FAR: usize = 64;
 const WORDS: usize = (NEAR + FAR) / 64;
 const NONE: u32 = u32::MAX;
 
-/// Nanoseconds of a second and of a millisecond.
+/// Number of nanoseconds in a second, and in a millisecond.
 const SECOND_NS: u64 = 1_000_000_000;
 const MS_NS: u64 = 1_000_000;
 
@@ -71,7 +74,7 @@ impl<T: Copy> Timers<T> {
     }
 
     /// Returns the tick of the time that is `after` later than `since`. In most turns of the event loop, `since` is the
-    /// same for all callers, so this saves the difference of two times.
+    /// same in all calls of this function, so the conversion of the latest `since` is kept.
     #[inline]
     pub(crate) fn tick_after(&mut self, since: Instant, after: Duration) -> Tick {
         if self.latest.0 != since {
@@ -90,7 +93,7 @@ impl<T: Copy> Timers<T> {
         self.start + Duration::from_millis(tick.0)
     }
 
-    /// Returns whether a tick has passed: whether a timer that was set for it has expired.
+    /// Returns whether a tick has passed, so that a timer that was set for this tick has expired.
     #[inline]
     pub(crate) fn has_passed(&self, tick: Tick) -> bool {
         tick.0 < self.done_ms
@@ -149,7 +152,7 @@ impl<T: Copy> Timers<T> {
         self.entries.shrink_to_fit();
     }
 
-    /// Returns the first millisecond of the next turn whose slot has timers.
+    /// Returns the first millisecond of the next turn whose slot in the far wheel has timers.
     fn next_far_turn_ms(&self) -> Option<u64> {
         let next_turn = self.done_ms / NEAR as u64 + 1;
         let first = far_slot(next_turn);

@@ -1,5 +1,5 @@
-//! Transfer: takes the bytes of connections in, passes their events to the handlers, and provides the bytes to be
-//! written.
+//! Transfer: takes the bytes that connections have received, passes their events to the handlers, and provides the
+//! bytes to be written.
 
 use leno_http2::{Event, FieldSection};
 
@@ -24,8 +24,8 @@ impl Relay {
         link_of(&mut self.downstreams, &mut self.pools, id)
     }
 
-    /// Handles the input that a connection has kept. Returns the maximum number of bytes that the connection accepts
-    /// now; `None` if it must not be read.
+    /// Handles the input that a connection has received but not handled yet. Returns the maximum number of bytes that
+    /// the connection accepts now; `None` if it must not be read.
     pub fn begin_read(&mut self, id: LinkId) -> Option<usize> {
         let mut fields = std::mem::take(&mut self.fields);
         let room = self.take_held(id, &mut fields);
@@ -46,7 +46,7 @@ impl Relay {
         }
         let is_opaque = link.codec.is_opaque();
         let held = std::mem::take(&mut link.pending_input);
-        // Also without held bytes: the codec may have an event that does not come from the peer.
+        // This call is needed even without held bytes: the codec may have an event that does not come from the peer.
         self.interpret(id, &held, fields)?;
         if let LinkId::Endpoint(upstream) = id
             && is_opaque
@@ -55,7 +55,7 @@ impl Relay {
             return Ok(None);
         }
         let Some(link) = self.link(id) else { return Ok(None) };
-        // A closing connection drops what it reads.
+        // A closing connection drops the bytes that it reads.
         let room = if link.is_closing() { usize::MAX } else { link.codec.read_room() };
         Ok(link.pending_input.is_empty().then_some(room))
     }
@@ -146,27 +146,28 @@ impl Relay {
         }
     }
 
-    /// Returns whether a client reads no more, and is not read either. Nothing else would report its end: the output for
-    /// which its further bytes wait may never leave.
+    /// Returns whether a client's socket has failed while the relay has paused reading it. Such a client must be closed
+    /// here: reading may resume only after output has left, and this output may never leave.
     fn is_gone(&mut self, id: LinkId) -> bool {
         let is_gone = |link: &mut Link| link.paused && link.is_unwritable() && link.closing_since.is_none();
         matches!(id, LinkId::Client(_)) && self.link(id).is_some_and(is_gone)
     }
 
     /// Handles an error of a connection's socket: the peer has reset the connection, or does not answer any more. The
-    /// event loop then reads on, because the kernel may still have bytes that the peer sent before.
+    /// event loop then reads on, because the kernel may still hold bytes that the peer has sent before.
     pub fn socket_failed(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         link.note_unwritable();
-        // An application that only sends, and for which nothing is read, would wait for ever if its connection stayed
-        // open until it reads. The response of HTTP/1 waits for its client.
+        // The relay has paused reading this endpoint because the client does not read. If the connection stayed open
+        // until the client reads, a client that only sends would wait for ever. An HTTP/1 response is kept instead,
+        // until its client reads it.
         if matches!(id, LinkId::Endpoint(_)) && link.paused && link.codec.is_opaque() {
             self.close(id, "the peer reset the connection");
         }
     }
 
-    /// Notes that a peer has closed its side or reads no more; bytes that it has sent before may still follow. An
-    /// HTTP/2 server then gets no new calls.
+    /// Notes that a peer has closed its side or reads no more. Bytes that it has sent before may still arrive. If the
+    /// peer is a server and its protocol has no half-close, it gets no new calls.
     pub fn end_follows(&mut self, id: LinkId) {
         let is_half_closable = self.link(id).is_some_and(|link| link.codec.is_half_closable());
         if let LinkId::Endpoint(upstream) = id
@@ -176,7 +177,8 @@ impl Relay {
         }
     }
 
-    /// Requests that the event loop reads a connection, whether or not there is something to read.
+    /// Requests that the event loop reads a connection, even if its socket does not report that there is something to
+    /// read.
     pub(crate) fn read_on(&mut self, id: LinkId) {
         let wire = self.link(id).and_then(|link| link.wire);
         self.effects.extend(wire.map(Effect::ReadOn));
@@ -201,7 +203,8 @@ impl Relay {
         !self.dirty.is_empty()
     }
 
-    /// Returns a link whose output is to be written now. [`Self::flushed`] must follow, or the end of the link.
+    /// Returns a link whose output must be written now. The caller must then call [`Self::flushed`], unless the link
+    /// ends.
     pub fn next_dirty(&mut self) -> Option<LinkId> {
         while let Some(id) = self.dirty.pop() {
             if let Some(link) = self.link(id) {
@@ -212,8 +215,8 @@ impl Relay {
         None
     }
 
-    /// Must be called after output was written, as far as the socket accepts it. Gives the senders room again, updates
-    /// the charge, and ends the connection if its work is over.
+    /// Must be called after a link's output was written, as far as the socket accepts it. Lets the senders of the
+    /// written content send more, updates the link's charge, and ends the connection if its work is over.
     pub fn flushed(&mut self, id: LinkId) {
         self.return_room(id);
         self.charge(id);
@@ -230,7 +233,8 @@ impl Relay {
         } else if link.codec.must_close()
             && !link.codec.wants_write()
             && !link.codec.is_drained()
-            // The client may still send. It gets its last output only if we read on for a while.
+            // The client may still send. If we closed now, a TCP reset could discard its last output, so a closing link
+            // is read for a while.
             && !link.is_closing()
         {
             self.close(id, "it was closed in the middle of a message");
@@ -253,8 +257,8 @@ impl Relay {
         }
     }
 
-    /// Releases what a removed link holds: its part of the budget, and its socket. If the content of a call was cut, the
-    /// socket is reset, so that the peer does not take the end of the connection for the end of the content.
+    /// Releases the resources of a removed link: its part of the budget, and its socket. If the content of a call was
+    /// cut, the socket is reset, so that the peer does not take the end of the connection for the end of the content.
     pub(crate) fn release(&mut self, link: &Link) {
         self.discharge(link);
         let Some(wire) = link.wire else { return };
@@ -270,13 +274,13 @@ impl Relay {
         let Some(link) = self.link(id) else { return };
         if link.closing_since.is_none() {
             link.begin_closing(now);
-            // Its reading may have been paused. Now its end must be noticed.
+            // Reading may have been paused. It must resume, so that the relay notices the peer's close.
             self.mark_dirty(id);
             self.read_on(id);
         }
     }
 
-    /// Hands over the output of a connection that is closed directly afterwards.
+    /// Gives the event loop the output of a connection that is closed directly afterwards.
     pub(crate) fn write_last(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         if let Some(wire) = link.wire {
@@ -296,8 +300,9 @@ impl Relay {
     }
 }
 
-/// Returns whether the output that a server does not take now is the rest of an HTTP/1 request whose call is over.
-/// Without this check, a server that does not read could make the output occupy memory for any time.
+/// Returns whether a server's socket accepts no bytes, and the output that waits is the rest of an HTTP/1 request whose
+/// call is over. Without this check, a server that does not read could make the output occupy memory for an unlimited
+/// time.
 fn is_rest_useless(id: LinkId, link: &Link) -> bool {
     matches!(id, LinkId::Endpoint(_)) && link.codec.must_close() && link.is_blocked()
 }
@@ -308,7 +313,7 @@ fn is_deaf_client(id: LinkId, link: &Link) -> bool {
     matches!(id, LinkId::Client(_)) && link.is_deaf()
 }
 
-/// Why a connection cannot go on.
+/// Why a connection must be closed.
 #[derive(Debug, thiserror::Error)]
 enum Closed {
     #[error("it has ended")]

@@ -11,7 +11,7 @@ use crate::slots::Id;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n";
 
-/// A relay beside an application, and a connection of the application that speaks `speaks`.
+/// Returns a relay beside an application, and a connection of the application with the protocol `speaks`.
 fn client(speaks: Speaks) -> (Relay, ClientId) {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
     let here = "127.0.0.1:4140".parse().expect("an address");
@@ -42,7 +42,8 @@ fn connect_endpoint(relay: &mut Relay) -> UpstreamId {
     upstream
 }
 
-/// Flushes all connections. Only the socket of `open` accepts bytes. Returns whether a connection is to be read.
+/// Flushes all connections. Only the socket of `open` accepts bytes. Returns whether the relay has requested to read a
+/// connection.
 fn flush(relay: &mut Relay, open: LinkId) -> bool {
     let now = relay.now;
     loop {
@@ -64,7 +65,7 @@ fn flush(relay: &mut Relay, open: LinkId) -> bool {
     relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_)))
 }
 
-/// Lets time pass, with a sweep of each connection in the end. Flushes what the sweep has listed, to no socket.
+/// Lets time pass, and sweeps each connection once in the last second.
 fn sweep(relay: &mut Relay, time: Duration) {
     relay.set_now(relay.now + time - Duration::from_secs(1));
     for _ in 0..10 {
@@ -73,7 +74,7 @@ fn sweep(relay: &mut Relay, time: Duration) {
     }
 }
 
-/// Flushes all connections, to no socket. Returns whether a connection is to be reset.
+/// Flushes all connections, but no socket accepts bytes. Returns whether the relay has requested to reset a connection.
 fn aborts(relay: &mut Relay) -> bool {
     while let Some(id) = relay.next_dirty() {
         relay.flushed(id);
@@ -177,7 +178,8 @@ fn the_end_of_an_opaque_client_that_has_sent_nothing_reaches_the_server() {
     assert!(relay.link(LinkId::Endpoint(upstream)).expect("it is open").is_finished());
 }
 
-/// Returns a relay whose opaque connection has ended on both sides, while 100,000 bytes of the client wait for the server.
+/// Returns a relay whose opaque connection has ended on both sides, while 100,000 bytes of the client wait for the
+/// server.
 fn ended_with_bytes_left() -> (Relay, LinkId) {
     let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));
     let client = LinkId::Client(client);
@@ -273,7 +275,7 @@ fn a_closing_connection_is_read_in_large_parts_although_much_was_not_forwarded()
 fn a_client_whose_socket_has_not_taken_the_output_finishes_before_another_has_its_place() {
     let (mut relay, client) = client(Speaks::Http1);
     let now = relay.now;
-    // As if TLS records were waiting: the codec has no output left.
+    // The socket is blocked although the codec has no output left, as if TLS records were waiting.
     relay.link(LinkId::Client(client)).expect("it is open").note_flushed(now, true);
     assert!(relay.yield_place(client, true));
     assert!(is_open(&mut relay, LinkId::Client(client)));

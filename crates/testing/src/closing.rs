@@ -6,18 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 
-/// An HTTP/1 server that closes the connection of each request without an answer, except while its connections are kept.
+/// An HTTP/1 server that closes the connection after each request, without an answer. Only
+/// [`keep_connections`](Self::keep_connections) makes it answer.
 pub struct Closing {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
-    /// While set, requests are answered, as many at once.
+    /// Set while the server answers requests. Each answer waits until [`Closing::CONNECTIONS`] requests have arrived.
     kept: Arc<Kept>,
 }
 
 type Kept = Mutex<Option<Arc<Barrier>>>;
 
 impl Closing {
-    /// Number of connections that are kept. More than the attempts of one proxy at one request.
+    /// Number of connections that [`keep_connections`](Self::keep_connections) opens. A proxy makes fewer attempts for
+    /// one request.
     pub const CONNECTIONS: usize = 8;
 
     /// Starts the server.
@@ -37,13 +39,14 @@ impl Closing {
         Ok(this)
     }
 
-    /// Where the server listens.
+    /// Returns the address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes requests at the same time, so that a proxy keeps as many connections to the server. `request` must fail unless the
-    /// answer is 200.
+    /// Calls `request` [`CONNECTIONS`](Self::CONNECTIONS) times at once. The server answers when all requests have
+    /// arrived, so a proxy needs one connection for each request, and keeps these connections. `request` must fail
+    /// unless the answer is 200.
     pub fn keep_connections(&self, request: impl Fn() + Sync) {
         self.set_kept(Some(Arc::new(Barrier::new(Self::CONNECTIONS))));
         thread::scope(|scope| (0..Self::CONNECTIONS).for_each(|_| drop(scope.spawn(&request))));
@@ -54,7 +57,7 @@ impl Closing {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
     }
 
-    /// Returns the number of requests since the last time.
+    /// Returns the number of requests since the last call.
     pub fn take_requests(&self) -> u64 {
         self.requests.swap(0, Ordering::Relaxed)
     }

@@ -29,8 +29,8 @@ pub fn seeds(range: Range<u64>) -> Seeds {
     }
 }
 
-/// Returns whether `LENO_SEED` is set. If so, a test runs with one seed, and must not expect everything that a whole
-/// range of seeds would show.
+/// Returns whether `LENO_SEED` is set. With `LENO_SEED`, a test runs with one seed, and must not expect everything that
+/// a whole range of seeds would show.
 pub fn is_repeated() -> bool {
     chosen().is_some()
 }

@@ -85,8 +85,8 @@ fn node(options: &Bootstrap) -> Value {
 
 /// Returns the content of a file for GRPC_XDS_BOOTSTRAP. With certificates, programs also need
 /// GRPC_EXPERIMENTAL_XDS_SNI=true, because proxies recognize connections of the mesh by their server name. gRPC
-/// compares the control plane's name with the DNS names in the control plane's certificate, so a control plane at a
-/// loopback address is reached without TLS.
+/// compares the control plane's name with the DNS names in the control plane's certificate. A loopback address is not a
+/// DNS name, so a control plane at a loopback address is reached without TLS.
 fn grpc(options: &Bootstrap) -> Value {
     let credentials = match &options.certificates {
         Some(files) if !is_loopback(&options.control) => json!({ "type": "tls", "config": grpc_files(files) }),

@@ -1,5 +1,5 @@
-//! Writes and reads the parts of a call policy as facts: the retry budget and the objectives in a Cluster, the other
-//! parts in a Route.
+//! Writes and reads the parts of a call policy as facts (metadata that only Leno reads): the retry budget and the
+//! objectives in a Cluster, the other parts in a Route.
 //!
 //! Each part has its own facts. Two of these facts are the object that sets the part ([`SET_BY`]) and the part's mode
 //! ([`MODE`]).
@@ -62,12 +62,12 @@ pub(crate) fn with_budget(facts: Facts, budget: Option<&Setting<BudgetSettings>>
 }
 
 /// Writes a retry budget in Envoy's form: the maximum number of retries in flight, in percent of the requests in
-/// flight. If retries take as long as other requests, this is the same share as in the calls of an interval. With
-/// `budget_interval`, Envoy would take the percentage of all requests of the interval, and so allow far more retries in
-/// flight.
+/// flight. If retries take as long as other requests, this limit allows the same percentage of the calls of an
+/// interval. With `budget_interval`, Envoy would take the percentage of all requests of the interval, and so allow far
+/// more retries in flight.
 ///
 /// Without a minimum, Envoy always allows 3 retries in flight. A minimum per second cannot be converted to a number of
-/// retries in flight, unless it is zero.
+/// retries in flight, except for zero. So this function writes only a minimum of zero.
 pub(crate) fn envoy_budget(budget: &BudgetSettings) -> RetryBudget {
     RetryBudget {
         budget_percent: Some(types::Percent { value: budget.percent.into() }),
@@ -130,7 +130,7 @@ pub(crate) fn objectives(facts: &Facts, cluster: &str) -> Option<Arc<Objectives>
 }
 
 fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T> {
-    // If this proxy does not know the mode of a part, the part must not act.
+    // If this proxy does not know the mode of a part, the part must have no effect on calls.
     let is_audit = facts.get(&format!("{name}{MODE}")).is_some_and(|mode| mode != Mode::Enforce.name());
     let set_by: Arc<str> = facts.get(&format!("{name}{SET_BY}")).unwrap_or(otherwise).into();
     Setting { value, mode: if is_audit { Mode::Audit } else { Mode::Enforce }, set_by }

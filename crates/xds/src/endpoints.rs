@@ -23,7 +23,7 @@ pub struct Endpoints {
     pub key: ClusterKey,
     /// Endpoints that may get calls, sorted by address.
     pub ready: Vec<Endpoint>,
-    /// The other endpoints, sorted by address.
+    /// Endpoints that are not ready, sorted by address.
     pub unready: Vec<Endpoint>,
 }
 

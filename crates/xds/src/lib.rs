@@ -6,8 +6,8 @@
 //!
 //! Values for which xDS has a field are in that field, so that Envoy and gRPC understand them. Values that only Leno
 //! understands are in the resource's metadata ([`facts`]). [`bootstrap`] writes the file with which xDS clients start.
-//! Each module writes for one [`View`]. It also reads the resources that a control plane sends. These may contain
-//! anything: the result is a value within [`limits`], or an [`Unreadable`].
+//! Each module writes resources for one [`View`]. Each module also reads the resources that a control plane sends. A
+//! control plane's resource may contain anything: the result is a value within [`limits`], or an [`Unreadable`].
 //!
 //! ```
 //! use leno_model::{manifest::read_object, translate::translate};

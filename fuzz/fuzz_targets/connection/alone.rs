@@ -1,4 +1,4 @@
-//! One HTTP/2 engine. The script decides what its peer sends and what its owner does.
+//! One HTTP/2 engine. The script decides what its peer sends, and which functions of the engine its owner calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Secti
 
 use crate::script::{REQUEST, RESPONSE, Script};
 
-/// Maximum number of bytes that one action may add to the output beyond the high-water mark, besides the field sections
-/// of the owner: the answers to at most 255 bytes of the peer.
+/// Maximum number of bytes that one action may add to the output beyond the high-water mark: the answers to at most 255
+/// bytes of the peer. The owner's field sections are counted separately.
 const MAX_ACT_BYTES: usize = 1_250;
 /// Maximum number of bytes by which HPACK lengthens a field, or a frame header lengthens a section.
 const OVERHEAD_BYTES: usize = 16;

@@ -31,14 +31,14 @@ impl<'a> Script<'a> {
         bytes
     }
 
-    /// Returns a size from 0 to 65,025, more often a small one.
+    /// Returns a size from 0 to 65,025. Small sizes are more likely.
     pub fn size(&mut self) -> usize {
         let byte = usize::from(self.byte());
         byte * byte
     }
 
-    /// Returns a section of the pseudo-header fields and up to seven others. Some fields recur from section to section,
-    /// and some do not.
+    /// Returns a section of the pseudo-header fields and up to seven other fields. Some fields recur from section to
+    /// section, and some do not.
     pub fn fields(&mut self, pseudo: &[(&str, &str)]) -> FieldSection {
         let mut fields = FieldSection::new();
         for (name, value) in pseudo {

@@ -1,4 +1,4 @@
-//! One HTTP/1 engine. The script decides what its peer sends and what its owner does.
+//! One HTTP/1 engine. The script decides what its peer sends, and which functions of the engine its owner calls.
 
 use std::time::Instant;
 

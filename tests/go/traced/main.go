@@ -163,8 +163,8 @@ func newPropagator() propagation.TextMapPropagator {
 	return nil
 }
 
-// noting keeps the trace id of the latest call. A span that is not sampled has a trace id too, and only the propagator
-// sees it.
+// noting keeps the trace id of the latest call. A span that is not sampled has a trace id too, but only the propagator
+// sees the trace id of such a span.
 type noting struct {
 	propagation.TextMapPropagator
 	traceID string

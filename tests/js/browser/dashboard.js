@@ -1,5 +1,6 @@
 // Opens `leno dashboard` in Chromium, as its user does: walks the views by keyboard, checks narrow and dark pages, and
-// measures the frames and the memory of a mesh of 500 Services. Prints its figures as one line of JSON; a fault ends it with an error.
+// measures the frames and the memory of a mesh of 500 Services. Prints its figures as one line of JSON. If a check fails, it
+// ends with an error.
 //
 //   dashboard.js URL DIRECTORY-FOR-SCREENSHOTS
 
@@ -13,7 +14,7 @@ const ATTACK = '<img src=x onerror=alert(1)>';
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--enable-precise-memory-info'];
 const [SERVICES, EDGES, TIER] = [500, 5000, 100];
-// Software rendering on a busy machine: a wide margin above the 16.7 ms of 60 frames.
+// At 60 frames a second, a frame takes 16.7 ms. The margin is wide for software rendering on a busy machine.
 const MEDIAN_FRAME_MAX_MS = 25;
 const HEAP_MAX_MB = 150;
 // The memory that only the page's process has: the heap, the DOM, the canvas, compiled code, and what is freed later. An
@@ -102,7 +103,7 @@ async function walk(page, directory) {
   await page.keyboard.press('1');
 }
 
-/** A phone, and the dark colours. */
+/** Takes screenshots in dark colours and in the size of a phone. No view may be wider than the phone. */
 async function looks(page, directory) {
   await page.emulateMedia({ colorScheme: 'dark' });
   await page.waitForTimeout(800);
@@ -125,7 +126,7 @@ async function renderers(browser) {
   return new Map(processInfo.filter((one) => one.type === 'renderer').map((one) => [one.id, one.cpuTime]));
 }
 
-/** The memory of the page's process. Of all renderers, the page's has worked most since `before`: the others are spare. */
+/** The memory of the page's process: of all renderers, it has used the most CPU time since `before`. */
 async function memory(browser, before) {
   const worked = [...await renderers(browser)].map(([id, time]) => ({ id, time: time - (before.get(id) ?? 0) }));
   const [{ id }] = worked.sort((a, b) => b.time - a.time);

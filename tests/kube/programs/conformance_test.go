@@ -18,11 +18,11 @@ import (
 )
 
 // By default, a test tries for 30 s to get 3 right answers in a row. With two backends, kube-proxy's random choice
-// nearly always gives 3 right answers in a row in this time, without any mesh. So require more.
+// nearly always gives 3 right answers in a row within 30 s, without any mesh. So require more.
 const consecutiveSuccesses = 20
 
-// Without a mesh, no request is sent again, so the retry test needs no more than the default. More retries in this time would
-// exceed the retry budget.
+// The default is enough for the retry test: without a mesh, requests are never sent again, so no random choice can make the
+// test pass. More retries within 30 s would exceed the retry budget.
 const consecutiveRetries = 3
 
 func TestConformance(t *testing.T) {
@@ -69,7 +69,7 @@ var meshHTTPRouteRetry = suite.ConformanceTest{
 			// failures than attempts are needed for a 502.
 			{"code-all-attempts-2", "", 2, 200},
 			{"code-all-attempts-2", "", 12, 502},
-			// The server serves one attempt at a time, and needs this long for the failing attempt. The suite's client waits for
+			// The server delays the failing attempt by delayRetry, and serves one attempt at a time. The suite's client waits for
 			// 5 s.
 			{"timeout", "responseCode=200&delayRetry=1500ms", 1, 200},
 			{"timeout", "responseCode=200&delayRetry=30s", 1, 504},

@@ -1,5 +1,5 @@
 // kubeall contains every Kubernetes program of a small cluster, and etcd, in one binary. The name under which it was started
-// selects the program or, if this name is kubeall, the first argument does.
+// selects the program. If this name is kubeall, the first argument selects the program.
 package main
 
 import (

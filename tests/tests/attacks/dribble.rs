@@ -1,4 +1,5 @@
-//! Content in frames of a few bytes: a frame costs a server more work than the content in it.
+//! Attacks that send content in frames of a few bytes. Each frame costs a server more work than the content in the
+//! frame.
 
 use std::time::Duration;
 

@@ -6,8 +6,9 @@ use leno_tests::manifests::ECHO;
 use leno_tests::siege::{Plan, Siege};
 use leno_tests::wire::{self, call_block, code, flag, kind};
 
-/// Number of frames in one write and, in the next line, the pause after each write: about 200,000 frames a second.
+/// Number of frames in one write. With [`PAUSE`], a connection sends about 200,000 frames a second.
 const BURST: usize = 200;
+/// Pause after each write.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Opens a stream that the server keeps open, and sends `frame` repeatedly.
@@ -79,6 +80,7 @@ async fn a_flood_of_frames_of_an_unknown_type() {
 async fn a_flood_of_resets_of_a_stream_that_was_never_opened() {
     let siege = flood(wire::reset(99, code::CANCEL)).await;
     siege.assert_harmless().await;
-    // RFC 9113 section 6.4: the first such reset is a connection error, so the proxy does not count a flood.
+    // The first RST_STREAM for an idle stream is a connection error (RFC 9113 section 6.4). So the proxy closes the
+    // connection before it counts a flood.
     siege.assert_told(&[code::PROTOCOL_ERROR]);
 }

@@ -12,7 +12,7 @@ use leno_tests::wire::{self, call_block, code, flag, kind};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Begins a request whose header block continues in CONTINUATION frames with this content, without an end.
+/// Begins a request, and sends CONTINUATION frames with this content. The header block never ends.
 async fn continuation_flood(content: Vec<u8>) -> Siege {
     let burst = wire::frame(kind::CONTINUATION, flag::NONE, 1, &content).repeat(20);
     let siege = Plan::attackers(2).lay(move |attacker| {
@@ -103,7 +103,8 @@ async fn header_fields_without_a_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_thrashed_by_every_request() {
-    // This is allowed, because it only makes the HPACK tables useless. So the proxy need not close the connection.
+    // Clients may empty and refill the HPACK table in every request: the only effect is that the table saves no bytes.
+    // So the proxy need not close the connection.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
         for stream in wire::client_streams() {
@@ -143,10 +144,10 @@ async fn what_the_proxy_takes_the_server_takes_too() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
-    // Try header lists from well below to well above the 16 KiB that strict servers accept.
+    // Try header lists with sizes from well below to well above 16 KiB, the maximum that strict servers accept.
     for size in (13_000..19_000).step_by(100) {
         let call = Call::new("Echo").with("x-filler", &"x".repeat(size));
-        // The call may fail in any way, as long as the proxy rejects it, and not the server.
+        // The call may fail in any way. But the proxy must reject it: the server must not get it.
         client.try_call(&call, b"hello").await.ok();
     }
     assert!(backend.seen().punishments().is_empty(), "{:?}", backend.seen().punishments());

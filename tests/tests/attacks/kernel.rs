@@ -1,5 +1,5 @@
-//! Many connections for which the kernel holds much memory, because a client or a server does not read. The kernel's
-//! memory counts against the container's memory as the proxy's own memory does.
+//! Many connections for which the kernel holds much memory, because a client or a server does not read. This memory
+//! counts against the memory limit of the proxy's container, as the proxy's own memory does.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -59,8 +59,8 @@ impl Container {
         self.peak_bytes = self.peak_bytes.max(self.proxy.resident_kib() * 1_024 + kernel);
     }
 
-    /// Connects `count` attackers one after another, observes, and asserts that the memory stayed below the container's
-    /// memory because the heaviest connections were closed.
+    /// Connects `count` attackers one after another, and observes the memory. Asserts that the proxy closed the
+    /// heaviest connections, and that the memory stayed below the container's limit.
     async fn besiege<T>(mut self, count: usize, mut connect: impl FnMut(&Proxy) -> Option<T>) {
         let mut attackers = Vec::new();
         for number in 0..count {
@@ -97,7 +97,8 @@ fn deaf_reader(proxy: &Proxy, messages: &str) -> Option<Attacker> {
     Some(attacker)
 }
 
-/// The kernel takes a whole response of 320 KiB, so the proxy itself holds nothing for such a client.
+/// The kernel buffers a whole response of 320 KiB for a client that does not read. So the proxy itself holds nothing
+/// for this client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_responses_that_fit_into_the_kernel_count_in_the_budget() {
     let sink = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -123,7 +124,7 @@ fn begin_upload(proxy: &Proxy, bytes: usize) -> std::io::Result<TcpStream> {
 async fn uploads_of_http1_that_the_server_does_not_read_count_in_the_budget() {
     let sink = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let container = Container::start(sink.local_addr().expect("bound")).await;
-    // The server never accepts: the kernel completes its connections, and keeps what fits into their buffers.
+    // The server never accepts a connection. The kernel completes the handshakes, and buffers as many bytes as fit.
     container
         .besiege(300, |proxy| {
             let mut client = begin_upload(proxy, 1 << 30).ok()?;

@@ -19,7 +19,7 @@ const BUDGET_KIB: u64 = 8 << 10;
 /// Longest time for a test on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A proxy with little memory, and a client that holds little of it.
+/// A proxy with a small memory budget, and a client for which the proxy holds little memory.
 struct Siege {
     _backend: Backend,
     proxy: Proxy,
@@ -76,7 +76,7 @@ async fn connections_that_take_no_responses_never_hold_more_than_the_budget_toge
     siege.end();
 }
 
-/// Number of connections that open many streams at once and then end all but one.
+/// Number of connections that open many streams at once and then end all streams except one.
 const BURSTS: usize = 100;
 /// Number of streams of each of the [`BURSTS`] connections.
 const BURST: usize = 3_000;

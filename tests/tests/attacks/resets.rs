@@ -1,4 +1,4 @@
-//! Streams that a client opens and then resets, or provokes the proxy to reset.
+//! Streams that a client opens and then resets, and streams that a client provokes the proxy to reset.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Peers that begin something and do not continue.
+//! Peers that send nothing, that send very slowly, or that begin a header block or a body and never complete it.
 
 use std::io;
 use std::time::Duration;

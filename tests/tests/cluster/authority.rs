@@ -1,4 +1,4 @@
-//! Tests where a user sees that an authority expires soon.
+//! Tests the places in which a user sees that an authority expires soon.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use super::user::{PATIENCE, leno, rolled_out, state};
 /// Lifetime of the authority: longer than this test, and shorter than the usual lifetime of a proxy's certificate.
 const LIFETIME: Duration = Duration::from_secs(40 * 60);
 const SECRET: [&str; 4] = ["-n", "leno", "secret", "leno-identity-issuer"];
-/// Unit of the remaining time in each command's output and on the page, after the number of minutes.
+/// The unit after the remaining minutes, in the output of each command and on the dashboard.
 const IN_MINUTES: &str = " min";
 
 fn secret(cluster: &Cluster, key: &str) -> String {
@@ -32,8 +32,9 @@ fn renew_the_clients_certificate(cluster: &Cluster) {
     rolled_out(cluster, "shop", "deploy/web");
 }
 
-/// Gives the mesh an authority that another program would have to renew, as cert-manager does, and that ends soon.
-/// `leno check`, `leno identity` and the dashboard name it. Then puts the old authority back.
+/// Gives the mesh an authority that expires soon. The anchor's key is not in the cluster, so another program, such as
+/// cert-manager, would have to renew the authority. `leno check`, `leno identity` and the dashboard must warn about the
+/// authority. Then puts the old authority back.
 pub(super) fn an_authority_that_ends_soon_is_named(cluster: &Cluster) {
     let keys = ["tls.crt", "tls.key", "ca.key"];
     let before: Vec<String> = keys.iter().map(|key| secret(cluster, key)).collect();

@@ -57,7 +57,8 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
 
     scale_control_plane(cluster, "2");
     rolled_out(cluster, "leno", "deploy/leno-control");
-    // The ReplicaSet's controller retries by itself. It waits at most for as long as its Pods have been refused so far.
+    // The ReplicaSet's controller retries by itself. Its pause before a retry is at most as long as the time since the
+    // API server first refused a Pod.
     rolled_out(cluster, "shop", "deploy/echo");
     all_are_meshed(cluster, "shop");
     load.end().assert_well(3_000);

@@ -9,8 +9,8 @@ use leno_tests::proxy::wait_for;
 
 use super::user::{PATIENCE, cluster_with_images, image, install_a_meshed_pair, metric, nothing_is_left, state};
 
-/// The caller's account and Pod. The Pod has the client on grpc-go. It can also run the client on grpc-java if
-/// directories of this machine, with a Java runtime, replace MOUNTS and VOLUMES.
+/// The caller's account and Pod. The Pod's image contains the client on grpc-go. The client on grpc-java needs a Java
+/// runtime: [`Java::mount`] puts directories of this machine in place of MOUNTS and VOLUMES.
 const CALLER: &str = r"---
 apiVersion: v1
 kind: ServiceAccount
@@ -45,7 +45,7 @@ spec:
   allow: [{identities: [ns/shop/sa/web]}]
 ";
 
-/// The Java runtime of this machine, for a Pod whose node runs on this machine.
+/// The Java runtime of this machine. A Pod can use it because the nodes run on this machine too.
 struct Java {
     home: PathBuf,
     /// Directories of the machine, and their paths in the Pod.

@@ -51,7 +51,7 @@ fn namespaces(cluster: &Cluster) -> String {
     cluster.kubectl(&["get", "namespaces", "-l", "app.kubernetes.io/managed-by=leno-lab-cluster", "-o", "name"])
 }
 
-/// Measures the mesh beside the bare cluster. Then interrupts a run, and kills another one.
+/// Measures the cluster with the mesh and without it. Then interrupts a second run, and kills a third run.
 pub(super) fn the_lab_measures_the_mesh_and_leaves_nothing(cluster: &Cluster) {
     let out = tempfile::tempdir().expect("a directory");
     let dir = out.path().join("measured");
@@ -69,7 +69,7 @@ pub(super) fn the_lab_measures_the_mesh_and_leaves_nothing(cluster: &Cluster) {
         assert_eq!(cpu.is_some_and(|us| us > 0.0), is_meshed, "only a mesh has proxies: {run:#}");
         let control_plane = run["control_plane"]["memory_bytes"].as_u64();
         assert_eq!(control_plane.is_some_and(|bytes| bytes > 1 << 20), is_meshed, "{run:#}");
-        // Two servers and two load Pods.
+        // There are two servers and two load Pods.
         assert_eq!(run["footprint"]["proxies"].as_u64(), is_meshed.then_some(4), "{run:#}");
     }
     same_nodes(&dir);
@@ -101,7 +101,7 @@ fn same_nodes(dir: &Path) {
         pods.map(|pod| pod.as_str().expect("text").to_owned()).collect::<BTreeSet<_>>()
     };
     assert_eq!(placements.len(), 2, "{lab:#}");
-    // Two servers and two load Pods.
+    // There are two servers and two load Pods.
     assert_eq!(pods(0).len(), 4, "{lab:#}");
     assert_eq!(pods(0), pods(1), "{lab:#}");
 }

@@ -30,7 +30,7 @@ pub(super) struct Load {
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) calls: u64,
-    /// Calls by their status.
+    /// For each status, the number of calls.
     pub(super) statuses: Value,
     /// Median of the 99th percentiles of the call times in each half second.
     pub(super) p99: Duration,

@@ -1,8 +1,9 @@
 //! Pods of one namespace attack another namespace and the control plane, with everything that a Pod can do, while a
-//! workload makes good calls.
+//! workload makes good calls. The attackers are a `stranger`, which has no certificate, a `member` of the mesh, which
+//! has a proxy, and an `insider`, which has a certificate and no proxy.
 //!
-//! The clusters of `tests/kube` have only IPv4, so no attack uses IPv6. `crates/accept` tests how IPv6 addresses are
-//! counted.
+//! The clusters of `tests/kube` have only IPv4, so no attack uses IPv6. The tests of `crates/accept` check how the
+//! proxy counts connections by IPv6 address.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,7 +31,7 @@ const CALM_SECONDS: u32 = 15;
 const DECOY_SECONDS: u32 = 25;
 /// Time for which the good clients are measured beside attacks on their servers.
 const ATTACK_SECONDS: u32 = 60;
-/// Time by which the attacks last longer than the measurement beside them: kubectl and ghz take a while to start.
+/// The attacks last longer than the measurement by this time, because kubectl and ghz take a while to start.
 const SPARE_SECONDS: u32 = 5;
 const CALLS_PER_SECOND: u32 = 500;
 
@@ -40,7 +41,7 @@ const CALLS_PER_SECOND: u32 = 500;
 /// every call. The nodes of a real cluster have processors of their own.
 const P99_FACTOR: u32 = 3;
 /// A p99 up to this value depends more on the machine than on the attack, because a call waits for a processor several
-/// times. Runs on machines of different speed had 89 to 120 ms beside the attack on the servers.
+/// times. In runs on machines of different speed, the p99 was 89 to 120 ms beside the attack on the servers.
 const P99_ALLOWED: Duration = Duration::from_millis(250);
 /// Largest allowed p99 beside the attack on another workload. This p99 depends on the machine: it was 28 ms on one
 /// machine, and 241 ms on a machine of half the speed, where packets are dropped between the nodes.
@@ -48,7 +49,7 @@ const DECOY_P99_MAX: Duration = Duration::from_millis(500);
 
 /// Namespace of the measured workload.
 const WORKLOAD: &str = "shop";
-/// Namespace of another workload like it.
+/// Namespace of another workload with the same servers.
 const DECOY: &str = "decoy";
 
 /// CPU requests of the attacked containers: about the CPU that they use while they are attacked. Without such requests,
@@ -66,20 +67,21 @@ const HEAVY_ROUTES: u32 = 4;
 const POLICY_CHANGES: u32 = 8;
 /// Time for which each version of the policy is in force.
 const POLICY_PAUSE: Duration = Duration::from_secs(2);
-/// Identities that the policy allows and then denies again, in turn: the identities of the member and of the insider.
+/// The identities of the member and of the insider. The policy allows them, denies them again, and so on.
 const NEIGHBOURS: [&str; 2] = ["ns/neighbours/sa/default", "ns/neighbours/sa/insider"];
 const ATTACKERS: [&str; 3] = ["stranger", "member", "insider"];
 const PROBER: &str = "prober";
 /// Longest allowed median time of the probes of attacked Pods.
 const PROBE_MAX: Duration = Duration::from_millis(100);
-/// Maximum number of consecutive probes of one page without an answer. A kubelet acts after three failed probes, five
-/// seconds apart, which takes as long as ten unanswered probes of the prober. On a slow machine the kernel drops
-/// packets between the nodes under attack, so probes of all Pods of the other node wait for TCP's retransmissions.
+/// Maximum number of consecutive probes of one page without an answer. A kubelet acts after three failed probes, which
+/// take 15 s: one probe every five seconds. In 15 s the prober sends ten probes without an answer: each takes 1 s, and
+/// the pause after it 0.5 s. On a slow machine the kernel drops packets between the nodes under attack. Then the probes
+/// of all Pods on the other node wait for TCP's retransmissions.
 const IN_A_ROW_MAX: u64 = 9;
-/// Number of probes of which at most one may have no answer.
+/// At most one in this number of probes may have no answer.
 const PROBES_PER_UNANSWERED: u64 = 5;
-/// Maximum number of the kubelets' probes that may fail: one in 30 of the probes that they send to seven Pods in a
-/// minute and a half. No Pod may stop being ready because of failed probes.
+/// Maximum number of the kubelets' probes that may fail. The kubelets send about 300 probes to seven Pods in a minute
+/// and a half, so this is one probe in 30. No Pod may stop being ready because of failed probes.
 const FAILED_PROBES_MAX: u64 = 10;
 
 /// Under attack, no call is lost, calls slow down little, no container restarts, at most a few probes fail, and a new
@@ -204,7 +206,7 @@ impl Attack {
 
     /// Waits for the end of the attack. Asserts that every attack was made, and that the probes were answered.
     fn end(self, cluster: &Cluster) {
-        // The member's calls to ever new addresses must not kill its own proxy either.
+        // The member calls ever new addresses through its own proxy. These calls must not make the proxy restart.
         let restarts = proxy_restarts(cluster, "neighbours", "member");
         assert_eq!(restarts, ("0".to_owned(), 0.0), "the member's own proxy restarted");
         for who in ATTACKERS {

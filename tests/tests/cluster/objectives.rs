@@ -65,8 +65,8 @@ fn assert_refused(output: &std::process::Output) {
     assert!(why.contains(ANNOTATION) && why.contains("write 1 % to 99.999 %"), "{why}");
 }
 
-/// Calls a server that fails half of its calls. The burn rate is in `leno stat methods`, and the objective in
-/// `leno explain`. A wrong annotation is refused, and the objective before it stays in force.
+/// Calls a server that fails half of its calls. `leno stat methods` must show the burn rate, and `leno explain` the
+/// objective. The API server must refuse an invalid annotation; the earlier objective stays in force.
 pub(super) fn calls_that_miss_an_objective_are_seen(cluster: &Cluster) {
     let annotate = |value: &str| {
         let annotation = format!("{ANNOTATION}={value}");

@@ -25,7 +25,7 @@ subjects: [{kind: ServiceAccount, name: watcher, namespace: shop}]
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watcher}
 ";
 
-/// The user, by the kubeconfig.
+/// The user. Commands act as this user if they use the kubeconfig.
 pub(super) struct Watcher {
     pub(super) kubeconfig: tempfile::NamedTempFile,
 }

@@ -24,10 +24,10 @@ spec:
   parentRefs: [{group: '', kind: Service, name: echo}]
   rules: [{backendRefs: [{name: echo, port: 50051}]}]
 ";
-/// Asks for a stream of a minute, with a message each second.
+/// A request for a stream of one minute, with one message each second.
 const STREAM: &str = r#"{"messages": 60, "delay_ms": 1000}"#;
 const STREAMING: &str = "leno.echo.v1.Echo/ServerStream";
-/// How to configure a Prometheus, from the documentation.
+/// The documentation's configuration for Prometheus.
 const JOBS: &str = "docs/monitoring/prometheus.yml";
 
 /// Returns the JSON that a command of `leno` prints for the example's namespace.
@@ -36,7 +36,7 @@ fn json(cluster: &Cluster, words: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Returns whether a row has these texts.
+/// Returns whether a row has these values in these fields.
 fn has(rows: &Value, fields: &[(&str, &str)]) -> bool {
     let is_it = |row: &Value| fields.iter().all(|(name, value)| row[name] == *value);
     rows.as_array().is_some_and(|rows| rows.iter().any(is_it))

@@ -70,7 +70,7 @@ spec:
         ports: [{containerPort: 50051}]
         readinessProbe: {tcpSocket: {port: 50051}, periodSeconds: 1}
 "#;
-/// The values of the chart: no proxy begins a trace, unless an annotation sets another ratio.
+/// The values of the chart. Their ratio is 0: a proxy begins traces only if an annotation sets another ratio.
 const VALUES: [&str; 5] =
     ["upgrade", "--set", "proxy.traceCollector=collector.observability:4317", "--set", "proxy.traceRatio=0"];
 /// A patch of the client's Deployment. With it, the client's proxy begins a trace for every call without a trace.

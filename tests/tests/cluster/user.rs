@@ -233,8 +233,8 @@ fn calls_are_encrypted(cluster: &Cluster) {
     assert!(came >= 300.0, "{came} calls came in encrypted");
 }
 
-/// The slow Pod is much slower than the other Pods, even on a busy machine. Its even share of the calls would be a
-/// quarter.
+/// The slow Pod is much slower than the other Pods, even on a busy machine. If the proxy gave each Pod the same share
+/// of the calls, the slow Pod would get a quarter.
 fn a_slow_pod_gets_hardly_a_call(cluster: &Cluster) {
     cluster.apply(&slow_server());
     rolled_out(cluster, "shop", "deploy/echo-slow");
@@ -245,7 +245,7 @@ fn a_slow_pod_gets_hardly_a_call(cluster: &Cluster) {
     cluster.kubectl(&["-n", "shop", "delete", "deploy", "echo-slow"]);
 }
 
-/// After the commands of the README, `leno stat` shows calls, and hardly any at the slow server.
+/// After the commands of the README, `leno stat` shows calls, and the slow server gets hardly any of them.
 fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
     cluster.apply(&example_as_it_is());
     for deployment in ["deploy/echo", "deploy/echo-slow", "deploy/web"] {
@@ -288,7 +288,7 @@ fn a_killed_proxy_costs_only_the_calls_that_it_has(cluster: &Cluster) {
         lost.calls, lost.within
     );
     // At most 20 calls are in progress when the proxy dies. Calls that begin before the client is connected again may
-    // fail too. If no call is in progress at that moment, it is possible that no call fails.
+    // fail too. If no call is in progress when the proxy dies, possibly no call fails.
     assert!(lost.calls <= 100 && lost.within < KILLED_PROXY_MAX, "{lost:?}\n{}", state(cluster));
     assert_eq!(
         proxy_restarts(cluster, "shop", &pod),

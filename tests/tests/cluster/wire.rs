@@ -17,7 +17,7 @@ const SECRET: (&[u8], &str) =
 /// The content of calls to the address of a meshed Pod without a Service.
 const SECRET_BY_ADDRESS: (&[u8], &str) =
     (b"nor what is said to a Pod by its address", "bm9yIHdoYXQgaXMgc2FpZCB0byBhIFBvZCBieSBpdHMgYWRkcmVzcw==");
-/// The content of calls by the same client to a Pod without a proxy on the same node.
+/// The content of calls by the same client to a Pod without a proxy, on the node of the meshed Pods.
 const OPEN: (&[u8], &str) =
     (b"whoever is between the nodes may read this", "d2hvZXZlciBpcyBiZXR3ZWVuIHRoZSBub2RlcyBtYXkgcmVhZCB0aGlz");
 
@@ -90,8 +90,8 @@ fn only_http_reaches_a_port_that_its_service_declares(cluster: &Cluster, name: &
     });
 }
 
-/// Captures the traffic between the nodes while the client calls, under load. The content of calls to Pods with a proxy
-/// is not in the capture; the content of calls to a Pod without a proxy is.
+/// Captures the traffic between the nodes while the client calls, under load. The capture must not contain the content
+/// of calls to Pods with a proxy. It must contain the content of calls to a Pod without a proxy.
 pub(super) fn nothing_crosses_in_clear(cluster: &Cluster) {
     let Some(capture) = Capture::start(cluster) else { return };
     let node = other_node(cluster);

@@ -208,7 +208,8 @@ fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
     let directory = TempDir::new().expect("a directory");
     let [root_key, root, key, csr, certificate, extensions] =
         ["root.key", "root.crt", "tls.key", "tls.csr", "tls.crt", "extensions"].map(|name| path(&directory, name));
-    // Files as cert-manager makes them for a Certificate with isCA, uris: [spiffe://cluster.local] and PKCS8.
+    // These are the files that cert-manager makes for a Certificate with isCA, uris: [spiffe://cluster.local] and
+    // PKCS8.
     for file in [&root_key, &key] {
         openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", file]);
     }

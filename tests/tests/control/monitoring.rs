@@ -23,7 +23,7 @@ fn in_a_cluster_every_panel_of_the_control_planes_dashboard_has_data() {
     }
     let Some(cluster) = Cluster::get() else { return };
     cluster.namespace("observed");
-    // The Pod is older than the annotation, so it has no proxy, and should have one.
+    // The Pod is older than the annotation that asks for a proxy, so the Pod has no proxy although it should have one.
     cluster.apply(&pod("observed", "old", ""));
     cluster.kubectl(&["annotate", "namespace", "observed", "leno.dev/inject=enabled"]);
     let control = Control::start(&cluster);

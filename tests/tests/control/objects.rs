@@ -36,7 +36,7 @@ endpoints: [{}]
     )
 }
 
-/// Returns a Pod that needs no scheduler, because it names its node. The node is only an object.
+/// Returns a Pod that needs no scheduler, because it names its node. No node of this name needs to exist.
 fn pod(namespace: &str, name: &str, labels: &str, is_meshed: bool) -> String {
     let proxy = "[{name: leno-proxy, image: leno-proxy, restartPolicy: Always}]";
     let init_containers = if is_meshed { proxy } else { "[]" };

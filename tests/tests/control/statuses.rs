@@ -74,7 +74,7 @@ fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
     cluster.kubectl(&["delete", "namespace", "told", "--wait=false"]);
 }
 
-/// TCPRoutes and TLSRoutes are watched only if their kinds are installed, as here.
+/// This cluster has the kinds TCPRoute and TLSRoute. The control plane watches these kinds only if they are installed.
 #[test]
 fn routes_of_connections_are_told_too_which_of_them_count() {
     let Some(cluster) = Cluster::get() else { return };

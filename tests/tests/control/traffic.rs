@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The target of most policies.
 const CART: &str = "{group: '', kind: Service, name: cart}";
 
-/// Installs the definition, and creates a namespace with the Service `cart`.
+/// Installs the custom resource definition of TrafficPolicy, and creates a namespace with the Service `cart`.
 fn with_cart(cluster: &Cluster, namespace: &str) {
     cluster.namespace(namespace);
     cluster.apply(include_str!("../../../charts/leno/crds/trafficpolicies.yaml"));
@@ -86,7 +86,7 @@ fn wait_for_status_of(
 #[test]
 fn a_policy_is_told_at_each_target_whether_it_is_in_force() {
     let Some(cluster) = Cluster::get() else { return };
-    // The control plane starts without the definition, which appears later.
+    // The control plane starts before the kind's definition is installed.
     cluster.kubectl(&["delete", "crd", "trafficpolicies.leno.dev", "--ignore-not-found"]);
     let control = Control::start(&cluster);
     assert_eq!(control.config()["kinds"]["TrafficPolicy"]["installed"], false);
@@ -94,7 +94,7 @@ fn a_policy_is_told_at_each_target_whether_it_is_in_force() {
     cluster.apply(&policy("limited", "older", CART, "budget: {percent: 5}"));
     let [message] = &wait_for_status(&cluster, "limited", "older", &[("cart", "Accepted")])[..] else { panic!("one") };
     assert!(message.contains("gRPC clients without a proxy ignore: budget"), "{message}");
-    // Kubernetes stores times of creation in whole seconds.
+    // Wait, so that the next policy is newer: Kubernetes stores creation times in whole seconds.
     std::thread::sleep(Duration::from_millis(1_100));
     let two = format!("{CART}, {{group: '', kind: Service, name: nobody}}");
     cluster.apply(&policy("limited", "newer", &two, "retry: {}"));
@@ -174,7 +174,7 @@ fn the_api_server_refuses_an_invalid_policy_and_says_what_to_write() {
     cluster.kubectl(&["delete", "namespace", "strict", "--wait=false"]);
 }
 
-/// The schema cannot detect every mistake: an API server without the webhook stores this policy.
+/// The schema cannot detect every mistake, so without the webhook, the API server stores this policy.
 #[test]
 fn a_policy_that_becomes_invalid_says_so_and_keeps_its_last_valid_version() {
     let Some(cluster) = Cluster::get() else { return };
@@ -182,7 +182,7 @@ fn a_policy_that_becomes_invalid_says_so_and_keeps_its_last_valid_version() {
     let control = Control::start(&cluster);
     cluster.apply(&policy("kept", "cart", CART, "timeouts: {request: 1500ms}"));
     wait_for_status(&cluster, "kept", "cart", &[("cart", "Accepted")]);
-    // Without the definition's checks, as after an upgrade from an older definition.
+    // Remove the definition's checks, so that the API server stores an invalid policy, as under an older definition.
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     let patch = json!([{ "op": "replace", "path": path, "value": open }]).to_string();
@@ -256,7 +256,7 @@ async fn a_policy_reaches_the_proxies_that_use_its_service() {
 async fn the_retry_constraint_of_gateway_api_goes_before_a_budget_and_reaches_proxies() {
     const DEFINITION: &str = "xbackendtrafficpolicies.gateway.networking.x-k8s.io";
     let Some(cluster) = Cluster::get() else { return };
-    // The control plane starts without the definition, which appears later.
+    // The control plane starts before the kind's definition is installed.
     cluster.kubectl(&["delete", "crd", DEFINITION, "--ignore-not-found"]);
     let namespace = "constrained";
     with_cart(&cluster, namespace);
@@ -290,7 +290,7 @@ async fn the_retry_constraint_of_gateway_api_goes_before_a_budget_and_reaches_pr
          second; gRPC clients without a proxy ignore: budget; Envoy ignores: budget.interval, budget.minPerSecond"
     );
     wait_for_config(&proxy, &["XBackendTrafficPolicy constrained/older", r#""percent":3"#, r#""min_per_second":2"#]);
-    // Kubernetes stores times of creation in whole seconds.
+    // Wait, so that the next policy is newer: Kubernetes stores creation times in whole seconds.
     std::thread::sleep(Duration::from_millis(1_100));
     apply("newer", "percent: 4");
     let message = status("newer", "Conflicted");
@@ -309,7 +309,7 @@ async fn the_retry_constraint_of_gateway_api_goes_before_a_budget_and_reaches_pr
     cluster.kubectl(&["-n", namespace, "delete", "xbackendtrafficpolicy", "older"]);
     status("newer", "Accepted");
     wait_for_config(&proxy, &["XBackendTrafficPolicy constrained/newer", r#""percent":4"#]);
-    // Without its definition, the kind has no objects.
+    // Deleting the definition of a kind also deletes all objects of the kind.
     cluster.kubectl(&["delete", "crd", DEFINITION]);
     wait_for_config(&proxy, &["\"TrafficPolicy constrained/cart", r#""percent":7"#]);
     assert_eq!(control.config()["kinds"]["XBackendTrafficPolicy"]["installed"], false);

@@ -354,7 +354,7 @@ fn the_control_plane_needs_no_more_than_the_chart_allows() {
     cluster.apply(&pod("allowed", "app", "leno.dev/inject: enabled"));
     assert_eq!(init_containers(&cluster, "allowed", "app"), ["leno-init", "leno-proxy"]);
     wait_for_trust_bundle(&cluster, "allowed");
-    // The control plane also writes Events and statuses.
+    // The control plane must also have the right to write Events and statuses.
     cluster.apply(&pod("allowed", "refusing", "leno.dev/inject: disabled"));
     cluster.kubectl(&["-n", "allowed", "annotate", "pod", "refusing", "leno.dev/inject=enabled", "--overwrite"]);
     cluster.apply(

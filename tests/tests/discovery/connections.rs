@@ -67,7 +67,7 @@ async fn meets_its_tcp_route() {
     let control = Control::start(&[forked, Service::new("a", &[a]), Service::new("b", &[b])]);
     let proxy = start_proxy(control.xds(), &[]);
 
-    // All twenty calls go to one server, because the proxy balances their connection and not each request.
+    // All twenty calls go to one server: the proxy balances connections to this port, and not calls.
     let client = Client::connect(front, "front.default:50051").await;
     for _ in 0..20 {
         let answer = client.call(&Call::new("Echo"), b"hello").await;

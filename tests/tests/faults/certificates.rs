@@ -37,7 +37,7 @@ enum Issuer {
     Partner,
 }
 
-/// Certificates that are accepted neither from a server nor from a client.
+/// Certificates that a proxy must reject from servers and from clients.
 const CASES: [Case; 4] = [
     Case {
         arguments: &[],
@@ -232,8 +232,8 @@ fn connect_without_certificate(to: SocketAddr) -> String {
     programs::text(&command.output().expect("timeout (coreutils) runs"))
 }
 
-/// The default policy allows clients without an identity. But it applies only to the port to which such a client has
-/// connected: neither the tunnel nor a TLS server name may lead the client to another port.
+/// The default policy allows clients without an identity. But the policy applies only to the port to which such a
+/// client has connected. The tunnel or a TLS server name must not lead the client to another port.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tunnel_and_named_ports_reject_a_client_without_a_certificate_within_the_handshake() {
     let authority = Authority::new();
@@ -246,7 +246,7 @@ async fn the_tunnel_and_named_ports_reject_a_client_without_a_certificate_within
     }
 }
 
-/// This port serves `leno identity`, which reads a proxy's certificate and has no certificate itself.
+/// `leno identity` reads a proxy's certificate through this port, and has no certificate itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_inbound_sides_own_port_shows_its_certificate_to_all_and_leads_nowhere() {
     let authority = Authority::new();

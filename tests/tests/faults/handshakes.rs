@@ -157,7 +157,7 @@ async fn a_client_hello_may_come_byte_by_byte() {
 async fn a_handshake_that_stands_still_ends_in_time() {
     let (_authority, server) = server_side(&DETECT).await;
     let hello = client_hello();
-    // Two peers send a ClientHello and nothing after it. One of them reads, the other never does.
+    // Two peers send a ClientHello and nothing after it. One of the two peers reads, and the other peer never reads.
     let reads = thread::spawn({
         let (address, hello) = (server.inbound(), hello.clone());
         move || say(address, &hello)

@@ -12,7 +12,7 @@ const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread
 /// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Sends HELLO, and prints when the connection has ended.
+/// A server that sends HELLO, and prints a line when the connection has ended.
 const GREETER: &str = "import socket
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -23,7 +23,7 @@ while True:
     except OSError:
         pass
     print('ENDED', flush=True)";
-/// Receives HELLO, and prints when the connection has ended.
+/// A client that receives HELLO, and prints a line when the connection has ended.
 const LISTENER: &str = "import socket, sys
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(None)
@@ -33,7 +33,7 @@ try:
 except OSError:
     pass
 print('ENDED', flush=True)";
-/// Waits for a while before it reads, and then sends the number of bytes that it has read.
+/// A server that waits for a while before it reads, and then sends the number of bytes that it has read.
 const BUSY_SERVER: &str = "import socket, time
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -44,7 +44,7 @@ while True:
         n += len(part)
     c.sendall(b'%d' % n)
     c.close()";
-/// Sends more than all buffers on the path hold, and prints the answer.
+/// A client that sends more than all buffers on the path hold, and prints the answer.
 const SENDER: &str = "import socket, sys
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)
@@ -52,7 +52,7 @@ c.sendall(bytes(32 << 20))
 c.shutdown(socket.SHUT_WR)
 print('HEARD', c.recv(100), flush=True)";
 
-/// Sends each client more than all buffers on the path hold.
+/// A server that sends each client more than all buffers on the path hold.
 const GENEROUS_SERVER: &str = "import socket
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -62,7 +62,7 @@ while True:
     except OSError as e:
         print(e, flush=True)
     c.close()";
-/// Waits for a while before it reads, and then prints the number of bytes that it has read.
+/// A client that waits for a while before it reads, and then prints the number of bytes that it has read.
 const BUSY_CLIENT: &str = "import socket, sys, time
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)
@@ -117,7 +117,7 @@ fn an_opaque_connection_may_stay_unread_for_as_long_as_its_server_likes() {
 #[test]
 fn what_a_client_leaves_unread_is_not_held_against_the_tunnel_that_it_shares() {
     let Some(mesh) = Mesh::new() else { return };
-    // The smallest value that the limit accepts. One connection has more bytes in transit.
+    // 65,536 is the smallest value that the limit accepts. One connection has more bytes in transit than that.
     let server = mesh.meshed("store", &["--limit", "max_buffered_bytes_per_client=65536"]);
     let client = mesh.meshed("web", &[]);
     let _generous = server.start("python3", &["-c", GENEROUS_SERVER]);

@@ -77,8 +77,7 @@ async fn a_proxy_without_its_application_costs_no_call_and_attracts_none() {
     assert_no_call_failed(&proxy, load).await;
 }
 
-/// Replaces the server of a server side by another server, at an address that no client calls. Returns the first
-/// server.
+/// Puts another server into a server side, at an address that no client calls. Returns the replaced server.
 async fn stand_in(server: &mut ServerSide) -> Backend {
     let other = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
     std::mem::replace(&mut server.backend, Backend::start_on(other, settings()).await)

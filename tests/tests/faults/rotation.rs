@@ -181,7 +181,8 @@ async fn the_removal_of_an_anchor_ends_the_calls_of_the_clients_that_it_vouched_
     assert!(still.is_err(), "the other call goes on: {still:?}");
 }
 
-/// Begins HTTP/2 over the mesh's TLS with a certificate, on many connections, and keeps them open.
+/// A client that begins HTTP/2 over the mesh's TLS with a certificate, on many connections, and keeps these connections
+/// open.
 const CROWD: &str = "import resource, socket, ssl, sys, time
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -246,11 +247,13 @@ async fn a_connection_ends_with_the_certificate_that_opened_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_with() {
     let authority = Authority::new();
-    // Twice the longest interval between renewals: the client's proxy uses later certificates meanwhile.
+    // Each call lasts twice the longest interval between renewals. Meanwhile, the client's proxy gets later
+    // certificates.
     let settings = Settings { delay: Duration::from_secs(18), ..Settings::default() };
-    // The client's proxy shows its later certificates on later connections, and the kernel gives each connection to one
-    // of four workers. If a worker knew only the certificates of its own connections, a call would outlive its
-    // certificate only by chance, once in four times; all three calls would do so once in 64 times.
+    // A server's proxy keeps a connection with an expired certificate if the client has shown a later certificate on
+    // another connection. The kernel gives each connection to one of four workers, so the workers must share what they
+    // know. If a worker knew only the certificates of its own connections, a call would survive by chance only: one
+    // call once in four times, all three calls once in 64 times.
     let workers = [&LIFETIME[..], &["--workers", "4"]].concat();
     let mut servers = Vec::new();
     for name in ["echo0", "echo1", "echo2"] {

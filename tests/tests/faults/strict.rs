@@ -7,7 +7,7 @@ const PORT: u16 = 50051;
 const OPAQUE_PORT: u16 = 6379;
 const STRICT: [&str; 2] = ["--default-inbound-policy", "cluster-authenticated"];
 const GRPC: [&str; 5] = ["--http2-prior-knowledge", "-H", "content-type: application/grpc", "-d", ""];
-/// Prints each connection before it answers.
+/// A server that prints a line for each connection before it answers.
 const OPAQUE_SERVER: &str = "import socket, sys
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -15,7 +15,7 @@ while True:
     print('CONNECTED', a, flush=True)
     c.sendall(b'HELLO')
     c.close()";
-/// Prints the server's data, which is empty if the connection ends first.
+/// A client that prints the server's data, or empty data if the connection is reset first.
 const OPAQUE_CLIENT: &str = "import socket, sys
 try:
     c = socket.create_connection((sys.argv[1], 6379), 5)

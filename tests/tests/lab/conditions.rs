@@ -25,7 +25,7 @@ fn every_shared_proxy_of_a_publication_serves_calls() {
     }
 }
 
-// Separate from the other shared proxies, because few machines have Traefik.
+// This test is separate from the test of the other shared proxies, because few machines have Traefik.
 #[test]
 fn traefik_serves_calls() {
     if let Some(run) = run_if_ready("traefik") {
@@ -33,8 +33,8 @@ fn traefik_serves_calls() {
     }
 }
 
-// Separate from the other meshes, because few machines have linkerd2-proxy. The run fails if a connection between the
-// proxies has no mutual TLS.
+// This test is separate from the test of the other meshes, because few machines have linkerd2-proxy. The run fails if a
+// connection between the proxies has no mutual TLS.
 #[test]
 fn linkerd_serves_calls_and_counts_the_cost_of_all_its_proxies() {
     if let Some(run) = run_if_ready("linkerd") {

@@ -11,8 +11,8 @@ fn retries_within_the_budget_and_without_one_are_told_apart_at_the_servers() {
     for run in &runs {
         let sent = number(run, "calls") + number(run, "errors");
         let (succeeded, arrived) = (number(run, "calls") / sent, number(run, "server_calls") / sent);
-        // A new budget allows 100 retries at once, which is more than the retries of this second. The servers begin to
-        // count a little after the load generator.
+        // A new retry budget allows 100 retries at once. In the cases without a chain, one second has fewer retries
+        // than that. The servers begin to count a little after the load generator, so they may count fewer calls.
         let (fault, policy) = (&run["condition"]["fault"], run["condition"]["policy"].as_str());
         let is_sent_once = policy.is_none_or(|policy| policy == "once");
         let (success, arrivals) = match fault.as_str() {
@@ -42,7 +42,8 @@ fn a_hedge_is_a_further_attempt_at_the_servers() {
         let further = number(run, "server_calls") / number(run, "calls") - 1.0;
         let is_hedged = run["condition"]["policy"]["hedge"] == "10ms";
         let with_all_slow = run["condition"]["fault"]["all-slow-at-times"].is_object();
-        // About 20 of 400 calls are slow if all servers are slow. A balancer avoids one slow server.
+        // If all servers are slow at times, about 20 of 400 calls are slow, and some of them are hedged. If only one
+        // server is slow, the balancer avoids it, so possibly no call is hedged.
         let least = if is_hedged && with_all_slow { 0.005 } else { -0.05 };
         let most = if is_hedged { 0.25 } else { 0.05 };
         assert!((least..=most).contains(&further), "{run}");

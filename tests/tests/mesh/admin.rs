@@ -16,8 +16,8 @@ const PROBE_MAX: Duration = Duration::from_millis(100);
 /// Time for which kubelets wait for an answer, by default.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Opens 300 connections that each send a request without its body, prints a line when all are open, and then replaces
-/// the oldest connection again and again.
+/// A client that opens 300 connections, and sends a request without its body on each. It prints a line when all
+/// connections are open. Then it replaces its oldest connection again and again.
 const ATTACK: &str = "import socket, sys, time
 def attack():
     s = socket.create_connection((sys.argv[1], 4191), 5)

@@ -19,7 +19,7 @@ fn redis_answers_redis_cli_without_a_delay_and_without_a_word_about_its_port() {
     let redis = |words: &[&str]| pair.client.run_well("redis-cli", &[&["-h", "cache"], words].concat());
     assert_eq!(redis(&["set", "greeting", "hello"]), "OK\n");
     assert_eq!(redis(&["get", "greeting"]), "hello\n");
-    // A value larger than all windows, and many connections at once.
+    // Store a value that is larger than all flow-control windows, and then open many connections at once.
     assert_eq!(redis(&["eval", "redis.call('set', 'big', string.rep('x', 20000000)) return 1", "0"]), "1\n");
     assert_eq!(redis(&["get", "big"]).trim_end().len(), 20_000_000);
     let load =

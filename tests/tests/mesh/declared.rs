@@ -1,5 +1,5 @@
-//! Connections to a port have begun, and then a Service declares that the port speaks HTTP: only connections with HTTP,
-//! TLS or no data may stay.
+//! A Service declares that a port speaks HTTP, while connections to this port are open. Then only connections with
+//! HTTP, with TLS or without any data may stay.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use leno_tests::proxy::wait_for;
 
 use super::review::{ECHO, OPAQUE_PORT, SOON};
 
-/// Ports of the application. The Service declares the first port, and never the second.
+/// Ports of the application. The Service declares only the first port.
 const PORTS: [u16; 2] = [9000, 9001];
 const XDS_PORT: u16 = 15010;
 
-/// Sends `first` and waits for the echo. Once the file `go` exists, sends `then` and prints whether its echo comes
-/// back.
+/// A client that sends `first` and waits for the echo. Once the file `go` exists, it sends `then`, and prints whether
+/// the echo of `then` comes back.
 const TALKER: &str = "import os, socket, sys, time
 address, port, first, then, go = sys.argv[1:]
 c = socket.create_connection((address, int(port)), 5)

@@ -148,7 +148,7 @@ fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_s
     web.proxy().wait_for_output(&["declared to speak HTTP", &stranger.address().to_string()]);
 }
 
-/// Sends endlessly on each connection.
+/// A server that sends endlessly on each connection.
 const GENEROUS: &str = "import socket, threading
 s = socket.create_server(('0.0.0.0', 6379), backlog=1024)
 def serve(c):
@@ -220,7 +220,7 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     assert!(held < before + MOST_KIB, "{before} KiB before, {held} KiB with {STREAMS} unread streams");
 }
 
-/// Opens many connections, and sends a byte on each, so that the proxy relays the connection.
+/// A client that opens many connections, and sends one byte on each connection, so that the proxy relays it.
 const CROWD: &str = "import socket, sys, time
 sockets = [socket.create_connection((sys.argv[1], 6379)) for _ in range(int(sys.argv[2]))]
 for s in sockets:
@@ -256,7 +256,7 @@ fn a_proxy_with_listeners_of_both_families_serves_where_there_is_no_ipv6() {
     let Some(mesh) = Mesh::new() else { return };
     let (mut web, stranger) = (mesh.workload("web"), mesh.workload("stranger"));
     web.run_well("sh", &["-ec", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"]);
-    // The same listeners as the injector configures for a Pod's proxy.
+    // These are the listeners that the injector configures for a Pod's proxy.
     web.join(&["--admin", "[::]:4191"]);
     let _nginx = start_nginx(&mesh, &web);
     let url = format!("http://{}:{PORT}/hello", web.address());
@@ -278,8 +278,8 @@ fn probes_and_calls_reach_a_proxy_by_ipv6() {
     }
 }
 
-/// Connects again and again from each of 64 addresses of one prefix to each of the ports, and sends the beginning of a
-/// TLS handshake on each connection. Keeps up to 200 connections to each port open.
+/// A client that connects again and again from each of 64 addresses of one prefix to each of the ports. It sends the
+/// beginning of a TLS handshake on each connection, and keeps up to 200 connections to each port open.
 const CROWD_OF_ONE_PREFIX: &str = "import socket, sys, time
 host, ports = sys.argv[1], [int(port) for port in sys.argv[2:]]
 held = {port: [] for port in ports}
@@ -303,7 +303,7 @@ while True:
         print('THERE', flush=True)
     time.sleep(0.1)";
 
-/// Connects, waits until a file exists, and then sends an HTTP request on the same connection.
+/// A client that connects, waits until a file exists, and then sends an HTTP request on the same connection.
 const SLOW_TO_SPEAK: &str = "import os, socket, sys, time
 s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)
 print('CONNECTED', flush=True)
@@ -351,14 +351,14 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
     assert_eq!(cart.run_well("curl", &["-sS", "--max-time", "5", &hello]), "hello from a file\n");
 }
 
-/// Listens on eight ports, and answers no connection.
+/// A server that listens on eight ports, and answers no connection.
 const SILENT_PORTS: &str = "import socket, time
 listeners = [socket.create_server(('', 7001 + n)) for n in range(8)]
 print('LISTENING', flush=True)
 time.sleep(600)";
 
-/// Calls each port of [`SILENT_PORTS`]. For each call, prints the status of the answer, or HELD if there is no answer
-/// within a second. The calls stay open.
+/// A client that calls each port of [`SILENT_PORTS`]. For each call, it prints the status of the answer, or HELD if
+/// there is no answer within a second. The calls stay open.
 const CALLS_TO_EACH: &str = "import socket, sys, time
 held = []
 for n in range(8):
@@ -401,7 +401,7 @@ fn callers_of_many_ports_leave_half_of_the_targets_to_the_application() {
     });
 }
 
-/// Sends a gRPC health check without its message, and prints the answer.
+/// A client that sends a gRPC health check without its message, and prints the answer.
 const HEALTH_CHECK_WITHOUT_MESSAGE: &str = "import socket, sys
 s = socket.create_connection((sys.argv[1], 7001), 20)
 s.sendall(b'POST /grpc.health.v1.Health/Check HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/grpc\\r\\n')

@@ -85,7 +85,7 @@ fn every_kind_of_answer_arrives_as_nginx_gave_it() {
     let Some((pair, _nginx)) = curl_and_nginx() else { return };
     assert_eq!(curl(&pair, "http://web:8080/hello"), "hello from a file\n");
 
-    // Two requests on one connection.
+    // Make two requests on one connection.
     let both = curl(&pair, "-w %{num_connects}; http://web:8080/hello http://web:8080/protocol");
     assert_eq!(both, "hello from a file\n1;HTTP/1.1 GET \n0;");
 
@@ -117,7 +117,7 @@ fn bodies_of_any_size_and_framing_arrive_whole() {
     curl(&pair, &format!("-o {copy} http://web:8080/big"));
     assert!(fs::read(&copy).is_ok_and(|bytes| bytes == big), "the download is another file");
 
-    // Upload with a length, with chunked framing, and after the server's 100 Continue.
+    // Upload in three ways: with a length, with chunked framing, and after the server's 100 Continue.
     for how in ["-H Expect:", "-H Expect: -H Transfer-Encoding:chunked", "-H Expect:100-continue"] {
         let verbose = curl(&pair, &format!("-v {how} -T {directory}/big http://web:8080/uploaded"));
         let asked = how.contains("100-continue");

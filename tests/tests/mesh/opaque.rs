@@ -204,7 +204,7 @@ fn the_applications_own_tls_passes_through_and_its_certificate_is_theirs() {
     pair.assert_encrypted();
 }
 
-/// Connects, sends bytes that are not HTTP, and prints how the connection ends.
+/// A client that connects, sends bytes that are not HTTP, and prints how the connection ends.
 const END_OF_CONNECTION: &str = r#"
 import socket, sys
 connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -217,7 +217,7 @@ except ConnectionResetError:
     print("reset")
 "#;
 
-/// Reads a byte of each connection, and resets the connection.
+/// A server that reads one byte of each connection, and then resets the connection.
 const RESETTING_SERVER: &str = r#"
 import socket, struct, sys
 listener = socket.create_server(("", int(sys.argv[1])))

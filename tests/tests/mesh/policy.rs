@@ -105,8 +105,8 @@ fn a_policy_names_who_may_call_and_a_change_holds_for_the_next_call() {
     assert_eq!(shop.status(&shop.batch, "/hello"), "403");
     assert_eq!(shop.status(&shop.stranger, "/hello"), "403");
     let (batch, web) = (shop.batch.spiffe_id(), shop.web.spiffe_id());
-    // The answer names the policy that denies a call only to members of the mesh. Other callers get neither the
-    // policy's name nor the workload's identity.
+    // Only members of the mesh get an answer with the name of the policy that denies the call. Other callers must not
+    // get the policy's name or the workload's identity.
     let answer =
         |caller: &Workload, host: &str| caller.run_well("curl", &["-sSi", &format!("http://{host}:{PORT}/hello")]);
     let told = answer(&shop.batch, "web");
@@ -156,7 +156,7 @@ fn a_policy_in_audit_mode_tells_and_does_nothing() {
 fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
     let probe = format!("{PORT}/healthz");
     let Some(shop) = Shop::open(&["--default-inbound-policy", "deny", "--probe", &probe]) else { return };
-    // A kubelet is outside of the mesh, and checks TCP by connecting only.
+    // A kubelet is outside of the mesh. Its TCP check only opens a connection.
     let is_let_in = |shop: &Shop| {
         assert_eq!(shop.status(&shop.stranger, "/healthz"), "200");
         assert_eq!(shop.status(&shop.stranger, "/healthz?verbose"), "200");

@@ -16,7 +16,7 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 /// second; the rest is for a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Listens on the given ports, prints a line for each connection, and echoes the connection's input.
+/// A server that listens on the given ports, prints a line for each connection, and echoes the connection's input.
 pub(super) const ECHO: &str = "import socket, sys, threading
 def serve(c):
     try:
@@ -30,12 +30,13 @@ def listen(s):
         print('ACCEPTED', flush=True)
 for port in sys.argv[1:]:
     threading.Thread(target=listen, args=(socket.create_server(('0.0.0.0', int(port))),)).start()";
-/// Connects to an opaque port.
+/// The start of a client's script: connects to an opaque port. [`TALK`] must follow.
 const OPAQUE: &str = "import socket, sys, time
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)
 ";
-/// Sends data every tenth of a second on the connection `c`, and prints a line when the echo stops.
+/// The end of a client's script: sends data on the connection `c` every tenth of a second, and prints a line when the
+/// echo stops.
 const TALK: &str = "
 n = 0
 try:
@@ -50,7 +51,7 @@ except OSError:
     pass
 print('ENDED', flush=True)";
 
-/// Accepts every request with `Upgrade` on port 8080, and echoes what follows.
+/// A server that accepts every request with `Upgrade` on port 8080, and echoes the bytes that follow the request.
 const UPGRADER: &str = "import socket, threading
 def serve(c):
     head = b''
@@ -69,7 +70,7 @@ def serve(c):
 s = socket.create_server(('0.0.0.0', 8080))
 while True:
     threading.Thread(target=serve, args=(s.accept()[0],)).start()";
-/// Upgrades a connection to port 8080.
+/// The start of a client's script: opens a connection to port 8080, and upgrades it. [`TALK`] must follow.
 const UPGRADED: &str = "import socket, time
 c = socket.create_connection(('store', 8080), 5)
 c.settimeout(20)
@@ -93,17 +94,17 @@ fn has_ended(program: &Program) -> bool {
     program.output().contains("ENDED")
 }
 
-/// Number of lines, more than the longest message of a program has, that shows that the program goes on.
+/// If a program prints more lines than this, it still works: no single message of a program has as many lines.
 const MORE_LINES: usize = 30;
 
-/// Waits until `program` has printed more lines.
+/// Waits until `program` has printed more than [`MORE_LINES`] further lines, and asserts that it has not ended.
 fn goes_on(program: &Program) {
     let before = program.output().lines().count();
     wait_for("more lines", SOON, || (program.output().lines().count() > before + MORE_LINES).then_some(()));
     assert!(!has_ended(program), "{}", program.output());
 }
 
-/// Waits until the server's proxy has logged that it ended something of `client`, and why.
+/// Waits until the server's proxy has logged that it ended a connection, a stream or a response of `client`, and why.
 fn is_told_why(server: &Workload, client: &Workload) {
     let line = server.proxy().wait_for_output(&["a change of policy ends", &client.spiffe_id()]);
     assert!(line.contains("WARN") && line.contains("AuthorizationPolicy default/store"), "{line}");

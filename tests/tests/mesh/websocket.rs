@@ -6,7 +6,7 @@ use leno_tests::mesh::{MeshService, skipped};
 
 use super::Pair;
 
-/// Sends a first message, then echoes each message.
+/// A server that sends a first message, and then echoes each message.
 const SERVER: &str = r#"
 import asyncio, websockets
 async def serve(socket):
@@ -19,7 +19,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// Sends messages of all kinds and sizes, and prints a line when all have come back.
+/// A client that sends messages of all kinds and sizes, and prints a line when all messages have come back.
 const CLIENT: &str = r#"
 import asyncio, os, websockets
 async def main():

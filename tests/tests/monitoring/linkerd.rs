@@ -12,7 +12,8 @@ use super::*;
 const EXPRESSIONS: &str = "tests/monitoring/linkerd_dashboards.txt";
 /// Default namespace of Services.
 const NAMESPACE: &str = "default";
-/// The dashboard of a kind of controller, Linkerd's label for the kind, and the kind's owner of a Pod.
+/// For each kind of controller: the name of its dashboard, Linkerd's label for the kind, and the kind of the object
+/// that owns the Pods.
 const KINDS: [(&str, &str, &str); 7] = [
     ("cronjob", "cronjob", "Job"),
     ("daemonset", "daemonset", "DaemonSet"),
@@ -22,16 +23,17 @@ const KINDS: [(&str, &str, &str); 7] = [
     ("replicationcontroller", "replicationcontroller", "ReplicationController"),
     ("statefulset", "statefulset", "StatefulSet"),
 ];
-/// The reason why an expression has no data until it names Leno's job in place of Linkerd's.
+/// Marks the expressions that have no data because they name Linkerd's job. They have data if they name Leno's job
+/// instead.
 const JOB: &str = "job";
-/// Pause after a reset, so that a round of calls does not use the machine's two cores.
+/// Pause after a reset, so that the endless calls do not use up the machine's two cores.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Expressions of one or more dashboards.
 #[derive(Debug)]
 struct Section {
     dashboards: Vec<String>,
-    /// Why there is no data.
+    /// Why the expressions have no data. `None` if they have data.
     exception: Option<String>,
     expressions: Vec<String>,
 }
@@ -77,7 +79,7 @@ fn filled(expression: &str, dashboard: &str) -> String {
     filled
 }
 
-/// Replaces each variable by every value, so that the expression has data if the label exists at all.
+/// Replaces each variable by a pattern for any value. So the expression has data if any series has the label.
 fn of_any_value(expression: &str) -> String {
     let mut parts = expression.split("=\"$");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -88,7 +90,7 @@ fn of_any_value(expression: &str) -> String {
     any.replace("$namespace", NAMESPACE).replace("$__rate_interval", "1m").replace("KIND", "deployment")
 }
 
-/// The Pod `name` of a controller of a kind, whose proxy has this admin address.
+/// A Pod of the workload `name`, whose controller has this kind. The Pod's proxy has this admin address.
 fn pod(name: &str, (kind, _, owner): (&str, &str, &str), admin: SocketAddr) -> Value {
     let controller = match kind {
         "cronjob" => format!("{name}-29123456"),
@@ -106,7 +108,7 @@ fn pod(name: &str, (kind, _, owner): (&str, &str, &str), admin: SocketAddr) -> V
     found(admin, &labels)
 }
 
-/// A Service for each kind of controller: an endpoint with a proxy, and an endpoint without one.
+/// A Service for each kind of controller. Each has an endpoint with a proxy, and an endpoint without a proxy.
 fn carts(server: &ServerSide, plain: &Backend) -> Vec<Service> {
     let (meshed, plain) = (server.endpoint(), plain.address());
     let cart = |(kind, ..): (&str, &str, &str)| {
@@ -139,7 +141,7 @@ async fn call_and_reset_for_ever(web: SocketAddr, cart: SocketAddr) {
 async fn reset(proxy: SocketAddr) {
     let mut connection = TcpStream::connect(proxy).await.expect("the proxy listens");
     connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("the proxy reads");
-    // The proxy counts a connection once it knows the protocol: then it answers.
+    // The proxy counts a connection when it has detected the protocol. Then it sends its SETTINGS, so wait for them.
     connection.read_u8().await.expect("the proxy's settings");
     socket2::SockRef::from(&connection).set_linger(Some(Duration::ZERO)).expect("a socket option");
     drop(connection);

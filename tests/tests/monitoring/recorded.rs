@@ -9,8 +9,8 @@ use super::*;
 const CALLS: u32 = 300;
 /// Number of readings by Prometheus, one a second. The growth is measured from the first to the last of these readings.
 const READINGS: u64 = 14;
-/// Prometheus extrapolates the growth to the ends of the window by at most 1.1 times the time between two readings at
-/// each end: 2.2 s of 13 s.
+/// At each end of the window, Prometheus extrapolates the growth by at most 1.1 times the time between two readings.
+/// For both ends together, this is 2.2 s, in addition to the 13 s between the readings.
 const EXTRAPOLATED_MAX: f64 = 1.2;
 /// The window of the command, in seconds.
 const WINDOW_S: f64 = 60.0;
@@ -81,7 +81,7 @@ async fn leno_stat_counts_from_prometheus_what_the_proxy_counts_itself() {
         return;
     }
     let recorded = Recorded::start().await;
-    // The first value of a series is lost, so the series begins before the calls that count.
+    // Prometheus counts no growth up to the first value of a series. So create the series before the counted calls.
     recorded.call(1).await;
     tokio::task::block_in_place(|| recorded.wait_for_readings(recorded.counted(), 2));
     let before = recorded.counted();

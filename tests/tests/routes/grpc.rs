@@ -100,7 +100,7 @@ fn two_thousand_calls_are_shared_out_by_weight() {
 
     let [v1, v2] = versions.counts();
     assert_eq!(v1 + v2, 2_000);
-    // Within six standard deviations (13 each) of 200, the mean of the binomial distribution.
+    // The range is six standard deviations (13 each) around 200, the mean of the binomial distribution.
     assert!((120..=280).contains(&v2), "{v2} of 2000 calls went to the tenth");
     let requests = |backend: &str| {
         let labels = [r#"route_kind="GRPCRoute""#, &*format!("backend_name=\"{backend}\"")];
@@ -128,6 +128,6 @@ fn the_example_of_a_canary_does_what_its_page_says() {
     let before = count(v2);
     let answers = (0..100).map(|_| call(&[])).filter(|answer| answer.contains(r#""server": "v"#)).count();
     assert_eq!(answers, 100);
-    // Within six standard deviations (3 each) of 10, the mean of the binomial distribution.
+    // The range is six standard deviations (3 each) around 10, the mean of the binomial distribution.
     assert!((1..=28).contains(&(count(v2) - before)), "{} of 100 calls went to the tenth", count(v2) - before);
 }

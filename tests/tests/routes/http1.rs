@@ -11,8 +11,8 @@ use serde_json::Value;
 /// Longest time for a program on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Answers with a description of the request; `/count` returns the number of earlier requests, and `/slow` takes
-/// fifteen seconds.
+/// A server that answers with a description of the request, and with the number of requests so far. It does not count
+/// requests for `/count`. An answer to `/slow` takes fifteen seconds.
 const REPORTER: &str = "
 import http.server, json, sys, time
 asked = 0

@@ -35,12 +35,12 @@ async fn a_canary_is_rolled_out_under_load_without_a_failed_call() {
         let before = reloads();
         proxy.directory().put(&service);
         wait_for("the edit is read", SOON, || (reloads() > before).then_some(()));
-        // Wait until all required connections are open, before the next edit.
+        // Before the next edit, wait until the proxy has opened all connections that this edit requires.
         load.wait_for_more(100, SOON).await;
     }
     load.finish().await.assert_nothing_lost();
 
-    // After a moment only v2 is left, and gets all calls.
+    // After a moment, v2 gets all calls.
     clients.busy_until_shares_are([0, 100], [&v1, &v2], SOON).await;
 }
 
@@ -61,7 +61,7 @@ async fn a_mirror_that_never_answers_does_not_slow_the_calls_down() {
     let proxy = Proxy::start(&services);
     let report = Clients::connect(proxy.outbound(), ECHO, 4).await.busy(4_000, 20).await;
     report.assert_nothing_lost();
-    // A call that waited for its copy would take a minute.
+    // A call that waited for the answer to its mirrored copy would take a minute.
     assert!(report.percentile(100) < Duration::from_secs(30), "one call took {:?}", report.percentile(100));
     assert_eq!(v1.calls(), 4_000);
     assert!(shadow.calls() > 0, "the mirror was never used");

@@ -166,7 +166,7 @@ async fn call_through(envoy: &Envoy, calls: u32, statuses: &[u8]) {
     }
 }
 
-/// Starts an Envoy that calls these servers, which it chooses at random, under a policy.
+/// Starts an Envoy that calls these servers under a policy. Envoy chooses the servers at random.
 fn envoy_between(servers: &[&Scripted], parts: &str) -> (Control, Envoy) {
     let addresses: Vec<_> = servers.iter().map(|server| server.address()).collect();
     let service = Service::echo(&addresses).annotated("leno.dev/balancer", "random").policed(parts);
@@ -208,8 +208,8 @@ async fn envoy_makes_as_many_attempts_as_a_policy_and_its_budget_allow() {
     }
 }
 
-/// The client's own deadline is 10 s at least. Envoy counts from the start of a turn of its event loop, so it may end a
-/// call slightly early.
+/// The client's own deadline is 10 s at least. Envoy may end a call slightly early: its timeouts count from the start
+/// of an iteration of its event loop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envoy_ends_a_call_after_the_time_that_a_policy_allows() {
     for parts in ["timeouts: {request: 500ms}", "timeouts: {backendRequest: 500ms}", "timeouts: {streamIdle: 500ms}"] {

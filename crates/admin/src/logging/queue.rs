@@ -1,7 +1,7 @@
 //! Log lines that wait for the writer thread.
 //!
-//! A worker must not block because its log is not read: standard error is a pipe, which fills up if the container
-//! runtime lags. So each line is queued, or dropped if the queue is full. The writer logs the number of dropped lines.
+//! Standard error is a pipe, which fills up if the container runtime lags. Even then, a worker that logs must not
+//! block. So each line is queued, or dropped if the queue is full. The writer logs the number of dropped lines.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

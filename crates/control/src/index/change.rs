@@ -89,11 +89,11 @@ pub struct Revision {
 /// The part of a Pod that the index keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// The service account of a Pod with a proxy; `None` for a Pod without one.
+    /// The service account of a Pod with a proxy; `None` for a Pod without a proxy.
     pub injected_as: Option<Box<str>>,
     /// Set for a Pod that has no proxy but could have one.
     pub bare: Option<Bare>,
-    /// The Pod's controller; `None` if it has none, or one of a kind that metrics do not name.
+    /// The Pod's controller; `None` if the Pod has no controller, or if metrics do not name this kind of controller.
     pub controller: Option<Controller>,
     pub ports: InboundPorts,
     /// The Pod's addresses; empty until it has an address.
@@ -116,8 +116,8 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Returns whether the Pod lacks a proxy or the gRPC sidecar, although its own annotation, or else its namespace's
-    /// annotation, asks for it. `namespace` is the value of the namespace's annotation.
+    /// Returns whether the Pod lacks a proxy or the gRPC sidecar, although its own annotation asks for it. If the Pod
+    /// has no annotation, its namespace's annotation decides; `namespace` is that annotation's value.
     pub fn lacks(&self, namespace: Option<&str>) -> bool {
         self.wish.is_for_a_proxy(namespace) || self.wish.is_for_grpc(namespace) && !self.has_grpc
     }

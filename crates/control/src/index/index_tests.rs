@@ -535,7 +535,7 @@ fn an_endpoint_that_names_no_pod_has_the_proxy_of_the_meshed_pod_at_its_address(
     let elsewhere = || Name::new("bank", "pay");
     index.take(Kind::Pod, Change::Applied(elsewhere(), injected("pay")));
     assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/bank/sa/pay", "10.244.7.7"]);
-    // Also if the slice arrives after the Pod.
+    // The endpoint has the proxy even if the slice arrives after the Pod.
     apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(&[("", "10.244.1.2")]));
     assert_eq!(endpoints(&mut index), ["10.244.1.2 ns/bank/sa/pay"]);
     index.take(Kind::Pod, Change::Removed(elsewhere()));

@@ -47,8 +47,8 @@ pub struct Index {
     are_names_stale: bool,
     /// Namespaces in which the API server was about to store a Pod with a proxy.
     expecting: BTreeSet<Box<str>>,
-    /// The same for namespaces that the watch has not reported, the latest last. Such a namespace may be new. It may
-    /// also be gone already, and then the watch never reports it again.
+    /// Like `expecting`, for namespaces that the watch has not reported; the latest namespace is last. Such a namespace
+    /// may be new. It may also be gone already, and then the watch never reports it again.
     expecting_unknown: VecDeque<Box<str>>,
     /// Kinds that have not been listed completely yet.
     unlisted: BTreeSet<Kind>,
@@ -108,7 +108,7 @@ pub struct Joined {
     pub traffic: Vec<TargetStatus>,
 }
 
-/// The effects of a change: whether there are any, and what the log says about them.
+/// The effects of a change: whether the results may differ now, and the texts for the log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Whether anything has changed on which the mesh, the statuses or the reports depend.
@@ -251,7 +251,7 @@ impl Index {
         &self.namespaces
     }
 
-    /// The namespaces in which Pods have a proxy or the gRPC sidecar, or in which new Pods get one of them.
+    /// The namespaces in which Pods have a proxy or the gRPC sidecar, or in which new Pods get a proxy or the sidecar.
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let has_identity = |pod: &Pod| pod.injected_as.is_some() || pod.bare.as_ref().is_some_and(|bare| bare.has_grpc);
@@ -358,13 +358,13 @@ impl Index {
     fn apply_object(&mut self, kind: Kind, name: &Name, revision: Revision, read: Result<Manifest, Refused>) -> News {
         let digest = digest_of(&read);
         let entry = self.objects.entry((kind, name.clone())).or_default();
-        // Many events change nothing that we read: a write of a status, our own included, or of a timestamp.
+        // Many events change nothing that we read: for example a write of a status (also by us), or of a timestamp.
         if entry.revision == revision && entry.digest == Some(digest) {
             return News::default();
         }
         self.are_names_stale |= kind == Kind::AuthorizationPolicy;
         if entry.revision.uid != revision.uid {
-            // The object of this name was deleted, and another was created while no watch ran.
+            // The object of this name was deleted, and another object was created while no watch ran.
             *entry = Entry::default();
         }
         (entry.revision, entry.digest) = (revision, Some(digest));
@@ -436,8 +436,8 @@ impl Index {
         }
     }
 
-    /// Updates every EndpointSlice that names a changed Pod or has the address of one: the proxies of its addresses, and
-    /// which of them are in use.
+    /// Updates every EndpointSlice that names a changed Pod or contains a changed Pod's address. Updates the proxies of
+    /// the slice's addresses, and which addresses are in use.
     fn join_pods(&mut self) {
         let changed = std::mem::take(&mut self.changed_pods);
         if changed.is_empty() {

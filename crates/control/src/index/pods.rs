@@ -18,8 +18,8 @@ use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
 
-/// The Pods with a proxy by address. If two Pods report one address, for example because a new Pod gets the address of
-/// a deleted Pod, a Pod that is not being deleted wins, then the newest, then the Pod whose name sorts first.
+/// The Pods with a proxy by address. Two Pods may report one address, for example because a new Pod gets the address of
+/// a deleted Pod. Then a Pod that is not being deleted wins, then the newest Pod, then the Pod whose name sorts first.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     fn rank<'a>(name: &'a Name, pod: &Pod) -> (bool, Reverse<Option<i64>>, &'a Name) {
         (pod.is_leaving, Reverse(pod.created_s), name)

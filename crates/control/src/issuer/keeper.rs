@@ -1,9 +1,13 @@
 //! Keeps the issuing authority: follows its Secret; in the leading replica, creates the Secret and renews the
 //! authority.
 //!
-//! If the Secret is deleted or becomes invalid, or its authority is not valid yet or any more, the authority that was
-//! read last goes on signing certificates. If we created a deleted Secret, we write it back. We never overwrite content
-//! that we cannot read: another program may have written it.
+//! The authority that was published last continues to sign certificates if
+//!
+//! - the Secret is deleted or becomes invalid;
+//! - the authority in the Secret has expired or is not valid yet.
+//!
+//! If we created a deleted Secret, we write it back. We never overwrite content that we cannot read: another program
+//! may have written it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -111,7 +115,7 @@ impl Keeper {
             _ = self.leads.changed() => {}
             () = sleep(CHECK) => {}
         }
-        // An authority of the future becomes valid without an event.
+        // An authority that is not valid yet becomes valid without an event.
         self.publish(SystemTime::now());
         if self.was_listed {
             while_leading(self.leads.clone(), self.maintain(SystemTime::now())).await;
@@ -210,8 +214,8 @@ impl Keeper {
                 };
                 self.secrets.create(&PostParams::default(), &secret).await
             }
-            // Change nothing else of the Secret: the API server rejects another type, and other entries are not ours. The
-            // resource version makes the write fail if another client has written since.
+            // Change nothing else in the Secret: the API server rejects a change of the type, and the other entries are
+            // not ours. The resource version makes the write fail if another client has written since.
             Some(mut secret) => {
                 secret.data.get_or_insert_default().extend(material.data());
                 self.secrets.replace(ISSUER, &PostParams::default(), &secret).await

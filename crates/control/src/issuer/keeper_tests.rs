@@ -12,13 +12,14 @@ use crate::watch::Hearing;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A leading replica's keeper, which has listed no Secret. Its watch reports nothing: the tests do.
+/// The keeper of a leading replica. This keeper has found no Secret. Its watch reports nothing: the tests pass events
+/// to the keeper instead.
 async fn keeper(store: &Store) -> (Keeper, watch::Sender<bool>) {
     let api_server = ApiServer::of(client_of(|_| pending()), Hearing::default());
     let (leader, leads) = watch::channel(true);
     let mut keeper = Keeper::new(&api_server, "leno", trust_domain(), leads);
     keeper.secrets = Api::namespaced(store.client(), "leno");
-    // kube announces a list before it asks for it; this list has no answer.
+    // kube announces a list before it requests the list; this request gets no answer.
     assert!(matches!(keeper.events.next().await, Ok(Event::Init)));
     keeper.was_listed = true;
     (keeper, leader)

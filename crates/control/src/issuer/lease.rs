@@ -1,11 +1,13 @@
 //! Leader election: the replica that holds the Lease writes. All replicas read and serve.
 //!
 //! Clocks of machines differ, so a replica measures with its own clock: a Lease has expired when it has not changed for
-//! as long as the Lease's own duration. A leader that cannot renew the Lease stops before that, even while a request of
-//! its own still waits for an answer. A write that it has already sent may arrive later. This does no harm: for every
-//! write, either both replicas write the same content, or the second write fails because of its old resource version.
+//! as long as the Lease's own duration. A leader that cannot renew the Lease stops writing before the Lease expires,
+//! even while one of its own requests still waits for an answer. A write that the leader has already sent may arrive
+//! later. This does no harm: for every write, either both replicas write the same content, or the second write fails
+//! because of its old resource version.
 //!
-//! A leader without an API server only stops writing: it keeps its authority and its mesh, and goes on serving clients.
+//! A leader that cannot reach the API server only stops writing: it keeps its authority and its mesh, and goes on
+//! serving clients.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -105,15 +105,16 @@ impl Material {
         entries.filter_map(|(key, text)| Some((key, label(text)?))).collect()
     }
 
-    /// Checks that peers with these anchors accept the certificates that the authority signs, with a certificate for a
-    /// new key that is thrown away. Does nothing outside of the authority's dates, when it signs nothing.
+    /// Checks that peers with these anchors accept the certificates that the authority signs. The check signs a test
+    /// certificate for a new key, and drops both. Does nothing if the authority has expired or is not valid yet,
+    /// because it then signs nothing.
     fn check_chain(&self, now: SystemTime) -> Result<(), BadSecret> {
         if !self.is_valid(now) {
             return Ok(());
         }
         let workload = Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() };
         let id = SpiffeId { trust_domain: self.authority.trust_domain().clone(), workload };
-        // Only the system's random numbers can fail here, which says nothing about the Secret.
+        // This fails only if the system has no random numbers. Such a failure does not mean that the Secret is bad.
         let Ok(request) = Request::new(id) else { return Ok(()) };
         let chain = self.signing().certify_at(now, request.id(), request.csr(), &[]).map_err(BadSecret::Sign)?;
         self.bundle.verify(&chain, now).map_err(BadSecret::Chain)
@@ -147,14 +148,14 @@ impl Material {
         self.authority.validity()
     }
 
-    /// Whether we maintain the Secret: only then do we have the anchor's key.
+    /// Whether we maintain the Secret. This is the case if we have the anchor's key.
     pub(super) fn is_ours(&self) -> bool {
         self.anchor.is_some()
     }
 
-    /// Whether we can renew the issuing authority, and must: two thirds of its life are over, or it is not valid yet
-    /// because the clock was ahead when it was made. The validity begins a few minutes before the authority is made, so
-    /// small corrections of the clock make no renewal due.
+    /// Whether we can and must renew the issuing authority: two thirds of its life are over, or it is not valid yet
+    /// because the clock was ahead when it was made. The validity begins a few minutes before the authority is made. So
+    /// small corrections of the clock do not cause a renewal.
     pub(super) fn is_due(&self, now: SystemTime) -> bool {
         let validity = self.authority.validity();
         let life = validity.not_after.duration_since(validity.not_before).unwrap_or_default();

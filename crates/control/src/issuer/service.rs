@@ -1,7 +1,8 @@
 //! The gRPC service that issues certificates to workloads.
 //!
-//! Any client in the cluster can send a token. We read its claims first, so that obviously invalid tokens do not reach
-//! the API server. The number of reviews at the API server is limited, and sources take turns ([`leno_accept::Queue`]).
+//! Any client in the cluster can send a token. We read the token's claims first, so that obviously invalid tokens do
+//! not reach the API server. The number of reviews at the API server is limited, and sources take turns
+//! ([`leno_accept::Queue`]).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

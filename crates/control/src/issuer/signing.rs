@@ -90,8 +90,8 @@ impl Signing {
     }
 }
 
-/// Issues the control plane's own certificate, with the DNS names of its Service: gRPC clients compare them with the
-/// name that they dialled. The key never leaves this process.
+/// Issues the control plane's own certificate, with the DNS names of its Service: gRPC clients compare these names with
+/// the name that they dialled. The key never leaves this process.
 #[derive(Debug)]
 pub(crate) struct ClusterIssuer {
     trust_domain: TrustDomain,

@@ -24,8 +24,8 @@ pub(crate) struct State {
     pub(crate) routes: Vec<ParentStatus>,
     /// The status of each policy for traffic at each of its targets.
     pub(crate) traffic: Vec<TargetStatus>,
-    /// Number of Pods in each namespace that run without a proxy or the gRPC sidecar although they or the namespace ask
-    /// for it.
+    /// For each namespace, the number of Pods that run without a proxy or the gRPC sidecar, although they or the
+    /// namespace ask for it.
     pub(crate) unmeshed_pods: BTreeMap<Box<str>, usize>,
     pub(crate) kinds: BTreeMap<Kind, KindState>,
     /// Number of meshes that have been made.

@@ -2,9 +2,10 @@
 //! account. An account ([`Holder`]) is an identity with all its connections, or the address of clients without a
 //! certificate.
 //!
-//! The same rule limits all three: a holder may take more only if it then uses at most as much as remains free. So one
-//! greedy holder leaves half of the [`Capacity`] free, and two leave at least a quarter. A new holder always finds
-//! room, and all holders together stay within the capacity, except for responses ([`Account::hold`]).
+//! The same rule limits streams, subscriptions and bytes: a holder may take more only if its new total is at most as
+//! large as the part that then remains free. So one greedy holder leaves half of the [`Capacity`] free, and two leave
+//! at least a quarter. A new holder always finds room, and all holders together stay within the capacity, except for
+//! responses ([`Account::hold`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -147,7 +148,8 @@ impl Account {
     /// Counts more subscriptions.
     ///
     /// # Errors
-    /// [`Exhausted::Names`] if the holder may not have so many; nothing is counted then.
+    /// [`Exhausted::Names`] if the holder may not have so many subscriptions. In this case, the function counts
+    /// nothing.
     pub(crate) fn take_names(&mut self, more: usize) -> Result<(), Exhausted> {
         let max = self.accounts.capacity.names_max;
         let mut inner = self.accounts.lock();
@@ -201,7 +203,7 @@ impl Held {
     /// Raises the count to `bytes` if that is more than before.
     ///
     /// # Errors
-    /// [`Exhausted::Bytes`] if the holder may not have so many; the count stays.
+    /// [`Exhausted::Bytes`] if the holder may not have so many bytes. In this case, the count stays unchanged.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
         let max = self.accounts.capacity.bytes_max;

@@ -28,14 +28,14 @@ pub(crate) struct Written {
 /// The answer to a request for a resource.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// The resource. If it is too large to be sent, its last version that was not too large.
+    /// The resource or, if the resource is too large to be sent, its last version that was not too large.
     Resource(Arc<Written>),
     /// The resource is too large to be sent, and no earlier version of it is kept.
     TooLarge,
     Missing,
 }
 
-/// The client properties that a resource's content depends on, beside the resource's name.
+/// The client properties on which a resource's content depends, in addition to the resource's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Audience {
     /// The xDS dialect that the client understands.
@@ -53,8 +53,8 @@ pub(crate) struct Audience {
     pub(crate) pod: Option<IpAddr>,
 }
 
-/// The properties of a resource's readers on which the resource's content depends. Readers with equal properties share
-/// the resource.
+/// The properties of clients (the readers of a resource) on which the resource's content depends. Readers with equal
+/// properties share the resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Readers {
     pub(super) audience: Audience,
@@ -77,7 +77,7 @@ pub(crate) struct Catalog {
 /// The resources that are kept for the latest mesh.
 #[derive(Debug)]
 struct Stock {
-    /// The number of the latest mesh. A reader that still uses an older catalog writes its resources anew, and keeps
+    /// The number of the latest mesh. A stream that still uses an older catalog writes its resources anew, and keeps
     /// nothing.
     mesh: u64,
     /// Only resources that were requested by the canonical name of their subject. Resources under other names are not

@@ -134,8 +134,9 @@ impl Changes {
         }
     }
 
-    /// Adds the ports of a Pod at its address of one IP family if those at the other address have changed, or if the
-    /// Pod's addresses have: the Pod's proxy connects from one of them, and gets the declared protocols of both.
+    /// A Pod's proxy connects from one of the Pod's addresses (IPv4 and IPv6), and gets the declared protocols of the
+    /// ports at both. So if the ports at one address have changed, this function adds the ports at the other address
+    /// too. If the Pod has other addresses than before, this function adds the ports at each of its addresses.
     fn ports_of_both_families(&mut self, old: &Mesh, new: &Mesh) {
         let other = |mesh: &Mesh, ip: &IpAddr| mesh.pods().get(ip).and_then(|pod| pod.other_ip);
         let ports = self.of(Kind::Listener).iter();

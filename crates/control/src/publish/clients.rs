@@ -49,7 +49,7 @@ pub(crate) struct ClientPage {
 struct KindPage {
     kind: Kind,
     wants_all: bool,
-    /// Whether the client has yet to acknowledge a response.
+    /// Whether a response still waits for the client's acknowledgement.
     is_waiting: bool,
     resources: Vec<ResourcePage>,
 }

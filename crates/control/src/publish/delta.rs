@@ -58,7 +58,7 @@ impl Exchange for Delta {
                 session.unsubscribe(kind, name, context);
             }
         }
-        // A client with many names lists them in several requests, each with the versions of its own names.
+        // A client with many names sends several requests. Each request has the versions of only its own names.
         let names: HashSet<&String> = request.resource_names_subscribe.iter().collect();
         for (name, version) in &request.initial_resource_versions {
             if is_first || names.contains(name) {

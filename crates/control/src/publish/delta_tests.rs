@@ -344,7 +344,7 @@ fn share(kind: Kind, clients: [(&str, &str); 2]) -> bool {
 fn what_is_the_same_for_all_service_accounts_or_namespaces_is_written_once() {
     for kind in [Kind::Cluster, Kind::Endpoints, Kind::Route] {
         assert!(share(kind, [("default", "a"), ("default", "b")]), "{kind:?}");
-        // Routes of a client's own namespace come before those of the Service's namespace.
+        // Routes of a client's own namespace take precedence over routes of the Service's namespace.
         assert_eq!(share(kind, [("default", "a"), ("shop", "a")]), kind != Kind::Route, "{kind:?}");
     }
 }

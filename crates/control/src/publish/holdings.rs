@@ -47,8 +47,8 @@ pub(super) struct Entry {
     /// Whether the client subscribes to this name, not only to all resources.
     pub(super) is_named: bool,
     pub(super) sent: Sent,
-    /// Whether the client has subscribed again since we last sent it the resource. If so, we send even an unchanged
-    /// resource.
+    /// Whether the client has subscribed again since we last sent it the resource. We then send the resource even if it
+    /// has not changed.
     pub(super) is_asked_again: bool,
     /// The version that the client rejected. Boxed, since few entries have one.
     pub(super) refused: Option<Box<Refused>>,

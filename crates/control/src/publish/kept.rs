@@ -26,7 +26,7 @@ pub(super) struct Kept {
     /// The number of the latest use. Uses are numbered in sequence.
     uses: u64,
     places: HashMap<Place, HashMap<Readers, Form>>,
-    /// The forms that may be dropped to make room, by their latest use.
+    /// The forms ([`Form`]) that may be dropped to make room, by their latest use.
     order: BTreeMap<u64, (Place, Readers)>,
 }
 
@@ -37,8 +37,8 @@ pub(super) struct Form {
     written: Option<Arc<Written>>,
     /// Whether the resource has not changed since it was last written.
     is_current: bool,
-    /// Whether the resource was too large when it was last written. The mark is kept, because it costs the most to find
-    /// out.
+    /// Whether the resource was too large when it was last written. We keep this mark, because to find it out again we
+    /// would have to write a very large resource.
     is_too_large: bool,
     /// The number of its latest use.
     used: u64,

@@ -39,17 +39,23 @@ pub const READ_BURST_BYTES: u32 = 128 << 20;
 /// Sustained request bytes per second of the clients of one identity at one address. Parsing them takes about a fifth
 /// of a processor.
 pub const READ_BYTES_PER_SECOND: u32 = 8 << 20;
-/// Added to the counted request bytes for each new stream, for the work of opening and ending it.
+/// Number of bytes that each new stream adds to the counted request bytes, for the work of opening and ending the
+/// stream.
 pub const READ_BYTES_PER_STREAM: usize = 4 << 10;
-/// Added to each request's bytes for the work of answering it.
+/// Number of bytes that each request adds to its own counted bytes, for the work of answering the request.
 pub const READ_BYTES_PER_REQUEST: usize = 256;
-/// Added to a request's bytes for each name in it, for the work of looking it up.
+/// Number of bytes that each name in a request adds to the request's counted bytes, for the work of looking the name
+/// up.
 pub const READ_BYTES_PER_NAME: usize = 64;
 /// Number of resource bytes that the clients of one identity at one address may request in a burst, beyond
-/// [`ASKED_BYTES_PER_SECOND`]. A resource counts after each subscription, the first one included, and whenever a
-/// state-of-the-world response repeats it. A resource that the client has from an earlier stream also counts, since it
-/// must be written to compare its version. A newer version of a resource that this stream was sent does not count.
-/// Above the limit, changes gather until they may be sent.
+/// [`ASKED_BYTES_PER_SECOND`]. These resources count:
+///
+/// - a resource after each subscription to it, the first subscription included;
+/// - a resource that a state-of-the-world response repeats;
+/// - a resource that the client has from an earlier stream, since we must write it to compare the versions.
+///
+/// A newer version of a resource that this stream was sent does not count. Above the limit, changes gather until they
+/// may be sent.
 ///
 /// The whole state of an Envoy that knows 10,000 Services with 10 endpoints each takes 49 MiB, and so fits. A Service's
 /// four resources were measured at 5.1 kB for a client with a certificate.
@@ -74,7 +80,7 @@ const STREAM_BYTES: usize = 40 << 10;
 /// Memory of one subscription, in bytes: a subscription to a missing resource with a name of 108 bytes was measured at
 /// 280 bytes.
 const NAME_BYTES: usize = 320;
-/// Memory of a kept resource beside its bytes, in bytes: measured at 900 bytes, with names of 50 bytes.
+/// Memory of a kept resource in addition to its bytes, in bytes: measured at 900 bytes, with names of 50 bytes.
 pub const KEPT_BYTES: usize = 1 << 10;
 
 // With 256 MiB, 2,000 proxies can have a stream each, and 1,000 of them can subscribe to 50 Services and addresses in

@@ -80,8 +80,8 @@ impl Publisher {
         Self { state: Arc::new(state.in_cluster(cluster_domain)) }
     }
 
-    /// Replaces the mesh by the current one at once: the mesh given to `new` may be older. The returned future serves
-    /// each mesh that arrives, and completes when the sender is dropped.
+    /// Replaces the mesh by the latest mesh of `meshes` at once: the mesh given to `new` may be older. The returned
+    /// future serves each mesh that arrives, and completes when the sender is dropped.
     pub fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) -> impl Future<Output = ()> {
         self.state.set_mesh(meshes.borrow_and_update().clone());
         async move {
@@ -95,7 +95,7 @@ impl Publisher {
     /// Accepts clients: over mutual TLS if there is an `identity`, otherwise unencrypted.
     ///
     /// # Errors
-    /// The error that stopped the server; it never returns otherwise.
+    /// The error that stopped the server. The server never returns otherwise.
     pub async fn serve(
         &self,
         listener: TcpListener,

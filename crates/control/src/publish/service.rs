@@ -32,7 +32,8 @@ use super::stream::{self, Requests};
 use super::variant::Exchange;
 use crate::accept::Peer;
 
-/// The compression of a request's messages, and the compressions that we accept.
+/// The header field that names the compression of a request's messages. In the next line: the header field that lists
+/// the compressions that we accept.
 const GRPC_ENCODING: &str = "grpc-encoding";
 const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 /// No compression.

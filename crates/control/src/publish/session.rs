@@ -31,8 +31,8 @@ const CHECK_EVERY: Duration = Duration::from_micros(200);
 pub(crate) enum Variant {
     /// A response has only the changed resources.
     Delta,
-    /// A response has all clusters or all listeners whenever one changes: the client removes a resource that is missing
-    /// from the response.
+    /// A response has all clusters or all listeners whenever one of them changes, because the client removes a resource
+    /// that is missing from the response.
     StateOfTheWorld,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Session {
     /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
-    /// Number of names that we had to go through for requests, beyond the names in the requests. These names are not
+    /// Number of names that we had to check for requests, in addition to the names in the requests. These names are not
     /// yet counted against the rate limit.
     pub(super) unpaid_names: usize,
-    /// Bytes of resources that the client requested, or that were repeated. These bytes are not yet counted against the
-    /// rate limit. Changes of resources that this stream was sent do not count.
+    /// Bytes of resources that the client requested, or that a response repeated. These bytes are not yet counted
+    /// against the rate limit. Changes of resources that this stream was sent do not count.
     pub(super) unpaid_bytes: usize,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Batch {
     pub(crate) kind: Kind,
     pub(crate) nonce: String,
     pub(crate) resources: Vec<(Arc<str>, Arc<Written>)>,
-    /// Only for [`Variant::Delta`].
+    /// The names of removed resources; only for [`Variant::Delta`].
     pub(crate) removed: Vec<Arc<str>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum Refusal {
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     /// Returns the latest catalog. A change announced before we register does not reach us, so read the catalog only
-    /// after that.
+    /// after we have registered.
     pub(crate) catalog: &'a dyn Fn() -> Arc<Catalog>,
     pub(crate) subscribers: &'a Subscribers,
 }
@@ -247,8 +247,8 @@ impl Session {
         }
     }
 
-    /// Counts a request's bytes, and the names that the request made us go through. Returns the time to wait before the
-    /// next request may be read.
+    /// Counts a request's bytes, and the names that we had to check for the request. Returns the time to wait before
+    /// the next request may be read.
     pub(crate) fn has_read(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         let bytes = bytes.saturating_add(std::mem::take(&mut self.unpaid_names).saturating_mul(READ_BYTES_PER_NAME));
         let mut paces = self.account.as_ref()?.paces();
@@ -357,8 +357,8 @@ impl Session {
         matches!(kind, Kind::Cluster | Kind::Endpoints) && (is_unsettled(Kind::Listener) || is_unsettled(Kind::Route))
     }
 
-    /// Whether each response of a kind contains all resources: the client removes a resource that is missing from the
-    /// response.
+    /// Whether each response of a kind contains all resources, because the client removes a resource that is missing
+    /// from the response.
     fn is_whole(&self, kind: Kind) -> bool {
         self.variant == Variant::StateOfTheWorld && kind.has_wildcard()
     }
@@ -433,7 +433,7 @@ impl Session {
             }
             (Found::Resource(written), _) => Step::Send(written),
             // Leave the resource out: the client keeps its version. In a response that must contain all resources,
-            // leaving it out would remove it.
+            // leaving it out would make the client remove the resource.
             (Found::TooLarge, Some(Sent::Version(_) | Sent::Claimed(_))) if !self.is_whole(kind) => Step::Nothing,
             (_, Some(Sent::Version(_) | Sent::Claimed(_))) => Step::Remove,
             (_, Some(Sent::Nothing)) if is_named => Step::Remove,
@@ -442,8 +442,8 @@ impl Session {
         }
     }
 
-    /// Records that the client has a resource. The resource may have been written for this client only, so it costs as
-    /// much as if it was sent.
+    /// Records that the client has a resource. The resource may have been written for this client only, so its bytes
+    /// count as if the resource had been sent.
     fn keep(&mut self, kind: Kind, name: &str, written: &Written) {
         self.unpaid_bytes += written.any.value.len();
         if let Some(entry) = self.kinds[kind.index()].entries.get_mut(name) {
@@ -465,8 +465,8 @@ impl Session {
                     let is_change = match std::mem::replace(&mut entry.sent, now) {
                         before @ Sent::Version(_) => before != now,
                         Sent::Absent => true,
-                        // The client may have had this resource until it unsubscribed, or another stream may have been
-                        // sent it.
+                        // The client may have had this resource until it unsubscribed, or may have got it on another
+                        // stream.
                         Sent::Nothing | Sent::Claimed(_) => false,
                     };
                     if is_change {

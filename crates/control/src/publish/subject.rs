@@ -56,8 +56,8 @@ impl Subject {
     }
 }
 
-/// Returns whether an address has its canonical spelling. A client could send many other spellings, such as zeros
-/// before the port, and make us encode the address's Listener, which may be large, once for each spelling.
+/// Returns whether an address has its canonical spelling. A client could send many other spellings, for example with
+/// zeros before the port. We would then encode the address's Listener, which may be large, once for each spelling.
 fn is_plain_address(name: &str) -> bool {
     name.parse::<SocketAddr>().is_ok_and(|address| address.to_string() == name)
 }

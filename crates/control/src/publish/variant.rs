@@ -19,8 +19,8 @@ pub(crate) trait Exchange: 'static {
     /// The number of names in a request.
     fn names(request: &Self::Request) -> usize;
 
-    /// Processes a request; returns its kind and its answer to the last response. `None` if we have no resources of
-    /// this type: the protocol leaves such a request unanswered.
+    /// Processes a request. Returns the request's kind, and the client's answer to the last response. `None` if we have
+    /// no resources of this type: the protocol leaves such a request unanswered.
     ///
     /// # Errors
     /// [`Refusal`] if the client asks for too much.

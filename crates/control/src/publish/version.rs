@@ -4,8 +4,8 @@ use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-/// The first bytes of a SHA-256 digest. Replicas of any build give equal content the same version, so that a client
-/// that changes replicas, also during an upgrade, gets only what differs.
+/// The first bytes of a SHA-256 digest. Replicas of any build give equal content the same version. So a client that
+/// changes replicas, also during an upgrade, gets only the resources that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Version(u64);
 

@@ -17,7 +17,7 @@ pub(super) type Key = (ClientId, Arc<str>);
 /// Pod.
 #[derive(Debug)]
 pub(super) enum Watchers {
-    /// A list sorted by key, without spare capacity: most subjects without a resource have one client.
+    /// A list sorted by key. Most subjects without a resource have one client, so the list has no spare capacity.
     Few(Vec<(Key, Kinds)>),
     /// A map: a sorted list would have to move all later watchers whenever a watcher is added or removed.
     Many(BTreeMap<Key, Kinds>),

@@ -34,7 +34,7 @@ pub(super) enum StatusContent {
     Route(Vec<ParentStatus>),
     /// An invalid route, and the reason.
     BrokenRoute(String),
-    /// An AuthorizationPolicy: why it is invalid, if it is, and the names in it that do not exist.
+    /// An AuthorizationPolicy: the reason if it is invalid, and the names in it that do not exist.
     Policy { problem: Option<String>, missing: Option<String> },
     /// A valid policy for traffic: its status at each of its targets.
     Traffic(Vec<TargetStatus>),

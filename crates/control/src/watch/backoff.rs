@@ -10,15 +10,15 @@ const FIRST: Duration = Duration::from_millis(100);
 /// Upper limit of every wait, so that a restored API server is found soon.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// A failure so soon after the failure before continues the outage, even if there was a success in between. Otherwise
-/// the waits would not grow if each list succeeded, and the watch after the list always failed.
+/// A failure within this time after the previous failure continues the outage, even if there was a success in between.
+/// Otherwise the waits would not grow if each list succeeded, and the watch after each list failed.
 const CALM: Duration = Duration::from_secs(30);
 
 /// A series of failures. Before the first failure, the outage is over.
 #[derive(Debug)]
 pub(super) struct Outage {
     since: Instant,
-    /// The last failure.
+    /// The time of the last failure.
     latest: Instant,
     failures: u32,
     /// Whether there was a success after the last failure.
@@ -30,8 +30,8 @@ impl Outage {
         Self { since: now, latest: now, failures: 0, is_over: true }
     }
 
-    /// Counts a failure; returns the time to wait. Each wait is about twice the wait before. Half of it is random, so
-    /// that clients that failed together do not return together.
+    /// Counts a failure; returns the time to wait. Each wait is about twice the previous wait. Half of each wait is
+    /// random, so that clients that failed together do not return together.
     pub(super) fn failed(&mut self, now: Instant) -> Duration {
         if std::mem::take(&mut self.is_over) && now.saturating_duration_since(self.latest) > CALM {
             self.failures = 0;

@@ -117,14 +117,14 @@ fn uid(metadata: &mut ObjectMeta) -> Box<str> {
     metadata.uid.take().unwrap_or_default().into()
 }
 
-/// Extracts the needed part of a Pod. A Pod has a proxy if it has the proxy's container. Labels are ignored: containers
-/// never change, but a user who may label Pods could remove a label, and callers would then reach the Pod unencrypted.
+/// Extracts the needed part of a Pod. A Pod has a proxy if it has the proxy's container. We ignore labels: a user who
+/// may label Pods could remove a label, and callers would then reach the Pod unencrypted. Containers never change.
 pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let containers = pod.spec.init_containers.as_deref().unwrap_or_default();
     let has = |name: &str| containers.iter().any(|container| container.name == name);
     let (is_injected, has_grpc) = (has(PROXY), has(GRPC));
-    // A Pod on the host network shares the node's ports with other processes, so its proxy does not receive its
-    // connections.
+    // A Pod on the host network shares the node's ports with other processes, so the Pod's proxy does not receive the
+    // Pod's connections.
     let is_injected = is_injected && !pod.spec.host_network;
     let ports = match is_injected {
         true => inbound_ports(containers.iter().map(|container| (&*container.name, &*container.args))),

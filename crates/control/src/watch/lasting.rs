@@ -57,7 +57,7 @@ impl<K> Lasting<K> {
             }
             match self.events.next().await {
                 Some(Ok(event)) => {
-                    // kube announces a list before it asks for it.
+                    // kube announces a list (`Init`) before it requests the list, so this event shows no success.
                     if !matches!(event, Event::Init) {
                         self.watched.is_served();
                         self.succeeded(Instant::now());
@@ -68,7 +68,7 @@ impl<K> Lasting<K> {
                     self.failed(&error);
                     return Err(error);
                 }
-                // kube's watches have no end.
+                // kube's watches never end.
                 None => {
                     let now = Instant::now();
                     self.retry_at = Some(now + self.outage.failed(now));
@@ -100,7 +100,7 @@ impl<K> Lasting<K> {
         let (resource, retry_s) = (&*self.resource, wait.as_secs_f64());
         if status(error) == Some(StatusCode::GONE) {
             tracing::debug!(resource, %error, retry_s, "the watch has expired; its objects are listed again");
-            // kube would ask for the same resource version again.
+            // kube would request the same, expired resource version again, so begin another watch.
             self.events = (self.begin)();
         } else if !std::mem::replace(&mut self.is_outage_logged, true) {
             tracing::warn!(resource, %error, "the resource cannot be watched; its known objects stay in force");

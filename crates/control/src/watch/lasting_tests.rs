@@ -32,7 +32,8 @@ enum Watches {
     QuietOnce,
 }
 
-/// An API server with one empty list. It records when it got which request: `list` or `watch`.
+/// An API server with one empty list. It records each request (`list` or `watch`), and the time at which the request
+/// arrived.
 #[derive(Clone)]
 struct Server {
     watches: Watches,

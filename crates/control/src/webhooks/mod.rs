@@ -5,8 +5,8 @@
 //! accept -> serve (HTTP, limits, turns) -> review (bytes to an answer: install::webhook decides) -> counts
 //! ```
 //!
-//! `serve` shows the certificate of `certificate`. The answers of `review` depend on `namespaces` and `inject_config`;
-//! `refusal` has the HTTP errors for requests that cannot be reviewed.
+//! `serve` uses the TLS certificate from `certificate`. The answers of `review` depend on `namespaces` and
+//! `inject_config`; `refusal` has the HTTP errors for requests that cannot be reviewed.
 //!
 //! Every replica answers. `trust` makes the leading replica write the anchors into the webhooks' configurations, so
 //! that API servers trust the certificate.

@@ -39,9 +39,9 @@ const CONNECTIONS_MAX: usize = 256;
 const IDLE_MAX: Duration = Duration::from_secs(120);
 /// Longest life of a connection, limited so that API servers also reach replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
-/// Time after which a replica that ends closes its idle connections. Until then, it closes each connection after its next
-/// answer. So an API server soon asks other replicas, which may have newer options for new proxies, and hardly ever sends
-/// a request on a connection that we are closing.
+/// Time after which a replica that ends closes its idle connections. Until then, it closes each connection after the
+/// connection's next answer. So an API server soon asks other replicas, which may have newer options for new proxies.
+/// The API server also hardly ever sends a request on a connection that we are closing.
 const IDLE_AT_END: Duration = Duration::from_secs(1);
 /// Longest time for a request, from the end of its header to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -115,7 +115,7 @@ impl Server {
     }
 
     /// Serves every connection, for ever. New connections use the latest value of `certificate`. In the phase
-    /// [`Phase::Ending`], no connection is kept.
+    /// [`Phase::Ending`], closes each connection after its next answer, or after [`IDLE_AT_END`].
     pub(super) async fn serve(
         self,
         listener: TcpListener,

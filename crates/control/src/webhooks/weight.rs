@@ -7,13 +7,13 @@ pub(super) const WEIGHT_MAX_BYTES: usize = 8 << 20;
 
 /// Memory of a value in its array, which grows by doubling.
 const VALUE_BYTES: usize = 96;
-/// Memory of a text's allocation, beside the text's bytes.
+/// Memory of a text's allocation, in addition to the text's bytes.
 const TEXT_BYTES: usize = 32;
 /// Memory of the smallest array that is not empty.
 const ARRAY_BYTES: usize = 144;
 /// Memory of the smallest map that is not empty.
 const MAP_BYTES: usize = 672;
-/// Memory of a map's entry, beside its value.
+/// Memory of a map's entry, in addition to the memory of its value.
 const ENTRY_BYTES: usize = 64;
 
 /// Returns an upper bound of the memory of `json` once parsed, in bytes. Accepts bytes that are no JSON too.

@@ -1,4 +1,5 @@
-//! Passes incoming content on as it arrives, while the owner holds less than the window.
+//! Passes incoming content to the owner as it arrives, as long as the owner holds less unreleased content than the
+//! window allows.
 
 use leno_http2::{Event, StreamKey};
 

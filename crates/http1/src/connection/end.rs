@@ -106,7 +106,8 @@ impl Connection {
         })
     }
 
-    /// Whether the peer would take an orderly end of the connection now for the end of content that is not complete.
+    /// Whether our content is incomplete, and the peer would take an orderly close of the connection for the end of
+    /// this content.
     pub fn hides_cut(&self) -> bool {
         self.cut_short || self.sends_until_close()
     }

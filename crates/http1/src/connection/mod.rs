@@ -2,7 +2,8 @@
 //!
 //! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that content can point into the
 //! caller's buffer. Output: all bytes to send are collected in one buffer, [`Connection::output`], for one write. While
-//! a connection must wait ([`Connection::is_paused`]), it consumes no input, and its owner keeps the remaining input.
+//! a connection must wait ([`Connection::is_paused`]), it consumes no input. Its owner, the code that uses the
+//! connection, keeps the remaining input.
 
 mod content;
 mod end;
@@ -61,7 +62,7 @@ pub struct Connection {
     /// The beginning of a header section, a chunk's line or trailers.
     incomplete: Incomplete,
     incomplete_since: Option<Instant>,
-    /// Where the latest header section is remembered.
+    /// The place in [`Heads`] at which the latest remembered header section was found.
     head_place: Place,
     /// Number of empty lines before the next request.
     empty_lines: u8,
@@ -114,10 +115,10 @@ impl Connection {
     /// input, or if the connection must wait.
     ///
     /// The caller must keep input that remains after `None`, and pass it again once [`Connection::is_paused`] is false.
-    /// At that time, the caller must call this function even without input, because a decision made meanwhile may
-    /// produce an event. `fields` is overwritten, and holds the section of an [`Event::Headers`]. Every request and
-    /// every response that is not reset ends with `end_stream`. `heads` is shared by all connections with the same
-    /// limits.
+    /// At that time, the caller must call this function even without input: a decision that the owner has made
+    /// meanwhile, such as the rejection of a tunnel, may produce an event. `fields` is overwritten, and holds the
+    /// section of an [`Event::Headers`]. Every request and every response that is not reset ends with `end_stream`.
+    /// `heads` is shared by all connections with the same limits.
     ///
     /// # Errors
     /// If the peer violated the protocol: flush [`Connection::output`] and close the connection.
@@ -180,13 +181,14 @@ impl Connection {
     }
 
     /// Whether the server has begun to answer `stream`. A server may close a reused connection just as the next request
-    /// arrives. Such a request, if it is repeatable and unanswered, may be sent elsewhere (RFC 9112 section 9.3.1).
+    /// arrives. If this request is repeatable and unanswered, it may be sent on another connection (RFC 9112 section
+    /// 9.3.1).
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.answered_id
     }
 
-    /// When the incomplete header section, chunk size or trailer section began, if there is one. An old time shows a
-    /// slow sender.
+    /// When the incomplete header section, chunk size or trailer section began, if there is one. If this was long ago,
+    /// the peer sends too slowly.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
@@ -226,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// Whether no exchange is open and no other can follow.
+    /// Whether no exchange is open, and no further exchange can follow.
     pub fn is_drained(&self) -> bool {
         self.over && self.exchange.is_none()
     }
@@ -239,7 +241,7 @@ impl Connection {
         self.exchange.as_deref_mut().filter(|exchange| StreamKey::numbered(exchange.id) == key)
     }
 
-    /// Bytes of content that may be passed on before the owner must release some.
+    /// Bytes of content that may be passed on before the owner must release content.
     fn content_room(&self) -> usize {
         let held_bytes = usize::try_from(self.held_bytes()).unwrap_or(usize::MAX);
         (self.limits.content_window_bytes as usize).saturating_sub(held_bytes)

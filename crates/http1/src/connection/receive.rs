@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// Returns the kind of header section that this connection reads now. Returns `None` if the section may not be
-    /// remembered: the connection waits for the response to a request for a tunnel, or for no response.
+    /// remembered: the connection waits for the response to a request for a tunnel, or it waits for no response.
     fn reader(&self) -> Option<Reader> {
         match (self.role, self.exchange.as_deref()) {
             (Role::Server, _) => Some(Reader::Server),

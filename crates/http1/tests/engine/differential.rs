@@ -36,7 +36,7 @@ fn strings(map: &http::HeaderMap) -> Fields {
 }
 
 /// The fields that the application sent, sorted: in these tests, exactly the fields whose name begins with `x-`. hyper
-/// and the engine add others.
+/// and the engine add other fields.
 fn own(fields: &Fields) -> Fields {
     let mut own: Fields = fields.iter().filter(|(name, _)| name.starts_with("x-")).cloned().collect();
     own.sort();

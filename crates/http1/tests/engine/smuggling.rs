@@ -162,7 +162,7 @@ fn a_refusal_is_the_only_answer() {
 #[test]
 fn bytes_after_a_response_are_nobodys_answer() {
     let complete = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
-    // The rest arrives together with the response, after it, or while no request is open.
+    // The bytes `rest` arrive together with the response, after it, or while no request is open.
     for rest in ["HTTP/1.1 200 OK\r\n\r\n", "x", "\r\n"] {
         let mut client = Endpoint::client(GET, true);
         client.feed(format!("{complete}{rest}").as_bytes());

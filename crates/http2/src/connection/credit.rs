@@ -8,8 +8,8 @@ use crate::stream::{Half, StreamKey};
 
 /// A connection's flow-control windows as one side counts them (RFC 9113 section 5.2).
 ///
-/// While no bytes are in transit, `send_bytes` of one side equals `receive_bytes` of the other. While the owner has
-/// released all content, `receive_bytes` and `owed_bytes` together are the whole receive window.
+/// While no bytes are in transit, `send_bytes` of one side equals `receive_bytes` of the other side. While the owner
+/// has released all content, `receive_bytes` and `owed_bytes` together are the whole receive window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     /// Content that we may send on all streams together.
@@ -23,7 +23,8 @@ pub struct Windows {
 }
 
 impl Connection {
-    /// Returns the connection's windows, for tests: an error of a few bytes stops a connection only after hours.
+    /// Returns the connection's windows. Tests compare the windows of both sides, because an error of a few bytes would
+    /// stop a connection only after hours.
     pub fn windows(&self) -> Windows {
         Windows {
             send_bytes: self.send_window,
@@ -71,7 +72,7 @@ impl Connection {
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 
-    /// Sets whether memory is short. While memory is short, receive windows do not grow (nor shrink), the connection
+    /// Sets whether memory is short. While memory is short, receive windows neither grow nor shrink, the connection
     /// keeps no memory for an empty output buffer, and HPACK remembers no blocks.
     pub fn save_memory(&mut self, on: bool) {
         self.out.save_memory(on);

@@ -5,14 +5,15 @@ use std::time::Instant;
 use crate::error::{ConnectionError, Flood};
 use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 
-/// Fewest bytes for which usual peers return credit: Go's `inflowMinRefresh`. They return it twice, on the stream and on
-/// the connection.
+/// Usual peers return credit for at least this many bytes at once (Go's `inflowMinRefresh`). They return it twice: on
+/// the stream and on the connection.
 const CREDIT_BYTES: u64 = 4 << 10;
 /// Largest amount of sent content for which the peer may still return credit, in bytes: more than the windows of usual
 /// peers.
 const UNCREDITED_MAX_BYTES: u64 = 256 << 20;
 
-/// Counters of one connection, reset every [`FLOOD_WINDOW`], a budget of rapid resets, and content without credit.
+/// The state of one connection: counters that are reset every [`FLOOD_WINDOW`], a budget of rapid resets, and the
+/// amount of content for which the peer may still return credit.
 #[derive(Debug)]
 pub(super) struct Floods {
     /// Time of the latest batch of input.
@@ -26,7 +27,7 @@ pub(super) struct Floods {
     /// Content that was sent, and for which the peer may still return credit, in bytes. The peer's application may read
     /// the content long after it was sent.
     uncredited_bytes: u64,
-    /// Rapid resets that the peer may still make, in thousandths.
+    /// Number of rapid resets that the peer may still make, in thousandths of a reset.
     resets_left: u64,
     refilled: Instant,
 }
@@ -59,14 +60,14 @@ impl Floods {
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
             self.refilled = now;
-            // Resets per second are the same number as thousandths of a reset per millisecond.
+            // One reset per second is one thousandth of a reset per millisecond, so the number needs no conversion.
             let refill = elapsed_ms.saturating_mul(limits.rapid_resets_per_second.into());
             let full = u64::from(limits.max_rapid_resets) * 1_000;
             self.resets_left = self.resets_left.max(self.resets_left.saturating_add(refill).min(full));
         }
     }
 
-    /// Records that a stream of the peer was answered. Such proper use allows another rapid reset.
+    /// Records that a stream of the peer was answered. Each answered stream allows the peer another rapid reset.
     pub(super) fn stream_answered(&mut self, limits: &Limits) {
         let most = u64::from(limits.max_rapid_resets) * u64::from(EARNED_RESETS_FACTOR) * 1_000;
         self.resets_left = self.resets_left.max(self.resets_left.saturating_add(1_000).min(most));
@@ -105,7 +106,7 @@ impl Floods {
             Flood::Priority => limits.max_priority_frames,
             Flood::WindowUpdate => {
                 let allowed = limits.max_window_updates.saturating_add(self.sent.saturating_mul(4));
-                // An application that reads small pieces returns credit for each of them.
+                // An application that reads small pieces returns credit for each piece.
                 if *count > allowed
                     && let Some(left) = self.uncredited_bytes.checked_sub(CREDIT_BYTES / 2)
                 {

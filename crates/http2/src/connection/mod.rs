@@ -2,7 +2,8 @@
 //!
 //! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that DATA can point into the caller's
 //! buffer. Output: all bytes to send are collected in one buffer, [`Connection::output`], for one write. The engine
-//! does not interpret requests. The owner gives every stream a token, which accompanies every event.
+//! does not interpret requests. The owner, the code that uses the connection, gives every stream a token, which
+//! accompanies every event.
 
 mod credit;
 mod floods;
@@ -287,8 +288,8 @@ impl Connection {
         self.streams.held_bytes()
     }
 
-    /// Whether the peer, a client, has as many streams open as we announced, and must not open more. False on a
-    /// connection that we opened.
+    /// Whether the peer, a client, has reached the limit of open streams that we announced. False on a connection that
+    /// we opened.
     pub fn is_full(&self) -> bool {
         self.role == Role::Server && self.streams.opened_by_peer() >= self.limits.max_concurrent_streams
     }
@@ -308,8 +309,8 @@ impl Connection {
         stream.id <= self.highest_answered
     }
 
-    /// Keys and tokens of the streams above `last_stream`. A GOAWAY with this number means that the peer did not
-    /// process them.
+    /// Keys and tokens of the streams above `last_stream`. If the peer's GOAWAY contains `last_stream`, the peer did
+    /// not process these streams.
     pub fn streams_above(&self, last_stream: u32) -> Vec<(StreamKey, u32)> {
         self.streams.iter().filter(|(key, _)| key.id > last_stream).map(|(key, stream)| (key, stream.token)).collect()
     }
@@ -319,7 +320,8 @@ impl Connection {
         self.streams_above(0)
     }
 
-    /// When the incomplete frame or header block began, if there is one. An old time shows a slow sender.
+    /// When the incomplete frame or header block began, if there is one. If this was long ago, the peer sends too
+    /// slowly.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }

@@ -12,7 +12,7 @@ use crate::stream::{Half, StreamKey};
 /// Output capacity that a connection with open streams keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
-/// Queued DATA that has moved into the output. The sender of the DATA may get credit for as many bytes.
+/// Queued DATA that has moved into the output. The sender of the DATA may get credit for the same number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// The stream; it may have ended since.
@@ -242,11 +242,12 @@ const RESERVE_BYTES: i64 = DEFAULT_WINDOW_BYTES as i64 / 4;
 /// The part of the connection's window that a stream may use.
 ///
 /// Many clients share a connection to a server, and uploads that the server's application does not read occupy the
-/// window. So the last part of the window is reserved for streams that have sent little: calls with small messages pass
-/// stalled uploads. There is room for sixteen such calls until the server returns credit; the relay sends further ones on
-/// other connections. The reserve does not slow an upload that the server reads: servers return credit at the latest when
-/// half of the window is used. The reserve does not grow with the window, because some servers (gRPC's C core) shrink
-/// their window by megabytes after large messages, and then return no credit while much of the former window is left.
+/// window. So the last part of the window is reserved for streams that have sent little: stalled uploads then do not
+/// block calls with small messages. There is room for sixteen such calls until the server returns credit; the relay
+/// sends further calls on other connections. The reserve does not slow an upload that the server reads: servers return
+/// credit at the latest when half of the window is used. The size of the reserve is fixed, even if the window grows.
+/// Some servers (gRPC's C core) shrink their window by megabytes after large messages. They return no credit until most
+/// of the former window is used, so a large reserve would stop uploads.
 fn shared_window(role: Role, send_window: i64, sent_bytes: u64) -> i64 {
     if role == Role::Server {
         return send_window;

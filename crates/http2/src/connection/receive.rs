@@ -16,7 +16,7 @@ type Received = Result<Option<Event<'static>>, ConnectionError>;
 
 /// Why a frame's stream is not open.
 enum Absent {
-    /// Ignore the frame: it crossed our reset or GOAWAY on the network, or the peer is a server.
+    /// Ignore the frame: the peer may have sent it before our reset or GOAWAY arrived, or the peer is a server.
     Expected,
     /// The peer has ended or reset the stream itself.
     Ended,

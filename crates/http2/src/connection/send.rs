@@ -1,8 +1,8 @@
 //! Sends the owner's requests, field sections, DATA within the windows, and resets (RFC 9113 sections 5.2 and 6).
 //!
-//! DATA goes directly into the output buffer while the windows and the buffer have room. The rest waits in its stream's
-//! queue, and streams take turns of one frame. A queue never holds more than the window that the sender of its DATA
-//! has.
+//! DATA goes directly into the output buffer while the windows and the buffer have room. The other DATA waits in its
+//! stream's queue, and streams take turns of one frame. A relay gets queued DATA from another peer, and returns credit
+//! to that peer only when the DATA has left the queue. So a queue never holds more than that peer's window.
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -6,7 +6,7 @@ use super::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 struct Step {
     block: &'static str,
     fields: &'static [(&'static str, &'static str)],
-    /// Newest first.
+    /// The entries of the dynamic table after the block, newest first.
     table: &'static [(&'static str, &'static str)],
     table_size: usize,
 }
@@ -177,7 +177,7 @@ fn c_4_requests_with_huffman_are_decoded() {
 fn c_4_requests_are_encoded_byte_for_byte_once_their_fields_were_seen() {
     let mut encoder = Encoder::new();
     for step in requests(HUFFMAN_REQUESTS) {
-        // The first pass leaves the table unchanged, so that the second starts with the example's table.
+        // The first encoding leaves the table unchanged, so that the second encoding starts with the example's table.
         let mut first_sight = Vec::new();
         encoder.encode(&section(step.fields), &mut first_sight);
         assert_ne!(first_sight, hex(step.block));

@@ -171,7 +171,8 @@ fn literals_that_repeat_a_large_name_hold_no_more_than_the_list_and_one_field() 
     let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);
     let mut section = FieldSection::new();
     let mut block = inserted(&[b'n'; 4000], b"");
-    // Incremental indexing, name of the newest entry, empty value: each literal replaces the only entry that fits.
+    // Each literal has incremental indexing, the name of the newest entry and an empty value. The table has room for
+    // one such entry, so each literal replaces the entry before it.
     for _ in 0..30 {
         block.extend([0x7e, 0x00]);
     }

@@ -1,10 +1,10 @@
 //! Encodes field sections for a proxy, where the fields of many clients share one upstream connection's table.
 //!
-//! Except for secrets ([`is_secret`]), the encoder does not judge a field by its name, but by what the connection has
-//! sent before:
+//! Except for secrets ([`is_secret`]), the name of a field does not decide whether it enters the table. The fields that
+//! the connection has sent before decide:
 //!
 //! - A field enters the table when it occurs for the second time. So a `date` costs one byte for the rest of its
-//!   second. A value that never repeats (a request id, a time-out, a trace) evicts nothing.
+//!   second. A value that never repeats (a request id, a `grpc-timeout`, a trace id) evicts nothing.
 //! - A name enters the table when it occurs for the second time, with the value that it then has. Later literals refer
 //!   to that entry, and so a value that never repeats is sent without its name. Names of the static table need no
 //!   entry. The entries for names take at most half of the table, and a name is inserted again only after its entry was
@@ -32,8 +32,8 @@ const HUFFMAN: u8 = 0x80;
 const ONE_BYTE_LENGTH_MAX: u8 = 0x7e;
 
 /// The lengths, in bytes, of the values that are Huffman-coded in literals without insertion. Coding saves about a
-/// quarter of an id, for about 15 instructions per byte here and as many at the receiver. A shorter value would save
-/// two or three bytes. A longer value would cost more than all other fields of a request.
+/// quarter of an id, for about 15 instructions per byte here and as many at the receiver. Coding a shorter value would
+/// save only two or three bytes. Coding a longer value would cost more than all other fields of a request.
 const CODED_BYTES: RangeInclusive<usize> = 16..=128;
 /// An entry for a name takes at most the table's size divided by this number, so that all such entries together take at
 /// most half of the table.
@@ -118,8 +118,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a field. Only the search of the tables is inline, because it finds most fields. Returns whether the
-    /// search has found the field.
+    /// Appends a field. Only the search in the tables is inline, because the search finds most fields. Returns whether
+    /// it has found this field.
     #[inline]
     fn encode_field(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) -> bool {
         if field.never_indexed {
@@ -157,7 +157,7 @@ impl Encoder {
         let size = field.text.len() + LINE_OVERHEAD;
         let table_size = self.table.max_size();
         if size > table_size / 4 * 3 {
-            // The field would evict nearly all others.
+            // The field would evict nearly all other fields.
             return write_literal(WITHOUT_INDEXING, static_name, field, out);
         }
         let (table, index) = (&mut self.table, self.index.get_or_insert_default());

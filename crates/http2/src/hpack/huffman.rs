@@ -99,7 +99,8 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Takes the next symbols if their codes have at most 8 bits each and the window holds as many.
+    /// Takes the next [`GROUP`] symbols, if each of their codes has at most 8 bits, and if the window holds at least
+    /// [`GROUP_BITS`] bits.
     fn next_group(&mut self) -> Option<[u8; GROUP]> {
         if self.count < GROUP_BITS {
             return None;

@@ -64,7 +64,7 @@ fn random_strings_round_trip() {
 fn texts_of_every_length_round_trip() {
     let mut random = fastrand::Rng::with_seed(leno_testing::seed());
     for length in 0..100 {
-        // Short codes, and now and then a long one.
+        // Most of these characters have short codes; a few have long codes.
         let text: Vec<u8> = (0..length).map(|_| *random.choice(b"0123456789abcdef-/ |~\\").expect("bytes")).collect();
         let bits: usize = text.iter().map(|&byte| usize::from(code(byte).length)).sum();
         let encoded = encoded(&text);
@@ -95,7 +95,7 @@ fn random_bytes_decode_as_a_bit_by_bit_decoder_says() {
     let mut random = fastrand::Rng::with_seed(leno_testing::seed());
     let mut valid = 0;
     for _ in 0..3000 {
-        // Mostly ones, so that long codes, EOS and all kinds of padding occur.
+        // Most bits are 1, so that long codes, EOS and all kinds of padding occur.
         let input: Vec<u8> = (0..random.usize(..12)).map(|_| random.u8(..) | random.u8(..) | random.u8(..)).collect();
         let expected = decoded_slowly(&input);
         valid += usize::from(expected.is_ok());

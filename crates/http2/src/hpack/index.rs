@@ -14,7 +14,7 @@ const SETS: usize = 64;
 const WAYS: usize = 6;
 /// Number of sets of fields and names that occurred once.
 const SEEN_SETS: usize = 32;
-/// Number of places in such a set. With one place, two fields that occur in turns would replace each other each time, and
+/// Number of places in such a set. With one place, two fields that alternate would replace each other each time, and
 /// neither would ever enter the table.
 const SEEN_WAYS: usize = 4;
 /// Maximum number of names that have an entry at the same time.
@@ -24,10 +24,10 @@ pub(super) const NAMES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Index {
     /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
-    /// places. Allocated with the first entry: most connections that made one call never have an entry.
+    /// places. Allocated with the first entry: most connections that carry only one call never have an entry.
     sets: Option<Box<[[u16; WAYS]; SETS]>>,
     /// Parts of the hashes of fields and names that occurred once and were not inserted, in each set the latest first;
-    /// 0 is empty.
+    /// 0 marks a free place.
     seen: [[u16; SEEN_WAYS]; SEEN_SETS],
     /// The names that have an entry to which literals can refer.
     names: [Name; NAMES],

@@ -28,7 +28,7 @@ const ENCODED_BLOCK_MAX_BYTES: usize = 30;
 /// place. If no place is free, the key replaces a key in another place, because two keys with the same preferred place
 /// would otherwise replace each other each time.
 ///
-/// The default of `K` is no key: it marks a free place.
+/// The default value of `K` is never a key: it marks a free place.
 #[derive(Debug)]
 struct Places<K, const COUNT: usize> {
     keys: [K; COUNT],
@@ -93,7 +93,7 @@ pub(super) struct DecodedBlocks {
 struct Remembered {
     places: Places<u32, DECODED>,
     blocks: [Decoded; DECODED],
-    /// The sum of [`Decoded::bytes`].
+    /// The sum of [`Decoded::bytes`] over all blocks.
     bytes: usize,
 }
 
@@ -134,7 +134,7 @@ impl DecodedBlocks {
         (*decoded.block == *block).then_some(&decoded.fields)
     }
 
-    /// Records a block that was decoded and has not changed the table. Remembers it if it has occurred before.
+    /// Records a block that was decoded and has not changed the table. Remembers the block if it has occurred before.
     pub(super) fn note(&mut self, hash: BlockHash, block: &[u8], fields: &FieldSection) {
         if !self.is_seen_again(hash) || self.is_saving {
             return;
@@ -186,13 +186,13 @@ impl DecodedBlocks {
 }
 
 impl Decoded {
-    /// The memory beside the struct, in bytes.
+    /// The memory that the block and its fields need in addition to this struct, in bytes.
     fn bytes(&self) -> usize {
         self.block.len() + self.fields.capacity_bytes()
     }
 }
 
-/// The sections that an encoder remembers: those whose fields are all in its tables.
+/// The sections that an encoder remembers. All fields of these sections are in the encoder's tables.
 #[derive(Debug, Default)]
 pub(super) struct EncodedBlocks {
     sections: Option<Box<Sections>>,
@@ -213,7 +213,7 @@ struct Encoded {
 }
 
 impl EncodedBlocks {
-    /// Returns the block of a section with this number of its content, if it is remembered.
+    /// Returns the remembered block for the content with this number, if there is one.
     #[inline]
     pub(super) fn find(&self, content: u64) -> Option<&[u8]> {
         let sections = self.sections.as_ref()?;

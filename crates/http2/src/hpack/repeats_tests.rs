@@ -21,8 +21,8 @@ fn encode(encoder: &mut Encoder, fields: &FieldSection) -> Vec<u8> {
     block
 }
 
-/// The block of a section once all its fields are in the table, and a decoder that has decoded this block `times`
-/// times.
+/// Returns the block that encodes these fields when all of them are in the table, and a decoder that has decoded this
+/// block `times` times.
 fn learned(fields: &[(&str, &str)], times: usize) -> (Vec<u8>, Decoder) {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(DEFAULT_TABLE_SIZE));
     for _ in 0..2 {
@@ -204,7 +204,8 @@ fn a_prepared_field_behind_a_number_makes_another_number() {
     assert_eq!(with(&one).beginning(), (with(&one).content(), numbered.len() + 1));
     let numbers = HashSet::from([0, numbered.content(), with(&one).content(), with(&two).content()]);
     assert_eq!(numbers.len(), 4);
-    // Nothing else keeps a number: a second prepared field, one behind other fields, one in a section without a number.
+    // In all other cases the new content has no number: after a second prepared field, after a prepared field that
+    // follows other added fields, and after a prepared field in a section without a number.
     let twice = changed(&with(&one), |fields| fields.push_prepared(&two));
     assert_eq!((twice.content(), twice.beginning()), (0, with(&one).beginning()));
     let behind = changed(&changed(&numbered, |fields| fields.push(b"a", b"b")), |fields| fields.push_prepared(&one));

@@ -106,7 +106,8 @@ pub(super) fn get(index: usize) -> Option<Field<'static>> {
     FIELDS.get(index.checked_sub(1)?).copied()
 }
 
-/// Whether a name has entries with a value that is not empty. Encoders use the other entries only for their names.
+/// Whether the table has entries with this name and a value that is not empty. Encoders use an entry with an empty
+/// value only for its name.
 #[inline]
 pub(super) fn has_values(known: Known) -> bool {
     use Known::{AcceptEncoding, Method, Path, Scheme, Status};

@@ -12,8 +12,9 @@ use super::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 const LEARNING: usize = 4;
 const MESSAGES: usize = 1000;
 
-/// Bytes per message that time-outs may cost in addition, on average. Now and then two time-outs are equal and thus
-/// inserted, so that the other fields get indexes of two bytes, or are evicted.
+/// Bytes per message by which the average may exceed the computed limit. Now and then two messages have the same
+/// `grpc-timeout`, so that the encoder inserts this field into its table. Other fields then get indexes of two bytes,
+/// or the table evicts them.
 const INSERTIONS: f64 = 1.0;
 
 const REQUEST: [(&str, &str); 8] = [
@@ -32,7 +33,8 @@ fn hexadecimal(random: &mut fastrand::Rng, digits: usize) -> String {
     (0..digits).map(|_| char::from(*random.choice(b"0123456789abcdef").expect("digits"))).collect()
 }
 
-/// Returns the time-out that a Go client sends: the rest of a second.
+/// Returns the `grpc-timeout` that a Go client sends for a deadline of one second: the time that is left, in
+/// microseconds.
 fn timeout(random: &mut fastrand::Rng) -> String {
     format!("{}u", 999_000 + random.u32(..999))
 }
@@ -116,8 +118,8 @@ fn timeout_that_differs_in_each_request_costs_its_value_and_three_bytes() {
 #[test]
 fn trace_that_differs_in_each_request_costs_its_coded_value_and_three_bytes() {
     let lengths = block_lengths(|random| request_with(vec![("traceparent", traceparent(random))]));
-    // 48 hexadecimal digits of 5.6 bits, four of 5 bits and three dashes of 6 bits: 308 bits. The rest allows for
-    // chance.
+    // 48 hexadecimal digits of 5.6 bits, four of 5 bits and three dashes of 6 bits: 308 bits, or 39 bytes. The last 4
+    // bytes of the limit allow for random digits with longer codes.
     assert!(lengths.iter().all(|&length| length <= REQUEST.len() + 3 + 39 + 4), "{lengths:?}");
     assert!(average(&lengths) <= (REQUEST.len() + 3 + 39) as f64 + 0.5, "{}", average(&lengths));
 }

@@ -111,7 +111,7 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     Ok(objects)
 }
 
-/// Reads the injector's options as the control plane will read them: the schema cannot express all conditions.
+/// Reads the injector's options as the control plane will read them, because the schema cannot express all conditions.
 fn check_options(objects: &[Value]) -> Result<(), ChartError> {
     let config = objects.iter().find(|object| object["kind"] == "ConfigMap" && object["metadata"]["name"] == CONFIG);
     let text = config.and_then(|config| config["data"]["inject.yaml"].as_str()).unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::patch::apply;
 const ON: &str = "monitoring.enabled=true";
 const MONITORS: [&str; 3] = ["PodMonitor leno-proxy", "PodMonitor leno-control", "PrometheusRule leno"];
 
-/// The objects of the template, which are the last ones.
+/// Returns the objects of the template for monitoring, which is the last template.
 fn monitoring(sets: &[&str]) -> Vec<Value> {
     let before = rendered(&[], false).expect("it renders").len();
     rendered(sets, false).expect("it renders").split_off(before)
@@ -107,7 +107,7 @@ fn the_configuration_without_the_operator_labels_targets_in_the_same_way() {
         let monitor = find(&objects, "PodMonitor", name);
         let rules: Vec<_> =
             job["relabel_configs"].as_array().expect("rules").iter().map(as_the_operator_says).collect();
-        // The operator selects the targets and adds the labels that precede `job`.
+        // Compare from `job` on: the operator itself selects the targets, and adds the labels that precede `job`.
         let own = rules.iter().position(|rule| rule["targetLabel"] == "job").expect("the job");
         assert_eq!(
             rules[own..],

@@ -319,7 +319,8 @@ fn a_setting_that_would_stop_every_new_pod_is_refused_before_it_is_rendered() {
     assert_eq!(spaced.proxy.skip_inbound_ports, "22,80");
 }
 
-/// Helm reads only the schema, so the schema must allow what the injector reads, and refuse what its form refuses.
+/// Helm checks values only with the schema. So the schema must allow every value that the injector accepts, and reject
+/// the values whose form the injector rejects.
 #[test]
 fn the_schema_has_the_form_of_what_proxies_parse() {
     let schema = read("values.schema.json", SCHEMA).expect("it is JSON");
@@ -564,7 +565,8 @@ fn helm_renders_the_same_objects() {
         if is_ha {
             command.arg("--values").arg(chart_dir().join("values-ha.yaml"));
         }
-        // Helm's --set writes a list as {a,b}, but as JSON both programs read lists and mappings.
+        // Helm's --set has its own notation for lists, {a,b}. So pass lists and mappings as JSON, which both programs
+        // read.
         let flag = |set: &str| if set.contains("=[") || set.contains("={") { "--set-json" } else { "--set" };
         command.args(sets.iter().flat_map(|set| [flag(set), set]));
         let output = command.output().expect("helm runs");
@@ -572,7 +574,7 @@ fn helm_renders_the_same_objects() {
         let text = String::from_utf8(output.stdout).expect("it is text");
         let documents = yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value);
         let mut theirs: Vec<_> = documents.filter(|value| !value.is_null()).collect();
-        // Helm creates the namespace itself.
+        // Helm creates the namespace itself, so leave out our first object, the namespace.
         let mut ours: Vec<_> = rendered(sets, is_ha).expect("it renders").split_off(1);
         for objects in [&mut theirs, &mut ours] {
             objects.sort_by_key(|object| names(std::slice::from_ref(object)));

@@ -18,7 +18,7 @@ use crate::names::{
 
 /// The volume with the token that proves the Pod's identity, and with the trust bundle.
 pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
-/// The user that the proxy runs as, in the type of Kubernetes' fields.
+/// The id of the user that the proxy runs as. The constant has the type of Kubernetes' fields for user ids.
 pub(super) const PROXY_UID: i64 = proxy::UID as i64;
 
 /// Options that other code reads back from the arguments of injected containers, for example to find out how clients
@@ -141,7 +141,8 @@ pub(super) fn volume() -> Volume {
 fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe], application: Option<&str>) -> Vec<String> {
     let mut args = identity_arguments(options);
     args.extend([
-        // Both IPv4 and IPv6, like the redirection; on a node without IPv6 the proxy uses IPv4 only.
+        // Listen on both IPv4 and IPv6, which are both redirected. On a node without IPv6, the proxy listens on IPv4
+        // only.
         format!("--inbound=[::]:{}", settings.inbound_port),
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),
         format!("--outbound=[::1]:{}", settings.outbound_port),
@@ -182,7 +183,7 @@ fn trace_arguments(settings: &Settings, application: Option<&str>) -> Vec<String
         args.push("--trace-failed".to_owned());
     }
     option(&mut args, TRACE_SERVICE, application.unwrap_or_default());
-    // Names of OpenTelemetry's semantic conventions for Kubernetes.
+    // These attributes have the names of OpenTelemetry's semantic conventions for Kubernetes.
     args.extend(
         ["namespace.name=$(POD_NAMESPACE)", "pod.name=$(POD_NAME)", "node.name=$(NODE_NAME)"]
             .map(|attribute| format!("--trace-attribute=k8s.{attribute}")),

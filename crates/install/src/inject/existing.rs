@@ -1,11 +1,12 @@
-//! Decides about a Pod that already has the containers of a proxy, when the cluster asks for injection.
+//! Decides what the injector does with a Pod that already has the containers of a proxy, when the cluster asks for
+//! injection.
 //!
 //! A user may have written these containers, or `leno inject` has added them to a file. Or the injector itself has
 //! added them, and the API server asks again because a later webhook has changed the Pod (`reinvocationPolicy`).
 //!
-//! Only the fields that decide what the containers do are compared: the image, the command, the arguments, the hooks, the
-//! restart policy, and mounts over our programs. Any other field may differ: the API server writes defaults into our
-//! containers, LimitRanges add resources, and other webhooks add mounts and variables.
+//! Only the fields that decide what the containers do are compared: the image, the command, the arguments, the hooks,
+//! the restart policy, and mounts over our programs. Any other field may differ: the API server writes defaults into
+//! our containers, LimitRanges add resources, and other webhooks add mounts and variables.
 
 use std::path::{Component, Path};
 
@@ -20,8 +21,9 @@ use crate::annotations::Mistake;
 use crate::names::{INIT, PROXY};
 use crate::patch::Operation;
 
-/// Keeps the existing containers, and only corrects their arguments for the application: a later webhook may have added
-/// a container with a probe, or a label. `ours` are the containers that the injector would add.
+/// Keeps the existing containers, and corrects only the arguments that depend on the application: its probes, and its
+/// name. A later webhook may have added a container with a probe, or a label. `ours` are the containers that the
+/// injector would add.
 ///
 /// # Errors
 /// If the containers differ from ours, and the installation reserves a setting that such containers could evade.
@@ -45,7 +47,8 @@ pub(super) fn keep(template: &Value, ours: &[Container], options: &Options) -> R
     Err(differences.into_iter().map(|what| Mistake::Conflict { what, fix: fix.clone() }).collect())
 }
 
-/// Returns how the Pod's container of the same name differs from ours; `None` if only its probes or other fields do.
+/// Returns how the Pod's container of the same name differs from ours; `None` if it differs only in its probes or in
+/// fields that are not compared.
 fn difference(template: &Value, ours: &Container) -> Option<String> {
     let name = &ours.name;
     let Some((_, existing)) = find(template, name) else {
@@ -84,7 +87,8 @@ fn covers(path: &str, program: &str) -> bool {
     Path::new(program).starts_with(path) || path.components().any(|component| component == Component::ParentDir)
 }
 
-/// Returns the change that gives the Pod's container of the same name our arguments; `None` if it has them.
+/// Returns the change that gives the Pod's container of the same name our arguments; `None` if the container already
+/// has our arguments.
 fn correction(template: &Value, ours: &Container) -> Option<Operation> {
     let (at, existing) = find(template, &ours.name)?;
     let args = json!(ours.args);
@@ -96,8 +100,8 @@ fn find<'a>(template: &'a Value, name: &str) -> Option<(usize, &'a Value)> {
     items(template, INIT_CONTAINERS).iter().enumerate().find(|(_, item)| item["name"] == name)
 }
 
-/// The arguments of a container without those that are corrected: the probes, and the name of the application, which is
-/// a label that a later webhook may change. `None` for an argument that is not text.
+/// Returns the arguments of a container, except the arguments that [`keep`] corrects: the probes, and the name of the
+/// application (a label that a later webhook may change). `None` for an argument that is not text.
 fn texts(container: &Value) -> Vec<Option<&str>> {
     let is_corrected = |argument: &str| {
         argument.split_once('=').is_some_and(|(option, _)| [probes::OPTION, TRACE_SERVICE].contains(&option))

@@ -80,7 +80,7 @@ fn a_container_that_a_later_webhook_adds_gets_its_probes() {
         assert!(args(proxy(&mut changed)).contains(&json!("--probe=9000/healthz")), "{changed:#}");
         let again = decide(&changed, &options(reserved)).expect("no mistakes");
         assert_eq!(again.outcome, Outcome::Skipped(Skipped::HasProxy));
-        // Nothing else changes, not even the fields that others have added.
+        // Nothing else changes: the fields that the API server and other webhooks have added stay as they are.
         args(proxy(&mut changed)).retain(|argument| argument != "--probe=9000/healthz");
         assert_eq!(changed, pod);
     }
@@ -142,7 +142,7 @@ fn containers_that_a_user_wrote_cannot_evade_what_is_reserved() {
                 "{refused}"
             );
         }
-        // Where any Pod may have the annotations that protect, the injector keeps the containers as they are.
+        // If no protecting annotation is reserved for namespaces, the injector keeps the containers as they are.
         let decision = decide(&pod, &options(&[PROXY_WORKERS])).expect("nothing that protects is reserved");
         assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy), "{expected}");
     }

@@ -84,7 +84,8 @@ fn sidecar(settings: &Settings, options: &Options) -> Container {
         args: Some(args),
         env: Some(containers::pod_fields()),
         ports: Some(vec![containers::port("leno-admin", settings.admin_port)]),
-        // No readiness probe: if the sidecar is not ready, the Pod keeps serving with the certificate that it has.
+        // The sidecar has no readiness probe. So even if the sidecar is not ready, the Pod keeps serving with its
+        // current certificate.
         lifecycle: Some(containers::awaited(settings)),
         liveness_probe: Some(containers::probe(settings, "/live", 10, 6)),
         resources: Some(containers::resources(settings)),

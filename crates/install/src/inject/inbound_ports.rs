@@ -1,4 +1,4 @@
-//! Reads the facts about a Pod's proxy that callers of the Pod need from the injected containers.
+//! Reads, from the injected containers of a Pod, the facts about the Pod's proxy that callers of the Pod need.
 
 use leno_model::protocol::PortRanges;
 use leno_model::proxy;
@@ -9,8 +9,8 @@ use crate::names::{INIT, PROXY};
 /// The ports of a Pod that the Pod's proxy does not serve, or serves without inspection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboundPorts {
-    /// Ports whose connections bypass the proxy, so that no proxy answers a handshake there. The proxy's own ports are
-    /// among them: the application does not listen there.
+    /// Ports whose connections bypass the proxy, so that no proxy answers a TLS handshake there. The proxy's own ports
+    /// are among them: the application does not listen there.
     pub skipped: PortRanges,
     /// Ports whose bytes are relayed without inspection.
     pub opaque: PortRanges,

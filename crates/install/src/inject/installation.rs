@@ -1,5 +1,5 @@
-//! Checks of an installation's values that no annotation sets. A program that gets a wrong value as an argument ends at
-//! once: a wrong value here would stop the control plane, or every new Pod of the mesh.
+//! Checks of an installation's values that no annotation sets. A program ends at once if an argument has an invalid
+//! value. So an invalid value here would stop the control plane, or every new Pod of the mesh.
 
 use leno_model::spiffe::TrustDomain;
 use serde_json::Value;
@@ -17,7 +17,8 @@ const LOG_LEVEL: &str = "off, error, warn, info, debug, trace, also by target, a
 /// The values of the chart that are text: the name, the check, and the values allowed.
 type Text = (&'static str, fn(&str) -> bool, &'static str);
 
-/// Checks the chart's values that the schema cannot check, or whose pattern would be no readable error.
+/// Checks the chart's values that the schema cannot check, and values for which the schema's error would only show a
+/// pattern.
 ///
 /// # Errors
 /// [`BadSetting`] for the first value that does not work.

@@ -39,7 +39,8 @@ pub enum Asked {
     /// proxy is replaced.
     ByName,
     /// The cluster, for every Pod: a Pod gets a proxy only if an annotation enables injection, and an existing proxy
-    /// stays. Only the probes that it allows are corrected, if it is otherwise the proxy that the Pod would get.
+    /// stays. If the existing proxy differs from the proxy that the Pod would get only in its probes or its
+    /// application's name, the injector corrects these arguments.
     ByAnnotation,
 }
 

@@ -13,11 +13,11 @@ pub struct Options {
     pub cluster_domain: String,
     /// The trust domain of all identities of the mesh.
     pub trust_domain: String,
-    /// Annotations that only a namespace may have. With [`ByAnnotation`](super::Asked::ByAnnotation), a Pod with such an
-    /// annotation is rejected, unless the annotation repeats the namespace's value.
+    /// Annotations that only a namespace may have. With [`ByAnnotation`](super::Asked::ByAnnotation), a Pod with such
+    /// an annotation is rejected, unless the annotation repeats the namespace's value.
     pub namespace_only: Vec<String>,
-    /// Namespaces for whose Pods the API server does not ask the injector. The injector need not know them, but the
-    /// control plane's reports do: a Pod there lacks no proxy.
+    /// Namespaces for whose Pods the API server does not ask the injector. The injector does not need this list. The
+    /// control plane's reports need it: a Pod in such a namespace does not lack a proxy.
     pub excluded_namespaces: Vec<String>,
     /// The settings of a proxy without annotations.
     pub proxy: Settings,
@@ -36,7 +36,7 @@ impl Default for Options {
     }
 }
 
-/// Why a text has no options.
+/// Why the options cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BadOptions {
     #[error("{0}")]
@@ -49,8 +49,9 @@ pub enum BadOptions {
 }
 
 impl Options {
-    /// Reads the content of inject.yaml, and checks the domains, and the settings of proxies as annotations are checked.
-    /// Otherwise one character that leno-init or leno-proxy cannot parse would stop every new Pod of the mesh.
+    /// Reads the content of inject.yaml, and checks the domains and the settings of proxies. The settings must pass the
+    /// same checks as annotations. Without these checks, one character that leno-init or leno-proxy cannot parse would
+    /// stop every new Pod of the mesh.
     ///
     /// # Errors
     /// [`BadOptions`] if the text is not YAML, or if a field or its value is unknown.

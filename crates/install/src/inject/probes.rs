@@ -79,7 +79,7 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
     Some((port, asks(port, &path)))
 }
 
-/// A port's number; the container may define a name for it.
+/// Returns the number of a probe's port; the probe may give the name that the container defines for the port.
 fn port(container: &Value, port: &Value) -> Option<u16> {
     let named = |name: &str| {
         let mut ports = container["ports"].as_array().into_iter().flatten();

@@ -17,7 +17,7 @@ use crate::annotations::{
     SKIP_SUBNETS, TAP_HEADERS, TRACE_FAILED, TRACE_RATIO, TRACE_SLOWER_THAN, ours,
 };
 
-/// A setting of the installation that no proxy could run with.
+/// A setting of the installation with which no proxy could run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {} does not work; use {fix}", quoted(.value))]
 pub struct BadSetting {

@@ -1,8 +1,8 @@
 //! The gRPC client of `leno call`: it calls an echo server at a fixed rate and prints the results.
 //!
 //! It is meant for examples and demonstrations, in which a client starts before its servers and outlives them.
-//! Therefore, calls that fail before the first answer get a line of their own. The load of experiments
-//! ([`crate::load`]) counts exactly, and ends if its servers do not run at the start.
+//! Therefore, calls that fail before the first answer get a line of their own. Experiments use another client,
+//! [`crate::load`]: it counts exactly, and ends if its servers do not run at the start.
 
 mod count;
 
@@ -68,7 +68,7 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     due.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut reports = interval_at(Instant::now() + report, report);
     let room = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
-    // Each call in flight sends one outcome, so the channel has room for as many.
+    // Each call in flight sends one outcome, so the channel has room for all of them.
     let (sender, mut outcomes) = mpsc::channel(IN_FLIGHT_MAX);
     let (mut count, mut reported) = (Count::default(), 0);
     // Counts the calls until the first answer.

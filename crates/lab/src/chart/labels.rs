@@ -1,7 +1,7 @@
 //! Moves overlapping labels apart, as little as possible.
 
 /// Returns positions for labels that should be at `wanted`, in the same order. The positions are at least `gap` apart,
-/// and within `range` if the labels fit.
+/// and between `top` and `bottom` if the labels fit.
 pub(super) fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));

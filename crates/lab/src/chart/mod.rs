@@ -1,6 +1,6 @@
 //! Charts as SVG: lines and horizontal bars, readable from a phone to a wide screen.
 //!
-//! A drawing is [`WIDTH`] units wide and its text 12 units high, so that it can be shown at 320 to 600 pixels.
+//! A drawing is [`WIDTH`] units wide and its text 12 units high, so that a page can show it 320 to 600 pixels wide.
 //! [`Mode::Inline`] uses the page's colours (declare [`LIGHT`] and [`DARK`] there); [`Mode::Standalone`] is a separate
 //! file, drawn on white. Lines differ in label, dash and colour at the same time, and all text is escaped.
 

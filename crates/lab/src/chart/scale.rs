@@ -5,13 +5,14 @@ use super::number;
 /// How an axis maps values to positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences have equal distances.
+    /// Equal differences between values are equal distances on the axis.
     Linear,
-    /// Equal ratios have equal distances. For values above 0.
+    /// Equal ratios of values are equal distances on the axis. Only values above 0 have a position.
     Log,
-    /// Fractions of the calls, 0 to below 1: 90 %, 99 % and 99.9 % have equal distances.
+    /// Fractions of the calls, from 0 to below 1. The distance on the axis from 90 % to 99 % equals the distance from
+    /// 99 % to 99.9 %.
     Quantile,
-    /// Only the values that occur, ascending, at equal distances.
+    /// Only the values that occur have a position. They are in ascending order, at equal distances on the axis.
     Steps,
 }
 
@@ -19,7 +20,7 @@ pub enum Scale {
 #[derive(Debug, Clone)]
 pub(super) struct Ruler {
     scale: Scale,
-    /// The extent, in the units of [`place`].
+    /// The beginning and the end of the axis, as positions of [`place`].
     extent: (f64, f64),
     /// The values that occur, for [`Scale::Steps`].
     steps: Vec<f64>,
@@ -132,7 +133,8 @@ fn log_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     choices.into_iter().find(|ticks| ticks.len() <= wanted).unwrap_or_else(|| vec![least, most])
 }
 
-/// Returns `multiple` times ten to `power`, as exact as a decimal number can be.
+/// Returns `multiple` times 10 to the power of `power`. Divides if `power` is negative, because a float can be exactly
+/// 10 or 100, but not exactly 0.1 or 0.01.
 fn decimal(multiple: f64, power: i32) -> f64 {
     if power < 0 { multiple / 10_f64.powi(-power) } else { multiple * 10_f64.powi(power) }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::formats::fixtures::{FORTIO_HTTP, GHZ};
 
-/// A directory with the files of two tools: three repeats of one, one run of the other.
+/// A directory with the files of two tools: three repeats of the first tool, and one run of the second tool.
 fn results() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     fs::create_dir(dir.path().join("fortio")).expect("it is writable");

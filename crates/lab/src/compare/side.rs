@@ -14,8 +14,8 @@ pub(super) struct Figure {
     /// Title of the column.
     pub(super) title: &'static str,
     of: fn(&Measured) -> Option<f64>,
-    /// Whether a gap to the first side in percent is meaningful. It is not for the share of failed calls, which is
-    /// often 0.
+    /// Whether a gap in percent to the first side is meaningful. For the share of failed calls it is not, because this
+    /// share is often 0.
     pub(super) has_gap: bool,
 }
 
@@ -34,12 +34,12 @@ const fn figure(name: &'static str, title: &'static str, of: fn(&Measured) -> Op
     Figure { name, title, of, has_gap: true }
 }
 
-/// The repeats of one run: the runs of one path with the same form and label.
+/// The repeats of one run: the runs of one path with the same file format (`form`) and the same label.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) path: PathBuf,
     pub(super) form: Form,
-    /// Empty if the files have no label.
+    /// The label in the files; empty if they have no label.
     pub(super) label: String,
     pub(super) runs: Vec<Measured>,
 }

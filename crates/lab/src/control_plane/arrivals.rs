@@ -32,9 +32,9 @@ pub(super) struct Arrival {
 /// The result for all changes. A delivery is one change at one proxy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Judged {
-    /// Latency from just before each request to the API server.
+    /// Latency of the deliveries, from just before each request to the API server.
     pub(super) since_sent: Latency,
-    /// Latency from the API server's answer; 0 for a change that arrives before the answer.
+    /// Latency of the deliveries, from the API server's answer; 0 for a change that arrives before the answer.
     pub(super) since_acknowledged: Latency,
     /// Expected deliveries.
     pub(super) expected: u64,
@@ -78,7 +78,7 @@ pub(super) fn judge(writes: &[Write], arrivals: &[Arrival], subscribers: &[Vec<u
     judged
 }
 
-/// The changes of each Service, in ascending order.
+/// The changes of each Service, ascending by serial number.
 fn by_service(writes: &[Write]) -> HashMap<u32, Vec<Write>> {
     let mut services: HashMap<u32, Vec<Write>> = HashMap::new();
     for write in writes {
@@ -88,7 +88,7 @@ fn by_service(writes: &[Write]) -> HashMap<u32, Vec<Write>> {
     services
 }
 
-/// The updates of each Service at each proxy. Leaves out an update that is not newer than all earlier ones.
+/// The updates of each Service at each proxy. Leaves out an update that is not newer than the updates before it.
 fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instant)>> {
     let mut subscriptions: HashMap<_, Vec<(u32, Instant)>> = HashMap::new();
     for arrival in arrivals {

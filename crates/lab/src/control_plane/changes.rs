@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 /// Interval between checks for arrivals.
 const POLL: Duration = Duration::from_millis(5);
-/// Pause between single changes, in which all work of the last change ends.
+/// Pause after each single change, so that all work of this change ends before the next change.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Maximum number of changes that the API server has not answered. A further change waits, and may therefore be late.
 const IN_FLIGHT_MAX: usize = 256;
@@ -122,8 +122,8 @@ async fn change(cluster: Cluster, plan: Plan, service: u32, serial: u32) -> Resu
     Ok(Write { service, serial, sent, acknowledged: Instant::now() })
 }
 
-/// Changes that the API server has not answered: at most one for each Service, because the second of two could overtake
-/// the first.
+/// Changes that the API server has not answered: at most one for each Service. If two requests for one Service were in
+/// flight, the second could overtake the first.
 #[derive(Default)]
 struct InFlight {
     changes: JoinSet<Result<Write>>,

@@ -81,8 +81,8 @@ impl Cluster {
         made.map_err(refused("making a ServiceAccount")).map(drop)
     }
 
-    /// Creates the Services of this range with their endpoints. If `served` is given, it is the address of
-    /// the first endpoint of each called Service. Returns the Services' cluster IPs.
+    /// Creates the Services of this range with their endpoints. If `served` is given, it is the address of the first
+    /// endpoint of each Service in `CALLED`. Returns the Services' cluster IPs.
     ///
     /// # Errors
     /// If the API server rejects a request.

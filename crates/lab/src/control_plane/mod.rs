@@ -70,7 +70,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut lab = Lab { options, plan, control, output, foreground, cluster, records: Vec::new() };
     let measured = lab.measure();
     lab.foreground.begin("deleting the lab's objects", 1);
-    // A signal during a step that does not wait for signals, such as the start of a program, must not end this wait.
+    // Some steps do not wait for signals, for example the start of a program. A signal that arrived during such a step
+    // must not end the wait for the deletion.
     lab.foreground.forget_signals();
     let ended = lab.foreground.wait(lab.cluster.end());
     if let (Err(_), Err(left)) = (&measured, &ended) {

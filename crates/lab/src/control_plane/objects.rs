@@ -37,8 +37,8 @@ pub(super) fn service(number: u32) -> Service {
     Service { metadata: metadata(&name(number)), spec: Some(spec), ..Default::default() }
 }
 
-/// The endpoints of a Service, each with a proxy. If `served` is given, the endpoints of a called Service differ: they
-/// have no proxy, the first is at `served`, and the others are not ready.
+/// The endpoints of a Service, each with a proxy. If `served` is given, the endpoints of the Services in [`CALLED`]
+/// differ: they have no proxy, the first is at `served`, and the others are not ready.
 pub(super) fn slice(plan: &Plan, number: u32, served: Option<SocketAddrV4>) -> EndpointSlice {
     let mut metadata = metadata(&name(number));
     metadata.labels.get_or_insert_default().insert("kubernetes.io/service-name".to_owned(), name(number));

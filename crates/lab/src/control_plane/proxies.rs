@@ -2,8 +2,8 @@
 //!
 //! They send the requests that a leno-proxy with redirected connections sends: first for its inbound policies and for
 //! the dialled addresses, then for the clusters, endpoints and routes of its Services. They acknowledge each response.
-//! They do not build a mesh from the responses. Each version of endpoints is decoded once for all proxies, to find the
-//! change that it encodes.
+//! They do not build a mesh from the responses. The lab decodes each version of a Service's endpoints once for all
+//! proxies, to find the change that the version encodes.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -108,7 +108,7 @@ impl Proxies {
         lock(&self.shared.arrivals).len()
     }
 
-    /// Takes the arrivals so far.
+    /// Returns the arrivals so far, and forgets them.
     pub(super) fn take_arrivals(&self) -> Vec<Arrival> {
         std::mem::take(&mut *lock(&self.shared.arrivals))
     }

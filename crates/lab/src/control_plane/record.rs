@@ -41,7 +41,7 @@ pub(super) enum Record {
     Changes(Box<Changes>),
 }
 
-/// The number of changes in flight.
+/// How the lab sends changes: one at a time, or at a fixed rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Load {
@@ -66,9 +66,9 @@ pub(super) struct Changes {
     pub(super) coalesced: u64,
     /// Deliveries for which no change arrived.
     pub(super) lost: u64,
-    /// Latency from just before each request to the API server.
+    /// Latency of the deliveries, from just before each request to the API server.
     pub(super) since_sent: Latency,
-    /// Latency from the API server's answer.
+    /// Latency of the deliveries, from the API server's answer.
     pub(super) since_acknowledged: Latency,
     /// CPUs used by leno-control.
     pub(super) control_cpus: f64,
@@ -78,7 +78,8 @@ pub(super) struct Changes {
     pub(super) lab_cpu_ms_per_change: f64,
     /// CPUs used by all other programs, such as the API server and etcd.
     pub(super) other_cpus: f64,
-    /// Whether the lab or the machine was near its capacity. If so, the figures say nothing about the control plane.
+    /// Whether the lab or the machine was near its capacity. In that case, the figures say nothing about
+    /// the control plane.
     pub(super) at_ceiling: bool,
     /// Memory of leno-control at the end of the load.
     pub(super) memory: Memory,
@@ -119,14 +120,14 @@ impl Changes {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     pub(super) changes: u64,
-    /// Time from the start of the load to its end: with single changes, the end of the pause after the last one;
-    /// otherwise, the API server's last answer.
+    /// Time from the start of the load to its end. Single changes end with the pause after the last change. Changes at
+    /// a fixed rate end with the API server's last answer.
     pub(super) took: Duration,
     pub(super) late: u64,
 }
 
-/// Whether the lab or the machine was near its capacity. The lab's single thread is judged by the time in which changes
-/// were in flight, the machine by the whole time.
+/// Whether the lab or the machine was near its capacity. For the lab's single thread, only the time with changes in
+/// flight counts. For the machine, the whole time counts.
 fn is_at_ceiling(judged: &Judged, used: &Used) -> bool {
     let lab = used.lab.as_secs_f64() / judged.busy.as_secs_f64().max(f64::MIN_POSITIVE);
     let machine = used.cpus(used.control + used.lab + used.others) / f64::from(used.machine_cpus.max(1));

@@ -103,7 +103,7 @@ impl View {
 /// # Errors
 /// If a started process fails, any call failed, or a signal ended the demo.
 pub fn run(options: &Options) -> Result<()> {
-    // Handles signals from now on: a signal that ends the process at once would leave the stage's directory.
+    // Handle signals from now on: a signal that ended the process at once would leave the stage's temporary directory.
     let mut foreground = Foreground::new()?;
     let mut stage = Stage::set_up(options)?;
     let mut view = View::open(options);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::load::{Latency, Snapshot};
 
-/// The columns' names, as wide as a row.
+/// The table's header line, as wide as a row.
 pub(super) const HEADER: &str =
     "way                        calls/s      p50 ms      p99 ms    p99.9 ms     to s5   failed";
 

@@ -18,7 +18,7 @@ use super::row::{HEADER, Row};
 use super::way::Way;
 use crate::load::Latency;
 
-/// Number of lines drawn: head, table, bars.
+/// Number of lines of the drawing: the head, the table and the bars.
 const HEIGHT: u16 = 17;
 /// Columns of a bar at 100 %; a fair share of 20 % fills a fifth of them.
 const BAR_COLUMNS: usize = 40;

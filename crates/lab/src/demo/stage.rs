@@ -12,12 +12,12 @@ use crate::load::Client;
 use crate::manifest::{Endpoint, Service};
 
 const SERVERS: usize = 5;
-/// Service time of a healthy server in ms, and its random part.
+/// Service time of a healthy server, and the largest random addition to it, in ms.
 const WORK_MS: u32 = 1;
 const SPREAD_MS: u32 = 1;
 /// The Services' port. No program listens on it: clients call the Services by name.
 const SERVICE_PORT: u16 = 50051;
-/// Name and balancer of the Services, which have the same endpoints.
+/// Name and balancer of each of the two Services. Both Services have the same endpoints.
 const ROUND_ROBIN: (&str, &str) = ("echo-round-robin", "round-robin");
 const LATENCY: (&str, &str) = ("echo", "latency");
 
@@ -50,7 +50,7 @@ impl Stage {
         Ok(Self { servers, outbound, children, _dir: dir })
     }
 
-    /// The names that the servers have in their answers.
+    /// The names that the servers put into their answers.
     pub(super) fn server_names(&self) -> Vec<String> {
         (1..=self.servers.len()).map(server_name).collect()
     }

@@ -64,7 +64,7 @@ pub(super) async fn serve(listener: TcpListener, name: String) {
 }
 
 async fn answer_all(stream: TcpStream, answer: &Answer) -> Result<(), h2::Error> {
-    // If this fails, answers only take longer.
+    // The only effect of a failure is that answers arrive later.
     let _ = stream.set_nodelay(true);
     let mut connection = server::Builder::new()
         .initial_window_size(WINDOW_BYTES)

@@ -1,5 +1,6 @@
-//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC. After the duration of a call, it returns the request's
-//! content, or as many bytes as a header field requests. A header field of the answer has the server's name.
+//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC. The server waits for the duration of a call. Then it
+//! returns the request's content, or the number of bytes that a header field of the request names. A header field of
+//! the answer has the server's name.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) 
 }
 
 async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), BoxError> {
-    // If this fails, answers only take longer.
+    // The only effect of a failure is that answers arrive later.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| answer(request, name.clone(), Arc::clone(&work)));
     let mut builder = Builder::new(TokioExecutor::new());

@@ -41,7 +41,7 @@ pub(crate) const SERVER_STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 pub(crate) const BIDI_PATH: &str = "/leno.echo.v1.Echo/Bidi";
 /// Longest request message that a server accepts, and longest payload that it creates.
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
-/// Size limit of a message: the longest payload, and room for the other fields.
+/// Size limit of a message: the longest payload, and room for the message's other fields.
 const MAX_MESSAGE_BYTES: usize = MAX_PAYLOAD_BYTES as usize + 1024;
 /// Maximum number of calls in flight on one connection. hyper's default of 200 would slow down a load with one slow
 /// server.

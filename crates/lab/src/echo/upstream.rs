@@ -20,11 +20,11 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// Longest time to establish a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Fields with which a server, or a proxy whose retries are used up, tells its caller not to retry.
+/// Header fields with which a server, or a proxy whose retries are used up, tells its caller not to retry.
 const PUSHBACK: [&str; 2] = ["grpc-retry-pushback-ms", "leno-not-retried"];
 
-/// The fields of a trace (W3C Trace Context), which an application copies from the requests that it receives to the
-/// requests that it sends.
+/// The header fields of a trace (W3C Trace Context), which an application copies from the requests that it receives to
+/// the requests that it sends.
 const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 
 /// A further service.
@@ -54,7 +54,7 @@ impl FromStr for Upstream {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Upstreams {
     clients: Vec<(String, EchoClient<Channel>)>,
-    /// Whether a failed call's status keeps the fields [`PUSHBACK`].
+    /// Whether the status of a failed call keeps the header fields [`PUSHBACK`].
     forward_pushback: bool,
 }
 
@@ -78,7 +78,7 @@ impl Upstreams {
     }
 
     /// Calls all services at the same time, with this payload, and waits for all answers. The calls belong to the trace
-    /// of the request with these fields.
+    /// of the request whose header fields are `fields`.
     ///
     /// # Errors
     /// The status of the first call that fails. Its message names the service.
@@ -101,7 +101,7 @@ impl Upstreams {
     }
 }
 
-/// Returns the fields with these names.
+/// Returns the header fields that have these names.
 fn only(names: &[&'static str], fields: &MetadataMap) -> MetadataMap {
     let mut only = MetadataMap::new();
     for (name, value) in names.iter().filter_map(|name| Some((*name, fields.get(*name)?.clone()))) {

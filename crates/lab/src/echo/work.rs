@@ -23,7 +23,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Every call takes `delay_ms`, and up to `spread_ms` more.
+    /// Every call takes `delay_ms` plus a random time of up to `spread_ms`.
     pub(super) fn new(delay_ms: u32, spread_ms: u32) -> Self {
         Self {
             delay_ms: AtomicU32::new(delay_ms),
@@ -49,7 +49,8 @@ impl Work {
         self.slow_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Makes `percent` of the later calls, chosen at random, fail with this gRPC status code; 0 makes all calls succeed.
+    /// Makes `percent` of the later calls, chosen at random, fail with this gRPC status code; 0 makes all calls
+    /// succeed.
     pub(super) fn set_failure(&self, code: u32, percent: u32) {
         self.fail_percent.store(percent, Ordering::Relaxed);
         self.failure.store(code, Ordering::Relaxed);
@@ -76,7 +77,7 @@ impl Work {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Number of messages so far, including messages whose answer still waits for the duration of a call.
+    /// Number of messages so far, including messages that the server has received and not answered yet.
     pub(super) fn messages(&self) -> u64 {
         self.messages.load(Ordering::Relaxed)
     }

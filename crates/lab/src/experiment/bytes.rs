@@ -1,4 +1,4 @@
-//! The scenario `tcp`: bytes flow up for half of the time, and down for the other half.
+//! The scenario `tcp`: clients send bytes for half of the time, and receive bytes for the other half.
 
 use std::net::SocketAddr;
 use std::thread;

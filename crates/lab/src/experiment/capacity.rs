@@ -14,11 +14,11 @@ use crate::load::{Arrivals, Load, Snapshot};
 
 /// The fraction of failed calls must be below this.
 const ERRORS_MAX: f64 = 0.001;
-/// Largest fraction of the calls by which a backlog may grow in the second half of a trial. A target that cannot
-/// keep up first queues calls, and fails them only later: a short trial would not see the failures.
+/// Largest growth of the backlog in the second half of a trial, as a fraction of the calls that are due in this time. A
+/// target that cannot keep up first queues calls, and fails them only later: a short trial would not see the failures.
 const BACKLOG_MAX: f64 = 0.02;
-/// Largest fraction of the calls that the load may send more than 1 ms late, because it could not run. Above it, the
-/// machine limits the rate rather than the target.
+/// Largest fraction of the calls that the load may send more than 1 ms late, because it could not run. Above this
+/// fraction, the machine limits the rate rather than the target.
 const LATE_MAX: f64 = 0.01;
 /// Warm-up of a trial.
 const TRIAL_WARM_UP: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub(super) fn rate_to_confirm(found_per_s: u32, failed: u32) -> u32 {
 
 impl Stage<'_> {
     /// Searches in short trials, all with the same target. Returns the rate, in calls per second, and the number of
-    /// trials; the rate is 0 if even the lowest one fails.
+    /// trials; the rate is 0 if even the lowest rate fails.
     ///
     /// # Errors
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.

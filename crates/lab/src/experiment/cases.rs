@@ -7,7 +7,8 @@ use super::record::{Condition, Protocol, Scenario};
 use crate::error::{Error, Result};
 use crate::load::Pattern;
 
-/// One load with one state of the backends; every target gets each case in each repeat.
+/// One load with one state of the backends. Each repeat of the experiment runs each case with every target that fits
+/// the case's condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Case {
     /// Additional latency of one backend.

@@ -1,5 +1,5 @@
-//! Three proxies in a row, for the scenario `retry-storm`: the load calls a service, which calls a second service, which
-//! calls the backends. Every caller has a proxy that may retry.
+//! Three proxies in a row, for the scenario `retry-storm`: the load calls a service, which calls a second service,
+//! which calls the backends. Every caller has a proxy that may retry.
 
 use super::graph::name;
 use super::measure::Stage;
@@ -27,7 +27,8 @@ impl Runner {
         };
         let stage = self.stage(chain, exchange);
         let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
-        // A chain has no such figures: its proxies have no separate server side, or both sides in one process.
+        // A chain has no separate figures for proxies on the server side: its proxies have no server side, or one
+        // process serves both sides.
         Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
     }
 
@@ -44,7 +45,8 @@ impl Runner {
         Ok(chain.with_services(services))
     }
 
-    /// Starts services that each have one proxy of Leno beside them, for their requests and for their own calls.
+    /// Starts services, each with one Leno proxy beside it. This proxy relays both the requests that its service
+    /// receives and the calls that its service makes.
     fn start_chain_of_sidecars(&self, turn: &Turn) -> Result<Target> {
         let mut proxies = LenoSidecars::before_backends(turn.target, self.setting(turn, self.backends.addresses()))?;
         let mut services = Vec::new();

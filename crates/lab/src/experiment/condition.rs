@@ -1,4 +1,5 @@
-//! The condition of a run: the random failures or the slowness of the servers, and what the proxies may do about it.
+//! The condition of a run: the random failures or the slowness of the servers, and what the proxies may do about these
+//! faults.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +15,7 @@ pub struct Condition {
     pub policy: CallPolicy,
 }
 
-/// What the servers do wrong, beside the skew.
+/// The servers' fault, in addition to the skew (one server's additional latency).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {

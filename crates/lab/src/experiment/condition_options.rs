@@ -5,12 +5,12 @@ use super::options::{Options, refuse};
 use super::record::{Protocol, Scenario, TargetKind};
 use crate::error::{Error, Result};
 
-/// Scenario `retry-storm`: percentage of the calls that every server fails, unless the options set another.
+/// Scenario `retry-storm`: default percentage of the calls that every server fails.
 const USUAL_FAIL_PERCENT: u32 = 50;
-/// Scenario `tail`: percentage of a slow server's calls that are slower, unless the options set another.
+/// Scenario `tail`: default percentage of its calls that a slow server delays.
 const USUAL_SLOW_PERCENT: u32 = 1;
 const USUAL_SLOW_MS: u32 = 200;
-/// Scenario `tail`: the policies, unless the options set others.
+/// Scenario `tail`: the default policies.
 const USUAL_HEDGES: [CallPolicy; 4] = [
     CallPolicy::Once,
     CallPolicy::Hedge(HedgeDelay::Percentile(950)),

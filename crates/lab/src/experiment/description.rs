@@ -27,7 +27,7 @@ pub struct Experiment {
     pub duration_s: u32,
     /// Seconds of each run before counting begins.
     pub warm_up_s: u32,
-    /// Number of backends; of a user's workload, the endpoints that were ready at the start.
+    /// Number of backends; for a user's workload, the number of endpoints that were ready at the start.
     pub backends: u32,
     /// The machine that the lab ran on. In a cluster, the servers and the load ran elsewhere.
     pub machine: Machine,

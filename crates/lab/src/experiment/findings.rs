@@ -28,8 +28,8 @@ pub struct Footprint {
 /// Scenario `capacity`: the result of the search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// The highest rate, in calls per second, that met the conditions in a run of its own; `None` if no rate did. The
-    /// run's other figures come from its last confirmation.
+    /// The highest rate, in calls per second, that met the conditions in a confirmation, which is a separate run.
+    /// `None` if no rate did. The record's other figures come from the last confirmation.
     pub rate_per_s: Option<u32>,
     /// The highest rate that met the conditions in the short trials of the search, in calls per second.
     pub found_per_s: u32,
@@ -68,8 +68,8 @@ pub struct SlowMethod {
     /// Calls of the measured time that were not answered with OK.
     pub errors: u64,
     /// Calls that were sent and that ended while the proxies' CPU time was measured. The CPU time for each call is the
-    /// proxies' CPU time divided by these calls and the calls of the fast method. 0 in results of earlier versions, which
-    /// divided by the calls of the fast method alone.
+    /// proxies' CPU time divided by these calls and the calls of the fast method. 0 in results of earlier versions,
+    /// which divided by the calls of the fast method alone.
     #[serde(default)]
     pub calls_meanwhile: u64,
     /// Half of the calls took at most this time.

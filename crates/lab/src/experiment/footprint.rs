@@ -11,11 +11,11 @@ use super::schedule::Turn;
 use crate::error::Result;
 use crate::load::Crowd;
 
-/// Client connections of the load. The connections of the case are opened in addition.
+/// Client connections of the load. The connections of the case open after this load has ended.
 pub(super) const LOAD_CONNECTIONS: u32 = 16;
 
 impl Stage<'_> {
-    /// Measures the load of a turn over a few connections. Then opens the connections of the turn, makes a burst of calls
+    /// Measures the load of `turn` over a few connections. Then opens the connections of `turn`, makes a burst of calls
     /// on them, closes them, and waits.
     ///
     /// # Errors

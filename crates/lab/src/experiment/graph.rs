@@ -14,9 +14,9 @@ use crate::error::{Result, io};
 use crate::load::Exchange;
 use crate::targets::{Setting, Target};
 
-/// Levels of services, unless the options set another number.
+/// Default number of levels of services.
 const USUAL_DEPTH: u32 = 3;
-/// Number of services that each service calls, unless the options say otherwise.
+/// Default number of services that each service calls.
 const USUAL_FAN_OUT: u32 = 2;
 /// Maximum number of services: each is a process, and has at least one proxy.
 pub(super) const SERVICES_MAX: u32 = 40;
@@ -70,7 +70,8 @@ impl Runner {
             }
             below = addresses;
         }
-        // The target of the first service started last. It comes first, because the load connects to it.
+        // The lab has started the target of the first service last. This target must be the first here, because the
+        // load connects to it.
         all.into_iter().rev().reduce(Target::with).map(|target| target.with_services(services)).ok_or_else(no_service)
     }
 

@@ -52,8 +52,8 @@ impl ValueEnum for Listed {
     }
 }
 
-/// Prints the scenarios, the publications, and the targets with their requirements and whether this machine fulfils them;
-/// or the page of one target, scenario or publication.
+/// Prints the scenarios, the publications, and the targets with their requirements and whether this machine fulfils
+/// them; or the page of one target, scenario or publication.
 ///
 /// # Errors
 /// If `out` cannot be written to.

@@ -29,12 +29,12 @@ pub(super) struct Stage<'a> {
     pub(super) target: Target,
     /// The kind of exchange that clients make.
     pub(super) exchange: Exchange,
-    /// The names that the servers have in their answers.
+    /// The names that the servers put into their answers.
     pub(super) servers: Vec<String>,
 }
 
 impl Stage<'_> {
-    /// Makes the calls of a turn and measures their cost.
+    /// Makes the calls of the planned run `turn`, and measures their cost.
     ///
     /// # Errors
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
@@ -42,8 +42,8 @@ impl Stage<'_> {
         self.measure_beside(turn, None).map(|(run, _)| run)
     }
 
-    /// Does the same as [`Stage::measure`] while another load calls the same target. CPU time is divided by the calls of
-    /// both loads. Returns also how many calls of the other load ended while CPU time was measured.
+    /// Does the same as [`Stage::measure`] while another load calls the same target. CPU time is divided by the calls
+    /// of both loads. Returns also how many calls of the other load ended while CPU time was measured.
     ///
     /// # Errors
     /// The same errors as [`Stage::measure`].
@@ -103,8 +103,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Changes the backends during the measured time, which began at `start`. Returns the number of restarts in each half
-    /// of it.
+    /// Changes the backends during the measured time, which began at `start`. Returns the number of restarts in each
+    /// half of this time.
     fn intervene(&mut self, turn: &Turn, load: &Load, start: Instant) -> Result<[u32; 2]> {
         match self.settings.scenario {
             Scenario::Recover => {
@@ -162,8 +162,8 @@ impl Stage<'_> {
         Meter::read(&self.target, self.backends)
     }
 
-    /// Combines the measurements. `sent` is the number of calls that cost the proxies CPU time between the two meters,
-    /// and `reached` the number of calls that reached each backend.
+    /// Combines the measurements. `sent` is the number of calls that cost the proxies CPU time between the two meter
+    /// readings, and `reached` the number of calls that reached each backend.
     pub(super) fn record(
         &self,
         turn: &Turn,

@@ -16,7 +16,7 @@ use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
 pub(super) const RECOVERY: Duration = Duration::from_secs(10);
 
 impl Stage<'_> {
-    /// Opens the connections of a turn, makes a burst of calls on them, closes them, and waits.
+    /// Opens the connections of `turn`, makes a burst of calls on them, closes them, and waits.
     ///
     /// # Errors
     /// If a program ends early or a connection cannot be opened. Failed calls are counted instead.

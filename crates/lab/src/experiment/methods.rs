@@ -1,7 +1,7 @@
 //! The scenario `methods`: a load calls a fast method of a service, while a second load calls a slow one.
 //!
-//! A balancer with one latency for each endpoint sees a mixture. It must neither avoid endpoints because of the slow
-//! method, nor overlook a slow endpoint because of the fast one.
+//! A balancer that keeps only one latency for each endpoint sees a mixture of both methods. It must neither avoid
+//! endpoints because of the slow method, nor overlook a slow endpoint because of the fast one.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SLOW_METHOD_MS: u32 = 100;
 const FAST_CALLS_EACH: u32 = 10;
 
 impl Stage<'_> {
-    /// Measures the fast method, with the case's rate, while the slow one is called.
+    /// Measures the fast method, with the case's rate, while a second load calls the slow method.
     ///
     /// # Errors
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
@@ -35,7 +35,7 @@ impl Stage<'_> {
         Ok(Run { slow_method, ..run })
     }
 
-    /// The load on the slow method. It calls another gRPC method, so that a balancer can distinguish the two.
+    /// The load on the slow method. It calls another gRPC method, so that a balancer can distinguish the two methods.
     fn slow_plan(&self, turn: &Turn) -> Plan {
         let plan = self.plan(turn, self.settings.warm_up, self.settings.measured);
         let traffic =
@@ -46,7 +46,7 @@ impl Stage<'_> {
             }
             closed @ Pattern::Closed { .. } => closed,
         };
-        // The slow load starts before the fast one and must outlast it.
+        // The slow load starts before the fast load, and must also end after it.
         let measured = plan.measured + Duration::from_secs(1);
         Plan { traffic, pattern, measured, ..plan }
     }

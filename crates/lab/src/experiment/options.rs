@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::load::{Exchange, Traffic};
 use crate::targets::Programs;
 
-/// Measured time of the scenario `rollout` in a cluster, unless the options say otherwise.
+/// Default measured time of the scenario `rollout` in a cluster.
 const CLUSTER_ROLLOUT_S: u32 = 120;
 
 /// Options of `leno lab run`.
@@ -100,7 +100,7 @@ pub struct Options {
 pub enum Rate {
     /// The next call follows each answer: a closed loop.
     Max,
-    /// Calls per second, answered or not: an open loop.
+    /// Calls per second, whether or not earlier calls were answered: an open loop.
     PerSecond(u32),
 }
 
@@ -182,7 +182,8 @@ impl Options {
         self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario))
     }
 
-    /// The traffic, with the scenario's defaults. The messages of a user's workload have no payload of the lab.
+    /// The traffic, with the scenario's defaults. A user's workload gets the user's own request, so the lab adds no
+    /// payload.
     fn traffic(&self) -> Traffic {
         let traffic = self.traffic.traffic(self.scenario);
         match self.cluster.workload.service {

@@ -21,7 +21,8 @@ pub(crate) struct Output {
 impl Output {
     /// Prepares the directory.
     ///
-    /// # Errors If the directory already holds runs, because the runs would be mixed up or lost.
+    /// # Errors
+    /// If the directory already holds runs: the runs of both experiments would be mixed up, or lost.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         let runs = dir.join(RUNS);
         if fs::metadata(&runs).is_ok_and(|runs| runs.len() > 0) {
@@ -38,7 +39,7 @@ impl Output {
         self.dir.join(LOGS)
     }
 
-    /// Appends a run in one write, so that the file has only whole lines, whenever the lab ends.
+    /// Appends a run in one write, so that the file has only whole lines even if the lab ends suddenly.
     pub(crate) fn append(&mut self, run: &impl Serialize) -> Result<()> {
         let mut write = || -> io::Result<()> {
             let mut line = serde_json::to_vec(run)?;

@@ -9,7 +9,7 @@ use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, Targe
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
-/// In CPUs. If other programs use less than this during a run, the line of the run does not mention them.
+/// Number of CPUs. If other programs use fewer than this during a run, the line of the run does not mention them.
 const NOTABLE_CPU: f64 = 0.1;
 const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 

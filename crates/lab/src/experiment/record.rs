@@ -38,7 +38,7 @@ pub enum Scenario {
     Crowd,
     /// Memory of the proxies: idle, under a load, with idle connections, and after a burst on them.
     Footprint,
-    /// Calls from the start of a proxy on: how long until the latency is steady?
+    /// The load begins when a proxy starts: how long does it take until the latency is steady?
     Steady,
     /// The backends restart one after the other, first gracefully and then abruptly.
     Rollout,
@@ -95,8 +95,8 @@ pub struct Run {
     pub calls: u64,
     /// Calls that were not answered with OK.
     pub errors: u64,
-    /// Calls that the servers received, with all retries and hedges, as the servers count them; in a chain, the calls of
-    /// its last servers. `None` in the scenarios without conditions.
+    /// Calls that the servers received, with all retries and hedges, as the servers count them; in a chain, only the
+    /// calls that its last servers received. `None` in the scenarios without conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_calls: Option<u64>,
     /// The error of the first failed call.
@@ -132,8 +132,9 @@ pub struct Run {
     /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0 no backend is slow:
     /// then this is the share of the backend that a skew would make slow.
     pub slow_share: f64,
-    /// CPU time of the proxy for each call that was sent, in us: user and kernel mode, all threads. In a mesh, of all
-    /// proxies together. In the scenario `methods`, for each call of both methods. `None` without a proxy.
+    /// CPU time of the proxy for each call that was sent, in us: user and kernel mode, all threads. In a mesh, the CPU
+    /// time of all proxies together. In the scenario `methods`, the CPU time divided by the calls of both methods.
+    /// `None` without a proxy.
     pub proxy_cpu_us_per_call: Option<f64>,
     /// The part of `proxy_cpu_us_per_call` that a mesh's proxies in front of the backends used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,8 +184,8 @@ pub struct Run {
     /// Scenario `streams`: messages per second that each backend answered, in the order of the backends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages_per_s: Vec<f64>,
-    /// Scenario `methods`: the calls of the slow method. The run's other figures describe the fast method, except for CPU
-    /// time and memory.
+    /// Scenario `methods`: the calls of the slow method. The run's other figures describe the fast method, except for
+    /// CPU time and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_method: Option<SlowMethod>,
     /// In a cluster: the mesh's control plane. `None` without a mesh.

@@ -10,9 +10,9 @@ const STAYS: usize = 10;
 const FAIR: f64 = 0.8;
 const SLICE_S: f64 = 0.1;
 
-/// Returns the seconds from the recovery until `server` has a fair share, that is, at least 80 % of an equal share over
-/// the last second, and keeps it for a second. `None` if that never happens. The recovery is at the beginning of slice
-/// `recovered`.
+/// Returns the seconds from the recovery until `server` has a fair share of the calls, and keeps it for a second. A
+/// fair share is at least 80 % of an equal share over the last second. `None` if the server never keeps a fair share.
+/// The recovery is at the beginning of slice `recovered`.
 ///
 /// The last second may begin before the recovery, so the result is 0 for targets that never took calls away from the
 /// server.

@@ -195,7 +195,7 @@ fn usual_length(settings: &Settings) -> Duration {
     }
 }
 
-/// Warns about circumstances that reduce the value of the figures.
+/// Warns about skipped targets, and about a debug build, whose figures are useless.
 fn warn(skipped: &[Skipped], progress: &Progress) -> Result<()> {
     for Skipped { target, why } in skipped {
         progress.say(&format!("warning: {target} is skipped: {why}"))?;

@@ -37,8 +37,8 @@ impl Scenario {
         matches!(self, Self::RetryStorm | Self::Tail)
     }
 
-    /// Whether each run in a cluster needs proxies that no earlier run has used, because it measures what a load adds to
-    /// their memory.
+    /// Whether each run in a cluster needs proxies that no earlier run has used, because it measures what a load adds
+    /// to their memory.
     pub(crate) fn has_fresh_proxies(self) -> bool {
         matches!(self, Self::Crowd | Self::Footprint)
     }

@@ -13,13 +13,14 @@ pub(super) struct Turn {
     pub(super) target: TargetKind,
     /// Index of the slow or failing backend, the same for all targets of one case in one repeat.
     pub(super) troubled: usize,
-    /// Seed for choosing the backends of connections.
+    /// Seed of the run's random choices: the backends of the connections, and random arrivals of calls.
     pub(super) seed: u64,
 }
 
-/// Returns the runs in their order. Every repeat runs all cases, and every case all targets that fit its condition. So a
-/// noisy minute of the machine affects all targets. The order of the targets changes, so that no target always follows
-/// the same other target. The faulty backend changes too, because some balancers prefer the first backend of a list.
+/// Returns the runs in their order. Every repeat runs all cases, and every case runs with all targets that fit its
+/// condition. So a noisy minute of the machine affects all targets. The order of the targets changes, so that no target
+/// always follows the same other target. The faulty backend changes too, because some balancers prefer the first
+/// backend of a list.
 pub(super) fn turns(settings: &Settings, targets: &[TargetKind], backends: usize) -> Vec<Turn> {
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut turns = Vec::new();

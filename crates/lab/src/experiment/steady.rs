@@ -2,14 +2,15 @@
 //!
 //! The rule, for the median and for the p99 alike:
 //!
-//! 1. The second half of the measured windows is the reference. The centre of the band is its median.
-//! 2. The noise is the standard deviation that the differences between neighbouring reference windows show. Differences
-//!    ignore a slow drift, so that a drift cannot widen the band that it should leave.
+//! 1. The second half of the measured windows is the reference. The median of the reference is the centre of the band
+//!    in step 3.
+//! 2. The noise is a standard deviation, estimated from the differences between neighbouring reference windows. A slow
+//!    drift hardly changes these differences. So a drift cannot widen the band, and a drifting latency leaves the band.
 //! 3. The band is the centre, plus and minus three times the noise, but at least 10 % of the centre.
 //! 4. Each window is replaced by the median of itself and its two neighbours, so that one disturbed second does not
-//!    count. The first window has only itself: a slow start always counts.
-//! 5. The latency is steady from the first window after which no window is outside the band; this window itself is
-//!    inside too.
+//!    count. The first window keeps its own value, so that a slow start always counts.
+//! 5. The latency is steady from the first window for which this holds: the window itself and all later windows are
+//!    inside the band.
 //!
 //! The time is unknown if the run becomes steady only within its reference, or if there are fewer than
 //! [`LEAST_WINDOWS`] reference windows.
@@ -69,7 +70,7 @@ fn smoothed(values: &[f64]) -> Vec<f64> {
     first.into_iter().chain((1..values.len()).map(around)).collect()
 }
 
-/// The median; of an even number of values the lower of the two in the middle.
+/// The median. For an even number of values, it is the lower of the two middle values.
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

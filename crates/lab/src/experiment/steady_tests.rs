@@ -52,7 +52,7 @@ fn a_drift_to_the_end_is_never_steady() {
 
 #[test]
 fn the_warm_up_is_no_reference_but_can_be_steady() {
-    // Half the rate, and thus another latency, until second 8; the reference begins at second 14.
+    // Until second 8 the rate is halved, so the latency differs. The reference begins at second 14.
     let ms = (0..20).map(|second| if second < 8 { 1.0 } else { 2.0 });
     assert_eq!(steady_after_s(&windows(ms), 8), Some(8.0));
     assert_eq!(steady_after_s(&windows([2.0; 20]), 8), Some(0.0));

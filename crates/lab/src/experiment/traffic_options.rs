@@ -6,13 +6,13 @@ use crate::echo::MAX_PAYLOAD_BYTES;
 use crate::error::{Error, Result};
 use crate::load::{Arrivals, LAST_ANSWERS, Shape, Traffic, WarmUpRate};
 
-/// Payload in the scenario `crowd`, each way.
+/// Payload of each request and of each answer in the scenario `crowd`, in bytes.
 const CROWD_PAYLOAD_BYTES: u32 = 1024;
-/// Content of the answer in the scenario `ladder`: as long as `hello world`.
+/// Length of the answer's content in the scenario `ladder`, in bytes: the length of `hello world`.
 const HELLO_BYTES: u32 = 11;
-/// Messages of a stream in the scenario `streams`.
+/// Number of messages of a stream in the scenario `streams`.
 const LONG_STREAM_MESSAGES: u32 = 1000;
-/// Messages of a stream, unless the options say otherwise.
+/// Default number of messages of a stream.
 const USUAL_MESSAGES: u32 = 100;
 
 /// Options for the traffic.
@@ -128,7 +128,7 @@ pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
     refuse_endless_streams(options, shape)
 }
 
-/// Rejects server streams that cannot end before the load stops waiting for answers.
+/// Rejects server streams that take longer than the load waits for its last answers.
 fn refuse_endless_streams(options: &Options, shape: Shape) -> Result<()> {
     let messages = options.traffic.traffic(options.scenario).messages;
     let message_ms = options.work_ms + options.spread_ms + options.skew_ms.iter().flatten().max().unwrap_or(&0);

@@ -1,4 +1,4 @@
-//! One turn of an experiment: starts its target, and measures it as the scenario requires.
+//! One planned run ("turn") of an experiment: starts its target, and measures the target as the scenario requires.
 
 use std::net::SocketAddr;
 
@@ -39,7 +39,8 @@ impl Runner {
 
     /// Searches for the highest rate that the target sustains, and confirms it with newly started targets.
     fn run_capacity(&mut self, turn: &Turn) -> Result<Run> {
-        // No target can reach the ceiling. A quarter of it is a good start even if it is not near the result.
+        // No target can reach the ceiling. A quarter of the ceiling is a good first rate, even if the result is far
+        // from it.
         let first_per_s = (self.experiment.ceiling.lowest_rps() / 4.0) as u32;
         let (found_per_s, trials) = self.fresh_stage(turn)?.search_capacity(turn, first_per_s)?;
         let mut confirmations = 0;

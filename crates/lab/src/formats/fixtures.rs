@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::measured::{Form, Measured};
 
 pub(crate) const FORTIO_HTTP: &str = include_str!("fixtures/fortio-http.json");
-/// Half of the calls failed.
+/// A result of Fortio for gRPC, in which half of the calls failed.
 pub(crate) const FORTIO_GRPC: &str = include_str!("fixtures/fortio-grpc.json");
 pub(crate) const GHZ: &str = include_str!("fixtures/ghz.json");
-/// No server answered.
+/// A result of ghz, in which no server answered.
 pub(crate) const GHZ_REFUSED: &str = include_str!("fixtures/ghz-refused.json");
 
 /// Changes the value at a JSON pointer of a file.

@@ -9,7 +9,8 @@ use super::measured::{Form, Measured, counts, percent};
 /// Nanoseconds in one ms.
 const NS_PER_MS: f64 = 1e6;
 
-/// The part of ghz's report that the lab uses. ghz adds each call under `details`, which is not kept.
+/// The part of ghz's report that the lab uses. The report also lists each call under `details`; the lab
+/// ignores that list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -19,7 +20,7 @@ struct Report {
     average: f64,
     /// Calls per second.
     rps: f64,
-    /// Absent or `null` if no call was answered.
+    /// Percentiles of the latency; absent or `null` if no call was answered.
     latency_distribution: Option<Vec<Point>>,
     /// Number of calls for each gRPC code by name, such as `OK` and `Unavailable`.
     status_code_distribution: BTreeMap<String, u64>,

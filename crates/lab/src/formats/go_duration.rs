@@ -1,9 +1,9 @@
 //! Durations as Go's `time.Duration` prints them: `1.2ms`, `350µs`, `1m2.5s`.
 
-/// Longest text that is accepted, in bytes. Go prints at most 25.
+/// Longest text that is accepted, in bytes. Go prints at most 25 bytes.
 const TEXT_MAX_BYTES: usize = 40;
 
-/// The units in ms. Go writes the micro sign and reads the Greek letter too.
+/// The units, each with its length in ms. For microseconds, Go writes the micro sign. It reads the Greek letter mu.
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1e-6),
     ("us", 1e-3),

@@ -1,4 +1,4 @@
-//! One run, as far as any tool describes it.
+//! One run: the figures that the lab and other tools report.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -12,11 +12,11 @@ use super::measured::{Form, Measured};
 use super::{brief, fortio, ghz, own};
 use crate::error::{Error, Result, io as io_error};
 
-/// Largest file of another tool, in bytes. ghz writes 130 bytes for each call: this is enough for 2 million calls.
+/// Largest file of another tool, in bytes. ghz writes 130 bytes for each call, so the limit allows 2 million calls.
 const FILE_MAX_BYTES: u64 = 256 << 20;
 /// Maximum number of files in a directory of other tools' files.
 const FILES_MAX: usize = 10_000;
-/// Maximum length of a parser's message: it may quote the file. In characters.
+/// Maximum length of a parser's message, in characters. The message may quote the file.
 const WHY_MAX_CHARS: usize = 200;
 
 const FIX: &str =
@@ -26,8 +26,13 @@ const FIX: &str =
 /// or a directory of such files, whose names end with `.json`.
 ///
 /// # Errors
-/// If the file or directory cannot be read, has no run with latencies, or is over a limit (256 MiB, 10,000 files); or if
-/// the file has none of the known forms, or an impossible figure. The error names the file.
+/// If the file or directory
+/// - cannot be read,
+/// - has no run with latencies,
+/// - is over a limit (256 MiB for a file, 10,000 files in a directory), or
+/// - has an unknown form or an impossible figure.
+///
+/// The error names the file.
 pub fn read(path: &Path) -> Result<Vec<Measured>> {
     let runs = if path.is_dir() {
         directory(path)?

@@ -52,7 +52,7 @@ impl BulkServer {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (cpus, counter) = (cpus.clone(), Arc::clone(&counter));
-                // The end of a connection concerns only its client.
+                // Ignore the result: only the client needs to know why its connection ended.
                 thread::spawn(move || pin(&cpus).and_then(|()| serve(stream, &counter)));
             }
         });

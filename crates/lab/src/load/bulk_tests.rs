@@ -1,6 +1,6 @@
 use super::*;
 
-/// Waits until this many bytes have arrived. Returns whether they did.
+/// Waits at most 20 s until this many further bytes have arrived. Returns whether they have.
 fn arrives(bulk: &Bulk, bytes: u64) -> bool {
     let before = bulk.received();
     (0..2_000).any(|_| {

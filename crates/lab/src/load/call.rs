@@ -25,7 +25,7 @@ const GRPC: &str = "application/grpc";
 /// Length of a gRPC message's prefix: the compression flag and the message's length.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
-/// The request for every call of a client, encoded once. Only a trace differs from call to call.
+/// The request for every call of a client, encoded once. Only the trace context differs between calls.
 #[derive(Debug, Clone)]
 pub(super) struct CallRequest {
     head: Request<()>,
@@ -47,9 +47,9 @@ enum Wanted {
     Echoes,
     /// gRPC messages of any server.
     Messages,
-    /// Content of this many bytes without gRPC, of an echo server.
+    /// An echo server's content of this many bytes, without gRPC.
     EchoedContent(usize),
-    /// Content without gRPC, of any server.
+    /// Any server's content, without gRPC.
     Content,
 }
 
@@ -99,7 +99,7 @@ impl CallRequest {
         Ok(Self { head, body, shape, messages, until: None, wanted: Wanted::Echoes, is_traced: false })
     }
 
-    /// Sets the time after which bidirectional streams end after their current message.
+    /// Sets the time after which bidirectional streams send no further message.
     pub(super) fn end_streams_at(&mut self, until: Instant) {
         self.until = Some(until);
     }
@@ -158,7 +158,7 @@ pub(super) struct Call {
 }
 
 enum Stage {
-    /// Waits for the head.
+    /// Waits for the answer's header section.
     Head(ResponseFuture, Wanted),
     Body(RecvStream),
     /// The content of an answer without gRPC.

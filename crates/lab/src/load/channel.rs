@@ -47,7 +47,7 @@ enum Link {
     Down,
 }
 
-/// Holds one call at a time, and has its own waker.
+/// A slot holds one call at a time, and has its own waker.
 struct Slot {
     waker: Waker,
     call: Option<Call>,
@@ -79,8 +79,8 @@ impl Channel {
         let request = request.map_err(|error| cannot_connect(error.to_string()))?;
         let (sender, driver) = open(client.address, index).await.map_err(cannot_connect)?;
         let waker = queue.waker(Ready::Connection(index));
-        // So far, the socket wakes only this task. The wake here makes the loop poll the connection, which registers
-        // `waker`.
+        // So far, the socket wakes only the task that opened the connection. Waking `waker` once makes the load's loop
+        // poll the connection, and this poll registers `waker` at the socket.
         waker.wake_by_ref();
         Ok(Self {
             index,
@@ -103,8 +103,8 @@ impl Channel {
         self.waiting.iter().copied().chain(sent)
     }
 
-    /// Sets the time at which bidirectional streams end, after their current message. Applies to streams sent from now
-    /// on.
+    /// Sets the time after which bidirectional streams send no further message. Applies to streams that begin after
+    /// this call.
     pub(super) fn end_streams_at(&mut self, until: Instant) {
         self.request.end_streams_at(until);
     }

@@ -39,7 +39,8 @@ impl Channels {
         Ok(Self { all, queue, in_flight: 0 })
     }
 
-    /// Waits for `until`, and meanwhile drives the connections: a peer may close a connection that answers nothing.
+    /// Waits for `until`, and meanwhile drives the connections: a peer may close a connection that does not answer its
+    /// PING frames.
     pub(super) async fn drive_until<T>(&mut self, until: impl Future<Output = T>) -> T {
         let (mut until, mut ended) = (pin!(until), Vec::new());
         poll_fn(|cx| {
@@ -52,8 +53,8 @@ impl Channels {
         .await
     }
 
-    /// Sets the time at which bidirectional streams end, after their current message. Applies to streams sent from now
-    /// on.
+    /// Sets the time after which bidirectional streams send no further message. Applies to streams that begin after
+    /// this call.
     pub(super) fn end_streams_at(&mut self, until: Instant) {
         self.all.iter_mut().for_each(|channel| channel.end_streams_at(until));
     }
@@ -78,7 +79,8 @@ impl Channels {
         self.queue.waker(Ready::Timer)
     }
 
-    /// Sends a call on the channel with this index, timed from `since`. Adds ended calls to `ended`, as a step does.
+    /// Sends a call on the channel with this index, timed from `since`. Adds ended calls to `ended`, as
+    /// [`Channels::step`] does.
     pub(super) fn send(&mut self, channel: usize, since: Instant, ended: &mut Vec<Ended>) {
         self.in_flight += 1;
         let before = ended.len();

@@ -1,4 +1,4 @@
-//! `leno lab load`: one load for a coordinator in another process. Not for direct use.
+//! `leno lab load`: runs one load for a coordinator, the process of `leno lab run --cluster`. Not for direct use.
 
 use std::io::{self, BufRead, Read, Write};
 use std::thread;
@@ -11,7 +11,8 @@ use super::{Event, Load, Plan};
 use crate::echo::until_told_to_stop;
 use crate::error::{Error, Result, io as io_error};
 
-/// Interval between two [`Event::Running`]. A closed output ends the load after this time.
+/// Interval between two [`Event::Running`]. If the output is closed, the load ends at its next write: after this time
+/// at the latest.
 const RUNNING: Duration = Duration::from_secs(1);
 /// Longest delay of an event.
 const NOTICE: Duration = Duration::from_millis(10);
@@ -27,14 +28,14 @@ pub struct Options {
     pub await_start: bool,
 }
 
-/// A load's gate, and the notice that the load waits at it.
+/// The gate of a load that awaits the start signal, and the receiver of the notice that the load waits at the gate.
 struct Awaited {
     gate: Gate,
     waits: oneshot::Receiver<()>,
 }
 
-/// Reads a plan from standard input, runs it at once or after a signal, and writes events to standard output. Ends
-/// early if standard input is closed. With the option `stand_by`, stands by instead.
+/// Reads a plan from standard input, runs it at once or after the start signal, and writes events to standard output.
+/// Ends early if standard input is closed. With the option `stand_by`, does nothing until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// If standard output is closed, or the process cannot watch for signals. Other errors are events on standard output.
@@ -63,7 +64,7 @@ fn end_with_input(signal: Option<oneshot::Sender<()>>) {
     std::process::exit(1)
 }
 
-/// Gives the signal when the line [`START`] arrives, and reads the input to its end.
+/// Gives the start signal when the line [`START`] arrives, and reads the input to its end.
 ///
 /// # Errors
 /// If another line arrives, or the input cannot be read.
@@ -74,7 +75,7 @@ fn follow(mut input: impl BufRead, signal: Option<oneshot::Sender<()>>) -> Resul
         input.by_ref().take(START.len() as u64).read_until(b'\n', &mut line).map_err(io_error(READING))?;
         match &line[..] {
             [] => return Ok(()),
-            // Ignore the error: a load that has failed no longer waits.
+            // Ignore the error: a load that has failed no longer waits for the signal.
             line if line == START.as_bytes() => drop(signal.send(())),
             other => {
                 let why = format!("expected {START:?}, got {:?}", String::from_utf8_lossy(other));
@@ -118,7 +119,8 @@ fn report(load: &Load, mut waits: Option<oneshot::Receiver<()>>, output: &mut im
     let (mut connected, mut measuring) = (false, false);
     let mut running_at = Instant::now() + RUNNING;
     loop {
-        // Read first, so that a short load gets all its events.
+        // Check for the end first. If the load ends after this check, the loop runs once more and writes the missing
+        // events.
         let finished = load.is_finished();
         let measured_from = load.measured_from();
         if waits.as_mut().is_some_and(|waits| waits.try_recv().is_ok()) {
@@ -141,7 +143,7 @@ fn report(load: &Load, mut waits: Option<oneshot::Receiver<()>>, output: &mut im
             Event::Running { answered: load.snapshot().answered }.write(output)?;
             running_at = now + RUNNING;
         }
-        // Wake up at the exact end of the warm-up, when the coordinator reads its first meters.
+        // Wake up at the exact end of the warm-up: the coordinator then takes its first readings.
         let until_measuring = measured_from.filter(|_| !measuring).map(|from| from.saturating_duration_since(now));
         thread::sleep(until_measuring.unwrap_or(NOTICE).min(NOTICE));
     }

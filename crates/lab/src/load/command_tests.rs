@@ -65,7 +65,7 @@ async fn the_shares_of_a_plan_together_make_its_calls() {
     assert_eq!((snapshot.answered, snapshot.total.calls, snapshot.failed), (340, 300, 0), "{snapshot:?}");
 }
 
-/// An output that gives the signal some time after the event `ready`.
+/// An output that gives the start signal some time after the event `ready`.
 struct Coordinator {
     signal: Option<oneshot::Sender<()>>,
     events: Vec<u8>,

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Maximum number of connections from one loopback address to one address. Linux has 28,232 ports for them by default,
-/// and the ports of closed connections stay in use for up to a minute.
+/// Maximum number of connections from one loopback address to one address. By default, Linux has 28,232 local ports for
+/// such connections, and the ports of closed connections stay in use for up to a minute.
 const CONNECTIONS_OF_AN_ADDRESS: usize = 10_000;
 
 /// Opens the connection of the load's client with this index. Clients beyond the first 10,000 connect from further

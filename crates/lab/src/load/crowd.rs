@@ -94,7 +94,7 @@ fn thread_ended() -> Error {
     Error::Usage("the crowd's thread ended early".to_owned())
 }
 
-/// Raises the limit of open files of this process and its children until it suffices for this many connections.
+/// Raises the limit of open files of this process and its children if the limit is too low for this many connections.
 pub(crate) fn allow_open_files(connections: u32) -> Result<()> {
     let needed = u64::from(connections) + OTHER_FILES;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

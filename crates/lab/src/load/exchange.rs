@@ -14,20 +14,20 @@ pub(crate) const CALL_MAX_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
-    /// A gRPC call of an echo server, with the traffic's shape; as many at a time as the pattern allows.
+    /// A gRPC call to an echo server, with the traffic's shape. The plan's pattern limits the calls in flight.
     Grpc,
     /// Like `Grpc`, but each call begins a trace: it has its own `traceparent`, like calls of an application with
     /// OpenTelemetry.
     TracedGrpc,
     /// An HTTP/1.1 request to an echo server; one at a time for each client.
     Http1,
-    /// An HTTP/2 request without gRPC to an echo server; as many at a time as the pattern allows.
+    /// An HTTP/2 request without gRPC to an echo server. The plan's pattern limits the requests in flight.
     Http2,
-    /// A gRPC call of any server; as many at a time as the pattern allows.
+    /// A gRPC call to any server. The plan's pattern limits the calls in flight.
     Call(UnaryCall),
     /// A GET request for this path over HTTP/1.1, to any server; one at a time for each client.
     Http1Get(String),
-    /// A GET request for this path over HTTP/2, to any server; as many at a time as the pattern allows.
+    /// A GET request for this path over HTTP/2, to any server. The plan's pattern limits the requests in flight.
     Http2Get(String),
     /// A TLS connection that opens and closes; one at a time for each client. It has no form in JSON, because it
     /// contains keys.

@@ -84,7 +84,7 @@ impl fmt::Display for FailureClass {
                 None => write!(f, "gRPC {code}"),
             },
             Self::Http(status) => write!(f, "HTTP {status}"),
-            // h2 has the names of RFC 9113 only as the result of Debug.
+            // h2 offers the error codes' names from RFC 9113 only through Debug.
             Self::Reset(code) => write!(f, "reset {:?}", Reason::from(code)),
             Self::Connection => f.write_str("connection"),
             Self::TimeOut => f.write_str("time-out"),

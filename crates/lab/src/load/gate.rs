@@ -14,7 +14,8 @@ pub(super) struct Gate {
     start: oneshot::Receiver<()>,
 }
 
-/// A load's gate, the notice that the load waits at it, and the signal that opens it.
+/// Returns a load's gate, the receiver of the notice that the load waits at the gate, and the sender of the signal that
+/// opens the gate.
 pub(super) fn gate() -> (Gate, oneshot::Receiver<()>, oneshot::Sender<()>) {
     let ((connected, waits), (signal, start)) = (oneshot::channel(), oneshot::channel());
     (Gate { connected, start }, waits, signal)
@@ -23,7 +24,8 @@ pub(super) fn gate() -> (Gate, oneshot::Receiver<()>, oneshot::Sender<()>) {
 impl Gate {
     /// Reports that all clients have connected, and waits for the signal.
     ///
-    /// # Errors If the coordinator has gone, so that no signal will arrive.
+    /// # Errors
+    /// If the coordinator has gone, so that no signal will arrive.
     pub(super) async fn wait(self) -> Result<()> {
         // Ignore the error: a process that no longer waits for the notice may still give the signal.
         let _ = self.connected.send(());

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 /// Longest time for one exchange.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The client's HTTP/2 preface and empty SETTINGS (RFC 9113 section 3.4). The server sends its own SETTINGS only after
-/// it has seen the client's certificate.
+/// it has seen the client's certificate. So the server's SETTINGS show that the handshake is complete on both sides.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// The parameters of a handshake.

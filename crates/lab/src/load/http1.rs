@@ -31,7 +31,7 @@ pub(super) struct Http1 {
     /// Index among the load's clients.
     index: usize,
     request: Bytes,
-    /// Whether any server may answer, and not only an echo server with its name.
+    /// Whether any server may answer. Otherwise, only an echo server may, which puts its name into the answer.
     is_nameless: bool,
     stream: Option<TcpStream>,
     answer: Vec<u8>,

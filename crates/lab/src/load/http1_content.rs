@@ -13,7 +13,7 @@ const MAX_TRAILERS: usize = 64;
 pub(super) enum Content {
     /// The answer has this many bytes, its header section included.
     Until(usize),
-    /// The content has chunks. The next one begins at this position of the answer.
+    /// The content has chunks. The next chunk begins at this position of the answer.
     Chunks(usize),
     /// The answer ends with its connection.
     UntilClose,

@@ -15,7 +15,7 @@ const MESSAGE_MAX_BYTES: usize = 17 << 20;
 pub(super) struct Inbox {
     /// Received bytes that [`Inbox::take_message`] has not taken.
     bytes: Bytes,
-    /// Whole messages so far.
+    /// Number of whole messages so far.
     messages: u32,
     /// The server's name in the last message.
     server: Bytes,
@@ -47,7 +47,7 @@ impl Inbox {
         self.bytes = joined.freeze();
     }
 
-    /// Takes the next message, if it is whole, and returns whether there was one.
+    /// Takes the next message if all its bytes have arrived. Returns whether it took a message.
     ///
     /// # Errors
     /// If the message is compressed or too long, or if an echo server sent a message that is not an `EchoResponse`.
@@ -75,7 +75,7 @@ impl Inbox {
         Ok(true)
     }
 
-    /// The server's name, after the end of an answer that must have this many messages.
+    /// Ends the answer, which must have `wanted` messages. Returns the server's name.
     ///
     /// # Errors
     /// If the number of messages differs, or the last message is incomplete.

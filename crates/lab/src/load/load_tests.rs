@@ -54,7 +54,7 @@ async fn a_slow_server_does_not_slow_the_load_and_what_it_cannot_take_fails() {
     let snapshot = run_to_end(plan).await.expect("a server that answers");
     let why = snapshot.first_failure.as_deref();
     assert_eq!(why, Some("too many calls wait for an answer"));
-    // 110 calls were due, and ten fit into each 300 ms.
+    // 110 calls were due. At most ten run at a time, and each takes 300 ms.
     assert!(snapshot.failed >= 80, "{snapshot:?}");
 }
 
@@ -135,7 +135,7 @@ async fn a_closed_loop_keeps_so_many_calls_in_flight_and_no_more() {
     let snapshot = run_to_end(plan).await.expect("a server that answers");
     assert_eq!(snapshot.failed, 0, "{snapshot:?}");
     assert_eq!(most.load(Ordering::SeqCst), 10);
-    // Ten calls of 20 ms at a time for 3 s are 1,500; a slow machine makes fewer.
+    // Ten calls at a time, of 20 ms each, make 1,500 calls in 3 s. A slow machine makes fewer.
     assert!((10..=1_510).contains(&snapshot.total.calls), "{snapshot:?}");
     assert_eq!(snapshot.lateness.calls, 0);
 }

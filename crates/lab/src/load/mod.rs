@@ -1,7 +1,7 @@
-//! The load: gRPC calls, gRPC streams and HTTP/2 requests over a few connections, HTTP/1.1 requests over many, or TLS
-//! connections themselves. The load's own clock times them.
+//! The load: gRPC calls, gRPC streams and HTTP/2 requests over a few connections; HTTP/1.1 requests over many
+//! connections; or the opening of TLS connections. The load measures all latencies with its own clock.
 //!
-//! In an open loop, calls are sent at fixed times, as independent clients would send them. A call's latency counts from
+//! In an open loop, the load sends calls at scheduled times, as independent clients would. A call's latency counts from
 //! its scheduled time, so a target that stalls cannot slow the load down and thereby hide the stall (coordinated
 //! omission). In a closed loop, the number of calls in flight is constant.
 //!
@@ -80,7 +80,7 @@ pub(crate) use stats::{histogram, us};
 pub(crate) const CONNECTING_AT_A_TIME: usize = 64;
 /// Longest time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Shortest time between a client's failed attempt and its next one.
+/// Shortest time between a failed attempt of a client and the client's next attempt.
 const RETRY_GAP: Duration = Duration::from_millis(100);
 /// Longest time for the last calls to be answered.
 pub(crate) const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -113,7 +113,7 @@ impl Load {
         self.thread.is_finished()
     }
 
-    /// The numbers so far, without curve and timeline. Taking them never delays the load.
+    /// The numbers so far, without curve and timeline. A snapshot never delays the load.
     pub fn snapshot(&self) -> Snapshot {
         lock(&self.stats).snapshot(Instant::now())
     }

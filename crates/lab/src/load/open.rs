@@ -16,8 +16,8 @@ use super::connect::connect;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Number of cancelled calls that a connection tolerates.
 const MAX_RESET_STREAMS: usize = 100_000;
-/// Largest total of small DATA frames that may wait to be read, so large that everything in flight on a connection
-/// fits.
+/// Maximum number of bytes in small DATA frames that may wait to be read. It is so large that all frames in flight on a
+/// connection fit.
 const DATA_FRAME_BUDGET_BYTES: usize = 64 << 20;
 
 /// Drives a connection's socket.

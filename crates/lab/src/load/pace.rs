@@ -10,7 +10,8 @@ pub(super) struct Pace {
     stages: Vec<Stage>,
     /// Index of the stage that the next call belongs to.
     stage: usize,
-    /// Calls from the beginning of that stage until the next call. Fractions are possible with random arrivals.
+    /// Number of calls between the beginning of this stage and the next call. With random arrivals, it may be a
+    /// fraction.
     calls: f64,
     /// Random gaps; `None` if calls are evenly spaced.
     random: Option<fastrand::Rng>,

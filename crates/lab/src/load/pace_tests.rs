@@ -11,7 +11,8 @@ fn take_all(pace: &mut Pace, now: Instant) -> Vec<Instant> {
     std::iter::from_fn(|| pace.take(now)).collect()
 }
 
-/// The seconds, from the start, of all calls of a load of 10 s at 1,000 calls per second, whose first 4 s are warm-up.
+/// The times of all calls of a load, in seconds from its start. The load has 1,000 calls per second for 10 s, of which
+/// the first 4 s are warm-up.
 fn seconds(traffic: Traffic, seed: u64) -> Vec<f64> {
     let start = Instant::now();
     let end = start + 10_000 * MS;
@@ -75,12 +76,13 @@ fn poisson_arrivals_have_the_rate_and_the_spread_of_their_distribution_in_every_
     let seconds = seconds(traffic, 7);
     for (second, count) in by_second(&seconds).into_iter().enumerate() {
         let mean: f64 = if second < 4 { 500.0 } else { 1000.0 };
-        // A count of a Poisson distribution is within five standard deviations, which are the root of its mean.
+        // The standard deviation of a Poisson distribution is the root of its mean. The test allows five standard
+        // deviations.
         assert!((count as f64 - mean).abs() < 5.0 * mean.sqrt(), "{count} calls in second {second}");
     }
     let gaps: Vec<f64> = seconds.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0).collect();
     let measured: Vec<f64> = gaps.into_iter().rev().take(5000).collect();
-    // exp(-1) of the gaps, 36.8 %, are longer than the mean gap of 1 ms.
+    // A fraction of exp(-1), 36.8 % of the gaps, is longer than the mean gap of 1 ms.
     let long = measured.iter().filter(|&&gap| gap > 0.001).count() as f64 / measured.len() as f64;
     assert!((long - 0.368).abs() < 0.04, "{long}");
 }

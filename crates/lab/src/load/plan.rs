@@ -1,4 +1,4 @@
-//! The plan of a load: its clients, their exchanges, and when they are sent.
+//! The plan of a load: its clients, their exchanges, and the times of the exchanges.
 
 use std::fmt::Display;
 use std::io::BufRead;
@@ -15,7 +15,7 @@ use super::traffic::Traffic;
 use crate::echo::MAX_PAYLOAD_BYTES;
 use crate::error::{Error, Result, io};
 
-/// Maximum length of a plan's line, in bytes: over 100,000 clients.
+/// Maximum length of a plan's line, in bytes: enough for over 100,000 clients.
 const LINE_MAX_BYTES: u64 = 16 << 20;
 
 /// One client connection.
@@ -33,9 +33,10 @@ pub struct Client {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The clients, at least one; each sends an equal share. A client that loses its connection opens another.
+    /// The clients, at least one. Each client sends an equal share of the calls. A client that loses its connection
+    /// opens another connection.
     pub clients: Vec<Client>,
-    /// The names that the servers have in their answers; [`NAMELESS`](super::NAMELESS) alone if the exchange has no
+    /// The names that the servers put into their answers; [`NAMELESS`](super::NAMELESS) alone if the exchange has no
     /// names.
     pub servers: Vec<String>,
     /// The exchange that clients repeat.
@@ -47,7 +48,7 @@ pub struct Plan {
     /// Time before counting begins. Failures count during this time too.
     #[serde(rename = "warm_up_ns", with = "nanoseconds")]
     pub warm_up: Duration,
-    /// Time during which sent calls are counted.
+    /// Measured time: calls that are sent during this time are counted.
     #[serde(rename = "measured_ns", with = "nanoseconds")]
     pub measured: Duration,
     /// The CPUs that the load's thread may use; empty for all.

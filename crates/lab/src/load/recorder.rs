@@ -1,4 +1,4 @@
-//! Records the load's numbers, without waiting for their readers.
+//! Records the load's numbers, without waiting for the threads that read them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -24,18 +24,18 @@ enum Event {
 }
 
 impl Recorder {
-    /// Writes the answers of servers with these names to `shared`.
+    /// A recorder that counts the answers of servers with these names in `shared`.
     pub(super) fn new(servers: &[String], shared: &Arc<Mutex<Stats>>) -> Self {
         Self { servers: servers.to_vec(), shared: Arc::clone(shared), kept: Vec::new() }
     }
 
-    /// Records a call that was due at `due`, and that the load begins `now`: it sends the call, or queues it for the first
-    /// free client.
+    /// Records a call that was due at `due`, and that the load begins `now`: it sends the call, or queues it for the
+    /// first free client.
     pub(super) fn sent(&mut self, due: Instant, now: Instant) {
         self.kept.push(Event::Sent { due, lateness: now.saturating_duration_since(due) });
     }
 
-    /// Records the result of a call that is timed from `since` and ended `now`.
+    /// Records the result of a call that ended `now`. Its latency counts from `since`.
     pub(super) fn ended(&mut self, since: Instant, now: Instant, answer: Answer) {
         let by = |name: &[u8]| {
             let known = self.servers.iter().position(|server| server.as_bytes() == name);
@@ -57,7 +57,8 @@ impl Recorder {
         self.kept.push(Event::Failed { since, failure });
     }
 
-    /// Hands over all events. If a reader holds the lock, the events stay here, and are handed over with the next ones.
+    /// Hands over all events. If a reader holds the lock, the events stay here, and are handed over with the next
+    /// events.
     pub(super) fn hand_over(&mut self) {
         if self.kept.is_empty() {
             return;

@@ -20,7 +20,8 @@ pub(super) const SERVERS_MAX: usize = 1_000;
 const CALLS_MAX: u64 = 1 << 40;
 const SLICES_MAX: usize = (LOAD_MAX.as_millis() / SLICE.as_millis()) as usize;
 const WINDOWS_MAX: usize = (LOAD_MAX.as_secs() / WINDOW.as_secs()) as usize;
-/// Maximum number of characters of the first failure's reason. A server chooses its text.
+/// Maximum number of characters of the first failure's reason. The text may come from a server, so it could have any
+/// length.
 pub(super) const REASON_MAX_CHARS: usize = 1_000;
 
 /// The recorded numbers of a load. [`Snapshot::merged`](super::Snapshot::merged) combines the recordings of several
@@ -36,7 +37,7 @@ pub(crate) struct Recording {
     /// Number of failed calls that the client never sent, including calls of the warm-up.
     pub(super) not_sent: u64,
     pub(super) first_failure: Option<String>,
-    /// Failed calls of the measured time.
+    /// Failed calls of the measured time, by class.
     pub(super) classes: Vec<(FailureClass, u64)>,
     pub(super) late: u64,
     #[serde(rename = "held_up_ns", with = "nanoseconds")]

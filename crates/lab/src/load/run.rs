@@ -135,7 +135,7 @@ impl Run {
         }
     }
 
-    /// Returns whether all work is done. Otherwise arranges to be woken when more is due.
+    /// Returns `Poll::Ready` if all work is done. Otherwise, in an open loop, arms the timer for the next due call.
     fn is_over(&mut self) -> Poll<Result<()>> {
         let next_due = match &self.feed {
             Feed::Closed => (self.now < self.end).then_some(self.end),

@@ -1,4 +1,4 @@
-//! The parts of a plan for several processes, which together send what one process would send.
+//! Divides a plan among several processes, which together send the same load as one process would.
 
 use super::{Pattern, Plan};
 
@@ -6,7 +6,8 @@ impl Plan {
     /// Divides the plan into at most `parts` plans. There are fewer if the plan has fewer clients, calls in flight or
     /// calls per second: each part has at least one of each.
     ///
-    /// The plans get the clients in turn. Each client keeps the calls that it has in the whole plan.
+    /// The clients are dealt to the plans in turn. Each client has the same rate and the same number of calls in flight
+    /// as in the whole plan.
     pub(crate) fn shares(&self, parts: usize) -> Vec<Self> {
         let parts = self.pattern.parts(self.clients.len(), parts);
         let mut random = fastrand::Rng::with_seed(self.seed);
@@ -46,7 +47,7 @@ impl Pattern {
 fn share(total: u32, clients: usize, part: usize, parts: usize) -> u32 {
     let dealt_to_part = |count: usize| count.saturating_sub(part).div_ceil(parts);
     let (rounds, rest) = (total as usize / clients, total as usize % clients);
-    // Never more than the total, which is a u32.
+    // The share is at most `total`, so it always fits into a u32.
     u32::try_from(rounds * dealt_to_part(clients) + dealt_to_part(rest)).unwrap_or(total)
 }
 

@@ -15,7 +15,8 @@ use crate::experiment::record::CurvePoint;
 /// Number of points of a latency curve in each decade of its quantiles, such as from 90 % to 99 %, and from 99 % to
 /// 99.9 %.
 const POINTS_PER_DECADE: u32 = 16;
-/// Maximum number of decades. A curve's last point is the longest call; the points before it end at 1 - 10^-6 at most.
+/// Maximum number of decades. A curve's last point is the longest call. The quantiles of all other points are
+/// at most 1 - 10^-6.
 const DECADES: u32 = 6;
 
 /// The numbers at one moment.
@@ -91,7 +92,7 @@ impl Snapshot {
     }
 }
 
-/// The results of calls that were sent or due within 100 ms.
+/// The results of the calls that were sent or due in one slice of 100 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Slice {
     /// Calls that each server answered with OK, in the plan's order.

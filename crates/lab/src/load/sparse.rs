@@ -3,8 +3,8 @@
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 
-/// The recorded values of a histogram, each with its count. An empty histogram with the same bounds to which these
-/// pairs are added is equal to the first histogram.
+/// The recorded values of a histogram, each with its count. Adding these pairs to an empty histogram with the same
+/// bounds recreates the original histogram.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sparse(Vec<(u64, u64)>);
 

@@ -12,11 +12,12 @@ use super::windows::Windows;
 
 /// Largest latency that is recorded. Longer latencies are recorded as this value.
 const MAX_LATENCY_US: u64 = 60_000_000;
-/// Digits of a recorded latency, which is exact to 0.1 %.
+/// Significant digits of a recorded latency: the latency is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// Length of one [`Slice`].
 pub const SLICE: Duration = Duration::from_millis(100);
-/// A call sent later than this after it was due describes the load's machine rather than the target.
+/// If the load sends a call later than this after its due time, the call's latency describes the load's machine rather
+/// than the target.
 const LATE: Duration = Duration::from_millis(1);
 /// Maximum number of classes of failures that are counted separately: a peer may answer with any HTTP status and reset
 /// with any error code.
@@ -68,7 +69,7 @@ impl Stats {
         }
     }
 
-    /// Counts a failed call. Failures count before measuring begins too.
+    /// Counts a failed call. Failures count even before measuring begins.
     pub(super) fn fail(&mut self, since: Instant, failure: Failure) {
         if let Some(slice) = self.slice(since) {
             slice.failed += 1;
@@ -99,7 +100,8 @@ impl Stats {
     }
 
     /// The numbers of a load that has ended without an error, for another process. The measured time is the whole
-    /// planned time, although an open loop may end up to one gap between calls earlier, with its last answer.
+    /// planned time. An open loop ends with its last answer, which may be earlier by up to one gap between calls; this
+    /// difference is ignored.
     pub(super) fn recording(&self) -> Recording {
         let measured = self.times.map_or(Duration::ZERO, |times| times.until.saturating_duration_since(times.from));
         self.tally.recording(measured)

@@ -30,7 +30,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// A tally of `servers` servers without calls, slices and windows.
+    /// An empty tally for `servers` servers: it has no calls, slices or windows.
     pub(super) fn new(servers: usize) -> Self {
         Self {
             servers: vec![histogram(); servers],
@@ -62,8 +62,8 @@ impl Tally {
     /// Adds the calls of a recording, which may come from another machine.
     ///
     /// # Errors
-    /// If the recording violates a limit, or has another number of servers; in one line. A part of the recording may
-    /// have been added.
+    /// The reason in one line, if the recording violates a limit or has another number of servers. In this case, a part
+    /// of the recording may already have been added.
     pub(super) fn add(&mut self, recording: &Recording) -> Result<(), String> {
         recording.check()?;
         let (expected, found) = (self.servers.len(), recording.servers_us.len());

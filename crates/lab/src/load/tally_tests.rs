@@ -45,7 +45,7 @@ fn received(recording: &Recording) -> Recording {
     serde_json::from_slice(&json).expect("a recording")
 }
 
-/// Merges recordings whose number of servers is that of the first one.
+/// Merges recordings. Expects as many servers in each as the first recording has.
 fn merged_as_first(recordings: &[Recording]) -> crate::error::Result<Snapshot> {
     Snapshot::merged(recordings, recordings.first().map_or(0, |first| first.servers_us.len()))
 }

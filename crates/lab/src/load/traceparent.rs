@@ -1,4 +1,4 @@
-//! The field `traceparent` (W3C Trace Context) of a call that begins a trace.
+//! The header field `traceparent` (W3C Trace Context) of a call that begins a trace.
 
 use http::{HeaderName, HeaderValue};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Payload of each request and of each answer, unless the plan has another one.
+/// Default payload of each request and of each answer.
 const USUAL_PAYLOAD_BYTES: u32 = 50;
 
 /// The messages of one gRPC exchange.
@@ -47,8 +47,8 @@ pub enum WarmUpRate {
 pub struct Traffic {
     /// The messages of a gRPC exchange.
     pub shape: Shape,
-    /// Messages of each stream, 1 to 1,000,000; no effect on [`Shape::Unary`]. A bidirectional stream may have fewer if
-    /// the load ends before.
+    /// Messages of each stream, 1 to 1,000,000; no effect on [`Shape::Unary`]. A bidirectional stream may have fewer
+    /// messages if the load ends earlier.
     pub messages: u32,
     /// Payload of each request message, in bytes, at most 16 MiB.
     pub request_bytes: u32,

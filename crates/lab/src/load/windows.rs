@@ -45,9 +45,10 @@ impl Windows {
         self.0.resize(windows.max(self.0.len()), empty);
     }
 
-    /// Records the latency of an answered call that was sent or due this time after the start.
+    /// Records the latency of an answered call. `after` is the time from the start of the load until the call was sent
+    /// or due.
     pub(super) fn record(&mut self, after: Duration, latency: Duration) {
-        // Whole seconds, because this is computed for each call.
+        // Divide whole seconds, because this runs for each call and must be cheap.
         let index = usize::try_from(after.as_secs() / WINDOW.as_secs()).unwrap_or(usize::MAX);
         if let Some(window) = self.0.get_mut(index) {
             window.saturating_record(us(latency));
@@ -57,7 +58,7 @@ impl Windows {
     /// Adds the windows of another load: its first window to the first window here, and so on.
     ///
     /// # Errors
-    /// If a count is too large for a window; in one line.
+    /// One line, if a count is too large for a window.
     pub(super) fn add(&mut self, others: &[Sparse]) -> Result<(), String> {
         self.pad(others.len());
         self.0.iter_mut().zip(others).try_for_each(|(window, other)| other.add_to(window))

@@ -1,6 +1,6 @@
 //! The loop of loads with one exchange at a time on each connection: HTTP/1.1 requests, and handshakes.
 //!
-//! Each client is a task. In an open loop due exchanges wait in one queue for the first free client.
+//! Each client is a task. In an open loop, due exchanges wait in one queue for the first free client.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -33,10 +33,10 @@ pub(super) enum Worker {
 }
 
 impl Worker {
-    /// Opens the first connection of the client with this index.
+    /// Makes a first exchange of the client with this index, which also opens the client's connection.
     ///
     /// # Errors
-    /// [`Error::Connect`] if that fails.
+    /// [`Error::Connect`] if the exchange fails.
     pub(super) async fn connect(client: &Client, index: usize, plan: &Plan) -> Result<Self> {
         let refused = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
         let mut worker = match &plan.exchange {
@@ -175,7 +175,8 @@ async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()>
                 shared.recorder.borrow_mut().failed(due, Failure::not_sent());
                 continue;
             }
-            // From now on, the exchange waits for the target, which keeps all clients busy, and not for the load.
+            // The load's own delay ends here. From now on, the exchange waits only for the target, which keeps all
+            // clients busy.
             shared.recorder.borrow_mut().sent(due, now);
             shared.due.borrow_mut().push_back(due);
             shared.news.notify_one();

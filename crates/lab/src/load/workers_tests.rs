@@ -57,7 +57,7 @@ async fn in_an_open_loop_what_waits_for_a_connection_counts_from_when_it_was_due
     // 50 exchanges are due, and two at a time take 100 ms.
     assert_eq!((snapshot.total.calls, snapshot.failed), (50, 0), "{snapshot:?}");
     assert!(snapshot.total.max_ms > 1000.0, "{snapshot:?}");
-    // The load itself could run in time. It was the server for which the exchanges waited.
+    // The load itself could run in time. The exchanges waited for the server.
     assert!(snapshot.held_up < Duration::from_millis(500) && snapshot.lateness.calls == 50, "{snapshot:?}");
 }
 
@@ -140,7 +140,7 @@ async fn a_path_that_does_not_exist_is_named_at_the_start() {
     assert!(error.ends_with("HTTP status 404"), "{error}");
 }
 
-/// Serves one answer on each connection, and closes it without notice.
+/// Serves one answer on each connection, and then closes the connection without notice.
 async fn start_scripted(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");

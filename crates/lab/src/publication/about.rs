@@ -11,8 +11,8 @@ use super::plan::plan;
 use crate::experiment::record::TargetKind;
 use crate::targets::{self, Programs};
 
-/// Writes the page: the conditions and whether they can run here, the tables, the experiments at both scales, and what is
-/// not shown.
+/// Writes the page: the conditions and whether they can run here, the tables, the experiments at both scales, and what
+/// is not shown.
 pub(crate) fn write_page(name: Name, programs: &Programs, out: &mut dyn Write) -> io::Result<()> {
     let publication = name.publication();
     let Publication { who, source, load, conditions, steps, tables, .. } = publication;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::record::Run;
 use crate::report::figures;
 
-/// Number of services in the cost of a whole mesh, as a publication counts them.
+/// Number of services in the mesh whose cost is computed: the number that a publication uses.
 const SERVICES: f64 = 100.0;
 /// Hours in a month: 365 × 24 ÷ 12.
 const HOURS_PER_MONTH: f64 = 730.0;
@@ -48,7 +48,7 @@ pub(super) fn usd_per_billion_calls(run: &Run, prices: &Prices) -> Option<f64> {
     Some(cpu_hours * prices.node_usd / HOURS_PER_MONTH / prices.node_vcpus)
 }
 
-/// Nodes for the proxies of 100 services, each with the proxies and the load of the run.
+/// Number of nodes that the proxies of 100 services need. Each service has the proxies and the load of the run.
 pub(super) fn nodes(run: &Run, prices: &Prices) -> Option<f64> {
     let by_cpu = figures::millicores(run)? / 1000.0 / prices.node_vcpus;
     let by_memory = figures::loaded_mb(run)? / 1000.0 / prices.node_memory_gb;

@@ -15,13 +15,13 @@ pub(super) struct Publication {
     pub(super) source: &'static str,
     /// The load in one line.
     pub(super) load: &'static str,
-    /// The rows of every table, in the publication's order. Leno's is the last.
+    /// The rows of every table, in the publication's order. Leno's row is the last.
     pub(super) conditions: &'static [Condition],
     /// The experiments, in the order in which they run.
     pub(super) steps: &'static [Step],
     pub(super) tables: &'static [Table],
     pub(super) headline: Headline,
-    /// The parts of the publication that the lab shows at no scale.
+    /// The parts of the publication that the lab never shows, whatever the `--scale`.
     pub(super) never_shown: &'static [&'static str],
     /// What `--scale quick` leaves out or shortens.
     pub(super) quick_leaves_out: &'static [&'static str],
@@ -51,7 +51,7 @@ pub(super) struct Step {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) title: &'static str,
-    /// The condition by whose figure the figures of the same machine are divided.
+    /// The reference condition. The figures in brackets are ratios to the figure of this condition on the same machine.
     pub(super) base: TargetKind,
     pub(super) columns: &'static [Column],
 }
@@ -82,7 +82,7 @@ pub(super) enum Better {
     More,
 }
 
-/// How a figure follows from the runs of a condition.
+/// How a figure is computed from the runs of a condition.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value {
     /// The mean over the repeats.
@@ -139,7 +139,7 @@ impl At {
         Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure, is_of_all_runs: false }
     }
 
-    /// The failed calls, in percent. If every call of a run failed, they are all calls of the run.
+    /// The failed calls, in percent. A run in which every call failed has this figure too: 100 %.
     pub(super) const fn errors(step: &'static str) -> Self {
         Self { is_of_all_runs: true, ..Self::new(step, errors_percent) }
     }

@@ -43,7 +43,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Where Leno is ahead and where it is behind, each with the same weight.
+    /// The figures in which Leno is ahead, the figures in which it is behind, and the figures for which the repeats
+    /// cannot tell. All three lists have the same form.
     pub(super) fn standings(&self) -> [Part<'_>; 3] {
         [
             ("Where Leno is better than the best other condition", &self.standing.ahead),

@@ -54,7 +54,8 @@ pub(super) fn with_p99(target: TargetKind, skew_ms: u32, repeat: u32, p99_ms: f6
     Run { p99_ms, ..run(target, skew_ms, repeat) }
 }
 
-/// `slow-pod-2026` with three repeats: Leno's p99 stays at 10 ms, Istio's rises, and Kubernetes alone has bad luck once.
+/// `slow-pod-2026` with three repeats: Leno's p99 stays at 10 ms, Istio's rises, and Kubernetes alone has bad luck
+/// once.
 pub(super) fn slow_pod() -> Measured {
     let mut runs = Vec::new();
     for repeat in 1..=3 {

@@ -28,7 +28,8 @@ impl Measured {
         self.description.publication.publication()
     }
 
-    /// The runs of a target in one case that have the case's figure, which most runs without an answered call lack.
+    /// The runs of a target in the case of `at`. Leaves out runs without an answered call, unless they have the figure
+    /// too (`is_of_all_runs`).
     pub(super) fn runs(&self, at: At, target: TargetKind) -> impl Iterator<Item = &Run> {
         let steps = self.steps.iter().filter(move |(name, _)| name == at.step);
         let runs = steps.flat_map(|(_, recorded)| &recorded.runs);

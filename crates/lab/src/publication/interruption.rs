@@ -7,7 +7,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::{Result, io};
 
-/// Calls `then`, on a thread of its own, when the first SIGINT or SIGTERM arrives. The signal no longer ends the process.
+/// Calls `then`, on a thread of its own, when the first SIGINT or SIGTERM arrives. The signal no longer ends the
+/// process.
 ///
 /// # Errors
 /// If the system rejects signal handlers.

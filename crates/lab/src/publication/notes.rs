@@ -1,4 +1,4 @@
-//! The notes of a report: what is left out, what "here" is, and what makes figures doubtful.
+//! The notes of a report: what it leaves out, how the column "here" was measured, and what makes figures doubtful.
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
@@ -12,7 +12,7 @@ use super::record::State;
 /// Largest fraction of failed calls that needs no note.
 const FEW_ERRORS: f64 = 0.001;
 
-/// What the report leaves out, at this scale and at any.
+/// What the report leaves out: at the scale of this measurement, and at every scale.
 pub(super) fn left_out(measured: &Measured) -> Vec<String> {
     let (description, publication) = (&measured.description, measured.publication());
     let mut list = unfinished(measured);
@@ -45,7 +45,7 @@ fn unfinished(measured: &Measured) -> Vec<String> {
     list
 }
 
-/// What "here" is, in sentences.
+/// How the figures of the column "here" were measured, in sentences.
 pub(super) fn here(measured: &Measured) -> Vec<String> {
     let description = &measured.description;
     let Machine { cpus, cpu_model, memory_bytes, kernel } = &description.machine;
@@ -120,7 +120,7 @@ fn doubts_of(runs: &[&Run], target: TargetKind) -> Vec<String> {
     .collect()
 }
 
-/// The figures that a condition has in some repeats only.
+/// The figures that a condition lacks in at least one repeat.
 fn missing(measured: &Measured) -> Vec<String> {
     let mut list = Vec::new();
     for column in columns(measured).filter(|column| column.better.is_some()) {

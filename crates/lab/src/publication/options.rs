@@ -63,7 +63,7 @@ impl Scale {
 }
 
 impl Options {
-    /// The options with nothing but a name and a scale.
+    /// Options with only a name and a scale set.
     pub(super) fn plain(name: Name, scale: Scale) -> Self {
         Self {
             name,
@@ -98,7 +98,8 @@ impl Options {
         Ok(all.filter(|target| target.is_leno() || asked.contains(target)).collect())
     }
 
-    /// The options that shorten or lengthen the runs of the scale, for the reader of the report.
+    /// The options that replace a duration or the number of repeats of the scale, each in a sentence for the reader of
+    /// the report.
     pub(super) fn changes(&self) -> Vec<String> {
         let changes = [
             self.duration_s.map(|s| format!("--duration-s {s}: each run was measured for {s} s.")),

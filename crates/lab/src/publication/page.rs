@@ -104,7 +104,7 @@ fn list((title, lines): Part) -> String {
     format!("<section>\n<h2>{}</h2>\n<ul class=\"prose\">\n{items}</ul>\n</section>\n", escape(title))
 }
 
-/// Source, versions, and the commands to repeat it.
+/// The source, the versions, and the commands that repeat the measurement.
 fn about(content: &Document) -> String {
     let versions = content.description.versions.iter();
     let versions: String =

@@ -49,14 +49,15 @@ fn planned(options: &Options, step: &'static Step, targets: &[TargetKind]) -> Re
         let why = error.to_string().lines().next().unwrap_or_default().to_owned();
         Error::Usage(format!("leno lab run {}: {why}", words.join(" ")))
     })?;
-    // Set the paths directly, not through the words: a path need not be text.
+    // Set the paths directly, not through the words, because a path may be invalid UTF-8.
     let parsed =
         experiment::Options { out: Some(options.out().join(step.name)), programs: options.programs.clone(), ..parsed };
     let duration = expected_duration(&parsed, targets.len())?;
     Ok(Planned { name: step.name, words, options: parsed, duration })
 }
 
-/// The words of the step at the scale. Durations and repeats that the options set replace those of the step.
+/// The command line of the step at the scale of `options`, as words. Durations and a number of repeats in `options`
+/// replace the values of the step.
 fn words(options: &Options, step: &Step) -> Vec<String> {
     let line = match options.scale {
         Scale::Quick => step.quick,
@@ -67,7 +68,7 @@ fn words(options: &Options, step: &Step) -> Vec<String> {
         [("--duration-s", options.duration_s), ("--warm-up-s", options.warm_up_s), ("--repeat", options.repeat)];
     for (flag, value) in changes {
         let place = words.iter().position(|word| word == flag);
-        // A step without the flag, such as the warm-up of steady, has no such time.
+        // Add no flag that the step lacks: the warm-up of `steady`, for example, has no fixed duration.
         if let Some((place, value)) = place.zip(value) {
             words[place + 1] = value.to_string();
         }

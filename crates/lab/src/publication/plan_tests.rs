@@ -1,8 +1,8 @@
 use super::*;
 use crate::publication::Name;
 
-/// Longest expected duration of a publication at the scale `quick`. This is two minutes less than 15 minutes, because a
-/// capacity may need more confirmations than expected.
+/// Longest expected duration of a publication at the scale `quick`. This is two minutes less than 15 minutes: the
+/// expected duration has one confirmation for each search for a capacity, and a search may need more confirmations.
 const QUICK_MAX: Duration = Duration::from_secs(13 * 60);
 
 fn all(name: Name) -> Vec<TargetKind> {

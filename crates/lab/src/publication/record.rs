@@ -20,7 +20,7 @@ pub(super) const FILE: &str = "publish.json";
 pub(super) struct Description {
     pub(super) publication: Name,
     pub(super) scale: Scale,
-    /// The command line, to repeat it.
+    /// The command line that repeats the measurement.
     pub(super) command: String,
     /// Start and end in UTC, in the format of RFC 3339. There is no end while the measurement runs, or after a crash.
     pub(super) started: String,

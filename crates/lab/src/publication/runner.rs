@@ -20,7 +20,7 @@ use crate::experiment::{self, prepare, run_as, started};
 use crate::report::Written;
 use crate::targets;
 
-/// Exit status after Ctrl-C: 128 and the number of SIGINT, like the status of a program that the signal ended.
+/// Exit status after Ctrl-C: 128 plus the number of SIGINT, like the status of a program that the signal ended.
 const INTERRUPTED: i32 = 130;
 
 /// Measures a publication. Progress and the table go to `out` and to the terminal.
@@ -28,8 +28,8 @@ const INTERRUPTED: i32 = 130;
 /// For netfilter rules this process first restarts itself in a separate network namespace.
 ///
 /// # Errors
-/// If the options request something impossible, if Leno cannot run here, or if an experiment fails. The report then has
-/// the other experiments. A condition that cannot run here is named in the report.
+/// If the options request something impossible, if Leno cannot run here, or if an experiment fails. After a failed
+/// experiment, the report still has the other experiments. It also names each condition that cannot run here.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let options = &Options { seed: Some(seed), ..options.clone() };

@@ -13,7 +13,7 @@ pub(super) struct Sheet {
     pub(super) title: &'static str,
     pub(super) columns: Vec<Head>,
     pub(super) rows: Vec<Row>,
-    /// For each column that has published figures: the conditions in order.
+    /// For each column that has published figures: a sentence with the order of the conditions.
     pub(super) orders: Vec<String>,
     /// The condition that the figures in brackets are relative to; `None` if no figure has brackets.
     pub(super) base: Option<&'static str>,
@@ -23,7 +23,7 @@ pub(super) struct Sheet {
 #[derive(Debug, PartialEq)]
 pub(super) struct Head {
     pub(super) name: String,
-    /// Whether the column has published figures, and so the parts `here`, `theirs` and `ratio`.
+    /// Whether the column has published figures, and therefore three parts: `here`, `theirs` and `ratio`.
     pub(super) has_theirs: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) target: TargetKind,
     pub(super) is_leno: bool,
-    /// Why nothing of the condition was measured, and what to do; `None` if something was.
+    /// Why the condition has no measured run, and what to do; `None` if it has one.
     pub(super) why_not: Option<String>,
     pub(super) cells: Vec<Cell>,
 }
@@ -53,7 +53,8 @@ pub(super) struct Text {
     pub(super) figure: String,
     /// Half of the 95 % interval; empty if there is no interval.
     pub(super) plus_minus: String,
-    /// The figure divided by the base's figure of the same side; empty if there is none.
+    /// The figure divided by the figure of the base condition, both measured here or both published; empty if there is
+    /// no such ratio.
     pub(super) relative: String,
 }
 
@@ -140,7 +141,8 @@ fn all_green(measured: &Measured, table: &Table, target: TargetKind) -> String {
     if is_green { "yes ✓" } else { "no ✕" }.to_owned()
 }
 
-/// The conditions in the order of a column here and as published. Only orders and ratios compare across machines.
+/// The conditions in the order of a column's figures, as measured here and as published. Only orders and ratios can be
+/// compared between machines.
 fn orders(measured: &Measured, column: &Column) -> Option<String> {
     let (here, theirs) = (order_here(measured, column), order_theirs(column));
     if theirs.is_empty() || here.is_empty() {
@@ -153,7 +155,7 @@ fn orders(measured: &Measured, column: &Column) -> Option<String> {
     Some(format!("{}, best first. Here: {}. Published: {}.", column.what, names(here), names(theirs)))
 }
 
-/// Why nothing of a condition was measured.
+/// Why a condition has no measured run; `None` if it has one.
 fn why_not(measured: &Measured, target: TargetKind) -> Option<String> {
     let mut all = measured.steps.iter().flat_map(|(_, recorded)| &recorded.runs);
     if all.any(|run| run.target == target) {

@@ -7,7 +7,7 @@ use super::definition::{Better, Column, Headline};
 use super::figures::{Here, Measured};
 use super::record::{State, StepRecord};
 
-/// Leno's target in all publications: the mesh, as for the others.
+/// Leno's target in all publications: the mesh, because Leno is compared with other meshes.
 pub(super) const LENO: TargetKind = TargetKind::LenoMesh;
 
 /// Every figure in which Leno can be compared, one line each.
@@ -15,7 +15,7 @@ pub(super) const LENO: TargetKind = TargetKind::LenoMesh;
 pub(super) struct Standing {
     pub(super) ahead: Vec<String>,
     pub(super) behind: Vec<String>,
-    /// The figures that the repeats cannot tell apart.
+    /// The figures in which the repeats cannot distinguish Leno from the best other condition.
     pub(super) level: Vec<String>,
 }
 

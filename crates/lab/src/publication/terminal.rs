@@ -25,7 +25,7 @@ pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> 
     write_list("What makes figures doubtful", &document.doubts, out)
 }
 
-/// Writes a title and its lines; nothing without lines.
+/// Writes a title and its lines. Writes nothing if there are no lines.
 pub(super) fn write_list(title: &str, lines: &[String], out: &mut dyn Write) -> io::Result<()> {
     if lines.is_empty() {
         return Ok(());
@@ -51,7 +51,7 @@ fn cells(Cell { here, theirs, ratio }: &Cell, head: &Head) -> Vec<String> {
     parts(head, [&here.figure, &theirs.figure, ratio])
 }
 
-/// The texts of the parts that a column has.
+/// The texts of a column: all three, or only the first if the column has no published figures.
 fn parts(head: &Head, texts: [&str; 3]) -> Vec<String> {
     let count = if head.has_theirs { 3 } else { 1 };
     texts[..count].iter().map(|&text| text.to_owned()).collect()

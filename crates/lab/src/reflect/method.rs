@@ -49,10 +49,11 @@ impl fmt::Display for MethodName {
     }
 }
 
-/// The call of a unary method with a request that `json` describes, in protobuf's JSON.
+/// Returns the call of a unary method. `json` is the request, in protobuf's JSON.
 ///
-/// # Errors One line that names the method, if the descriptors have no such unary method, or the JSON does not describe
-/// a request of the method.
+/// # Errors
+/// One line that names the method, if the descriptors have no such unary method, or if `json` is no request of the
+/// method.
 pub(crate) fn call(descriptors: &DescriptorPool, name: &MethodName, json: &str) -> Result<UnaryCall> {
     let method = find(descriptors, name)?;
     if method.is_client_streaming() || method.is_server_streaming() {

@@ -27,7 +27,7 @@ const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 const ANSWER_MAX_BYTES: usize = 16 << 20;
-/// Maximum number of files in which a server may describe one service, and their maximum size together.
+/// Limits of the files in which a server describes one service: their number, and their total size in bytes.
 const FILES_MAX: usize = 1_000;
 const FILES_MAX_BYTES: usize = 32 << 20;
 /// Longest time for all answers.
@@ -57,7 +57,7 @@ async fn ask(channel: Channel, service: &str) -> std::result::Result<DescriptorP
     Ok(descriptors)
 }
 
-/// The reflection of a server, in a version that the server has.
+/// The reflection of a server, in a version that the server supports.
 struct Reflection {
     grpc: Grpc<Channel>,
     path: PathAndQuery,

@@ -23,7 +23,7 @@ async fn refused(address: SocketAddr, method: &str) -> String {
     error
 }
 
-/// A server with the reflection of one version alone, for the echo service or for nothing.
+/// Starts a server that supports only one version of reflection: v1alpha if `alpha` is true, else v1.
 async fn start_reflection(alpha: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");

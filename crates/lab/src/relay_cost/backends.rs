@@ -45,7 +45,7 @@ pub(super) struct Backends {
 
 impl Backends {
     /// Starts `nghttpd`, which answers every POST with the same message, and with `grpc-status: 0` in the trailers.
-    /// Requests and responses have `body_bytes`.
+    /// The bodies of requests and of responses have `body_bytes`.
     pub(super) fn unary(body_bytes: u32, dir: &Path, cpus: &[usize]) -> Result<Self> {
         let program = find_program("nghttpd")
             .ok_or(Error::MissingProgram { program: "nghttpd", install: "apt-get install nghttp2-server" })?;

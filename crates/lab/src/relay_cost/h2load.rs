@@ -9,7 +9,7 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 use crate::targets::Target;
 
-/// The warm-up of a target makes the number of calls of a round divided by this number. These calls are not measured.
+/// Number of calls in a round for each call in its warm-up. A warm-up has at least one call for each connection.
 const WARM_UP_DIVISOR: u64 = 10;
 
 /// The load of each round.
@@ -48,7 +48,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Makes a fraction of the calls.
+    /// Makes a fraction of the calls, without measuring them.
     pub(super) fn warm_up(&self, target: &Target, stage: &Stage) -> Result<()> {
         let calls = (self.calls / WARM_UP_DIVISOR).max(u64::from(self.connections));
         self.make(calls, target, stage).map(|_| ())

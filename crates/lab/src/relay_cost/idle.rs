@@ -20,7 +20,7 @@ use crate::targets::Target;
 const CONNECTIONS: u32 = 10_000;
 /// Connections that are opened at the same time: fewer than a listener's backlog.
 const OPENING_AT_ONCE: u32 = 100;
-/// Time for the proxy to return memory, both after the first client and after all clients have disconnected.
+/// Time for the proxy to return memory: first after one client has disconnected, and later after all clients have.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// Pause before memory is read, so that the proxy has finished the last call.
 const SETTLE: Duration = Duration::from_millis(500);

@@ -25,7 +25,7 @@ use summary::Sample;
 
 /// The default targets.
 const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
-/// Pause between a target's start and its first measured call.
+/// Pause after the start of all targets, before the first call.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// The kind of measurement.
@@ -122,8 +122,8 @@ impl Stage {
 /// Measures, and writes progress and tables to `out`.
 ///
 /// # Errors
-/// If a required program is missing or ends, or any call fails. A missing proxy is no error: its row is skipped and
-/// shows how to install it.
+/// If a required program is missing or ends, or any call fails. A missing proxy is no error: it is skipped, and a line
+/// in `out` names the command that installs it.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     match options.scenario {
         Scenario::Unary | Scenario::ServerStream => run_calls(options, out),

@@ -22,7 +22,7 @@ fn five(change: impl FnOnce(&mut [Behaviour])) -> Vec<Behaviour> {
     servers
 }
 
-/// Settles for 5 s and measures for 10 s.
+/// Returns a simulation that has run for 5 s to settle, and then for 10 s to measure.
 fn measured(policy: Policy, servers: Vec<Behaviour>, load: Load, seed: u64) -> Simulation {
     let mut simulation = Simulation::new(&setup(policy, servers, load, seed));
     simulation.run_for(5.0);
@@ -196,13 +196,13 @@ fn removed_endpoints_get_no_calls_and_those_in_flight_end() {
             for removed in 0..5 {
                 let others: Vec<usize> = (0..5).filter(|server| *server != removed).collect();
                 simulation.set_endpoints(&others);
-                // Longer than any call takes, so that all later ends belong to calls after the removal.
+                // No call takes this long, so the calls from before the removal end before the measurement.
                 simulation.run_for(1.0);
                 simulation.measure_for(1.0);
                 let share = simulation.tally.shares()[removed];
                 assert!(share == 0.0, "{policy}, seed {seed}: {share}");
             }
-            // Change from a closed loop to an open one without arrivals: no new calls.
+            // Replace the closed loop by an open loop without arrivals, so that there are no new calls.
             simulation.load = Load::Open { calls_per_s: 0.0 };
             simulation.run_for(10.0);
             assert!(simulation.open().all(|open| open == 0), "{policy}, seed {seed}");

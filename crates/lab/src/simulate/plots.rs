@@ -109,7 +109,7 @@ fn bars(table: &[Row], case: &str, figure: &str, unit: &str) -> Option<Plot> {
     drawn.then_some(Plot { file, svg })
 }
 
-/// Draws the p99 at the medium skew over the rate, with its theoretical minimum.
+/// Draws the p99 and its theoretical minimum over the rate, at the medium skew.
 fn over_rate(rows: &[&Row]) -> Option<Plot> {
     let mut cases: Vec<&str> = rows.iter().map(|row| row.case.as_str()).collect();
     cases.dedup();

@@ -9,7 +9,7 @@ pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// Number of latest answers that a server remembers, to report them to probes.
 const REMEMBERED_ANSWERS: usize = 32;
 /// Maximum number of remembered answers on which a report to a probe is based: the latest answers to calls that arrived
-/// when about as many calls were open as now. If there are none, the latest answers.
+/// when about as many calls were open as now. Without such answers, the report is based on the latest answers.
 const REPORTED_ANSWERS: usize = 9;
 /// Largest age of an answer that is reported to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
@@ -25,7 +25,7 @@ pub(super) struct Behaviour {
     pub(super) occupying_ms: f64,
     /// Fraction of the calls that fail at once, 0 to 1.
     pub(super) failing: f64,
-    /// Pushback in the failures (`grpc-retry-pushback-ms`).
+    /// Value of `grpc-retry-pushback-ms` in each failure; `None` for failures without it.
     pub(super) pushback_ms: Option<f64>,
 }
 
@@ -88,7 +88,7 @@ impl Server {
         next
     }
 
-    /// Records the answer to a call that found `found_open` other calls.
+    /// Records the answer to a call. When the call arrived, `found_open` other calls were open.
     pub(super) fn note_answer(&mut self, at_ns: u64, latency_ms: f64, found_open: u32) {
         self.answers[self.answered % REMEMBERED_ANSWERS] = Answer { at_ns, latency_ms, found_open };
         self.answered += 1;

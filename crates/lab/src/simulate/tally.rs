@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 /// Largest latency that is recorded. Longer latencies are recorded as this value.
 const MAX_LATENCY_US: u64 = 600_000_000;
-/// Digits of a recorded latency, which is exact to 0.1 %.
+/// Significant digits of a recorded latency: the latency is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Calls counted over one stretch of simulated time.

@@ -1,5 +1,5 @@
 //! The shape of Istio's ambient mode: a tunnel at layer 4 beside the client, a waypoint Envoy, and a tunnel beside each
-//! backend. Mutual TLS on both sides of the waypoint.
+//! backend. Both sides of the waypoint have mutual TLS.
 //!
 //! ztunnel itself is not used. The lab's own tunnel replaces it: bare TLS on rustls, without the HTTP/2 CONNECT of
 //! HBONE.

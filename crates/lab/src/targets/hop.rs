@@ -43,7 +43,7 @@ pub(super) struct Hop<'a> {
     pub(super) listener: SocketAddr,
     pub(super) downstream: Side<'a>,
     pub(super) upstream: Side<'a>,
-    /// What the proxy may do with a call.
+    /// Whether the proxy may retry or hedge a call.
     pub(super) policy: CallPolicy,
     /// The addresses over which the proxy balances.
     pub(super) upstreams: &'a [SocketAddr],

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{envoy, haproxy, l4, leno, linkerd, nginx, traefik};
 
-/// The target that calls pass.
+/// A target: the proxies, tunnels or netfilter rules between the clients and the backends. `Direct` has none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {

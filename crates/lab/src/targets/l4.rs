@@ -24,14 +24,15 @@ pub(super) const INSTALL: &str = "apt-get install nftables iproute2 util-linux";
 /// left.
 const OUTSIDE: &str = "LENO_LAB_OUTSIDE_NAMESPACE";
 const OWN_NAMESPACE: &str = "/proc/self/ns/net";
-/// Kubernetes' usual range for Services.
+/// The ClusterIP of a Service, from Kubernetes' usual range for Services.
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
 const PORT: u16 = 50051;
 /// The address of a Service. No program listens on it.
 pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), PORT);
-/// The address of the first Pod, for proxies that connect to no loopback address. The others follow.
+/// The address of the first Pod, for proxies that connect to no loopback address. The other Pods have the next
+/// addresses.
 const FIRST_POD: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
-/// Length of the prefix of all Pods' addresses: Kubernetes' usual range.
+/// Length, in bits, of the prefix that the addresses of all Pods share, as in Kubernetes' usual range for Pods.
 const POD_PREFIX: u8 = 16;
 /// The name of the trial in [`version`]. The trial fails if the user is not root and the kernel refuses user
 /// namespaces, or if the kernel has no nf_tables.
@@ -106,7 +107,8 @@ impl Redirection {
 /// The versions of nft and of the kernel, which does the work.
 ///
 /// # Errors
-/// If a program is missing, or the kernel refuses namespaces or the rules. They are tried in a temporary namespace.
+/// If a program is missing, or the kernel refuses namespaces or the rules. The rules are tried in a temporary
+/// namespace.
 pub(super) fn version() -> Result<String> {
     let (ip, nft) = (program("ip")?, program("nft")?);
     let namespace = namespace()?;

@@ -79,8 +79,8 @@ pub(crate) fn built(path: PathBuf) -> Result<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build: BUILD }) }
 }
 
-/// Returns the binary `given`. If none is given, returns the leno-proxy beside this program; if there is none either,
-/// this program itself, which contains the proxy but is larger.
+/// Returns the binary `given`. Without it, returns the leno-proxy in the directory of this program. If that file does
+/// not exist, returns this program itself, which contains the proxy but is larger.
 pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
         return Ok(Program { path: built(path.to_owned())?, args: Vec::new() });

@@ -11,14 +11,14 @@ use crate::experiment::record::TargetKind;
 use crate::manifest::Endpoint;
 use crate::tls::Credentials;
 
-/// The proxies of a chain, which starts from its end.
+/// The proxies of a chain. The lab starts them from the chain's end; the proxy beside the client comes last.
 pub(crate) struct LenoSidecars<'a> {
     kind: TargetKind,
     setting: Setting<'a>,
     /// The directory of the mesh's authority.
     issuer: PathBuf,
     client: Credentials,
-    /// The endpoints that the next proxy calls: the backends, and then the service that was added last.
+    /// The endpoints that the next proxy calls: at first the backends, later the service that was added last.
     called: Vec<Endpoint>,
     processes: Vec<Child>,
 }
@@ -34,8 +34,8 @@ impl<'a> LenoSidecars<'a> {
         Ok(Self { kind, setting, issuer, client, called, processes })
     }
 
-    /// Starts the proxy beside the service `name`, which will listen on `service`. Returns the address at which the
-    /// service calls the next part of the chain.
+    /// Starts the proxy beside the service `name`. The service will listen on the address `service`. Returns the
+    /// address at which the service calls the next part of the chain.
     pub(crate) fn add(&mut self, name: &str, service: SocketAddr) -> Result<SocketAddr> {
         let outbound = free_address()?;
         let sides = (Some(outbound), &*self.called);

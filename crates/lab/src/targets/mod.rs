@@ -46,7 +46,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) backends: &'a [SocketAddr],
     /// The backends' protocol.
     pub(crate) protocol: Protocol,
-    /// What the proxies beside the client may do with a call.
+    /// Whether the proxies beside the client may retry or hedge a call.
     pub(crate) policy: CallPolicy,
     /// Directory for the target's configuration and log.
     pub(crate) dir: &'a Path,

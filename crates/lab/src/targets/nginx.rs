@@ -44,9 +44,9 @@ fn program() -> Result<PathBuf> {
     find_program("nginx").ok_or(Error::MissingProgram { program: "nginx", install: INSTALL })
 }
 
-/// One worker, no access log, and connections to the backends that stay open. With nginx's own limits instead of the
-/// three here, nginx would close connections in the middle of an experiment, and queue calls beyond 128 of one
-/// connection.
+/// A configuration with one worker, without an access log, and with connections to the backends that stay open. With
+/// its default `keepalive_requests`, nginx would close connections in the middle of an experiment. With its default
+/// `http2_max_concurrent_streams`, only 128 calls of a connection could be in flight; further calls would wait.
 fn config(hop: &Hop<'_>) -> Result<String> {
     let (http2, pass) = match hop.downstream.wire {
         Wire::Http2 => (" http2", "grpc_pass grpc://backends;\n            grpc_read_timeout 1h;"),
@@ -96,7 +96,7 @@ http {{
     ))
 }
 
-/// nginx creates these directories at its start; its own are writable only for root.
+/// nginx creates these directories at its start. Its default directories are writable only for root.
 fn temporary_paths(dir: &Path) -> String {
     let line = |kind| format!("    {kind}_temp_path {}/nginx-{kind};\n", dir.display());
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(line).concat()

@@ -61,7 +61,8 @@ fn program(given: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// No access log, no metrics, no time limit on reading a request: by default, Traefik would end a connection after 60 s.
+/// A configuration without access log, metrics, and time limit for reading a request. With its default limit, Traefik
+/// would end a connection after 60 s.
 fn config(address: SocketAddr, admin: SocketAddr, routes: &Path) -> Value {
     json!({
         "global": {"checkNewVersion": false, "sendAnonymousUsage": false},

@@ -10,7 +10,7 @@ use crate::error::{Result, io};
 use crate::experiment::record::TargetKind;
 use crate::tls::Credentials;
 
-/// The tunnel is part of this program.
+/// The version of the tunnel, which is part of this program.
 pub(super) const VERSION: &str = "rustls, of this program";
 /// The value of `--side` for the end that encrypts.
 pub(super) const CLIENT_SIDE: &str = "client";

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use super::spiffe_id;
 use crate::error::{Error, Result, io};
 
-/// Tolerated difference of clocks.
+/// A certificate's validity begins this long before its creation, in case the peer's clock is behind.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
 /// Validity of certificates: longer than any experiment.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);

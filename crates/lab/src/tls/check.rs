@@ -20,8 +20,11 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Fails unless the server at `address` negotiates TLS 1.3 with the suite of all meshes and `alpn`, presents the
-/// identity [`SERVER`], requests the client's certificate, and rejects a certificate of another authority.
+/// Checks that the server at `address`
+/// - negotiates TLS 1.3 with the cipher suite of all meshes, and the ALPN protocol `alpn`,
+/// - presents the identity [`SERVER`],
+/// - requests the client's certificate, and
+/// - rejects a certificate of another authority.
 pub(crate) fn ensure_mutual_tls(
     address: SocketAddr,
     server_name: &str,
@@ -71,8 +74,9 @@ impl ResolvesClientCert for Asked {
     }
 }
 
-/// Credentials with the name of `client`, from another authority that has the same name as the authority of `client`.
-/// They trust the authority of `client`.
+/// Credentials with the identity [`CLIENT`], from a second authority that has the same name as the authority of
+/// `client`. These credentials trust the authority of `client`, so that the handshake does not fail on the client's
+/// side.
 fn stranger(client: &Credentials) -> Result<Credentials> {
     let dir = client.authority.with_file_name("stranger");
     let credentials = Authority::create(&dir)?.issue(CLIENT)?;

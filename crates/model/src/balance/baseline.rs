@@ -1,9 +1,10 @@
 //! The cluster's baseline, with which endpoints are compared to find slow and failing endpoints.
 //!
 //! An endpoint is slow if it is much slower than the median endpoint. So at most half of the endpoints can be slow. An
-//! endpoint is failing if it fails much more often than the established endpoint that fails least. So any number of
-//! endpoints can be failing, but not all of them for long: if no established endpoint is left to compare with, the
-//! failing endpoints return.
+//! endpoint is established if it is ready or slow, or if it is warming and has enough answers. An endpoint is failing
+//! if it fails much more often than the established endpoint that fails least. So any number of endpoints can be
+//! failing, but not all of them for long: if no established endpoint is left to compare with, the failing endpoints
+//! return.
 
 use std::time::{Duration, Instant};
 
@@ -11,47 +12,49 @@ use super::endpoints::Endpoint;
 use super::estimate::Estimate;
 use super::health::State;
 
-/// An endpoint is slow if its mean exceeds this multiple of the baseline, plus a margin for chance.
+/// An endpoint is slow if its mean latency exceeds this multiple of the baseline, plus a margin for chance.
 const SLOW_FACTOR: f64 = 1.2;
 /// The margin for chance, in standard deviations of the estimate.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// Lower and upper bound of the spread, because a few answers are not enough to estimate the spread well.
+/// Bounds of the spread (standard deviation of latencies, divided by their mean). A few answers are not enough to
+/// estimate the spread well.
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// A latency difference below this is noise of machines and schedulers, even if it exceeds [`SLOW_FACTOR`].
 const FLOOR_MS: f64 = 0.5;
 /// The balancer also ignores a latency difference below this fraction of the usual further time. A call's further time
-/// is the time from the headers of its answer to its end. A stream that lasts a second gains nothing from headers that
-/// come 10 ms sooner. And if the balancer avoided an endpoint for such a difference, streams would crowd on the other
-/// endpoints, which costs each stream much.
+/// is the time from the headers of the call's answer to the end of the call. A stream that lasts a second gains nothing
+/// from headers that come 10 ms sooner. If the balancer avoided an endpoint because of so small a difference, streams
+/// would crowd on the other endpoints, at a high cost for each stream.
 const FLOOR_OF_STREAMS: f64 = 0.02;
 /// Upper limit, in ms, of the difference that [`FLOOR_OF_STREAMS`] ignores.
 const FLOOR_OF_STREAMS_MAX_MS: f64 = 25.0;
 /// Number of calls over which the usual further time is averaged.
 const STREAM_MEMORY: u32 = 256;
-/// The first answers are biased, because the fastest of many calls are answered first. So the balancer can judge a
-/// warming endpoint fast only after this time, and only after [`FAST_AFTER_BASELINES`] times the baseline.
+/// The first answers are biased, because the fastest of many calls are answered first. So the balancer does not treat a
+/// warming endpoint as fast before this time, nor before [`FAST_AFTER_BASELINES`] times the baseline.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_BASELINES: f64 = 10.0;
-/// The first answers are biased. So the latency with spare capacity equals the current baseline until the time since
-/// the first baseline exceeds the current baseline multiplied by this number.
+/// The first answers are biased. So at first, the latency with spare capacity (`roomy_ms`) simply equals the current
+/// baseline. This ends when the time since the first baseline exceeds the current baseline times this number.
 const ROOMY_AFTER_BASELINES: f64 = 5.0;
 /// The latency of one answer is capped at this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;
-/// The other endpoints are full if their latency has grown by more than this fraction of the distance from their
-/// latency with spare capacity to the slow endpoint's latency. Beyond this point, calls that queue at the other
-/// endpoints would finish sooner at the slow endpoint.
+/// The other endpoints are full if their latency exceeds `roomy + RELIEF_START * (slow - roomy)`. `roomy` is their
+/// latency with spare capacity, and `slow` is the slow endpoint's latency. Above this limit, calls that queue at the
+/// other endpoints would finish sooner at the slow endpoint.
 const RELIEF_START: f64 = 0.25;
-/// Minimum of the growth that [`RELIEF_START`] requires, as a fraction of the latency with spare capacity, because that
-/// latency is not known exactly.
+/// Lower bound of `RELIEF_START * (slow - roomy)`, as a fraction of `roomy`. It is needed because `roomy` is not known
+/// exactly.
 const RELIEF_START_MIN: f64 = 0.3;
 /// While the baseline stays above the latency with spare capacity, that latency grows by this fraction per second.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
-/// A warming endpoint contributes to the baseline once its variance is at most this: 5 simultaneous answers.
+/// A warming endpoint contributes to the baseline once its variance is at most this number, which is the variance after
+/// 5 simultaneous answers.
 const ESTABLISHED_VARIANCE: f64 = 0.2;
 /// The margin for chance in the baseline's failure rate, in standard deviations.
 const FAILURE_DEVIATIONS: f64 = 3.0;
-/// An endpoint is failing if its failure rate exceeds, by more than this, the highest failure rate that chance can
-/// explain. A fraction of its calls.
+/// An endpoint is failing if its failure rate exceeds the sum of two rates: the highest failure rate that chance can
+/// explain, and this margin, which is a fraction of the endpoint's calls.
 const FAILURE_MARGIN: f64 = 0.1;
 
 /// The cluster's baseline, as of the last refresh.
@@ -61,8 +64,8 @@ pub(super) struct Baseline {
     pub(super) latency_ms: Option<f64>,
     /// The uncertainty of `latency_ms`, in the unit of [`Estimate::variance`].
     variance: f64,
-    /// Interval between calls to one endpoint if all endpoints have equal shares. Probes to one endpoint are not more
-    /// frequent. Otherwise the probes of many proxies would be a greater load than the calls.
+    /// Interval between calls to one endpoint if all endpoints have equal shares. Probes to one endpoint are at least
+    /// this far apart. Otherwise the probes of many proxies would be a greater load than the calls.
     pub(super) fair_interval: Duration,
     /// Limit, in ms, at which the latency of one answer is capped.
     pub(super) surprise_ms: f64,
@@ -70,8 +73,8 @@ pub(super) struct Baseline {
     roomy_ms: f64,
     first_refresh: Option<Instant>,
     refreshed: Option<Instant>,
-    /// Running mean of ln(1 + t), where t is a call's time from the headers of its answer to its end, in ms. Rare
-    /// streams among many short calls hardly change this mean.
+    /// Running mean of ln(1 + t), where t is the time from the headers of a call's answer to the end of the call, in
+    /// ms. Rare streams among many short calls hardly change this mean.
     stream_ln_ms: f64,
     /// Number of calls in `stream_ln_ms`, at most [`STREAM_MEMORY`].
     stream_calls: u32,
@@ -153,8 +156,9 @@ impl Baseline {
     /// share, 0 to 1. The share is 0 while the other endpoints have spare capacity. It grows as their latency
     /// approaches the slow endpoint's latency.
     ///
-    /// Slow servers are best used only above a threshold (Lin and Kumar 1984, "Optimal control of a queueing system
-    /// with two heterogeneous servers"). Above it, the share grows gradually, to avoid oscillation.
+    /// It is best to use a slow server only when the load exceeds a threshold (Lin and Kumar 1984, "Optimal control of
+    /// a queueing system with two heterogeneous servers"). Above the threshold, the share grows gradually, to avoid
+    /// oscillation.
     pub(super) fn relief_by(&self, slow: &Estimate) -> f64 {
         let Some(baseline_ms) = self.latency_ms else { return 0.0 };
         let way = (slow.full_mean_ms - self.roomy_ms) * RELIEF_START;
@@ -239,8 +243,8 @@ impl Baseline {
     }
 }
 
-/// Returns the median: the lower of two middle values, so that with two endpoints the slow endpoint is not the
-/// baseline.
+/// Returns the median. If there are two middle values, returns the lower value: so with two endpoints, the slow
+/// endpoint does not set the baseline.
 fn lower_median(estimates: &mut [Estimate], by: impl Fn(&Estimate) -> f64) -> Option<Estimate> {
     let middle = estimates.len().checked_sub(1)? / 2;
     let (_, median, _) = estimates.select_nth_unstable_by(middle, |one, other| by(one).total_cmp(&by(other)));

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::baseline::Baseline;
 use super::health::Health;
 
-/// Identifies one endpoint of one [`Balancer`](super::Balancer) while the endpoint is a member.
+/// Identifies one endpoint of one [`Balancer`](super::Balancer), from the endpoint's addition to its removal.
 ///
 /// The id of a removed endpoint never identifies another endpoint (until 2^32 endpoints have used its slot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,8 +93,8 @@ impl Endpoints {
         self.index(id).and_then(|index| self.list.get_mut(index))
     }
 
-    /// Makes `addresses` the members. Endpoints that stay keep their state. `newcomer` makes the health and the turn of
-    /// a new endpoint. Returns the slots of removed endpoints.
+    /// Replaces the endpoints by endpoints at `addresses`. Endpoints that stay keep their state. `newcomer` creates the
+    /// `health` and the `turn` of a new endpoint. Returns the slots of removed endpoints.
     pub(super) fn replace(
         &mut self,
         addresses: impl IntoIterator<Item = SocketAddr>,
@@ -120,7 +120,8 @@ impl Endpoints {
         }
         gone.extend(old.map(|endpoint| endpoint.id));
 
-        // Release slots after the new endpoints took theirs, so that no slot changes its endpoint within one update.
+        // Release the slots of removed endpoints only now. If a new endpoint took such a slot within the same update,
+        // the slot would change its endpoint.
         for id in &gone {
             self.vacate(*id);
         }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Returns an estimate after `answers` of 10 ms at a steady rate, and the time of the last answer.
+/// Returns an estimate after `answers` answers of 10 ms each at a steady rate, and the time of the last answer.
 fn steady(answers_per_s: f64, answers: u32) -> (Estimate, Instant) {
     let mut now = Instant::now();
     let mut estimate = Estimate::first(now, 10.0);

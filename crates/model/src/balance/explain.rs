@@ -34,9 +34,9 @@ pub struct Explanation {
     pub share: f64,
     /// Number of the cluster's last 1,024 picks that chose this endpoint.
     pub recent_picks: usize,
-    /// Number of calls sent to it since it was added.
+    /// Number of calls that were sent to the endpoint since the balancer added it.
     pub picks: u64,
-    /// Number of calls that failed since it was added.
+    /// Number of failed calls to the endpoint since the balancer added it.
     pub failures: u64,
     /// The state in words and numbers.
     pub reason: String,
@@ -48,7 +48,8 @@ pub struct Explanation {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PickReason {
     why: Why,
-    /// The endpoint that would have been chosen otherwise; `None` if there is none, or if it was removed.
+    /// The second-best endpoint of the comparison. `None` if no endpoints were compared, if there was only one, or if
+    /// the second-best endpoint was removed.
     runner_up: Option<SocketAddr>,
 }
 

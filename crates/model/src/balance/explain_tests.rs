@@ -9,7 +9,7 @@ fn addresses(count: u8) -> impl Iterator<Item = SocketAddr> {
     (0..count).map(|number| SocketAddr::from((Ipv4Addr::new(10, 0, 0, number), 50051)))
 }
 
-/// Returns a balancer after ten seconds with one call per millisecond to five endpoints, and the time. Calls take 8 to
+/// Returns a balancer and the time, after ten seconds with one call per millisecond to five endpoints. Calls take 8 to
 /// 12 ms. The third endpoint takes 100 ms longer, and the fourth fails at once.
 fn experienced(policy: Policy) -> (Balancer, Instant) {
     let mut now = Instant::now();

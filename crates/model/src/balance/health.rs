@@ -6,12 +6,13 @@
 //!            +--------- probes show that it is well again (1.5 s of warming) -------+
 //! ```
 //!
-//! An endpoint also returns, without successful probes, as soon as the other endpoints have become as slow or fail as
-//! often.
+//! A slow endpoint also returns, without successful probes, as soon as the other endpoints have become as slow as this
+//! endpoint. A failing endpoint also returns as soon as the other endpoints fail as often as this endpoint.
 //!
-//! A slow or failing endpoint gets only probes, which are single calls: the first after half a second, later ones less
-//! often, in the end every 2 to 2.5 s (less often if calls are rare). After a successful probe, the next probe does not
-//! wait. While the other endpoints are full, a slow endpoint also takes a part of their calls.
+//! A slow or failing endpoint is on probation: it gets only probes, which are single calls. The first probe is due
+//! after half a second. Later probes are less frequent: in the end one every 2 to 2.5 s, or less often if calls are
+//! rare. After a successful probe, the next probe does not wait. While the other endpoints are full, a slow endpoint
+//! also takes a part of their calls.
 
 use std::time::{Duration, Instant};
 
@@ -56,13 +57,14 @@ pub(super) struct Health {
     /// Time of its last answer or, if later, the start of its oldest unanswered call.
     quiet_since: Instant,
     probe_wait: Duration,
-    /// Factor for the waits between probes, 1 to 1.25: proxies that see an endpoint become slow at the same moment must
-    /// not all send their probes at the same moments.
+    /// Random factor for the waits between probes, 1 to 1.25. Several proxies may see an endpoint become slow at the
+    /// same moment. The factor spreads their probes over time.
     pace: f64,
 }
 
 impl Health {
-    /// Creates the health of an endpoint that is a member from the beginning. `chance` is any number from 0 to 1.
+    /// Creates the health of an endpoint that is in the balancer from the beginning. `chance` is any number from 0 to
+    /// 1.
     pub(super) fn ready(now: Instant, chance: f64) -> Self {
         Self {
             latency: None,
@@ -136,8 +138,8 @@ impl Health {
         }
     }
 
-    /// Records a wait of `at_least_ms` without an answer. Ignores a wait up to the mean latency, because it does not
-    /// show that the endpoint is slow.
+    /// Records a wait of `at_least_ms` without an answer. Ignores a wait that is not longer than the mean latency,
+    /// because such a wait does not show that the endpoint is slow.
     pub(super) fn waited(&mut self, now: Instant, at_least_ms: f64, most_ms: f64) {
         if self.latency.is_none_or(|estimate| at_least_ms > estimate.full_mean_ms) {
             self.answered(now, at_least_ms, most_ms);
@@ -214,7 +216,7 @@ impl Health {
         let weight = self.outcome_weight();
         match self.state {
             State::Failing(probation) => {
-                // The other endpoints fail as often by now, so this endpoint may share the load.
+                // The other endpoints now fail as often as this endpoint, so this endpoint may share the load.
                 if now >= probation.closed_until && baseline.excuses(self.failure_rate, weight) {
                     self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
                 }
@@ -223,8 +225,8 @@ impl Health {
                 self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {
-                // The other endpoints have become as slow, perhaps because they took this endpoint's calls: relieve
-                // them at once.
+                // The other endpoints have become as slow as this endpoint, perhaps because they took this endpoint's
+                // calls. Relieve the other endpoints at once.
                 if self.latency.is_some_and(|estimate| baseline.welcomes_back(&estimate)) {
                     if probation.was_ready {
                         self.make_ready();

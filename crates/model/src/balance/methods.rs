@@ -1,14 +1,15 @@
 //! The usual latency of each method, so that latencies of slow and fast methods can be compared.
 //!
 //! An endpoint that happens to get slow calls must not look slow. So each latency is compared with the usual latency of
-//! its method in this cluster: three times the usual latency is as bad for a method of 1 ms as for a method of 200 ms.
-//! The usual latency is the geometric mean, which a few slow answers hardly change.
+//! its method in this cluster. Three times the usual latency is then as bad for a method of 1 ms as for a method of 200
+//! ms. The usual latency is the geometric mean, which a few slow answers hardly change.
 
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
-/// The table has `SETS` sets of `WAYS` places. Methods without their own place share one place.
+/// The table has `SETS` sets of `WAYS` places. A place holds the usual latency of one method. Methods without their own
+/// place share one place.
 const SETS: usize = 16;
 const WAYS: usize = 4;
 /// Index of the shared place.

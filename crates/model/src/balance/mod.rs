@@ -54,7 +54,7 @@ pub struct Balancer {
     endpoints: Endpoints,
     latency: Latency,
     random: Rng,
-    /// Serial number of the latest pick. It starts above every new endpoint's random turn.
+    /// Serial number of the latest pick. It starts above the random `turn` of every new endpoint.
     turn: u64,
     /// Position at which round robin continues.
     next_in_turn: usize,
@@ -101,7 +101,7 @@ pub enum Outcome {
         /// Time from sending the request to the cancellation.
         waited: Duration,
     },
-    /// Never sent, or refused before processing: no evidence about the endpoint.
+    /// The call was never sent, or was refused before it was processed. This is no evidence about the endpoint.
     NotSent,
 }
 
@@ -123,7 +123,7 @@ impl Balancer {
     /// Replaces the endpoints by `addresses`, which may be in any order and may have duplicates.
     ///
     /// An address that stays keeps its state and its id. A removed address is forgotten; finishing its picks has no
-    /// effect. An address added beside others starts with a small share of the calls.
+    /// effect. If the balancer already has endpoints, an added address starts with a small share of the calls.
     pub fn set_endpoints(&mut self, now: Instant, addresses: impl IntoIterator<Item = SocketAddr>) {
         let old = &self.endpoints.list;
         let alone = old.is_empty();
@@ -214,8 +214,8 @@ impl Balancer {
             Outcome::Success { latency } => {
                 health.heard(now);
                 if let Some(answered_ms) = answered_ms {
-                    // `answered_ms` is adjusted to the average method: exact enough to distinguish streams from short
-                    // calls.
+                    // `answered_ms` is converted to the average method. This is exact enough to distinguish streams
+                    // from short calls.
                     baseline.note_stream(as_ms(latency) - answered_ms);
                 }
                 let latency_ms = answered_ms.unwrap_or_else(|| {

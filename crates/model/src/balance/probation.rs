@@ -1,15 +1,15 @@
 //! Probation of a slow or failing endpoint: probes, and the test that ends them.
 //!
 //! A sequential probability ratio test (Wald 1945) on the logarithms of the probes' latencies decides whether the
-//! endpoint has recovered. Each answer is evidence for "well", which means as fast as the others, or for "still slow".
-//! Probing continues until one of the two results is far more likely. A clearly slow endpoint needs one probe, and a
-//! recovered endpoint needs a few probes. Only borderline cases need many probes.
+//! endpoint has recovered. Each answer is evidence for "well", which means as fast as the other endpoints, or for
+//! "still slow". Probing continues until one of the two results is far more likely. A clearly slow endpoint needs one
+//! probe, and a recovered endpoint needs a few probes. Only borderline cases need many probes.
 
 use std::time::{Duration, Instant};
 
 use super::baseline::Baseline;
 
-/// Wait before the first probe; each probe without a good answer doubles it.
+/// Wait before the first probe. Each probe without a good answer doubles the wait.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
 /// Maximum wait between probes, unless calls are so rare that `Baseline::fair_interval` is longer. It is a compromise:
 /// a longer wait spends fewer calls on a slow endpoint, a shorter wait notices a recovery sooner.
@@ -23,7 +23,7 @@ const STILL_SLOW_EVIDENCE: f64 = 3.4;
 /// returns, until it is found slow again.
 const WELL_EVIDENCE: f64 = -5.3;
 /// Bounds of the slowness that the test assumes for "still slow": ln(a / b), where a is the endpoint's own mean latency
-/// and b is the latency of the others.
+/// and b is the latency of the other endpoints.
 const SHIFT_RANGE: (f64, f64) = (0.25, 0.7);
 
 /// The state of a probation.
@@ -39,7 +39,8 @@ pub(super) struct Probation {
     evidence: f64,
     /// Whether the endpoint had a full share before the probation.
     pub(super) was_ready: bool,
-    /// The share of calls that the endpoint gets because the others are full, as a fraction of a full share, 0 to 1.
+    /// The share of calls that the endpoint gets because the other endpoints are full, as a fraction of a full share, 0
+    /// to 1.
     pub(super) relief: f64,
 }
 

@@ -1,8 +1,9 @@
 //! Retry budget: bounds the retries of the calls to one cluster, so that failing endpoints do not get many times the
 //! load (GEP-3388).
 //!
-//! The budget counts the calls and the retries of the latest interval, in ten parts. So it needs no tokens, which could
-//! live longer than the interval: the allowed retries are a share of the counted calls.
+//! The budget divides the latest interval into ten parts, and counts the calls and the retries in each part. The
+//! allowed retries are a share of the counted calls. A token bucket would be less exact, because tokens could live
+//! longer than the interval.
 
 use std::time::{Duration, Instant};
 

@@ -30,7 +30,7 @@ fn what_is_older_than_the_interval_counts_no_more() {
     let mut budget = RetryBudget::new(SETTINGS, 1, start);
     (0..1_000).for_each(|_| budget.note_call(start));
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(5)), 200);
-    // The calls are too old, the retries are not.
+    // The calls are too old to count. The retries still count.
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(10)), 0);
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(15)), 10);
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(10_000)), 10);

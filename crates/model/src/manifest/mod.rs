@@ -27,7 +27,8 @@ use tree::{Node, Value};
 
 /// The namespace of an object without a namespace, in manifests that are read without Kubernetes.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// Maximum size of a file: more than a cluster can store of one object, which is 1.5 MiB. A Service has about 1 KiB.
+/// Maximum size of a file: larger than the largest object that a cluster can store (1.5 MiB). A Service has about 1
+/// KiB.
 pub const FILE_MAX_BYTES: usize = 2 << 20;
 /// Limit on the number of problems, and on the number of notices, that are reported for one file.
 pub const FINDINGS_MAX: usize = 32;
@@ -54,7 +55,7 @@ pub struct Manifest {
 pub struct Refused {
     /// Every mistake found, at most [`FINDINGS_MAX`].
     pub problems: Vec<Problem>,
-    /// The AuthorizationPolicies in the file or object, for a caller without an earlier valid version. A readable
+    /// The AuthorizationPolicies in the file or object. Use them if there is no earlier valid version. A readable
     /// policy is returned as it is; an unreadable policy is replaced by a policy that allows no caller
     /// ([`Mode::Unreadable`](crate::policy::Mode)).
     pub policies: Vec<Object>,
@@ -65,7 +66,7 @@ pub struct Refused {
 /// Parses one file. Objects without `metadata.namespace` are in `default_namespace`.
 ///
 /// # Errors
-/// [`Refused`] with the mistakes in the file's order within each object.
+/// [`Refused`] with the mistakes. The mistakes of each object are in the file's order.
 pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest, Refused> {
     let mut reader = Reader::new(&file.path, default_namespace);
     reader.read_text(&file.text);

@@ -48,8 +48,8 @@ fn without_mistake<T>(document: &Node, file: &str, read: impl FnOnce(&mut Review
     read(&mut review).filter(|_| review.is_clean())
 }
 
-/// Returns replacements for the policies in a text that is not YAML. Each document is searched for words that show a
-/// policy, and for the namespaces that it names.
+/// Returns replacements for the policies in a text that is not YAML. Searches each document for words that show a
+/// policy, and for the namespaces that the document names.
 pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Object> {
     let mut named = BTreeSet::new();
     for document in text.split("\n---") {
@@ -89,8 +89,8 @@ fn object(policy: policy::AuthorizationPolicy, file: &str, mark: Mark) -> Author
 }
 
 impl Refused {
-    /// Creates the result for a rejected text that cannot be parsed. The text is searched for AuthorizationPolicies,
-    /// and every namespace that is named in a document with a policy gets a replacement.
+    /// Creates the result for a rejected text that cannot be parsed. Searches the text for AuthorizationPolicies. If a
+    /// document contains a policy, every namespace that the document names gets a replacement.
     pub fn of_text(problem: Problem, file: &SourceFile, default_namespace: &str) -> Self {
         let policies = of_text(&file.text, &file.path, default_namespace);
         Self { problems: vec![problem], policies, is_tree: false }

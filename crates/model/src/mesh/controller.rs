@@ -27,11 +27,12 @@ pub enum ControllerKind {
     StatefulSet,
 }
 
-/// A text is not a [`Controller`].
+/// The text is not a [`Controller`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAController;
 
-/// Number of digits after the name of a CronJob in the names of its Jobs: the minutes since 1970, or the seconds.
+/// Number of digits after the name of a CronJob in the names of its Jobs. The digits are a time since 1970, in minutes
+/// or in seconds.
 const CRON_JOB_DIGITS: std::ops::RangeInclusive<usize> = 8..=10;
 
 impl ControllerKind {

@@ -22,7 +22,8 @@ pub struct MeshedPod {
     pub namespace: Box<str>,
     pub name: Box<str>,
     pub controller: Option<Controller>,
-    /// The Pod's address of the other IP family, if it has one. A Service may list only one of both.
+    /// The Pod's address of the other IP family, if the Pod has such an address. A Service may list only one of the two
+    /// addresses.
     pub other_ip: Option<IpAddr>,
     pub proxy: EndpointProxy,
     /// Ports on which connections bypass the proxy.

@@ -109,8 +109,8 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
     read
 }
 
-/// Reads a TrafficPolicy's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. An objective of
-/// a policy that selects a route is a mistake too, because metrics name methods by their Service.
+/// Reads a TrafficPolicy's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. An objective is
+/// a mistake too if the policy selects a route, because the metrics of a method name its Service, not its route.
 pub(super) fn of_policy(
     annotations: Option<&Annotations>,
     targets: &[PolicyTarget],

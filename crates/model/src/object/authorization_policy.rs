@@ -1,7 +1,7 @@
 //! A leno.dev/v1alpha1 AuthorizationPolicy: the callers that may call some workloads of its namespace.
 //!
-//! A form that could be read as allowing more than intended (an empty rule, an empty list, a field without a value) is
-//! a mistake.
+//! An empty rule, an empty list of ports, identities or networks, and a field without a value are mistakes. A reader
+//! could take them to allow more than intended.
 
 use std::fmt;
 use std::str::FromStr;
@@ -55,7 +55,7 @@ pub(crate) struct Written {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "AuthorizationPolicySpec", rename_all = "camelCase", default)]
 struct Spec {
-    /// The workloads. Default: all of the policy's namespace.
+    /// The workloads. Default: all workloads of the policy's namespace.
     #[serde(deserialize_with = "given")]
     target_ref: Option<TargetRef>,
     /// The ports on which the workload listens, which a Service calls its target ports. Default: all.
@@ -76,7 +76,7 @@ struct Spec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct TargetRef {
-    /// Empty: both kinds belong to Kubernetes' core group.
+    /// Must be empty, because both kinds belong to Kubernetes' core group.
     group: String,
     /// `ServiceAccount`: the workloads that run as the named service account. `Namespace`: all workloads of the
     /// policy's own namespace.

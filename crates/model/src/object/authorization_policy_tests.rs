@@ -212,7 +212,7 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
     assert_eq!((read.service_account.as_deref(), read.ports.as_deref()), (Some("cart"), Some(&[8080][..])));
 }
 
-/// Finds the fields of a type: its deserialization from `FieldsOf` stops at once, with the fields in the error.
+/// A deserializer that finds the fields of a type: it stops at once, with an error that contains the fields.
 struct FieldsOf;
 
 /// An error that contains the fields of a type, and stops the deserialization.

@@ -101,8 +101,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
         Some(constraint) => {
             budget(&constraint, &mut remarks, review).map(|budget| Setting::enforced(budget, &review.object().into()))
         }
-        // Not a mistake: Gateway API accepts the object, and a retryConstraint that its author removes must not stay in
-        // force.
+        // A missing retryConstraint is not a mistake: Gateway API accepts the object. If it were a mistake, the last
+        // valid version would stay in force, and so would a retryConstraint that the author has just removed.
         None => {
             remarks.push("without retryConstraint, the policy has no effect".into());
             None
@@ -160,8 +160,8 @@ fn budget(written: &RetryConstraint, remarks: &mut Vec<Box<str>>, review: &mut R
     Some(BudgetSettings { percent: percent?, interval: interval?, min_per_second: min_per_second? })
 }
 
-/// Returns the rate in whole retries per second, rounded up because the rate is a minimum. Rounded down, a rate of less
-/// than one retry per second would be 0, and so no minimum at all.
+/// Returns the rate in whole retries per second, rounded up because the rate is a minimum. If it were rounded down, a
+/// rate of less than one retry per second would be 0, and so no minimum at all.
 fn min_per_second(rate: &RequestRate, usual: u32, remarks: &mut Vec<Box<str>>, review: &mut Review<'_>) -> Option<u32> {
     const FIELD: &str = "spec.retryConstraint.minRetryRate";
     let count = match rate.count {
@@ -185,7 +185,7 @@ fn min_per_second(rate: &RequestRate, usual: u32, remarks: &mut Vec<Box<str>>, r
     Some(per_second)
 }
 
-/// Reads the interval of a rate, which is never zero.
+/// Reads the interval of a rate. The result is never zero.
 fn rate_interval(text: &str) -> Result<Duration, Fault> {
     let interval = call_values::duration(text)?;
     if interval.is_zero() || interval > RATE_INTERVAL_MAX {

@@ -38,7 +38,7 @@ pub struct EndpointSlice {
 pub struct SlicePort {
     /// The name of the Service's port.
     pub name: Box<str>,
-    /// The number on which the endpoints listen.
+    /// The number of the port on which the endpoints listen.
     pub port: u16,
 }
 

@@ -38,7 +38,7 @@ pub struct Service {
 /// One TCP port of a [`Service`].
 #[derive(Clone, Debug)]
 pub struct ServicePort {
-    /// The number that clients use.
+    /// The port number that clients use.
     pub port: u16,
     /// The name by which EndpointSlices refer to it; empty if it is the only port and has no name.
     pub name: Box<str>,

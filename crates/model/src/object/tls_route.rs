@@ -44,7 +44,7 @@ struct Spec {
 
 /// Checks a TLSRoute and extracts what the mesh needs.
 ///
-/// GEP-1294 asks meshes to ignore the `hostnames` of routes, because HTTP's names can be matched by the header `host`.
+/// GEP-1294 asks meshes to ignore the `hostnames` of routes, because an HTTP route can match the header `host` instead.
 /// A TLSRoute has no other matches, so its host names are not ignored: the server name in the ClientHello must match
 /// one of them.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {

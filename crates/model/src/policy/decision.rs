@@ -21,7 +21,8 @@ pub enum Reason {
     Default(DefaultInboundPolicy),
     /// No rule of the policies that select the port allows the caller.
     NoRule {
-        /// The policy that the text names: the first that is unreadable, or else the first by name.
+        /// The policy that the text names: the first unreadable policy or, if every policy is readable, the first
+        /// policy by name.
         policy: Arc<AuthorizationPolicy>,
         /// Number of the other policies that select the port.
         others: usize,

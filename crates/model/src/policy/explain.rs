@@ -20,7 +20,8 @@ pub struct PortExplanation {
     pub reason: Option<String>,
     /// The default inbound policy of the proxy.
     pub default_policy: String,
-    /// The policies that select the port, at most 16. If one of them is enforced, only enforced policies.
+    /// The policies that select the port, at most 16. If one of them is enforced, the list contains only enforced
+    /// policies.
     #[serde(default)]
     pub policies: Vec<PolicyLines>,
     /// Number of further policies.
@@ -90,7 +91,7 @@ impl PortPolicy {
         let default = || DecidedBy::Default(self.default.name().to_owned());
         let listing = || self.policies.iter().find(|policy| policy.lists(caller, Some(request), &self.trust_domain));
         let (verdict, decided_by) = match &decision {
-            // Only a probe is allowed although the policies alone do not allow it.
+            // The call is allowed although the policies alone would not allow it: the call is a probe.
             Decision::Allow if self.decide(caller, Some(request)) != Decision::Allow => {
                 (Verdict::Allowed, DecidedBy::Probe)
             }

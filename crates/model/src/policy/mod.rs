@@ -173,8 +173,8 @@ impl PortPolicy {
         self.policies.first().filter(|_| self.is_enforced).map(|policy| &**policy)
     }
 
-    /// Returns whether some request of `caller` may be allowed. If not, the proxy can close the caller's connection
-    /// without reading from it.
+    /// Returns whether the policy could allow some request of `caller`. Otherwise, the proxy can close the caller's
+    /// connection without reading from it.
     pub fn may_allow(&self, caller: &Caller<'_>) -> bool {
         let has_health_checks = || self.policies.iter().any(|policy| !policy.health_checks.is_empty());
         !matches!(self.authorize(caller, None), Decision::Deny(_))

@@ -33,8 +33,8 @@ impl Rewrite {
     }
 }
 
-/// Changes `path`, which includes its query. Replaces a prefix only if a prefix was matched; a route that replaces a
-/// prefix without matching one is rejected when it is read.
+/// Changes `path`, which includes its query. Replaces a prefix only if a prefix was matched. A route that replaces a
+/// prefix without matching a prefix is rejected when the route is read.
 pub(super) fn rewritten<'a>(path: &'a [u8], change: Option<&PathRewrite>, matched: &PathMatch) -> Cow<'a, [u8]> {
     let (old, query) = split_query(path);
     let mut new = match (change, matched) {

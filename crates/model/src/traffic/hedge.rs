@@ -16,7 +16,7 @@ pub const HEDGES_MAX: u8 = 3;
 const SHORTEST_DELAY: Duration = Duration::from_millis(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
 /// The percentiles that a delay may name, in tenths of a percent. Below the median, most calls would be sent twice. For
-/// a higher percentile than the largest one here, the proxy would have to remember more calls of a method than it does.
+/// percentiles above 99.9 %, the proxy would have to remember more calls of a method than it does.
 const PERMILLE: std::ops::RangeInclusive<u16> = 500..=999;
 
 /// Decides when a call is sent to further endpoints.

@@ -35,7 +35,7 @@ fn a_call_is_hedged_if_one_of_the_methods_is_its_own() {
     }
     assert!(hedge.applies_to(false, b"GET"));
     assert!(!hedge.applies_to(false, b"POST"));
-    // A name of the other protocol does not match.
+    // The name of an HTTP method matches no gRPC call, and the name of a gRPC method matches no other call.
     assert!(!hedge.applies_to(true, b"GET"));
     assert!(!hedge.applies_to(false, b"/shop.v1.Cart/Get"));
 }

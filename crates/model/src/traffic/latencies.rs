@@ -1,9 +1,9 @@
 //! The latencies of a cluster's latest calls, by method. If a hedge's delay is a percentile, its value comes from these
 //! latencies. `leno tap --slower-than p99` finds slow calls with the same type.
 //!
-//! If the further attempt of a hedged call answered first, the recorded latency of the call is the time for which its
-//! first attempt had waited. This time is above the delay, so the percentile at the delay stays the same as without
-//! hedging.
+//! If the further attempt of a hedged call answers first, the recorded latency of the call is the time for which the
+//! first attempt had waited. This time is longer than the delay. So the same share of calls is slower than the delay,
+//! with and without hedging, and the percentile stays the same.
 
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,10 @@ const PERIOD: Duration = Duration::from_secs(30);
 const FRESH: Duration = Duration::from_millis(100);
 /// A percentile is known once this number of calls is above it. For p95, this takes 100 calls; for p99.9, 5,000 calls.
 const ENOUGH_SLOWER: u64 = 5;
-/// In each period, the first latencies of a method are all recorded, up to this number.
+/// In each period, all of the first latencies of a method are recorded, up to this number.
 const ALL_MAX: u32 = 10_000;
-/// After these latencies, one latency in this number is recorded, with this number as its weight, because recording
-/// costs more than choosing.
+/// After the first [`ALL_MAX`] latencies, one latency in this number is recorded, with this number as its weight.
+/// Recording a latency costs more than deciding whether to record it.
 const ONE_OF: u32 = 8;
 /// The largest latency that is recorded, in microseconds. A larger latency is recorded as this latency.
 const LONGEST_US: u64 = 60_000_000;
@@ -33,13 +33,13 @@ const DIGITS: u8 = 1;
 /// The latencies of the methods of one cluster on one worker.
 #[derive(Debug, Default)]
 pub struct MethodLatencies {
-    /// A small number of methods, so that a search is faster than a hash table.
+    /// The methods. There are so few that a linear search is faster than a hash table.
     methods: Vec<Method>,
     /// The latencies of `methods`, in the same order.
     latencies: Vec<Latencies>,
 }
 
-/// A percentile of a method's latencies, and the calls that it comes from.
+/// A percentile of a method's latencies, and the number of calls that it is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownPercentile {
     /// `None` while too few calls were made.
@@ -61,7 +61,8 @@ struct Latencies {
     added: u32,
     /// When this period ends.
     ends: Instant,
-    /// The latest percentile in tenths of a percent, its value, and until when it is used.
+    /// The percentile that was computed last, in tenths of a percent; its value; and the time until which this value is
+    /// used.
     known: Option<(u16, Option<Duration>, Instant)>,
 }
 
@@ -188,9 +189,9 @@ impl Latencies {
     }
 }
 
-/// Returns whether to record the latency with this number, one in [`ONE_OF`]. The multiples of the golden ratio are
-/// spread evenly and without a period, so calls that go to each endpoint in turn are chosen for every endpoint
-/// (Fibonacci hashing).
+/// Returns whether to record the latency with this number. Chooses one of every [`ONE_OF`] numbers. If calls go to the
+/// endpoints in turn, every eighth call could go to the same endpoint. So the choice uses multiples of the golden
+/// ratio, which are spread evenly and without a period (Fibonacci hashing): it then includes calls to every endpoint.
 #[inline]
 fn is_chosen(number: u32) -> bool {
     number.wrapping_mul(0x9e37_79b9) < u32::MAX / ONE_OF

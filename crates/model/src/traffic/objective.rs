@@ -26,7 +26,7 @@ const NOT_REPEATABLE: [&str; 6] = ["POST", "PUT", "DELETE", "PATCH", "CONNECT", 
 /// 100 % in thousandths of a percent.
 const WHOLE: u32 = 100_000;
 /// The shares of successful calls that an objective may set, in thousandths of a percent: 1 % to 99.999 %. With 100 %,
-/// no call may fail, so there is no rate at which failures are tolerable.
+/// no call may fail, so no failure rate would be tolerable.
 const SHARES: std::ops::RangeInclusive<u32> = 1_000..=99_999;
 const EXAMPLE: &str = "write success 99.9 %, p99 50ms, or one of the two";
 
@@ -78,9 +78,9 @@ pub struct NotAnObjective {
 }
 
 impl Objectives {
-    /// Reads one objective for each line of `text`: `shop.v1.Cart/Get: success 99.9 %, p99 50ms`. Instead of a method, a
-    /// line may name all methods of a gRPC service (`shop.v1.Cart/*`), a method of HTTP (`GET`) or all other calls
-    /// (`*`). A line without a method is for all other calls.
+    /// Reads one objective for each line of `text`: `shop.v1.Cart/Get: success 99.9 %, p99 50ms`. Instead of a method,
+    /// a line may name all methods of a gRPC service (`shop.v1.Cart/*`), a method of HTTP (`GET`) or all other calls
+    /// (`*`). A line without a method applies to all other calls.
     ///
     /// # Errors
     /// [`NotAnObjective`] for the first mistake.

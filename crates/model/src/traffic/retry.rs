@@ -83,7 +83,7 @@ impl Retry {
         }
     }
 
-    /// Returns whether gRPC clients without a proxy retry after all of its statuses (gRFC A44).
+    /// Returns whether gRPC clients without a proxy retry after each status in `grpc_codes` (gRFC A44).
     pub fn is_known_to_grpc(&self) -> bool {
         self.grpc_codes.iter().all(|(code, _)| KNOWN_TO_GRPC.contains(&code))
     }

@@ -1,7 +1,8 @@
 //! The parts of a call policy that programs without a proxy ignore.
 //!
-//! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes each part in the fields
-//! that such programs know. There is no such field for the other parts.
+//! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes a part of the policy into a
+//! field that such programs know, if there is such a field. The programs ignore all other parts, and all parts in mode
+//! Audit.
 
 use std::fmt;
 use std::sync::Arc;

@@ -16,7 +16,8 @@ use crate::traffic::{Objectives, Setting};
 pub struct Memo {
     /// Results by the Service's address in memory. The address cannot be reused while the result holds the Service.
     services: HashMap<usize, Made>,
-    /// Clusters with a retry budget or objectives of policies, by the address of the cluster without these.
+    /// Clusters to which policies have added a retry budget or objectives. The key is the memory address of the cluster
+    /// before the addition.
     with_policies: HashMap<usize, WithPolicies>,
 }
 

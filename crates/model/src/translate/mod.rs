@@ -96,7 +96,8 @@ pub fn translate_again<'a>(
 /// The slices of each Service, by namespace and the Service's name.
 type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Arc<EndpointSlice>>>;
 
-/// The objects of each kind, in order of file and line except the slices. Names are unique within a kind.
+/// The objects of each kind. All objects except the slices are in order of file and line. Names are unique within a
+/// kind.
 #[derive(Default)]
 struct Unique<'a> {
     services: Vec<&'a Arc<Service>>,

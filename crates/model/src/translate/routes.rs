@@ -136,7 +136,7 @@ impl Attached {
         self.notices.push(Notice { place: place_of(route, &parent.spot), what });
     }
 
-    /// Attaches a route to all its Services; the attachments are of one route.
+    /// Attaches a route to all its Services. `attachments` are the attachments of this route.
     fn attach<'a>(
         &mut self,
         attachments: &[Attachment<'a>],
@@ -234,7 +234,8 @@ impl Attached {
     }
 }
 
-/// The faults of one route, each once: a route with several parents has the same rules at each parent.
+/// The faults of one route. A route with several parents has the same rules, and so the same faults, at each parent;
+/// each fault is reported once.
 struct Findings<'a> {
     route: &'a Route,
     known: HashSet<Problem>,
@@ -257,7 +258,8 @@ impl<'a> Findings<'a> {
         self.known.insert(problem);
     }
 
-    /// Returns the first [`PROBLEMS_MAX`] problems, and the number of the others.
+    /// Returns the first [`PROBLEMS_MAX`] problems. If there are more, a last problem states the number of further
+    /// problems.
     fn into_problems(self) -> Vec<Problem> {
         let Self { route, known, mut reported } = self;
         if let Some(more @ 1..) = known.len().checked_sub(PROBLEMS_MAX) {

@@ -1,8 +1,14 @@
 //! Joins policies with the objects that they select.
 //!
-//! The parts of a rule's policy come, in this order, from: the route itself, a policy for the rule, a policy for the
-//! route, a policy for the Service's port, a policy for the Service. The first object that sets a part decides it.
-//! Gateway API's own objects take precedence over Leno's policies, so an XBackendTrafficPolicy for a Service decides
+//! The parts of a rule's policy come from these objects. The first object that sets a part decides it.
+//!
+//! 1. the route itself
+//! 2. a policy for the rule
+//! 3. a policy for the route
+//! 4. a policy for the Service's port
+//! 5. a policy for the Service
+//!
+//! Gateway API's own objects take precedence over Leno's policies. So an XBackendTrafficPolicy for a Service decides
 //! the retry budget before TrafficPolicies for the port and for the Service.
 
 use std::collections::{HashMap, HashSet};
@@ -152,8 +158,8 @@ impl<'a> Policies<'a> {
         memo.with_policies(cluster, budget, objectives)
     }
 
-    /// Returns a table for each cluster whose Service has a policy and no routes in its own namespace. The one rule sends
-    /// all calls to the cluster itself.
+    /// Returns a table for each cluster whose Service has a policy and no routes in its own namespace. The table's only
+    /// rule sends all calls to the cluster itself.
     pub(super) fn tables(
         &self,
         clusters: &[Arc<Cluster>],

@@ -358,7 +358,7 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     let budget = with_constraint.mesh.clusters()[0].retry_budget.clone().expect("a retry budget");
     let expected = BudgetSettings { percent: 10, interval: Duration::from_secs(30), min_per_second: 3 };
     assert_eq!((budget.value, &*budget.set_by), (expected, "XBackendTrafficPolicy shop/cart"));
-    // A message that the page quotes.
+    // The documentation page quotes this message.
     let mistake = whole.replace("p95", "p101");
     let file = SourceFile { path: "b.yaml".to_owned(), text: mistake };
     let refused = parse_file(&file, "default").expect_err("a mistake");

@@ -16,7 +16,8 @@ impl Outlet {
         Self(Some(pending))
     }
 
-    /// Passes this turn's lines to the writer, without waiting. Call it at the end of every turn.
+    /// Passes the lines of this turn of the event loop to the writer, without waiting. Call it at the end of every
+    /// turn.
     pub fn hand_over(&self, log: &mut AccessLog, now: Instant) {
         let Some((pending, lines)) = self.0.as_ref().zip(log.lines()) else { return };
         if !lines.text.is_empty() {

@@ -13,7 +13,7 @@ use super::Outlet;
 /// Maximum size of the lines that wait for the writer, in bytes; further lines are dropped.
 const MAX_PENDING_BYTES: usize = 2 << 20;
 
-/// Time for which lines are collected, so that one system call writes many.
+/// Time for which lines are collected, so that one system call writes many lines.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Buffer capacity that is kept after writing.
@@ -50,7 +50,7 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 struct State {
     text: Vec<u8>,
-    /// Whether no more lines will come; the writer then writes the rest and ends.
+    /// Whether the log is closed. The writer then writes the remaining lines and ends.
     closed: bool,
     ended: bool,
 }
@@ -155,7 +155,7 @@ impl Pending {
         self.changed.notify_all();
     }
 
-    /// Waits for lines and takes them. Returns `false` once all lines are written and no more will come.
+    /// Waits for lines and takes them. Returns `false` once the log is closed and all its lines are taken.
     fn take(&self, text: &mut Vec<u8>) -> bool {
         let none_came = |state: &mut State| state.text.is_empty() && !state.closed;
         let state = self.changed.wait_while(self.lock(), none_came).unwrap_or_else(PoisonError::into_inner);

@@ -25,7 +25,7 @@ fn all_lines_of_all_workers_are_in_the_file_in_the_end() {
                     log.write(&connection());
                     outlet.hand_over(&mut log, Instant::now());
                 }
-                // Lines that could not be handed over, because the lock was held, are handed over now.
+                // The lock was held, so these lines could not be handed over earlier. They are handed over now.
                 outlet.finish(&mut log);
             })
         })

@@ -124,8 +124,8 @@ impl ServiceIssuer {
 
 /// Why the identity service issued no certificate.
 enum Failure {
-    /// The connection could not be opened, or it broke. The service sees our certificate only after the connection is
-    /// open for us. If the service rejects the certificate, the connection breaks.
+    /// The connection could not be opened, or it broke. Our end of the connection opens before the service has verified
+    /// our certificate. So if the service rejects the certificate, the connection breaks only afterwards.
     NoAnswer(String),
     /// The service refused the request, for this reason.
     Refused(String),

@@ -28,7 +28,7 @@ use tower_service::Service;
 
 /// Longest time for a connection and its handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Silence after which we send the control plane a PING, and the longest time for its answer.
+/// Silence after which we send the control plane a PING, and the longest time for the PING's answer.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -46,7 +46,7 @@ pub(super) struct ControlPlane {
 /// How we and the control plane authenticate each other.
 #[derive(Clone, Debug)]
 pub(super) enum Security {
-    /// Not at all: the control plane is on this machine.
+    /// No authentication: the control plane is on this machine.
     Clear,
     /// By mutual TLS, with our identity.
     Mutual(watch::Receiver<Arc<TlsIdentity>>),

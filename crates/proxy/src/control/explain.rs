@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::shared::Shared;
 
-/// Longest time to wait until the control plane has told the proxy what the explained call needs to know.
+/// Longest wait for the control plane's answers that the explanation of the call needs.
 const DISCOVERY_MAX: Duration = Duration::from_secs(2);
 /// Time between two questions to the worker while the control plane has not answered.
 const EVERY: Duration = Duration::from_millis(50);

@@ -124,7 +124,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let directory = args.config.as_deref().map(Source::open).transpose()?;
     let admin = listen(args.admin)?;
     let admin_address = admin.local_addr()?;
-    // Empty until the proxy can serve; until then the pages report what it waits for.
+    // Empty until the proxy can serve. Until then, the pages report what the proxy waits for.
     let serving: Rc<OnceCell<Rc<Shared>>> = Rc::default();
     let asked = serving.clone();
     spawn_local(leno_admin::serve(admin, async move |request| match asked.get() {

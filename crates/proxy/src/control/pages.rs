@@ -93,7 +93,7 @@ fn ready(shared: &Shared) -> Answer {
 
 #[derive(Serialize)]
 struct Balancers {
-    /// Each cluster once per worker.
+    /// The clusters of all workers: one entry for each worker and each of its clusters.
     clusters: Vec<ClusterExplanation>,
     /// Numbers of the workers that did not answer in time.
     silent_workers: Vec<usize>,
@@ -108,7 +108,7 @@ async fn explain_balancers(shared: &Shared) -> Balancers {
 #[derive(Serialize)]
 struct Calls {
     calls: Vec<OpenCall>,
-    /// Number of further calls.
+    /// Number of calls that are left out of `calls`.
     omitted: usize,
     silent_workers: Vec<usize>,
 }
@@ -139,7 +139,8 @@ pub(super) async fn ask<T>(
     question: impl Fn(&WorkerHandle) -> oneshot::Receiver<T>,
 ) -> (Vec<T>, Vec<usize>) {
     let latest = Instant::now() + ANSWER_MAX;
-    // Query all before waiting for the first, so that one slow worker does not use up the time of the other workers.
+    // Query all workers before waiting for the first answer, so that one slow worker does not use up the time of the
+    // other workers.
     let asked: Vec<_> = shared.workers.iter().map(question).collect();
     let (mut answers, mut silent_workers) = (Vec::new(), Vec::new());
     for (index, answer) in asked.into_iter().enumerate() {

@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) log: LogLevels,
     pub(super) limits: Arc<Limits>,
     pub(super) workers: Vec<WorkerHandle>,
-    /// One for each worker.
+    /// The metrics of each worker.
     pub(super) worker_metrics: Vec<Arc<WorkerMetrics>>,
     /// `None` without an identity.
     pub(super) identity_metrics: Option<Rc<Cell<IdentityMetrics>>>,

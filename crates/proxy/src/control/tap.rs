@@ -22,7 +22,7 @@ use super::shared::Shared;
 const EVERY: Duration = Duration::from_millis(50);
 /// Time without a call after which an empty line is sent: only a failed send shows that the user has left.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// Number of pieces that wait for the connection. Further lines stay in the tap, which is bounded.
+/// Number of pieces of the response that wait for the connection. Further lines stay in the tap, which is bounded.
 const PIECES: usize = 1;
 
 /// The open taps of the proxy: at most [`MAX_TAPS`].
@@ -83,7 +83,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
 /// Sends lines until the user leaves.
 async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>) {
     let mut sent = Instant::now();
-    // The first piece sends the response's header.
+    // The response's header is sent together with the first piece.
     if sender.send(Bytes::from_static(b"\n")).await.is_err() {
         return;
     }

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The link to the current generation.
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data.new";
-/// The start of a generation's name.
+/// The prefix of the names of generations.
 const GENERATION: &str = "..generation-";
 
 /// Every user may read the files: the application's containers run as users that we cannot know, and only these
@@ -50,7 +50,7 @@ impl Directory {
         let name = format!("{GENERATION}{}", age.as_nanos());
         let written = self.write(&name, files);
         if written.is_err() {
-            // The partly written files have no use, and the first error is the one to report.
+            // The partly written files are useless. Ignore an error of their removal, and report the first error.
             let _ = fs::remove_dir_all(self.path.join(&name));
         }
         written?;

@@ -12,10 +12,10 @@ use leno_xds::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 use crate::args::{ADMIN, Exit, explain};
 use crate::identity_args::{IdentityArgs, IssuerPlace, parse_control};
 
-/// The certificate chain; the workload's certificate comes first.
+/// The file of the certificate chain; the workload's certificate comes first.
 pub(super) const CHAIN: &str = "tls.crt";
 pub(super) const KEY: &str = "tls.key";
-/// The trust anchors.
+/// The file of the trust anchors.
 pub(super) const ANCHORS: &str = "ca.crt";
 /// The file that the variable GRPC_XDS_BOOTSTRAP of a gRPC program names.
 pub(super) const BOOTSTRAP: &str = "bootstrap.json";

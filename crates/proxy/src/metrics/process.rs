@@ -28,7 +28,7 @@ pub(crate) struct ProcessMetrics {
     pub(crate) started_since_1970: Duration,
     /// Number of times that a supervisor has started the process again.
     pub(crate) restarts: u64,
-    /// Memory that peers may make all workers hold.
+    /// Maximum memory that peers can make all workers together hold.
     pub(crate) memory_budget_bytes: Option<u64>,
 }
 

@@ -17,8 +17,8 @@ use socket2::Socket;
 
 use crate::worker::Bound;
 
-/// Environment variable with the supervisor's process id, the number of restarts, and the worker, door and descriptor
-/// of each socket: `1 0 0:outbound:5 0:inbound:6`.
+/// Environment variable with the supervisor's process id, the number of restarts, and the worker, door (kind of
+/// listener) and descriptor of each socket: `1 0 0:outbound:5 0:inbound:6`.
 pub(super) const VARIABLE: &str = "LENO_SUPERVISED";
 /// Descriptors up to this number are standard input, output and error.
 const LAST_STANDARD: RawFd = 2;

@@ -156,7 +156,7 @@ struct Pace {
 
 impl Pace {
     /// Decides what to do after a proxy has ended at `now` although the supervisor sent it no signal. A proxy that has
-    /// not served is not started again: its command line or its surroundings are wrong.
+    /// not served is not started again: its command line or its environment is wrong.
     fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
         // Code 0: SIGTERM was sent directly to the proxy. Code 2: the command line is invalid.
         let is_meant = matches!(status.code(), Some(0 | 2));

@@ -42,13 +42,14 @@ pub(super) struct Arrival {
     pub(super) is_outdated: bool,
     /// Whether the worker guessed that the server speaks first, and the guess was wrong.
     pub(super) was_guessed: bool,
-    /// Number of sweeps since `server_first_after_ms` that have checked whether the server should send first.
+    /// Number of sweeps that have checked whether the server should send first. The count begins after
+    /// `server_first_after_ms`.
     pub(super) late_looks: u8,
     /// Memory that the worker's budget counts for this connection, in bytes.
     pub(super) charged_bytes: usize,
 }
 
-/// Returns the origin of a connection that was accepted at a door.
+/// Returns the origin of a connection. `door` is the kind of the listener that accepted it.
 fn origin_of(door: Door, peer: SocketAddr, socket: &TcpStream) -> io::Result<Origin> {
     let local = canonical(socket.local_addr()?);
     let reference = SockRef::from(socket);
@@ -56,7 +57,8 @@ fn origin_of(door: Door, peer: SocketAddr, socket: &TcpStream) -> io::Result<Ori
         IpAddr::V4(_) => reference.original_dst_v4(),
         IpAddr::V6(_) => reference.original_dst_v6(),
     };
-    // Connection tracking also knows connections that netfilter did not redirect.
+    // Connection tracking also knows connections that netfilter did not redirect. Their original destination is
+    // `local`.
     let original_destination =
         original.ok().and_then(|original| original.as_socket()).map(canonical).filter(|&original| original != local);
     Ok(Origin { door, peer: canonical(peer), local, original_destination })

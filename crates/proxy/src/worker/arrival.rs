@@ -1,5 +1,5 @@
-//! Arrival: detects what a new connection carries, takes part in the connection's TLS if the client addresses it to the
-//! proxy, and turns the arrival into a client's connection.
+//! Arrival: detects the protocol of a new connection, takes part in the connection's TLS if the client addresses it to
+//! the proxy, and turns the arrival into a client's connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Worker {
             Err(error) => Err(error),
         };
         if wire.tls.is_some() {
-            // This includes alerts, which tell the peer why TLS failed.
+            // The flush also sends alerts, which tell the peer why TLS failed.
             let flushed = wire.flush_tls(&mut self.buffers);
             outcome = outcome.and(flushed);
         }
@@ -262,7 +262,7 @@ impl Worker {
         let peer_id = id_shown(tls)?;
         match &peer_id {
             Some(id) => self.take_member_place(wire, id).map_err(|Full| Box::new(ConnectionFailure::NoPlace))?,
-            // A complete handshake settles the connection as a complete request does, even without a certificate.
+            // After a complete handshake, even without a certificate, the connection is no longer silent.
             None if has_tls => self.doors.settle(wire),
             None => {}
         }

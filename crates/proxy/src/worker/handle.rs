@@ -53,7 +53,7 @@ pub struct WorkerConfig {
     pub access_log: AccessLog,
     /// How calls are traced; `None` if calls are not traced.
     pub tracing: Option<Tracing>,
-    /// The requests that shall not be retried, which all workers share.
+    /// The requests that must not be retried; all workers share them.
     pub spent_chains: Arc<SpentChains>,
     /// Outlet to the writer of the access log.
     pub outlet: Outlet,
@@ -258,7 +258,8 @@ impl Worker {
     }
 
     pub(super) fn run_commands(&mut self) {
-        // A call that was routed with one mesh gets an endpoint of that mesh: the next mesh may have none for it.
+        // First assign endpoints to the calls that were routed with the current mesh: a new mesh may have no endpoint
+        // for them.
         self.relay.dispatch();
         while let Ok(command) = self.commands.try_recv() {
             match command {
@@ -297,7 +298,7 @@ impl Worker {
         usage
     }
 
-    /// Reviews the arrivals that a change of the mesh concerns: the destination's cluster decides what to detect in a
+    /// Reviews the arrivals that a change of the mesh may affect: the destination's cluster decides what to detect in a
     /// connection.
     fn review_changed_arrivals(&mut self, changes: &Changes) {
         let concerns_all = !changes.clusters.is_empty() || !changes.routes.is_empty();

@@ -21,7 +21,7 @@ pub const MAX_LISTENERS: usize = 32;
 /// A socket that is bound.
 #[derive(Debug)]
 pub struct Bound {
-    /// The door of the accepted connections.
+    /// The kind of connections that the socket accepts: outbound, inbound, or tunnels.
     pub door: Door,
     /// The address that the socket is bound to.
     pub address: SocketAddr,
@@ -44,7 +44,7 @@ impl Bound {
 #[derive(Debug, thiserror::Error)]
 #[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
 pub struct BindError {
-    /// The door at this address.
+    /// The kind of connections that the proxy cannot accept at this address.
     pub door: Door,
     /// The address.
     pub address: SocketAddr,
@@ -53,8 +53,8 @@ pub struct BindError {
 }
 
 /// Binds the sockets of each worker, at no more than [`MAX_LISTENERS`] addresses. Port 0 selects a free port, the same
-/// for all workers. If the system has no IPv6, `[::1]` is left out if the same door also has an IPv4 address: no
-/// connection can arrive at `[::1]` then.
+/// for all workers. `[::1]` is left out if the system has no IPv6 and the same door also has an IPv4 address: no
+/// connection could arrive at `[::1]`.
 ///
 /// # Errors
 /// An address does not belong to this machine, or another program listens there.

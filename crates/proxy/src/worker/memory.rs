@@ -22,7 +22,7 @@ const CACHED_SIZES_STEP: usize = 16;
 /// Maximum number of chunks of one size that a thread caches.
 const CACHED_PER_SIZE: usize = 7;
 
-/// Limits glibc to `count` arenas. Call this before the worker number `count` starts.
+/// Limits glibc to `count` arenas. Call this with `index + 1` before the worker with that `index` starts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
 pub(super) fn limit_arenas(count: usize) {

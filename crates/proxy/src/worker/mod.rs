@@ -2,14 +2,14 @@
 //!
 //! - A client's connection: `accept`, `arrival` (before its protocol is known, with `arrivals`), `places` (which
 //!   connections stay if there are too many).
-//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks
-//!   for), `socket_memory` (what the kernel holds for a socket).
+//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and the effects that the
+//!   relay requests), `socket_memory` (what the kernel holds for a socket).
 //! - Certificates: `trust` (when a connection ends because of its peer's certificate, with `standing` and `recheck`).
 //! - The rest: `handle` (the control thread's handle of a worker), `listen` (the sockets that accept), `upkeep`
 //!   (periodic work), `memory` (of the process).
 //!
 //! One turn of the loop reads the input of all ready connections, lets the relay send the calls on, and writes every
-//! connection once.
+//! connection once. A sweep is the periodic work of the relay and of `upkeep`.
 
 mod accept;
 mod arrival;
@@ -133,7 +133,8 @@ impl Worker {
                 None if event.token() == WAKER => self.run_commands(),
                 None => self.accept_again = true,
             }
-            // A connection that has ended frees its place before another connection needs one.
+            // Carry out the closing of ended connections now: a closed connection frees its place before another
+            // connection needs a place.
             self.carry_out();
         }
     }

@@ -61,7 +61,7 @@ impl Doors {
         Member(self.digest.hash_one(id))
     }
 
-    /// Finds a place for a new connection. Returns the connection that loses its place for it, if any.
+    /// Finds a place for a new connection. Returns the connection that the new connection replaces, if any.
     fn enter(&mut self, door: Door, peer: IpAddr, wire: WireId) -> Result<Option<WireId>, Full> {
         let pool = match door {
             Door::Outbound => &mut self.outbound,
@@ -70,8 +70,8 @@ impl Doors {
         replaced(pool.enter(Source::of(peer), wire))
     }
 
-    /// Moves a connection to the pool of clients with a certificate. Returns the connection that loses its place there
-    /// for it, if any.
+    /// Moves a connection to the pool of clients with a certificate. Returns the connection that it replaces in this
+    /// pool, if any.
     fn identify(&mut self, wire: WireId, id: &SpiffeId) -> Result<Option<WireId>, Full> {
         self.strangers.leave(wire);
         let entry = self.members.enter(self.member(id), wire);

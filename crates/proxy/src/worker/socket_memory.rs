@@ -7,8 +7,9 @@
 //! - Receiving: a queue of 75 KB of 1-byte segments takes 1.6 MB, and a queue of 117 KB takes 5.3 MB. So the payload
 //!   (FIONREAD) is too low. SO_RCVBUF bounds the queue, but is too high: it grows up to `net.ipv4.tcp_rmem` (33.5 MB)
 //!   while the socket is read, and never shrinks.
-//! - Sending: 160 to 200 KB with our TCP_NOTSENT_LOWAT of 128 KiB, because the last write is accepted as a whole. 3.5
-//!   MB if the peer had been fast and then dropped what we sent. SO_SNDBUF is 4.2 MB in both cases.
+//! - Sending: the queue takes 160 to 200 KB with our TCP_NOTSENT_LOWAT of 128 KiB, because the kernel accepts the last
+//!   write as a whole. The queue takes 3.5 MB if the peer had been fast and then dropped what we sent. SO_SNDBUF is 4.2
+//!   MB in both cases.
 
 use std::io;
 use std::os::fd::AsRawFd;

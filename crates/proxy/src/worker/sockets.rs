@@ -1,4 +1,5 @@
-//! Input and output: moves bytes between the sockets and the relay, and carries out what the relay asks for.
+//! Input and output: moves bytes between the sockets and the relay, and carries out the effects that the relay
+//! requests.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -136,7 +137,7 @@ impl Worker {
         let Some(wire) = self.wires.get_mut(wire_id) else { return };
         let takes_output = !wire.is_write_closed() && !link.is_unwritable();
         let written = if takes_output { write(link, wire, now, &mut self.buffers) } else { Ok(()) };
-        // What the socket has not taken yet, also as TLS records, comes before the end.
+        // Close our side only after the socket has accepted all output, including TLS records.
         if (link.is_closing() || link.is_finished()) && !link.is_blocked() && !wire.is_pending() {
             wire.close_write();
         }

@@ -1,4 +1,6 @@
-//! Standing: the best certificate that each workload has shown from each address.
+//! Standing: the best certificate that each workload has shown from each address. The best certificate is the
+//! certificate that expires last. After the removal of a trust anchor, the next certificate that the workload shows
+//! replaces the older certificate.
 //!
 //! A proxy shows its certificate when it connects, and never again on that connection. So the certificate of an open
 //! connection may expire although the workload has a newer certificate, which it shows on later connections. The
@@ -43,7 +45,7 @@ pub struct Standing {
 #[derive(Debug, Default)]
 struct Memory {
     by_peer: FxHashMap<(u64, IpAddr), Shown>,
-    /// How often a worker has got a trust bundle without some of the former anchors.
+    /// Number of times that a worker has got a trust bundle without some of the former anchors.
     trust: u64,
     /// The sum of [`Shown::bytes`].
     bytes: usize,

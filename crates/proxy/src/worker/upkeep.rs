@@ -12,8 +12,8 @@ use super::{Worker, memory};
 /// Shortest interval at which memory is returned to the system. Returning takes a millisecond for every few tens of
 /// thousands of chunks.
 const TRIM_EVERY: Duration = Duration::from_secs(3);
-/// How often sweeps look whether the server of a silent client should send first, once the client has had its time. The
-/// answer hardly changes, and there may be thousands of silent clients.
+/// Number of sweeps that check whether the server of a silent client should send first, after `server_first_after_ms`.
+/// The result of the check hardly changes between sweeps, and there may be thousands of silent clients.
 const LATE_LOOKS_MAX: u8 = 2;
 
 impl Worker {
@@ -62,8 +62,8 @@ impl Worker {
         }
     }
 
-    /// Measures the memory that the kernel holds for connections, once a second for each connection for which it may be
-    /// more than negligible.
+    /// Measures the memory that the kernel holds for connections: once a second, and only for connections whose memory
+    /// may be more than negligible.
     fn measure_sockets(&mut self) {
         let negligible = self.relay.negligible_bytes(self.wires.len());
         let now = self.relay.now();

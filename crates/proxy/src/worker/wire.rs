@@ -298,9 +298,9 @@ impl Wire {
         }
     }
 
-    /// Returns whether the connection is stuck, held more than `negligible` or [`CONNECTION_BYTES`] in the kernel at
-    /// the latest measurement, or has written more than `negligible` bytes since. A peer that does not read can take up
-    /// to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
+    /// Returns whether to measure the connection. It is measured if it is stuck, if it held more than `negligible` or
+    /// [`CONNECTION_BYTES`] in the kernel at the latest measurement, or if it has written more than `negligible` bytes
+    /// since. A peer that does not read can take up to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
     pub(super) fn should_be_measured(&self, negligible: usize) -> bool {
         let written_before = self.valid_measurement().map_or(0, |latest| latest.written_bytes);
         let written = self.meter.written_bytes.saturating_sub(written_before);
@@ -322,8 +322,9 @@ impl Wire {
         self.valid_measurement().map_or(0, |latest| latest.bytes)
     }
 
-    /// Returns the latest measurement, unless the connection was stuck then and is not stuck now. Otherwise a busy
-    /// connection whose peer is a little slower than we are would be charged for a full buffer all the time.
+    /// Returns the latest measurement, unless the connection was stuck then and is not stuck now. If such a measurement
+    /// were valid, a busy connection whose peer is a little slower than we are would be charged for a full buffer all
+    /// the time.
     fn valid_measurement(&self) -> Option<Measured> {
         self.measured.filter(|latest| self.is_stuck() || !latest.while_stuck)
     }

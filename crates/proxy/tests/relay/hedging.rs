@@ -16,7 +16,8 @@ use crate::routes::get;
 const SETTINGS_MAX_HEADER_LIST_SIZE: u16 = 6;
 
 impl Policed {
-    /// Sends a call, and waits until both servers have it. Returns them and their requests, the first one first.
+    /// Sends a call, and waits until both servers have it. Returns each server's index and its request; the first
+    /// server comes first.
     fn call_twice(&mut self, request: &[u8]) -> [(usize, Frame); 2] {
         self.client.send(request);
         [(); 2].map(|()| self.servers.next_request())
@@ -31,7 +32,8 @@ impl Policed {
         assert_eq!(self.client.rest_of(1)[0].field("grpc-status"), "0");
     }
 
-    /// The counts of further attempts: made, successful, over the budget, not made under load.
+    /// The counts of hedges: made, successful, not made because the budget was spent, and not made because the Service
+    /// was loaded.
     fn counts(&self) -> [u64; 4] {
         let key = || ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 };
         let route = RouteName { kind: RouteKind::Service, namespace: "default".into(), name: "echo".into() };
@@ -41,7 +43,7 @@ impl Policed {
 }
 
 const SOON: &str = "hedge: {delay: 50ms, methods: [a.B/C, GET]}";
-/// Longer than any stall of the machine that a test should survive.
+/// A delay that never ends during a test, even if the machine stalls.
 const NEVER: &str = "hedge: {delay: 1h, methods: [a.B/C]}";
 
 #[test]
@@ -104,7 +106,7 @@ fn content_goes_with_each_attempt_and_an_incomplete_request_gets_one_only() {
 fn a_call_whose_answer_has_begun_in_time_is_not_slow_however_long_its_content_takes() {
     const DELAY: Duration = Duration::from_millis(300);
     let mut hedged = Policed::start("hedge: {delay: 300ms, methods: [a.B/C]}");
-    // More calls than the share of slow calls needs.
+    // More calls than the proxy needs to know the share of slow calls.
     let streams = (0..30).map(|n| 1 + 2 * n);
     let begun: Vec<_> = streams
         .map(|stream| {
@@ -193,7 +195,8 @@ fn calls_to_a_loaded_service_are_not_hedged() {
         Policed::start("hedge: {delay: 50ms, methods: [a.B/C]}\n  budget: {percent: 100, minPerSecond: 1000}");
     let streams: Vec<u32> = (1..100).step_by(2).collect();
     hedged.client.send(&streams.iter().flat_map(|stream| call(*stream)).collect::<Vec<_>>());
-    // All calls are slow. The first few cannot show it yet, but each of the others does.
+    // All calls are slow. The proxy hedges the first few. When more than a tenth of the calls are slow, it counts each
+    // further call as not hedged under load.
     eventually("all delays are over", || hedged.counts()[0] + hedged.counts()[3] == streams.len() as u64);
     let [made, _, _, loaded] = hedged.counts();
     assert!(made <= 10 && loaded >= 40, "{made} were made, {loaded} were not");
@@ -213,14 +216,14 @@ fn audited_hedging_sends_each_call_once_and_counts() {
 #[test]
 fn a_percentile_hedges_once_enough_calls_have_shown_it() {
     let mut hedged = Policed::start("hedge: {delay: p95, methods: [a.B/C]}");
-    // The percentile counts answers to the policy's methods: 100 of them are enough.
+    // The percentile is computed from the answers to the policy's methods. 100 answers are enough.
     for stream in (1..241).step_by(2) {
         hedged.client.send(&call(stream));
         let (place, request) = hedged.servers.next_request();
         std::thread::sleep(Duration::from_millis(2));
         hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
         assert_eq!(hedged.client.rest_of(stream)[0].field("grpc-status"), "0");
-        // A hedge of this call may be on its way: it is cancelled.
+        // If this call was hedged, the further attempt is cancelled.
     }
     // A percentile is computed again after a tenth of a second.
     std::thread::sleep(Duration::from_millis(200));
@@ -322,7 +325,7 @@ fn hedge_between(servers: &[Server; 2]) -> (Proxy, Peer) {
     (proxy, client)
 }
 
-/// Waits for the proxy's connection to either server. The server has sent nothing on it. Returns the server's place.
+/// Waits for the proxy's connection to either server. The server has sent nothing on it. Returns the server's index.
 fn accept_any(servers: &[Server; 2]) -> (usize, Peer) {
     let mut accepted = None;
     eventually("the proxy connects", || {

@@ -43,7 +43,7 @@ fn a_client_that_is_given_up_leaves_no_content_in_the_kernel_for_its_server() {
     eventually("the worker gives up a client", || proxy.metrics.abuse_count("memory_budget") > 0);
     listener.set_nonblocking(true).expect("a socket");
     let mut connections: Vec<TcpStream> = Vec::new();
-    // Give the worker time to give up all clients that it must.
+    // Give the worker time to drop all clients that it must drop.
     std::thread::sleep(Duration::from_secs(1));
     while let Ok((connection, _)) = listener.accept() {
         connection.set_nonblocking(false).expect("a socket");
@@ -53,6 +53,6 @@ fn a_client_that_is_given_up_leaves_no_content_in_the_kernel_for_its_server() {
     let ends: Vec<_> = reading.into_iter().map(|reader| reader.join().expect("it ends")).collect();
     let count = |end| ends.iter().filter(|other| **other == end).count();
     let (resets, orderly) = (count(Some(ErrorKind::ConnectionReset)), count(None));
-    // A client may be given up before the worker has measured the connection to its server.
+    // The worker may drop a client before it has measured the connection to the client's server.
     assert!(resets > 2 * orderly, "{ends:?}");
 }

@@ -173,12 +173,12 @@ impl Servers {
         Self(servers.into_iter().map(|server| (server, None)).collect())
     }
 
-    /// Waits until a server receives the header section of a request. Returns the server's place, and the frame.
+    /// Waits until a server receives the header section of a request. Returns the server's index, and the frame.
     pub(crate) fn next_request(&mut self) -> (usize, Frame) {
         self.next_frame(kind::HEADERS)
     }
 
-    /// Waits until a server receives a frame of this kind. Returns the server's place, and the frame.
+    /// Waits until a server receives a frame of this kind. Returns the server's index, and the frame.
     pub(crate) fn next_frame(&mut self, wanted: u8) -> (usize, Frame) {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! TrafficPolicies of a Service without routes: time limits, retries, and what is only audited.
+//! TrafficPolicies of a Service without routes: time limits, retries, and parts in audit mode.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ fn a_stream_on_which_neither_side_sends_ends_and_one_with_traffic_goes_on() {
     let (place, request) = policed.servers.next_request();
     policed.servers.send(place, &headers(request.stream, &grpc("0")[..2], false));
     let began = Instant::now();
-    // Either side keeps the stream open.
+    // A frame from either side keeps the stream open.
     for turn in 0..8 {
         std::thread::sleep(Duration::from_millis(100));
         match turn % 2 {

@@ -184,7 +184,8 @@ pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Ar
     mesh_of(&service(name, endpoints, annotation))
 }
 
-/// A mesh like [`mesh`]'s, without an annotation. It is the control plane's answer to questions about these subjects.
+/// Returns the same mesh as [`mesh`], without an annotation, as the control plane's answer to questions about these
+/// subjects.
 pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAddr]) -> Arc<Mesh> {
     Arc::new(owned_mesh(&service(name, endpoints, "")).answering(subjects.iter().cloned()))
 }

@@ -32,14 +32,15 @@ impl Retried {
         Self { proxy, client, servers: Servers::of([one, other]) }
     }
 
-    /// Answers the next request at any server with these fields. Returns the server's place and the request.
+    /// Answers the next request at any server with these fields. Returns the server's index and the request.
     fn answer_next(&mut self, fields: &[(&str, &str)]) -> (usize, Frame) {
         let (place, request) = self.servers.next_request();
         self.servers.send(place, &headers(request.stream, fields, true));
         (place, request)
     }
 
-    /// The counts of retries: requests, successes, used up, over the budget.
+    /// The counts of retries: made, successful, not made because the request had used all its retries, and not made
+    /// because the budget was spent.
     fn counts(&self) -> [u64; 4] {
         self.proxy.metrics.route(&labels()).retry_counts()
     }
@@ -239,8 +240,8 @@ fn a_response_that_has_begun_is_not_asked_for_again() {
     assert_eq!(retried.counts(), [0; 4]);
 }
 
-/// The client could take the code for a promise that no server has processed its call, although a server has processed
-/// it.
+/// The client could take the code REFUSED_STREAM for a promise that no server has processed its call, although a server
+/// has processed it.
 #[test]
 fn a_response_that_ends_with_refused_stream_is_not_passed_on_as_refused() {
     let mut retried = Retried::start(TWICE, "");
@@ -282,7 +283,7 @@ fn a_cancelled_call_is_not_sent_again() {
     retried.client.send(&call(1));
     retried.answer_next(&grpc("14"));
     retried.client.send(&rst_stream(1, 8));
-    // The next call arrives alone.
+    // If the proxy sent the cancelled call again, that call would arrive before the next call.
     std::thread::sleep(Duration::from_millis(600));
     retried.client.send(&headers(3, &[CALL.as_slice(), &[("x", "second")]].concat(), true));
     assert_eq!(retried.servers.next_request().1.field("x"), "second");
@@ -297,7 +298,7 @@ fn retries_beyond_the_budget_fail_with_the_endpoints_own_answer() {
         retried.client.send(&call(stream));
         retried.answer_next(&grpc("14"));
         if retries < 100 {
-            // One more attempt comes, as long as there is a budget: ten retries a second, and the interval has ten.
+            // The first 100 failures are retried: the budget has ten retries a second, for an interval of ten seconds.
             retried.answer_next(&grpc("14"));
             retries += 1;
         } else {

@@ -19,8 +19,8 @@ fn values<'a>(frame: &'a Frame, name: &str) -> Vec<&'a str> {
     frame.fields.iter().filter(|(field, _)| field == name).map(|(_, value)| value.as_str()).collect()
 }
 
-/// Returns the answer on stream 1 to a call that is not sent again, because its budget is spent. `fail` lets its only
-/// attempt fail.
+/// Returns the answer on stream 1 to a call that is not sent again, because the retry budget is spent. `fail` makes the
+/// call's only attempt fail.
 fn over_budget(parts: &str, request: &[u8], fail: impl FnOnce(&mut Policed, usize, u32)) -> Vec<Frame> {
     let mut policed = Policed::start(&format!("{parts}{RETRY}\n  {NO_BUDGET}"));
     policed.client.send(request);

@@ -1,4 +1,4 @@
-//! A line in Apache's combined format, with the client's SPIFFE id as the user. These fields follow:
+//! A line in Apache's combined format, with the client's SPIFFE id as the user, followed by these fields:
 //!
 //! `"authority" direction tls server server-id grpc-status duration-ms "request-id" proxy-error`
 //!
@@ -30,7 +30,7 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     push_fmt(line, format_args!("\" {}\n", OrDash(record.proxy_error)));
 }
 
-/// Appends bytes from a peer, escaped and cut to `max_bytes`; `-` if there are no bytes.
+/// Appends bytes from a peer, escaped and cut to `max_bytes`. Appends `-` if there are no bytes.
 fn push_or_dash(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     push_quoted(line, if bytes.is_empty() { b"-" } else { bytes }, max_bytes);
 }

@@ -14,7 +14,7 @@ pub(crate) fn workload(name: &str) -> SpiffeId {
     format!("spiffe://example.org/ns/shop/sa/{name}").parse().expect("it is a SPIFFE id")
 }
 
-/// An inbound gRPC call that was answered.
+/// Returns the record of an inbound gRPC call that was answered.
 pub(crate) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Record<'a> {
     Record {
         time: SystemTime::UNIX_EPOCH + Duration::from_millis(1_709_251_198_007),
@@ -44,7 +44,7 @@ pub(crate) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Reco
     }
 }
 
-/// A connection with the least possible information.
+/// Returns the record of a connection about which the proxy knows as little as possible.
 pub(crate) fn connection() -> Record<'static> {
     Record {
         time: SystemTime::UNIX_EPOCH,

@@ -27,7 +27,7 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     push_text(line, "authority", record.authority, AUTHORITY_MAX_BYTES);
     push_text(line, "path", record.shown_path(queries), PATH_MAX_BYTES);
     if let Some((route, rule)) = record.route {
-        // Names of objects need no escaping.
+        // Names of Kubernetes objects need no escaping.
         push_fmt(line, format_args!(r#","route":"{route}""#));
         if let Some(rule) = rule {
             push_fmt(line, format_args!(r#","rule":"{rule}""#));

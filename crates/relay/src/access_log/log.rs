@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use super::{Format, Queries, Record, format_line};
 use crate::metrics::WorkerMetrics;
 
-/// Maximum size of the lines of one turn of the loop, in bytes; further lines are dropped.
+/// Maximum size in bytes of the lines that one turn of the event loop writes. The relay drops further lines.
 const MAX_TURN_BYTES: usize = 256 * 1024;
 
-/// Buffer capacity that is kept between turns.
+/// Largest buffer that the log keeps for the next turn of the event loop, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// Minimum time between two messages about dropped lines in the proxy's log.
+/// Minimum time between two messages in the proxy's own log about dropped lines of the access log.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
 /// One worker's access log, on or off.
 #[derive(Debug, Default)]
 pub struct AccessLog(Option<Lines>);
 
-/// Lines that were not handed over yet.
+/// Lines that the event loop has not taken yet.
 #[derive(Debug)]
 pub struct Lines {
     format: Format,
@@ -28,30 +28,30 @@ pub struct Lines {
     /// The lines' text.
     pub text: Vec<u8>,
     count: u64,
-    /// Number of dropped lines that the proxy's log has not reported yet, and the time of its last report.
+    /// Number of dropped lines that the proxy's own log has not reported yet, and the time of its last report.
     unsaid: u64,
     said_at: Option<Instant>,
 }
 
 impl AccessLog {
-    /// A disabled log.
+    /// Creates a disabled log.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// An enabled log, which counts dropped lines in `metrics`.
+    /// Creates an enabled log, which counts dropped lines in `metrics`.
     pub fn on(format: Format, queries: Queries, metrics: Arc<WorkerMetrics>) -> Self {
         let (text, count, unsaid, said_at) = (Vec::new(), 0, 0, None);
         Self(Some(Lines { format, queries, metrics, text, count, unsaid, said_at }))
     }
 
-    /// Whether records are written. If not, the caller need not create them.
+    /// Returns whether the log is on. If it is off, callers need not create records.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Formats a record's line, to be handed over at the end of this turn of the loop.
+    /// Formats a record as a line. The event loop takes the line at the end of this turn.
     pub fn write(&mut self, record: &Record) {
         let Some(lines) = &mut self.0 else { return };
         if lines.text.len() >= MAX_TURN_BYTES {
@@ -61,14 +61,14 @@ impl AccessLog {
         lines.count += 1;
     }
 
-    /// Returns the lines to be handed over at the end of this turn of the loop; `None` if the log is off.
+    /// Returns the lines that the event loop takes at the end of this turn; `None` if the log is off.
     pub fn lines(&mut self) -> Option<&mut Lines> {
         self.0.as_mut()
     }
 }
 
 impl Lines {
-    /// Records that all lines were taken out of the text.
+    /// Records that the event loop has taken all lines out of `text`.
     pub fn note_taken(&mut self) {
         self.count = 0;
         if self.text.capacity() > KEPT_BYTES {

@@ -24,12 +24,12 @@ pub enum Format {
     Apache,
 }
 
-/// The treatment of the query in a request's target.
+/// Whether lines contain the query of a request's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queries {
-    /// Omitted, because queries may contain tokens and personal data.
+    /// Lines omit the query, because queries may contain tokens and personal data.
     Drop,
-    /// Logged.
+    /// Lines contain the query.
     Keep,
 }
 

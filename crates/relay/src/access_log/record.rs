@@ -31,7 +31,7 @@ pub enum Protocol {
 pub struct Record<'a> {
     /// Start of the call.
     pub time: SystemTime,
-    /// This proxy's side of the call.
+    /// The direction of the call, as seen from this proxy.
     pub direction: Direction,
     /// The client's address, as seen by this proxy.
     pub client: SocketAddr,
@@ -58,11 +58,11 @@ pub struct Record<'a> {
     pub status: Option<u16>,
     /// The `grpc-status` of a gRPC call that was answered.
     pub grpc_status: Option<u8>,
-    /// Bytes of content from the client.
+    /// Number of content bytes from the client.
     pub request_bytes: u64,
-    /// Bytes of content to the client.
+    /// Number of content bytes to the client.
     pub response_bytes: u64,
-    /// Time from the call's first byte to its last.
+    /// Time from the call's first byte to its last byte.
     pub duration: Duration,
     /// Number of times that the call was sent again because its rule has retries.
     pub retries: u8,
@@ -92,7 +92,7 @@ impl Protocol {
 }
 
 impl<'a> Record<'a> {
-    /// The path as it is logged.
+    /// Returns the path that the log shows: with or without its query.
     pub(super) fn shown_path(&self, queries: Queries) -> &'a [u8] {
         match queries {
             Queries::Keep => self.path,

@@ -5,16 +5,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
 
-/// Writes `2026-11-22T03:10:00.123Z` (RFC 3339).
+/// Writes a time in the form `2026-11-22T03:10:00.123Z` (RFC 3339).
 pub(super) struct Rfc3339(pub(super) SystemTime);
 
-/// Writes `22/Nov/2026:03:10:00 +0000`.
+/// Writes a time in the form `22/Nov/2026:03:10:00 +0000`.
 pub(super) struct Apache(pub(super) SystemTime);
 
-/// Writes `12.345`.
+/// Writes a duration in milliseconds, in the form `12.345`.
 pub(super) struct Milliseconds(pub(super) Duration);
 
-/// The time in UTC, and its milliseconds. A clock before 1970 or after 9999 gives 1970.
+/// Returns the time in UTC, and the milliseconds of its second. Returns 1970 for a time before 1970 or after 9999.
 fn utc(time: SystemTime) -> (OffsetDateTime, u32) {
     let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since_1970.as_secs()).unwrap_or_default();

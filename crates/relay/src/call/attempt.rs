@@ -1,7 +1,7 @@
-//! Attempt: the endpoint's half of a call. An attempt begins when an endpoint is chosen for the call. It then waits for
-//! a connection, or has a stream on a connection. Most calls have one attempt; a call that was not processed gets
-//! another attempt. A call that is hedged has several attempts at once: the first attempt whose response begins answers
-//! the call, and the relay cancels the others.
+//! Attempt: the endpoint's half of a call. An attempt begins when the balancer chooses an endpoint for the call. The
+//! attempt then waits for a connection, or has a stream on a connection. Most calls have one attempt. If no endpoint
+//! has processed a call, or if the call is retried, it gets another attempt. A hedged call has several attempts at
+//! once: the relay forwards the first response that is not a failure, and cancels the other attempts.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::pool::waiting::Turn;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AttemptId {
     pub(crate) call: CallId,
-    /// Counts the attempts of the call, from 1.
+    /// The number of this attempt among the attempts at its call. The first attempt has the number 1.
     number: u32,
 }
 
@@ -30,7 +30,7 @@ impl AttemptId {
 
 #[cfg(test)]
 impl AttemptId {
-    /// Returns the id of the first attempt at the call with this number. The call needs no entry in a table.
+    /// Returns the id of the first attempt at the call with the number `call`. The call need not exist.
     pub(crate) fn numbered(call: u32) -> Self {
         Self { call: CallId::numbered(call), number: 1 }
     }
@@ -41,11 +41,11 @@ impl AttemptId {
 pub(crate) enum Stage {
     /// The endpoint is chosen.
     Chosen,
-    /// The call waits for a connection, and has this turn in the queue of its pool.
+    /// The attempt waits for a connection, at this position in the queue of its pool.
     Waiting(Turn),
-    /// The call has this stream of this connection.
+    /// The attempt was sent on this stream of this connection.
     Sent(UpstreamId, StreamKey),
-    /// The connection has ended.
+    /// The attempt was sent, but its connection has ended.
     Lost,
 }
 
@@ -53,19 +53,19 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Attempt {
     number: u32,
-    /// `None` once the balancer knows how the attempt ended.
+    /// The balancer's choice of the endpoint; `None` once the balancer knows how the attempt ended.
     pub(crate) pick: Option<Pick>,
     /// The pool of connections that the attempt may use.
     pub(crate) pool: PoolId,
     pub(crate) stage: Stage,
-    /// When the attempt reached its stage.
+    /// When the attempt reached its current stage.
     pub(crate) since: Instant,
-    /// Bytes of request content that the endpoint's connection has moved to its output.
+    /// Number of request content bytes that the endpoint's connection has moved to its output.
     pub(crate) sent_bytes: usize,
-    /// Size of a copy of the trailers that waits behind content in the endpoint's connection, in bytes; 0 without such
-    /// a copy.
+    /// Size in bytes of the request's trailers, while the endpoint's connection queues them behind content; otherwise
+    /// 0.
     pub(crate) trailers_bytes: u32,
-    /// The attempt began while another one went on.
+    /// The attempt began while another attempt at the call was in progress.
     pub(crate) is_hedge: bool,
 }
 
@@ -79,8 +79,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the balancer's outcome for an attempt that ends now without an answer, and not because the endpoint
-    /// failed.
+    /// Returns the outcome that the balancer records for an attempt that ends now without an answer, if the endpoint
+    /// has not caused this end.
     pub(crate) fn unanswered(&self, now: Instant) -> Outcome {
         match self.stage {
             Stage::Sent(..) => Outcome::Cancelled { waited: now - self.since },
@@ -88,13 +88,13 @@ impl Attempt {
         }
     }
 
-    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content was sent.
+    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has been sent.
     pub(crate) fn trailers_wait(&mut self, bytes: usize) {
         self.trailers_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 }
 
-/// The attempts at a call that have not ended, and how many have begun.
+/// The attempts at a call that have not ended, and the number of attempts that have begun.
 ///
 /// Invariants: numbers are unique and ascending. Once the response has begun, there is at most one attempt.
 #[derive(Debug, Default)]
@@ -171,7 +171,7 @@ impl Attempts {
         Some(AttemptId { call, number: attempt.number })
     }
 
-    /// Returns when the first attempt reached its stage, if it has not ended.
+    /// Returns when the call's first attempt reached its current stage; `None` if this attempt has ended.
     pub(crate) fn first_since(&self) -> Option<Instant> {
         self.current.first().filter(|attempt| attempt.number == 1).map(|attempt| attempt.since)
     }
@@ -181,7 +181,7 @@ impl Attempts {
         self.current.iter().any(|attempt| matches!(attempt.stage, Stage::Waiting(_)))
     }
 
-    /// Returns the stream of the latest attempt, if it has one.
+    /// Returns the stream of the latest attempt, if this attempt has a stream.
     pub(crate) fn latest_stream(&self) -> Option<(UpstreamId, StreamKey)> {
         self.current.last().and_then(Attempt::stream)
     }
@@ -191,7 +191,7 @@ impl Attempts {
         self.current.last().filter(|attempt| attempt.stage == Stage::Lost).map(|attempt| attempt.pool)
     }
 
-    /// Returns when the latest attempt was sent, if it has a stream.
+    /// Returns when the latest attempt was sent, if this attempt has a stream.
     pub(crate) fn latest_sent_at(&self) -> Option<Instant> {
         self.current.last().filter(|attempt| attempt.stream().is_some()).map(|attempt| attempt.since)
     }
@@ -202,14 +202,15 @@ impl Attempts {
         self.current.iter().any(|attempt| attempt.stream().is_some())
     }
 
-    /// Returns the smallest number of content bytes that any attempt has sent: the number of bytes for which the client
-    /// may get flow-control window again.
+    /// Returns the number of content bytes that every attempt has sent, that is, the minimum of all attempts. For these
+    /// bytes, the client may get flow-control window again.
     #[inline]
     pub(crate) fn sent_bytes(&self) -> usize {
         self.current.iter().map(|attempt| attempt.sent_bytes).min().unwrap_or(0)
     }
 
-    /// Returns the size of all copies of the trailers that wait in endpoints' connections, in bytes.
+    /// Returns the total size in bytes of the trailers that the endpoints' connections queue, one copy for each
+    /// attempt.
     #[inline]
     pub(crate) fn trailers_bytes(&self) -> u32 {
         self.current.iter().fold(0, |bytes, attempt| bytes.saturating_add(attempt.trailers_bytes))

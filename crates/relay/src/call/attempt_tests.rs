@@ -4,7 +4,7 @@ use leno_model::balance::{Balancer, EndpointId, Policy};
 
 use super::*;
 
-/// Attempts at one call, whose endpoints a balancer chooses.
+/// The attempts at one call, and the balancer that chooses their endpoints.
 pub(crate) struct Attempted {
     pub(crate) balancer: Balancer,
     pub(crate) attempts: Attempts,

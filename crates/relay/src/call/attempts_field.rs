@@ -26,7 +26,7 @@ fn take_present(request: &mut FieldSection) -> bool {
 }
 
 /// Returns whether a request has the field exactly once, with the Boolean true. The proxy ignores a value of another
-/// type (RFC 9651 section 4.2). It also ignores two lines, because they form a list.
+/// type (RFC 9651 section 4.2). It also ignores the field if it has several lines, because several lines form a list.
 fn asks(request: &FieldSection) -> bool {
     let mut lines = request.iter().filter(|line| line.known == Known::LenoAttempts);
     matches!((lines.next(), lines.next()), (Some(line), None) if is_true(line.value))
@@ -39,8 +39,8 @@ fn is_true(value: &[u8]) -> bool {
 }
 
 impl Call {
-    /// Adds the number of attempts to a response, if the client asks for it. Removes an endpoint's field of this name,
-    /// also from trailers, because the client would take it for ours.
+    /// If the client asks for it, adds the number of attempts to a response. Before that, removes a field of this name
+    /// that the endpoint has sent, also from trailers: the client would take the endpoint's field for the proxy's.
     #[inline]
     pub(crate) fn tell_attempts(&self, section: Section, fields: &mut FieldSection) {
         if self.asks_attempts {

@@ -1,5 +1,5 @@
-//! The calls in flight of a worker, and what they share: the limit of content that is kept for another attempt, spare
-//! field sections, and the timetable of the calls' due times ([`due`](super::due)).
+//! The calls in flight of a worker, and what these calls share: the limit on content that is kept for another attempt,
+//! spare field sections, and the timetable of the calls' due times ([`due`](super::due)).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -34,13 +34,13 @@ pub(crate) struct Calls {
     slots: Slots<Call>,
     timetable: Timetable,
     replay_bytes: usize,
-    /// Number of copies of requests in flight, and the bytes of content that they hold.
+    /// Number of mirrored copies of requests in flight, and the number of bytes of content that these copies hold.
     copies: usize,
     copy_bytes: usize,
     spare_sections: Vec<FieldSection>,
     #[expect(clippy::vec_box, reason = "a call takes over the box and gives it back")]
     spare_progress: Vec<Box<PolicyProgress>>,
-    /// Calls to be sent before this turn of the event loop ends; some may be over.
+    /// Calls to be sent before this turn of the event loop ends. Some of these calls may be over.
     to_send: VecDeque<CallId>,
 }
 
@@ -100,7 +100,7 @@ impl Calls {
         (found.1.client == Some(client) && found.1.client_stream == stream).then_some(found)
     }
 
-    /// Returns the attempt of an endpoint's stream, which has this token; `None` if the attempt has ended.
+    /// Returns the attempt on an endpoint's stream. `token` is the stream's token. `None` if the attempt has ended.
     #[inline]
     pub(crate) fn on(&mut self, upstream: UpstreamId, stream: StreamKey, token: u32) -> Option<AttemptId> {
         let (id, call) = self.slots.at_mut(token)?;
@@ -122,7 +122,8 @@ impl Calls {
         self.slots.get_mut(id.call)?.attempts.end(id)
     }
 
-    /// Returns the state of the policy of a call's rule, and creates it if needed; `None` if the call matched no rule.
+    /// Returns the state that the policy of a call's route rule keeps for the call, and creates the state if needed.
+    /// Returns `None` if the call matched no rule.
     pub(crate) fn progress_mut(&mut self, id: CallId) -> Option<&mut PolicyProgress> {
         let route = self.slots.get_mut(id)?.route.as_mut()?;
         let progress = route.progress.get_or_insert_with(|| {
@@ -165,7 +166,7 @@ impl Calls {
         Some(ended)
     }
 
-    /// Returns the bytes of content that all calls hold together.
+    /// Returns how many bytes of content all calls together hold.
     pub(crate) fn held_bytes(&self) -> usize {
         self.replay_bytes + self.copy_bytes
     }
@@ -199,7 +200,7 @@ impl Calls {
         self.to_send.push_back(id);
     }
 
-    /// Returns the next call to be sent, which may be over.
+    /// Returns the next call to be sent. This call may be over.
     #[inline]
     pub(crate) fn next_listed(&mut self) -> Option<CallId> {
         self.to_send.pop_front()
@@ -212,12 +213,12 @@ impl Calls {
 
 /// Content that is kept for another attempt.
 impl Calls {
-    /// Returns whether `more_bytes` of content may be kept in addition to that of all calls.
+    /// Returns whether `more_bytes` of content may be kept in addition to the content that all calls keep now.
     pub(crate) fn has_room_for_replay(&self, more_bytes: usize, max_bytes: usize) -> bool {
         self.replay_bytes + more_bytes <= max_bytes
     }
 
-    /// Keeps content of a request, which is sent later or may be sent again.
+    /// Keeps content of a request, because the content is sent later or may have to be sent again.
     #[inline]
     pub(crate) fn keep(&mut self, id: CallId, bytes: &[u8]) {
         if let Some(call) = self.slots.get_mut(id) {
@@ -227,7 +228,7 @@ impl Calls {
     }
 
     /// Drops the kept copy of a request, so that its call can no longer be sent to another endpoint. If `keeps_fields`,
-    /// the request's fields stay. Returns the call, if it had a copy until now.
+    /// the request's fields stay. Returns the call, or `None` if the call had no such copy.
     pub(crate) fn stop_replay(&mut self, id: CallId, keeps_fields: bool) -> Option<&Call> {
         let call = self.slots.get_mut(id)?;
         if !std::mem::replace(&mut call.replayable, false) {
@@ -236,7 +237,8 @@ impl Calls {
         self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         call.body = Vec::new();
         call.trailers = None;
-        // A health check keeps its request: when policies change, its path decides whether it is still allowed.
+        // A health check keeps its request: when policies change, the request's path decides whether the call is still
+        // allowed.
         if !keeps_fields && !call.is_health_check {
             let request = std::mem::take(&mut call.request);
             keep_section(&mut self.spare_sections, request);
@@ -273,18 +275,18 @@ impl Calls {
         fits
     }
 
-    /// Counts content that a copy no longer holds.
+    /// Subtracts `bytes` of content that a copy no longer holds.
     pub(crate) fn copied_content_sent(&mut self, bytes: usize) {
         self.copy_bytes = self.copy_bytes.saturating_sub(bytes);
     }
 }
 
-/// Returns the bytes of content that a copy of a request holds.
+/// Returns how many bytes of content a copy of a request holds.
 pub(crate) fn kept_bytes(copy: &Call) -> usize {
     (copy.request_bytes as usize).saturating_sub(copy.released)
 }
 
-/// What calls wait for.
+/// The due times of calls.
 impl Calls {
     /// Returns a call, and the timetable that sets its due times.
     #[inline]
@@ -292,7 +294,7 @@ impl Calls {
         Some((self.slots.get_mut(id)?, &mut self.timetable))
     }
 
-    /// Sets the time of `due` for a call to `after` from `now`. Replaces an earlier or a later time.
+    /// Sets a call's time for `due` to `now` plus `after`. Replaces a time that was set before.
     pub(crate) fn wait_for(&mut self, id: CallId, due: Due, after: Duration, now: Instant) {
         if let Some((call, timetable)) = self.timed(id).certain() {
             timetable.wait_for(id, &mut call.due, due, now, after);
@@ -306,12 +308,12 @@ impl Calls {
         }
     }
 
-    /// Returns the time until something may be due; `None` if no call waits for anything.
+    /// Returns the time until a due time of a call may come; `None` if no call has a due time.
     pub(crate) fn next_due_in(&self, now: Instant) -> Option<Duration> {
         self.timetable.next_in(now)
     }
 
-    /// Returns what is due at which call, the earliest first, and clears these due times.
+    /// Returns every [`Due`] whose time has passed, with its call, the earliest first. Clears these due times.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<(CallId, Due)> {
         self.timetable.expire(&mut self.slots, now)
     }

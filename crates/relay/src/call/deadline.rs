@@ -57,7 +57,7 @@ impl Relay {
         }
     }
 
-    /// Plans a check whether the content of an incomplete request still arrives. A gRPC client, a tunnel and an
+    /// Plans a check of whether the content of an incomplete request still arrives. A gRPC client, a tunnel and an
     /// upgraded connection may be silent for any time, so they are not checked. Exception: a gRPC call that policy
     /// allows only as a health check is checked.
     pub(crate) fn expect_content(&mut self, id: CallId) {
@@ -76,8 +76,8 @@ impl Relay {
         timetable.wait_for(id, &mut call.due, Due::Content, now, within);
     }
 
-    /// Fails a call if its endpoint has waited too long for request content. If content waits in the proxy, the client
-    /// is not to blame, and the call goes on.
+    /// Fails a call if its endpoint has waited too long for request content. If content still waits in the proxy, the
+    /// client is not to blame, and the call goes on.
     fn content_is_late(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
         if call.request_ended || call.response != Response::Awaited {
@@ -91,8 +91,8 @@ impl Relay {
         self.fail(id, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
     }
 
-    /// Does what is due at calls: fails the calls whose time is over, and begins the attempts that were planned for
-    /// now.
+    /// Does everything that has become due for calls. For example, fails the calls whose deadline has passed, and
+    /// begins the attempts that were planned for now.
     pub fn expire_deadlines(&mut self) {
         for (id, due) in self.calls.expire(self.now) {
             let Some(call) = self.calls.get(id) else { continue };
@@ -113,7 +113,8 @@ impl Relay {
         }
     }
 
-    /// Ends the attempts at a call that have taken as long as its route rule allows, and plans the next check.
+    /// Ends the attempts that have reached the time limit of the call's route rule for one attempt. Plans the next
+    /// check for the call's other attempts.
     fn check_attempts(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };
@@ -135,7 +136,7 @@ impl Relay {
         }
     }
 
-    /// Ends an attempt that has taken too long, unless the limit is only audited.
+    /// Ends an attempt that has taken too long, unless the limit is in mode Audit.
     fn attempt_is_late(&mut self, id: AttemptId) {
         if let Some(error) = self.attempt_out_of_time(id) {
             self.metrics.deadline_exceeded_total.add(1);
@@ -143,7 +144,7 @@ impl Relay {
         }
     }
 
-    /// Returns the error of an attempt whose time is over; `None` if the limit is only audited.
+    /// Returns the error of an attempt whose time is over; `None` if the limit is in mode Audit.
     fn attempt_out_of_time(&mut self, id: AttemptId) -> Option<ProxyError> {
         let call = self.calls.get(id.call)?;
         let limit = call.route.as_ref()?.policy().backend_request_timeout.clone()?;
@@ -159,7 +160,7 @@ impl Relay {
 }
 
 /// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the
-/// call has no deadline, if its request has no such field, or if no time has passed since the call began.
+/// call has no deadline, if its request has no `grpc-timeout`, or if no time has passed since the call began.
 pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
     let at = call.deadline?;
     let is_told = now > call.started && call.request.contains(Known::GrpcTimeout);
@@ -182,7 +183,8 @@ fn time_allowed(call: &mut Call) -> Option<Duration> {
     Some(allowed)
 }
 
-/// Returns whether the time that a rule allows a call ends before the time that the client asks for.
+/// Returns whether a rule's time limit is shorter than the timeout that the client asks for. Also returns `true` if the
+/// client asks for no timeout.
 pub(crate) fn limits_first(rule: Duration, asked: Option<Duration>) -> bool {
     asked.is_none_or(|asked| rule < asked)
 }

@@ -22,7 +22,7 @@ pub(crate) enum Due {
     Content,
     /// Send the call again, after a pause.
     Retry,
-    /// The call has exceeded a limit that is only audited.
+    /// The call has reached a time limit in mode Audit: count this, and let the call go on.
     Audit,
     /// Check whether both sides of the call are silent.
     Idle,
@@ -38,7 +38,7 @@ impl Due {
 /// The due times of one call, and its timer.
 #[derive(Debug)]
 pub(crate) struct DueTimes {
-    /// In the order of [`Due::ALL`]; [`Tick::NEVER`] for what the call does not wait for.
+    /// The time of each [`Due`], in the order of [`Due::ALL`]; [`Tick::NEVER`] if the call does not wait for it.
     at: [Tick; Due::ALL.len()],
     timer: Option<TimerKey>,
     /// When the timer fires; [`Tick::NEVER`] without a timer.
@@ -72,23 +72,23 @@ impl DueTimes {
     }
 }
 
-/// Number of listed calls from which a [`Timetable`] sets their timers.
+/// If at least this number of calls is listed, a [`Timetable`] sets the timers of the listed calls.
 const LISTED_MAX: usize = 1_024;
 
 /// The timers of all calls of a worker, and a list of the calls that have just begun to wait for something.
 ///
-/// Most calls end after a few milliseconds, before anything is due. So a call does not set its timer at once: the
-/// timetable lists the call. It sets the timers of the listed calls when the list is long, or when something may be due
-/// at one of them. Most of these calls are over by then.
+/// Most calls end after a few milliseconds, before anything is due. So the timetable does not set a call's timer at
+/// once, but adds the call to a list. The timetable sets the timers of the listed calls when the list is long, or when
+/// one of the listed calls may have something due. Most listed calls are over by then.
 ///
 /// A timer that fires before anything is due costs little, because few timers fire at all. So the timetable leaves a
 /// timer unchanged when a due time is postponed or cleared.
 ///
 /// Invariants, for each call in flight:
-/// - If the call waits for anything, it is listed, or its timer fires at the earliest of its times or before.
-/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of such calls; without any, the list is
-///   empty.
-/// - If the call is listed, it waits for nothing before `listed_due`.
+/// - If the call waits for anything, the call is listed, or its timer fires at or before the earliest of its due times.
+/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of calls with `is_listed`. If it is 0, the
+///   list is empty.
+/// - If the call is listed, its earliest due time is `listed_due` or later.
 #[derive(Debug)]
 pub(crate) struct Timetable {
     timers: Timers<CallId>,
@@ -103,14 +103,14 @@ impl Timetable {
         Self { timers: Timers::new(now), listed: Vec::new(), listed_due: Tick::NEVER, waiting: 0 }
     }
 
-    /// Sets the time of `due` for a call to `after` later than `since`. Replaces an earlier or a later time.
+    /// Sets a call's time for `due` to `since` plus `after`. Replaces a time that was set before.
     #[inline]
     pub(crate) fn wait_for(&mut self, id: CallId, times: &mut DueTimes, due: Due, since: Instant, after: Duration) {
         let at = self.timers.tick_after(since, after);
         self.set(id, times, due, at);
     }
 
-    /// Sets the time of `due` for a call to `after` later than `since`, unless an earlier time is set.
+    /// Sets a call's time for `due` to `since` plus `after`, unless an earlier time is set.
     #[inline]
     pub(crate) fn wait_at_most(&mut self, id: CallId, times: &mut DueTimes, due: Due, since: Instant, after: Duration) {
         let at = self.timers.tick_after(since, after);
@@ -149,13 +149,13 @@ impl Timetable {
         *times = DueTimes::default();
     }
 
-    /// Returns the time until something may be due; `None` if no call waits for anything.
+    /// Returns the time until a due time of a call may come; `None` if no call has a due time.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         let listed = (self.waiting > 0).then(|| self.timers.time_of(self.listed_due).saturating_duration_since(now));
         self.timers.next_in(now).into_iter().chain(listed).min()
     }
 
-    /// Returns what is due at which call, the earliest first, and clears these due times.
+    /// Returns every [`Due`] whose time has passed, with its call, the earliest first. Clears these due times.
     pub(crate) fn expire(&mut self, calls: &mut Slots<Call>, now: Instant) -> Vec<(CallId, Due)> {
         if self.listed.len() >= LISTED_MAX || self.listed_due <= self.timers.tick_after(now, Duration::ZERO) {
             self.set_timers(calls);

@@ -37,7 +37,7 @@ impl Relay {
         let is_complete = self.calls.get(id).is_some_and(Call::is_complete);
         let Some(call) = self.calls.end(id).certain() else { return };
         self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
-        // A client that cancels a call with several attempts has cancelled one call.
+        // If a client cancels a call with several attempts, only one of the attempts counts as cancelled by the client.
         let mut canceller = call.client;
         for (pool, stage) in call.attempts {
             match stage {

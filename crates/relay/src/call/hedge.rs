@@ -1,5 +1,5 @@
 //! Hedge: sends a call to another endpoint before the first endpoint has answered, if the policy of the call's rule
-//! allows this (gRFC A6). The first attempt whose answer is no failure answers the call; the relay cancels the others.
+//! allows this (gRFC A6). The relay forwards the first response that is not a failure, and cancels the other attempts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,15 +22,16 @@ use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
 
-/// Number of delays of one cluster above which the cluster forgets all its shares of slow calls. So many delays exist
-/// only for a moment, when policies change.
+/// Maximum number of hedge delays for which a cluster keeps the share of slow calls. If a cluster has more delays, it
+/// forgets the shares of all delays. Until then, it also keeps the delays of former policies.
 const DELAYS_MAX: usize = 64;
 
 /// A cluster's statistics of the calls that may be hedged.
 #[derive(Debug, Default)]
 pub(crate) struct Hedging {
     latencies: MethodLatencies,
-    /// There are few delays, so a linear search is faster than a hash table.
+    /// The share of slow calls for each hedge delay. There are few delays, so a linear search is faster than a hash
+    /// table.
     slow: Vec<(HedgeDelay, SlowShare)>,
 }
 
@@ -39,11 +40,11 @@ pub(crate) struct Hedging {
 pub(crate) enum Unhedged {
     /// The call has used all its further attempts.
     Attempts,
-    /// So many calls are slow, or wait for connections, that the Service is loaded.
+    /// The Service is loaded: too many of its calls are slow, or all endpoints that the call has not tried are busy.
     Loaded,
-    /// The calls to the cluster have used all their retries.
+    /// The cluster's retry budget is used up.
     Budget,
-    /// The call's deadline has passed, or the proxy drains.
+    /// The call's deadline has passed, or the proxy's drain has ended.
     Deadline,
     /// An endpoint, or the proxy at an endpoint, forbids further attempts.
     Pushback,
@@ -53,14 +54,15 @@ pub(crate) enum Unhedged {
     Request,
     /// The cluster has no other endpoint.
     Endpoint,
-    /// The policy is only audited.
+    /// The hedge policy is in mode Audit: the proxy only counts the attempt that it would have begun.
     Audit,
-    /// The delay is a percentile that is not known yet, because too few calls of the method were made.
+    /// The hedge delay is a percentile of the method's latencies, which is not known yet, because the method has had
+    /// too few calls.
     UnknownDelay,
 }
 
 impl Unhedged {
-    /// Returns the reason as metrics name it.
+    /// Returns the reason's name in metrics.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Attempts => reason::ATTEMPTS,
@@ -90,13 +92,13 @@ impl Hedging {
         &self.latencies
     }
 
-    /// Returns the share of slow calls among the calls with this delay.
+    /// Returns the share of slow calls among the calls with this hedge delay.
     fn slow(&mut self, delay: HedgeDelay, now: Instant) -> Option<&mut SlowShare> {
         let place = self.slow.iter().position(|(of, _)| *of == delay).unwrap_or_else(|| self.add_delay(delay, now));
         self.slow.get_mut(place).map(|(_, share)| share)
     }
 
-    /// Adds a delay that no call had before. Returns its index in `slow`.
+    /// Adds a hedge delay that is not in `slow`. Returns its index there.
     #[cold]
     fn add_delay(&mut self, delay: HedgeDelay, now: Instant) -> usize {
         if self.slow.len() > DELAYS_MAX {
@@ -113,17 +115,18 @@ impl ClusterState {
         self.hedging.get_or_insert_default()
     }
 
-    /// Adds the latency of the first attempt at a call to the latencies of the call's method. If the attempt was not
-    /// answered, `latency` is the time that it has taken so far.
+    /// Adds the latency of the first attempt at a call to the latencies of the call's method. If the attempt has no
+    /// answer, `latency` is the time that the attempt has taken so far.
     pub(crate) fn note_latency(&mut self, method: Method, latency: Duration, now: Instant) {
         self.hedging().latencies.add(method, latency, now);
     }
 }
 
 impl Call {
-    /// Records the answer of an attempt at a call that may be hedged, before the other attempts are cancelled. If a
-    /// hedge has succeeded, counts the success. If the answer is no failure, adds the latency of the first attempt to
-    /// the latencies of the method. `took` is the time since the attempt `id` began.
+    /// Records that the attempt `id` answers a call that may be hedged. Must be called before the other attempts are
+    /// cancelled. If the attempt is a hedge, counts a success of hedging. If the answer is not a failure, adds the
+    /// latency of the call's first attempt to the latencies of the method. `took` is the time since the attempt `id`
+    /// began.
     #[inline(never)]
     pub(crate) fn note_hedged_answer(
         &self,
@@ -151,13 +154,14 @@ impl Call {
     }
 }
 
-/// Returns the name under which a policy and the latencies know a call: the `:path` of a gRPC call, and the `:method`
-/// of any other call, because other calls may have too many paths.
+/// Returns the name by which policies select calls to hedge, and under which latencies are stored. This is the `:path`
+/// of a gRPC call, and the `:method` of any other call, because other calls may have too many different paths.
 pub(crate) fn hedged_name(request: &FieldSection, is_grpc: bool) -> &[u8] {
     request.get(if is_grpc { Known::Path } else { Known::Method }).unwrap_or_default()
 }
 
-/// Checks whether the state of the call itself allows a further attempt. `until` is the end of a drain.
+/// Checks whether the state of the call itself allows a further attempt. `until` is the time at which the proxy's drain
+/// ends, if the proxy drains.
 fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Result<(), Unhedged> {
     if !call.request_ended || !call.can_be_resent() || call.attempts.len() == 0 {
         return Err(Unhedged::Request);
@@ -178,7 +182,8 @@ fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Re
 }
 
 impl Relay {
-    /// Plans a further attempt at a call that has just begun its only attempt, if its policy names its method.
+    /// Plans a further attempt at a call whose only attempt has just begun, if the hedge policy of the call's rule
+    /// names the call's method.
     #[inline(never)]
     pub(crate) fn plan_hedge(&mut self, id: CallId) {
         let now = self.now;
@@ -245,7 +250,8 @@ impl Relay {
         let checked = check(call, &hedge.value, now, until);
         let cluster = self.targets.get_mut(call.cluster).ok_or(Unhedged::Request)?;
         let share = cluster.hedging().slow(hedge.value.delay, now).certain().ok_or(Unhedged::Request)?;
-        // The call is slow, whether it can be hedged or not. Its first attempt was counted as a call with this delay.
+        // Count the call as slow, even if it cannot be hedged. `plan_hedge` counts each call once, at its first
+        // attempt, so count a slow call only once, too.
         if call.attempts.begun() == 1 {
             share.note_slow(now);
         }
@@ -282,8 +288,8 @@ impl Relay {
         Ok(begun)
     }
 
-    /// Adds the time that the first attempt at a call has taken until now to the latencies of its method, if the call
-    /// may be hedged. The relay gives the attempt up now, so its real latency would be at least this time.
+    /// If a call may be hedged, adds the time that its first attempt has taken so far to the latencies of its method.
+    /// The relay ends this attempt now, so the method would have taken at least this time.
     pub(crate) fn note_given_up(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };

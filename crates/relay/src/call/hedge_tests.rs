@@ -12,7 +12,7 @@ fn hedge() -> Hedge {
     Hedge { delay: HedgeDelay::Fixed(Duration::from_millis(10)), attempts: 1, methods }
 }
 
-/// A call with one attempt, and these fields.
+/// Returns a call whose request has these fields. The call has one attempt.
 fn attempted(fields: &[(&str, &str)], now: Instant) -> Call {
     let mut section = FieldSection::new();
     fields.iter().for_each(|(name, value)| section.push(name.as_bytes(), value.as_bytes()));

@@ -1,8 +1,8 @@
-//! Mirror: copies of requests, whose responses are discarded.
+//! Mirror: copies of requests. The relay discards the responses to the copies.
 //!
 //! A copy is a call without a client: the worker balances, sends and records it like any other call, and discards its
-//! response. Content is copied as it arrives. The original call never waits for its copies: a copy whose content cannot
-//! be sent fast enough is dropped, and so is every copy above the limits.
+//! response. Content is copied as it arrives. The original call never waits for its copies: the relay drops a copy
+//! whose content it cannot send fast enough, and every copy above the limits.
 
 use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
@@ -34,7 +34,7 @@ pub(crate) struct MirrorCopies {
 }
 
 impl MirrorTargets {
-    /// Returns the copies: the request as it is now, but with the authority that the client sent.
+    /// Returns the copies. Each copy is the request as it is now, but with the `:authority` that the client sent.
     pub(crate) fn copy(self, request: &FieldSection) -> Box<MirrorCopies> {
         let mut request = request.clone();
         if let Some(authority) = &self.authority {
@@ -58,7 +58,8 @@ impl Relay {
         is_copied.then(|| MirrorTargets { clusters, authority: request.get(Known::Authority).map(<[u8]>::to_vec) })
     }
 
-    /// Returns the cluster of a mirror, if the mirror's share selects this request.
+    /// Decides at random whether a mirror gets a copy of this request. The probability is the mirror's share of
+    /// requests. If the mirror gets a copy, returns the mirror's cluster.
     fn draw(&mut self, mirror: &Mirror) -> Option<ClusterId> {
         let random = self.random.u64(..);
         if mirror.takes(random) { self.state_of(&mirror.to) } else { None }
@@ -66,7 +67,7 @@ impl Relay {
 
     /// Begins the copies of a call's request.
     pub(crate) fn mirror(&mut self, original: CallId, copies: MirrorCopies) {
-        // The call may have failed already, and then it has no copies either.
+        // If the call has failed already, it gets no copies.
         if !self.calls.contains(original) {
             return;
         }
@@ -145,8 +146,8 @@ impl Relay {
         }
     }
 
-    /// Handles the end of a call: copies of a complete request have `mirror_timeout_ms` left to be answered, copies of
-    /// an incomplete request are dropped.
+    /// Handles the end of a call that has copies. If the call's request is complete, the copies have at most
+    /// `mirror_timeout_ms` left to be answered. If the request is incomplete, drops the copies.
     pub(crate) fn release_mirrors(&mut self, request_ended: bool, mirrors: &[CallId]) {
         let left = ms(self.limits.relay.mirror_timeout_ms);
         for &id in mirrors {
@@ -165,7 +166,7 @@ impl Relay {
     }
 
     /// Ends a copy that could not be delivered or was not answered, and counts it as dropped. If `endpoint_failed`, the
-    /// balancer counts it as a failure of the endpoint.
+    /// metrics of calls count a failed response.
     pub(crate) fn fail_mirror(&mut self, id: CallId, endpoint_failed: bool) {
         self.metrics.mirrors_dropped_total.add(1);
         self.end_mirror(id, if endpoint_failed { Ending::Broken } else { Ending::Cancelled });
@@ -173,13 +174,14 @@ impl Relay {
 
     fn end_mirror(&mut self, id: CallId, ending: Ending) {
         if let Some(mirror) = self.calls.get_mut(id) {
-            // If no endpoint was selected for the copy, no metrics have counted it, so its end is not recorded.
+            // If no endpoint was selected for the copy, no metrics have counted the beginning of the copy. So its end
+            // is not recorded either.
             mirror.recorded |= mirror.traffic.is_none();
         }
         self.end_call(id, ending);
     }
 
-    /// Discards content of the response to a copy, and lets the endpoint send as much again.
+    /// Discards content of the response to a copy, and lets the endpoint send as many bytes again.
     pub(crate) fn discard(
         &mut self,
         (upstream, stream): (UpstreamId, StreamKey),

@@ -1,5 +1,5 @@
 //! A call, from the headers of its request to the last byte of its response. This file has the client's half of the
-//! call; the endpoint's half is an [`Attempt`]. What happens at each point of a call is decided in one place:
+//! call; the endpoint's half is an [`Attempt`]. This table lists which file handles which step of a call:
 //!
 //! | when | file |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | a response begins and goes on | `response` |
 //! | an attempt ends without an answer | `retry` |
 //! | an attempt fails, and the call's rule has retries | `retry_policy` |
-//! | a call has not been answered in time, and its rule hedges | `hedge` |
+//! | a call has not been answered in time, and its rule allows hedging | `hedge` |
 //! | something that the call waits for is due | `deadline` |
 //! | a client asks how many attempts its call took | `attempts_field` |
-//! | a call breaks a part of its policy that is only audited | `policy` |
+//! | a part of the call's policy would act, but its mode is Audit | `policy` |
 //! | the proxy itself answers | `reply` |
 //! | a call is traced | `trace` |
 //! | `/calls` shows the calls in flight | `open` |
@@ -81,24 +81,25 @@ pub(crate) enum Response {
 
 /// A call in flight.
 ///
-/// Invariants: `released` is at most the number of bytes that every attempt has sent, except while the call is being
-/// sent again; `request` and `body` are complete while `replayable`.
+/// Invariants: no attempt has sent fewer bytes than `released`, except while the call is being sent again; `request` and
+/// `body` are complete while `replayable`.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// The client's connection, and the stream on it. A copy of another call's request has no client.
     pub(crate) client: Option<ClientId>,
     pub(crate) client_stream: StreamKey,
-    /// The cluster that the call is routed to; `None` until it is routed, or if it cannot be.
+    /// The cluster that the call is routed to; `None` if the call is not routed yet, or cannot be routed.
     pub(crate) cluster: Option<ClusterId>,
     /// Index of the call's metrics series among the cluster's series; `None` before the call is counted.
     pub(crate) traffic: Option<u32>,
     pub(crate) method: CallMethod,
     pub(crate) attempts: Attempts,
-    /// Endpoints that were chosen for earlier attempts and did not process the call.
+    /// Endpoints of earlier attempts that failed or whose response was dropped. The next attempt prefers other
+    /// endpoints.
     pub(crate) tried: Vec<EndpointId>,
-    /// Number of retries that the call's rule has given it.
+    /// Number of retries that the call's route rule has allowed so far.
     pub(crate) retries: u8,
-    /// An attempt failed that an endpoint may have processed.
+    /// An endpoint may have processed one of the failed attempts.
     pub(crate) may_be_processed: bool,
     /// Why the call got no further retry.
     pub(crate) unretried: Option<Unretried>,
@@ -111,12 +112,12 @@ pub(crate) struct Call {
     /// The request's trailers, if they came before the call was sent or are kept for another attempt.
     pub(crate) trailers: Option<Box<FieldSection>>,
     pub(crate) request_ended: bool,
-    /// The account counts the call among its calls with incomplete requests.
+    /// The client's account counts the call among its calls with incomplete requests.
     pub(crate) counts_as_open: bool,
-    /// The latest piece of content had a few bytes only, or there was no content yet.
+    /// The latest piece of content had only a few bytes, or no content has arrived yet.
     pub(crate) short_part: bool,
     pub(crate) replayable: bool,
-    /// Bytes of content for which the client got flow-control window again.
+    /// Number of content bytes for which the client got flow-control window again.
     pub(crate) released: usize,
 
     pub(crate) started: Instant,
@@ -130,8 +131,8 @@ pub(crate) struct Call {
     /// The protocol of the application that made the call.
     pub(crate) protocol: Protocol,
     pub(crate) is_grpc: bool,
-    /// The connection may turn out not to be opaque: the proxy only assumes that its server speaks first. No metrics
-    /// count the call yet.
+    /// The proxy only guesses that the connection is opaque, because neither side has sent anything
+    /// ([`server_first`](crate::downstream::server_first)). No metrics count the call yet.
     pub(crate) is_guess: bool,
     /// Policy allows the call only because it asks for a workload's health.
     pub(crate) is_health_check: bool,
@@ -141,10 +142,11 @@ pub(crate) struct Call {
     pub(crate) is_head: bool,
     pub(crate) response: Response,
     pub(crate) http_status: u16,
-    /// Bytes of content received from the client. `response_bytes` are those received from the endpoint.
+    /// Number of content bytes received from the client. `response_bytes` is the number of content bytes received from
+    /// the endpoint.
     pub(crate) request_bytes: u64,
     pub(crate) response_bytes: u64,
-    /// gRPC messages in the content of each direction, if the call is gRPC.
+    /// Counts the gRPC messages in the content of each direction, if the call is gRPC.
     pub(crate) request_messages: Messages,
     pub(crate) response_messages: Messages,
     /// The fields of the response, if a tap shows them.
@@ -219,15 +221,16 @@ impl Call {
         self.client.is_none()
     }
 
-    /// Returns whether the call is, or asks for, a tunnel. The bytes after the request of a tunnel may be meant for one
-    /// endpoint only.
+    /// Returns whether the call is, or asks for, a tunnel. The bytes in a tunnel may be meant for one endpoint only, so
+    /// route rules neither retry nor hedge a tunnel.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.protocol == Protocol::Opaque
             || self.request.contains(Known::LenoUpgrade)
             || self.request.get(Known::Method) == Some(b"CONNECT")
     }
 
-    /// Returns the memory of the request's fields and trailers, wherever they wait, in bytes.
+    /// Returns the memory of the call's fields in bytes: the request's fields, all copies of its trailers, the
+    /// response's fields that taps show, and the spans.
     #[inline]
     pub(crate) fn fields_memory_bytes(&self) -> u32 {
         let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
@@ -258,8 +261,8 @@ impl Call {
         }
     }
 
-    /// Returns the time since the endpoint of an attempt has had the whole request. The attempt was sent at `sent`.
-    /// Zero if the request has not ended.
+    /// Returns how long the endpoint of an attempt has had the whole request. `sent` is the time at which the attempt
+    /// was sent. Returns zero if the request has not ended.
     pub(crate) fn response_time(&self, sent: Instant, now: Instant) -> Duration {
         if !self.request_ended {
             return Duration::ZERO;
@@ -268,13 +271,13 @@ impl Call {
         now.saturating_duration_since(sent.max(self.started + Duration::from_millis(request_ms.into())))
     }
 
-    /// Returns whether the policy of the call hedges.
+    /// Returns whether the call's route rule has a hedge policy.
     #[inline]
     pub(crate) fn may_plan_hedge(&self) -> bool {
         self.route.as_ref().is_some_and(|route| route.hedge().is_some())
     }
 
-    /// Returns whether the call's rule has retries that are not only audited.
+    /// Returns whether the call's rule has retries in mode Enforce.
     pub(crate) fn has_retries(&self) -> bool {
         let retry = self.route.as_ref().and_then(CallRoute::retry);
         retry.is_some_and(|retry| !retry.is_audited())
@@ -291,12 +294,13 @@ impl Call {
         self.tried.contains(&endpoint) || self.attempts.iter().any(goes_on)
     }
 
-    /// Returns how many attempts have begun while another one went on.
+    /// Returns how many hedges have begun: attempts that began while another attempt was in progress.
     pub(crate) fn hedges(&self) -> u8 {
         self.progress().map_or(0, |progress| progress.hedges)
     }
 
-    /// Returns the method whose latencies the call adds to, if its policy lets it be hedged.
+    /// Returns the method to whose latencies the relay adds the latency of this call; `None` if the call's policy does
+    /// not hedge it.
     #[inline]
     pub(crate) fn hedged_method(&self) -> Option<Method> {
         self.route.as_ref()?.hedged_method

@@ -54,8 +54,11 @@ pub struct OpenCall {
     /// The Service's port, or the address, that the call goes to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// `package.Service/Method`; for other HTTP, the request method, and the path without its query if it is still
-    /// stored.
+    /// The method of the call:
+    /// - for gRPC: `package.Service/Method`
+    /// - for other HTTP: the request method, and the path without its query
+    /// - for an opaque connection: `TCP`
+    /// - if the request is no longer stored: the method's name in metrics
     pub method: String,
     /// The endpoint of the latest attempt that was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,10 +70,10 @@ pub struct OpenCall {
     pub time_left_ms: Option<u64>,
     /// Number of attempts that have begun.
     pub attempts: u32,
-    /// gRPC messages so far.
+    /// Number of gRPC messages so far, in each direction.
     pub request_messages: u32,
     pub response_messages: u32,
-    /// Bytes of content so far.
+    /// Number of bytes of content so far, in each direction.
     pub request_bytes: u64,
     pub response_bytes: u64,
     /// Content of the request that waits in the proxy until the endpoint takes it, in bytes.
@@ -82,7 +85,7 @@ pub struct OpenCall {
 impl Relay {
     /// Returns the calls that have been in flight for at least `longer_than`.
     pub fn open_calls(&self, longer_than: Duration) -> OpenCalls {
-        // The youngest of the oldest calls is on top.
+        // The heap holds the oldest calls found so far. On its top is the youngest call of the heap.
         let mut oldest = BinaryHeap::<(Instant, CallId)>::new();
         let mut open = 0;
         for (id, call) in self.calls.iter() {
@@ -109,7 +112,7 @@ impl Relay {
         let sent = call.attempts.latest_stream();
         let upstream = sent.and_then(|(upstream, _)| self.pools.upstream(upstream));
         let to_endpoint = upstream.zip(sent).map_or(0, |(upstream, (_, stream))| upstream.link.codec.queued_on(stream));
-        // Before the call is sent, its content waits in the call.
+        // Before the call is sent, its content waits in `body`.
         let request_queued_bytes = if sent.is_some() { to_endpoint } else { call.body.len() };
         let progress = match call.response {
             Response::Awaited if sent.is_none() => Progress::Waiting,

@@ -1,5 +1,5 @@
-//! Policy: the state of a call that the policy of its rule needs, except the call's deadline and retries. Also counts
-//! what a part in mode Audit would have done.
+//! Policy: the state that the policy of a route rule keeps for a call, except the call's deadline and retries. A part
+//! of a policy in mode Audit does not act on calls: the relay only counts what the part would have done.
 
 use leno_model::traffic::Setting;
 
@@ -10,7 +10,8 @@ use crate::call::reply::ProxyError;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
 
-/// Number of checks per idle timeout. An idle call ends at most one interval between checks after its timeout.
+/// Number of checks per idle timeout. An idle call ends late by at most one interval between checks, that is, by the
+/// timeout divided by this number.
 pub(crate) const IDLE_CHECKS: u32 = 4;
 
 /// State that the policy of a call's rule keeps for the call.
@@ -18,18 +19,19 @@ pub(crate) const IDLE_CHECKS: u32 = 4;
 pub(crate) struct PolicyProgress {
     /// An endpoint forbids further attempts.
     pub(crate) is_pushed_back: bool,
-    /// Bytes of content and number of header sections, of both sides, at the latest check whether the call is idle.
+    /// Sum of both sides' content bytes and the number of response header sections, at the latest check whether the
+    /// call is idle.
     pub(crate) seen: u64,
     /// Number of checks since `seen` last changed.
     pub(crate) idle_checks: u32,
-    /// Number of attempts that began while another one went on.
+    /// Number of hedges: attempts that began while another attempt was in progress.
     pub(crate) hedges: u8,
-    /// What the audited parts of the policy would have done.
+    /// What the policy's parts in mode Audit would have done.
     pub(crate) audited: AuditedParts,
 }
 
 impl Relay {
-    /// Counts a call that has exceeded a limit that is only audited.
+    /// Counts a call that has exceeded a request timeout in mode Audit.
     pub(crate) fn audit_request_timeout(&mut self, id: CallId) {
         let route = self.calls.get(id).and_then(|call| call.route.as_ref());
         let Some(limit) = route.and_then(|route| route.policy().request_timeout.clone()) else { return };
@@ -40,7 +42,7 @@ impl Relay {
     pub(crate) fn check_idle(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id).certain() else { return };
-        // Header sections count too.
+        // A header section also shows that the call is not idle.
         let sections = u64::from(call.interim_responses) + u64::from(call.response != Response::Awaited);
         let seen = call.request_bytes + call.response_bytes + sections;
         let Some(limit) = call.route.as_ref().and_then(|route| route.policy().stream_idle_timeout.clone()) else {
@@ -67,7 +69,8 @@ impl Relay {
         }
     }
 
-    /// Returns whether a part of a policy acts on a call. If the part is only audited, counts what it would have done.
+    /// Returns whether a part of a policy acts on a call. A part in mode Audit does not act: counts what it would have
+    /// done.
     pub(crate) fn acts<T>(&mut self, id: CallId, part: AuditedPart, setting: &Setting<T>) -> bool {
         if setting.is_audited() {
             self.audit(id, part, &setting.set_by);

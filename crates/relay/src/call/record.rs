@@ -27,9 +27,11 @@ use crate::target::cluster::ClusterState;
 pub(crate) enum Ending {
     /// The endpoint's response was relayed to its end.
     Answered { grpc_status: Option<u8>, pushback: Option<Duration> },
-    /// The endpoint reset the stream, or failed to serve a mirrored copy. The balancer knows this already.
+    /// The endpoint reset the stream, or failed to serve a mirrored copy. The balancer has already recorded the
+    /// failure.
     Broken,
-    /// The proxy answered with an error. If this is an endpoint's fault, the balancer knows it already.
+    /// The proxy answered with an error. If an endpoint caused the error, the balancer has already recorded the
+    /// failure.
     ProxyError { why: &'static str, grpc_status: Option<u8> },
     /// The client cancelled the call or closed its connection.
     Cancelled,
@@ -70,8 +72,8 @@ impl Server {
 }
 
 impl Call {
-    /// Counts an attempt that has ended while the call goes on, if the call matched a rule. `error` is the reason if
-    /// the endpoint has not answered.
+    /// If the call matched a route rule, counts an attempt that has ended while the call goes on. `error` is the reason
+    /// why the attempt failed, if the endpoint has not answered.
     #[cold]
     pub(crate) fn pass_over(
         &self,
@@ -89,7 +91,7 @@ impl Call {
 }
 
 impl Relay {
-    /// Reports how a call ended. Does nothing if that was reported before.
+    /// Reports how a call ended. Does nothing if the end of the call was reported before.
     pub(crate) fn record(&mut self, id: CallId, ending: Ending) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id).certain() else { return };
@@ -162,7 +164,8 @@ impl Relay {
         }
     }
 
-    /// Returns the server of a call's latest attempt, if the attempt was sent, even if its connection has ended.
+    /// Returns the server of a call's latest attempt, if the attempt was sent. The connection of the attempt may have
+    /// ended.
     fn server_of(&self, call: &Call) -> Option<Server> {
         if let Some((upstream, _)) = call.attempts.latest_stream() {
             let upstream = self.pools.upstream(upstream)?;
@@ -175,8 +178,8 @@ impl Relay {
         Some(Server { address: pool.address, hop: pool.key.hop, id })
     }
 
-    /// Reports the end of a connection that was wrongly guessed to be opaque, to the balancer only: the connection was
-    /// no call.
+    /// Handles the end of a connection that the relay wrongly guessed to be opaque. Such a connection was not a call,
+    /// so only the balancer is told.
     fn forget_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
@@ -245,7 +248,8 @@ fn missing_status(call: &Call) -> Option<u8> {
     (call.is_grpc && call.http_status == 200).then_some(Status::Unknown as u8)
 }
 
-/// Tells the balancer how the attempts at a call have ended. It already knows the attempts that have failed.
+/// Tells the balancer how the attempts at a call have ended. The balancer has already recorded the attempts that
+/// failed.
 #[inline]
 fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, ending: Ending) {
     let http_status = call.http_status;

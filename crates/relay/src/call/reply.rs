@@ -1,5 +1,5 @@
-//! Responses that the proxy itself creates and marks as its own, so that users do not blame the application: the table
-//! of errors.
+//! Reply: responses that the proxy itself creates, and the table of its errors. The proxy marks these responses as its
+//! own, so that users do not blame the application.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::downstream::origin::Door;
 use crate::link::codec::CodecError;
 use crate::link::grpc::{self, Status};
 
-/// Why a call got no answer from an endpoint. Its text tells the caller what to do.
+/// Why a call got no answer from an endpoint. The error's text tells the caller what to do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ProxyError {
     #[error("{0}")]
@@ -130,12 +130,12 @@ impl ProxyError {
         }
     }
 
-    /// Returns whether the last attempt has reached no application.
+    /// Returns whether no application has received the last attempt.
     fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
     }
 
-    /// Returns whether the endpoint that had the call has failed.
+    /// Returns whether the endpoint that received the call has caused the error.
     fn is_endpoints(&self) -> bool {
         matches!(
             self,
@@ -216,10 +216,11 @@ impl Relay {
             if let Some(why) = not_retried.filter(|_| response == Response::Awaited) {
                 message += &format!("; not sent again: {why}");
             }
-            // In HTTP/1, the response announces that the connection ends if the request is incomplete.
+            // Must come before the response: if the request is incomplete, an HTTP/1 response then announces the end of
+            // the connection.
             link.codec.stop_receiving(stream);
             match (response, is_grpc) {
-                // The client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
+                // After REFUSED_STREAM, the client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
                 (Response::Awaited, _) if is_proxys && is_unprocessed => {
                     link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
                 }
@@ -267,7 +268,7 @@ impl Relay {
     }
 }
 
-/// Returns the fields of a trailers-only response, or trailers.
+/// Returns the fields of a trailers-only response, or of trailers.
 fn grpc_error(section: Section, status: Status, message: &str, why: &str) -> FieldSection {
     let mut fields = FieldSection::new();
     if section == Section::Response {

@@ -24,8 +24,8 @@ use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identiti
 use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
 
-/// Maximum size of a call's fields, in bytes, for which the charge is not updated if the fields are freed before the
-/// call ends.
+/// If the fields of a call are freed before the call ends, and have at most this size in bytes, the client stays
+/// charged for them until the call ends.
 const FEW_FIELDS_BYTES: u32 = 1 << 10;
 
 impl Relay {
@@ -65,7 +65,7 @@ impl Relay {
     ) {
         let Some(downstream) = self.downstreams.get_mut(client).certain() else { return };
         downstream.idle_since = None;
-        // An opaque connection is one request from its start, so that request does not show that the client has sent
+        // The request of an opaque connection does not count: the relay may create it before the client has sent
         // anything.
         if !downstream.has_spoken && !downstream.link.codec.is_opaque() {
             downstream.has_spoken = true;
@@ -73,8 +73,8 @@ impl Relay {
         }
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
-            // The client's cancelled calls still occupy endpoints. So the client gets no new calls until the endpoints
-            // know that these calls were cancelled.
+            // The client's cancelled calls still occupy endpoints. So the proxy accepts no new calls of the client
+            // until it has told the endpoints about the cancellations.
             downstream.link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
             return;
         }
@@ -83,7 +83,7 @@ impl Relay {
         let protocol = protocol_of(downstream, &mut request);
         set_client_fields(downstream, self.settings.forwarded_for, &mut request);
         let asks_attempts = downstream.origin.door == Door::Outbound && attempts_field::take(&mut request);
-        // Large trailers of another call may have been read into the same memory.
+        // The memory of this section was used before, and may have grown for large trailers of another call.
         request.shrink(MAX_SPARE_SECTION_BYTES);
         let is_guess = downstream.link.codec.is_guess();
         let mut call = Call::new((Some(client), stream), request, protocol, end_stream, self.now);
@@ -122,7 +122,7 @@ impl Relay {
         }
     }
 
-    /// Assigns a call to its cluster, which counts it until it ends.
+    /// Assigns a call to its cluster. The cluster counts the call until the call ends.
     fn join_cluster(&mut self, id: CallId, cluster: ClusterId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.cluster = Some(cluster);
@@ -150,8 +150,8 @@ impl Relay {
         }
     }
 
-    /// Starts the deadline of a call whose cluster is known, and lists the call to be sent after all input of this turn
-    /// is read.
+    /// Admits a call whose cluster is known: checks the limits on calls in flight, starts the call's deadline, and
+    /// lists the call. The relay sends listed calls after it has read all input of this turn of the event loop.
     pub(crate) fn admit(&mut self, id: CallId, cluster: ClusterId) {
         let calls = self.calls.len();
         self.join_cluster(id, cluster);
@@ -186,8 +186,8 @@ impl Relay {
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream && call.protocol != Protocol::Opaque;
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         if !call.attempts.is_sent() {
-            // The call was not sent yet, so its content stays here. The client gets no more flow-control window for it,
-            // which bounds the content.
+            // The call was not sent yet, so keep its content. The client gets no new flow-control window for this
+            // content, so there is a limit to the content that is kept.
             let is_waiting = call.attempts.len() > 0;
             self.calls.keep(id, bytes);
             if end_stream && is_waiting {
@@ -238,7 +238,8 @@ impl Relay {
     }
 
     fn on_request_trailers(&mut self, client: ClientId, id: CallId, oversize: bool, fields: &mut FieldSection) {
-        // An application may read trailers as if they were part of the header section.
+        // Remove these fields from trailers too: an application may read trailers as if they were part of the header
+        // section.
         if self.downstreams.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
             strip_identities(fields);
             self.settings.forwarded_for.strip_trailer(fields);
@@ -279,7 +280,7 @@ impl Relay {
         self.end_call_if_complete(id);
     }
 
-    /// Records the end of a request: it no longer counts among the incomplete requests of its client
+    /// Records the end of a request. The request no longer counts among the incomplete requests of its client
     /// ([`crate::downstream::accounts`]).
     fn request_is_complete(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
@@ -313,8 +314,8 @@ impl Relay {
         self.mark_client(client);
     }
 
-    /// Returns whether a call that was sent may keep `more_bytes` of content beside `kept_bytes`, in case it has to be
-    /// sent to another endpoint.
+    /// Returns whether a call that was sent may keep `more_bytes` of content in addition to `kept_bytes`. A call keeps
+    /// its content so that the proxy can send it to another endpoint.
     pub(crate) fn may_keep(&self, kept_bytes: usize, more_bytes: usize) -> bool {
         let relay = &self.limits.relay;
         kept_bytes + more_bytes <= relay.max_replay_bytes_per_call as usize
@@ -334,7 +335,7 @@ impl Relay {
         }
     }
 
-    /// Updates the memory that the client is charged for the fields of a call.
+    /// Updates how much memory the client is charged for the fields of a call.
     pub(crate) fn count_fields(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         let after = call.fields_memory_bytes();

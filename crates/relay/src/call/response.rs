@@ -23,8 +23,8 @@ use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
 use crate::target::methods::CallMethod;
 
-/// Minimum age of a connection at GOAWAY. If the server sends GOAWAY sooner, and before the first call, the connection
-/// counts as a failed attempt to connect.
+/// If a server sends GOAWAY on a connection that is younger than this and has carried no call, the connection counts as
+/// a failed attempt to connect.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 
 impl Relay {
@@ -73,7 +73,7 @@ impl Relay {
                 self.metrics.count_abuse("interim_responses");
                 return self.response_broken(upstream, id, "too many interim responses (1xx)");
             }
-            // Another attempt may answer the call, with other interim responses.
+            // Drop the interim response: another attempt may answer the call, with other interim responses.
             if call.attempts.len() > 1 {
                 return;
             }
@@ -93,7 +93,7 @@ impl Relay {
         let link = self.downstreams.get(client).map(|client| &client.link);
         if let Some(limit_bytes) = link.map(|link| link.codec.max_section_bytes()).filter(|&most| bytes > most as usize)
         {
-            // The client would close the connection, with all its other calls.
+            // After a section that is too large, the client would close the connection, with all its other calls.
             return self.response_too_large(upstream, id, section, (bytes, limit_bytes));
         }
         if section == Section::Response {
@@ -115,8 +115,8 @@ impl Relay {
         }
     }
 
-    /// Handles a section that the client does not accept. An interim response is dropped, because the client does not
-    /// need it.
+    /// Handles a field section that is larger than the client accepts. Drops an interim response, because the client
+    /// does not need it. Ends the attempt after any other section.
     #[cold]
     fn response_too_large(
         &mut self,
@@ -144,13 +144,13 @@ impl Relay {
         self.count_fields(id);
     }
 
-    /// Handles the header section of a response, with which an attempt begins to answer its call. From now on, this
-    /// attempt is the call's only one, and the call gets no further attempt.
+    /// Handles the header section of the response that answers a call. Cancels the call's other attempts. From now on,
+    /// the call gets no further attempt.
     fn begin_response(&mut self, id: AttemptId, fields: &mut FieldSection) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         call.response = Response::Begun;
-        // The call is answered in time, however long its content takes.
+        // The response has begun in time, so the call needs no hedge, however long the content takes.
         call.due.call_off(Due::Hedge);
         call.http_status = status_seen(fields);
         if let Some(route) = &call.route {
@@ -159,7 +159,7 @@ impl Relay {
         let mut cluster = self.targets.get_mut(call.cluster);
         if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {
             cluster.learn_method(call, fields, &self.metrics, self.limits.relay.max_methods_per_service as usize);
-            // A request that cannot be sent again was only kept for the method's name.
+            // This request cannot be sent again. It was only kept for the method's name.
             let is_shown = self.access_log.is_on() || self.taps.is_open() || call.trace.is_some();
             if !call.replayable && !call.is_health_check && !is_shown {
                 call.request = FieldSection::new();
@@ -220,7 +220,8 @@ impl Relay {
         }
     }
 
-    /// Resets the stream that overflows the client's buffer, and drops the output that is queued for it.
+    /// Resets a stream because too much response content waits for its client. Drops the content that is queued for the
+    /// stream.
     fn fail_slow_client(&mut self, id: CallId, client: Option<ClientId>, stream: StreamKey, buffered_bytes: usize) {
         let door = self.downstreams.get(client).map_or(Door::Outbound, |client| client.origin.door);
         let error = ProxyError::ClientTooSlow { buffered_bytes };
@@ -250,8 +251,8 @@ impl Relay {
             Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
                 Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }
             }
-            // The code says that no server has processed the call (RFC 9113 section 8.7), so the client might send it
-            // again.
+            // Do not forward this code. It says that no server has processed the call (RFC 9113 section 8.7), so the
+            // client might send the call again.
             Response::Begun if code == ErrorCode::REFUSED_STREAM => Failure::Reset(ErrorCode::INTERNAL_ERROR),
             Response::Awaited | Response::Begun => Failure::Reset(code),
         };
@@ -263,8 +264,8 @@ impl Relay {
         self.attempt_failed(id, &Failure::Fault(ProxyError::Protocol { endpoint, why: why.to_owned() }));
     }
 
-    /// Handles GOAWAY: calls that the server did not process are sent to another endpoint, the others finish on this
-    /// connection.
+    /// Handles GOAWAY. The relay sends the calls that the server did not process to another endpoint. The other calls
+    /// finish on this connection.
     fn on_goaway(&mut self, upstream_id: UpstreamId, last_stream: u32, code: ErrorCode) {
         let Some(upstream) = self.pools.upstream(upstream_id).certain() else { return };
         if code != ErrorCode::NO_ERROR {
@@ -275,7 +276,8 @@ impl Relay {
         let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(upstream_id);
         if was_no_use {
-            // The server may send such a GOAWAY on every connection, so the next attempt waits a little.
+            // The server may send such a GOAWAY on every connection, so wait a little before the next attempt to
+            // connect.
             let error = format!("GOAWAY {code} before the first call");
             self.connecting_failed(pool, &ConnectionFailure::Connect { error });
         }
@@ -300,8 +302,8 @@ impl Relay {
         self.mark_client(client);
     }
 
-    /// After queued DATA was written to a link, gives the other side of each call flow-control window for as many
-    /// bytes.
+    /// After queued content has moved to the output of a link, gives the senders of this content flow-control window
+    /// for as many bytes.
     pub(crate) fn return_room(&mut self, link: LinkId) {
         match link {
             LinkId::Client(client) => {

@@ -26,12 +26,12 @@ pub(crate) enum Failure {
     NotSent,
     /// No connection to the endpoint could be opened.
     NotConnected { endpoint: SocketAddr, why: String },
-    /// The server rejected the call unprocessed (REFUSED_STREAM, RFC 9113 section 8.7). A proxy rejects calls that it
-    /// cannot forward to its application; a server rejects calls while it is overloaded.
+    /// The server rejected the call without processing it (REFUSED_STREAM, RFC 9113 section 8.7). A proxy rejects calls
+    /// that it cannot forward to its application; a server rejects calls while it is overloaded.
     Refused { endpoint: SocketAddr, by_proxy: bool },
     /// The server does not process the call, because it closes the connection (GOAWAY, RFC 9113 section 6.8).
     GoneAway { endpoint: SocketAddr },
-    /// The connection was lost. `was_used`: it had carried other calls before, or had been idle.
+    /// The connection was lost. `was_used`: the connection had carried other calls before, or had been idle.
     Lost { endpoint: SocketAddr, was_used: bool },
     /// The server reset the stream.
     Reset(ErrorCode),
@@ -42,8 +42,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether a rule with retries sends the call again after this failure: the connection or the stream failed, or the
-    /// attempt took too long (GEP-1731).
+    /// Returns whether a route rule with retries sends the call again after this failure. It does if the connection or
+    /// the stream failed, or if the attempt took too long (GEP-1731).
     fn may_be_retried(&self) -> bool {
         match self {
             Self::NotConnected { .. } | Self::Refused { .. } | Self::GoneAway { .. } | Self::Lost { .. } => true,
@@ -60,7 +60,8 @@ impl Failure {
         }
     }
 
-    /// Returns the reason as metrics of routes name it; `None` if no endpoint is concerned.
+    /// Returns the reason's name in the metrics of routes; `None` for [`Failure::NotSent`], which does not concern an
+    /// endpoint.
     fn why(&self) -> Option<&'static str> {
         match self {
             Self::NotSent => None,
@@ -103,7 +104,7 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     match *failure {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
-        // A server often closes several idle connections at the same time, so this may happen several times.
+        // A server often closes several idle connections at the same time, so a call may be sent again several times.
         Failure::Lost { .. } if can_be_resent && is_race(call, failure) && !call.has_retries() => Next::Resend,
         Failure::NotSent => Next::Fail(ProxyError::TooManyAttempts { attempts }),
         Failure::NotConnected { endpoint, ref why } => Next::Fail(ProxyError::Connect { endpoint, why: why.clone() }),
@@ -116,19 +117,19 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     }
 }
 
-/// Returns whether the server may have closed the connection for lack of requests. A server may close a used HTTP/1
-/// connection at any moment, even while the next request is on its way. A request that may be repeated is then sent
-/// again (RFC 9110 section 9.2.2): by a retry, if the call's rule has retries.
+/// Returns whether the server may have closed the connection only because it was idle. A server may close a used HTTP/1
+/// connection at any moment, even while the next request is on its way. The relay then sends the request again, if the
+/// request is idempotent (RFC 9110 section 9.2.2). If the call's rule has retries, this uses one of them.
 fn is_race(call: &Call, failure: &Failure) -> bool {
     let was_used = matches!(failure, Failure::Lost { was_used: true, .. });
     was_used && call.protocol == Protocol::Http1 && is_idempotent(&call.request)
 }
 
-/// Returns whether a lost request is no failure of its endpoint, because the server has only closed a connection that
-/// it no longer needed. If connections were lost until the call had no attempt left, the loss is a failure.
+/// Returns whether the loss of a connection is not a failure of the endpoint, because the server has only closed an
+/// idle connection. If the call has lost so many connections that it has no attempt left, the loss is a failure.
 fn is_harmless(call: &Call, failure: &Failure, next: &Next) -> bool {
     let is_sent_again = matches!(next, Next::Resend | Next::Retry(_));
-    // The server does not cause these reasons.
+    // In these cases, the server is not the reason why the call gets no retry.
     let is_prevented = matches!(call.unretried, Some(Unretried::Budget | Unretried::Deadline | Unretried::Client));
     is_race(call, failure) && (is_sent_again || is_prevented)
 }
@@ -160,7 +161,7 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get(id.call) else { return };
         let mut next = next(call, failure, self.limits.relay.max_attempts);
-        // A race says nothing about the endpoint's load, so the call need not wait.
+        // If the server has only closed an idle connection, this is no sign of overload, so the call need not wait.
         let wait = if is_race(call, failure) { Wait::None } else { Wait::BackOff };
         if matches!(next, Next::Fail(_) | Next::Reset(_))
             && failure.may_be_retried()
@@ -194,7 +195,7 @@ impl Relay {
             call.tried.push(endpoint);
         }
         call.may_be_processed |= failure.may_be_processed();
-        // There is no stream to cancel any more.
+        // The connection is lost, so there is no stream to cancel.
         if matches!(failure, Failure::Lost { .. } | Failure::Violation(_)) {
             attempt.stage = Stage::Lost;
         }
@@ -273,7 +274,7 @@ impl Relay {
         self.keep_no_more_than_allowed(id.call);
     }
 
-    /// Drops the kept copy of a request that is larger than a call may keep, if no attempt waits to send it any more.
+    /// Drops the kept copy of a request if the copy is larger than a call may keep, and no attempt waits to send it.
     fn keep_no_more_than_allowed(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id).certain() else { return };
         let is_needed = !call.attempts.is_sent() || call.attempts.is_waiting();

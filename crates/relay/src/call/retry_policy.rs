@@ -27,31 +27,30 @@ use crate::pool::hop::Hop;
 use crate::target::budget::Taken;
 use crate::target::cluster::Standing;
 
-/// Longest pause before a retry that an endpoint may ask for. If it asks for a longer pause, its answer is forwarded,
-/// and the client decides.
+/// Longest pause before a retry that an endpoint may ask for. If it asks for a longer pause, the relay forwards the
+/// endpoint's answer, and the client decides.
 const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
-/// Longest time that a call waits, before each of its retries, for the next attempt to connect, if no endpoint could be
-/// connected.
+/// If no endpoint can be connected: the longest time that a call waits, before each of its retries, until the proxy
+/// connects again.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
-/// Name of a response field with which a proxy says that the call shall not be sent again. A proxy adds the field in
-/// two cases:
+/// Name of a response field that means: do not send this call again. A proxy adds the field in two cases:
 ///
-/// - It would have sent the call again, but had no retry left.
-/// - The application beside it has failed because of a response with this field
+/// - The proxy would have sent the call again, but the call or its cluster had no retry left.
+/// - The application beside the proxy has failed because of a response with this field
 ///   ([`spent_chains`](crate::spent_chains)).
 ///
-/// The proxies before it pass the field on and do not send the call again either. So the retries of several proxies in
-/// a row do not multiply.
+/// The proxies between this proxy and the client pass the field on, and do not send the call again either. So the
+/// retries of several proxies in a row do not multiply.
 const NOT_RETRIED: &[u8] = b"leno-not-retried";
 
-/// The source of the pause before a retry.
+/// The pause before a retry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
     /// The back-off of the call's rule.
     BackOff,
-    /// The endpoint.
+    /// The pause that the endpoint asks for.
     Asked(Pushback),
-    /// Nothing: the call is sent again at once.
+    /// No pause: the call is sent again at once.
     None,
 }
 
@@ -60,9 +59,9 @@ pub(crate) enum Wait {
 pub(crate) enum Unretried {
     /// The call has used all its retries.
     Attempts,
-    /// The calls to the cluster have used all their retries.
+    /// The cluster's retry budget is used up.
     Budget,
-    /// A retry cannot end before the call's deadline.
+    /// The call's deadline, or the end of the proxy's drain, would come before the retry.
     Deadline,
     /// The endpoint, or the proxy at the endpoint, forbids a retry, or asks for a longer pause than
     /// [`MAX_ASKED_PAUSE`].
@@ -71,12 +70,12 @@ pub(crate) enum Unretried {
     Client,
     /// The request is not stored, or cannot be repeated.
     Request,
-    /// No endpoint can be connected, and the proxy connects again later than [`MAX_CONNECT_WAIT`].
+    /// No endpoint can be connected, and the proxy does not connect again within [`MAX_CONNECT_WAIT`].
     Connection,
 }
 
 impl Unretried {
-    /// Returns the reason as metrics name it.
+    /// Returns the reason's name in metrics.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Attempts => reason::ATTEMPTS,
@@ -90,8 +89,8 @@ impl Unretried {
     }
 }
 
-/// Decides whether a call is sent again, without regard to the budget. Returns the pause before the retry. `until` is
-/// the end of a drain.
+/// Decides whether a call is sent again. Does not check the retry budget. Returns the pause before the retry. `until`
+/// is the time at which the proxy's drain ends, if the proxy drains.
 fn pause(
     call: &Call,
     retry: &Retry,
@@ -110,7 +109,7 @@ fn pause(
         Wait::Asked(Pushback::Stop) => return Err(Unretried::Pushback),
         Wait::Asked(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
         _ if call.retries >= retry.attempts => return Err(Unretried::Attempts),
-        // In gRPC, the server decides (gRFC A6). In HTTP, the rule has a shortest pause (GEP-1731).
+        // In gRPC, the server's pause applies (gRFC A6). In HTTP, the pause is at least the rule's back-off (GEP-1731).
         Wait::Asked(Pushback::Wait(pause)) if call.is_grpc => pause,
         Wait::Asked(Pushback::Wait(pause)) => pause.max(retry.backoff),
         Wait::BackOff => retry.pause(call.retries + 1, random),
@@ -129,9 +128,9 @@ pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
     end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
 }
 
-/// Returns whether a response is a failure by the codes of a rule. A response to a gRPC call may come from a gateway,
-/// without a gRPC status. Then the HTTP status decides, and also the gRPC status to which clients map it
-/// (grpc/doc/http-grpc-status-mapping.md).
+/// Returns whether a response has one of the codes with which a rule retries. A response to a gRPC call may come from a
+/// gateway, and then has no gRPC status. In this case, the rule's codes are compared with the HTTP status, and with the
+/// gRPC status to which clients map it (grpc/doc/http-grpc-status-mapping.md).
 fn is_failure(retry: &Retry, fields: &FieldSection, is_grpc: bool) -> bool {
     let http = status_code(fields);
     if !is_grpc {
@@ -167,9 +166,9 @@ fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
 }
 
 impl Call {
-    /// Marks the response of a call whose retries, or whose cluster's retries, are used up. If the budget is spent,
-    /// also adds a line `leno-proxy-error`. It follows the line with the failure of the last attempt, if the response
-    /// has one.
+    /// If the call's retries or the cluster's retry budget are used up, adds the field [`NOT_RETRIED`] to a response.
+    /// If the budget is used up, also adds a line `leno-proxy-error`. This line follows a line with the failure of the
+    /// last attempt, if the response has such a line.
     pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
         let Some(why @ (Unretried::Attempts | Unretried::Budget)) = self.unretried else { return };
         response.push(NOT_RETRIED, why.reason().as_bytes());
@@ -181,8 +180,8 @@ impl Call {
         }
     }
 
-    /// Returns the part of an error's text about a retry that the call did not get. `cluster` names the owner of the
-    /// budget.
+    /// Returns the part of an error's text that says why the call was not retried. `cluster` is the cluster whose retry
+    /// budget applies.
     pub(crate) fn unretried_text(&self, cluster: impl Display) -> Option<String> {
         match self.unretried? {
             Unretried::Attempts => Some("the call has used its retries".to_owned()),
@@ -197,14 +196,14 @@ impl Call {
 }
 
 impl Relay {
-    /// Drops a response that is a failure, if the call has another attempt, or gets one because its rule has retries.
-    /// Returns whether the response was dropped. If not, the response may get fields with the reason.
+    /// Drops a response that is a failure, if the call has another attempt or gets a retry. Returns whether the
+    /// response was dropped. Otherwise, may add fields to the response that say why the call was not retried.
     #[cold]
     pub(crate) fn retry_answered(&mut self, id: AttemptId, fields: &mut FieldSection) -> bool {
         let Some(call) = self.calls.get(id.call).certain() else { return false };
         let has_others = call.attempts.len() > 1;
         let retry = call.route.as_ref().and_then(|route| route.retry());
-        // While other attempts may still answer, a part that is only audited must not drop an answer.
+        // A retry policy in mode Audit must not drop an answer while other attempts may still answer.
         let retry = retry.filter(|retry| !has_others || !retry.is_audited());
         let is_failed = retry.is_some_and(|retry| is_failure(&retry.value, fields, call.is_grpc))
             || (has_others && is_endpoint_failed_answer(fields, call.is_grpc));
@@ -222,8 +221,8 @@ impl Relay {
         let Some(pause) = self.retry_in(id.call, asked.map_or(Wait::BackOff, Wait::Asked)) else {
             let Some(call) = self.calls.get(id.call).certain() else { return false };
             call.mark_unretried(fields);
-            // Only an endpoint's answer is recorded. Without an answer, the fault may be this Pod's own, and another
-            // replica may succeed.
+            // Record this only if an endpoint has answered. Otherwise the fault may be this Pod's own, and the call may
+            // succeed if the caller sends its request to another replica.
             if matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget | Unretried::Pushback)) {
                 self.note_spent_chain(id.call);
             }
@@ -234,9 +233,12 @@ impl Relay {
         true
     }
 
-    /// Passes the mark [`NOT_RETRIED`] on through our own application. If an answer to one of its calls is marked,
-    /// records the trace of the call. Marks a failed answer of the application if the trace of the answered call was
-    /// recorded in the meantime: an endpoint's answer to one of the application's own calls was given up.
+    /// Passes the field [`NOT_RETRIED`] on through our own application, although the application does not copy the
+    /// field:
+    ///
+    /// - If a failed answer to a call of the application has the field, records the trace of the call.
+    /// - If the application itself answers a call with a failure, adds the field to the answer, provided that the trace
+    ///   of this call was recorded after the call began.
     #[cold]
     pub(crate) fn pass_on_spent_chain(&self, id: CallId, response: &mut FieldSection) {
         let Some(call) = self.calls.get(id).certain() else { return };
@@ -262,7 +264,7 @@ impl Relay {
         }
     }
 
-    /// Records the trace of a call of our own application that was given up.
+    /// Records the trace of a call that is not retried any more, if our own application made the call.
     #[cold]
     fn note_spent_chain(&self, id: CallId) {
         let Some(call) = self.calls.get(id).certain() else { return };
@@ -272,7 +274,7 @@ impl Relay {
         }
     }
 
-    /// Ends an attempt whose answer does not go on to the client.
+    /// Ends an attempt whose answer the relay does not forward to the client.
     fn drop_answer(&mut self, id: AttemptId, fields: &FieldSection) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
@@ -295,8 +297,8 @@ impl Relay {
         self.abandon(id);
     }
 
-    /// Returns whether a response comes from the proxy at the endpoint, which has lost its connection to the
-    /// application.
+    /// Returns whether a response is an error of the proxy at the endpoint, because that proxy has lost its connection
+    /// to the application.
     fn has_lost_connection(&self, id: AttemptId, fields: &FieldSection) -> bool {
         let is_lost = fields.iter().any(|line| line.name == b"leno-proxy-error" && line.value == b"connection-closed");
         let upstream = self.calls.attempt(id).and_then(Attempt::stream);
@@ -304,8 +306,9 @@ impl Relay {
         is_lost && hop.is_some_and(Hop::is_mutual_tls)
     }
 
-    /// Returns the error for a call whose stream was reset after it had used its retries. A reset could not tell the
-    /// proxies before this one that the call has been retried, so the call gets an error instead.
+    /// Returns the error for a call whose stream the server has reset, if the call's retries or the cluster's retry
+    /// budget are used up. A reset cannot carry the field [`NOT_RETRIED`], so the client gets an error response
+    /// instead.
     pub(crate) fn reset_unretried(&self, id: AttemptId, code: ErrorCode) -> Option<ProxyError> {
         let call = self.calls.get(id.call)?;
         let is_unretried = matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget));
@@ -313,8 +316,8 @@ impl Relay {
         Some(ProxyError::Reset { endpoint: self.pools.upstream(upstream)?.address, code })
     }
 
-    /// Handles a call for which no endpoint can be connected. If the call's rule gives it a retry, the call waits until
-    /// the first pool may connect again. Returns whether the call waits.
+    /// Handles a call for which no endpoint can be connected. If the call gets a retry, it waits until the first pool
+    /// may connect again. Returns whether the call waits.
     #[cold]
     pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
         let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
@@ -329,8 +332,8 @@ impl Relay {
         true
     }
 
-    /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is
-    /// not sent again.
+    /// Takes a retry for a call after an attempt at the call has failed. Returns the pause before the retry, or `None`
+    /// if the call is not sent again.
     pub(crate) fn retry_in(&mut self, id: CallId, wait: Wait) -> Option<Duration> {
         let (now, until, random) = (self.now, self.draining, self.random.u32(..));
         let is_crowded = !self.calls.has_room_for_replay(0, self.limits.relay.max_replay_bytes as usize / 2);
@@ -338,7 +341,8 @@ impl Relay {
         let call = self.calls.get_mut(id)?;
         let route = call.route.as_ref()?;
         let retry = route.retry()?;
-        // Content that is kept during pauses must leave room for calls that no endpoint has processed.
+        // If the kept content exceeds half of its limit, a call with content gets no retry. The other half is for calls
+        // that no endpoint has processed.
         let has_room = !is_crowded || call.body.is_empty();
         let decided = pause(call, &retry.value, wait, (now, until), random);
         let decided = decided.and_then(|pause| if has_room { Ok(pause) } else { Err(Unretried::Request) });
@@ -373,7 +377,8 @@ impl Relay {
         decided.ok()
     }
 
-    /// Counts a call whose rule has retries, but that cannot wait for a connection.
+    /// Counts a call that gets no retry, although its rule has retries, because the wait for a connection would be too
+    /// long.
     fn count_connection_missing(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).filter(|call| call.has_retries()) else { return };
         call.unretried = Some(Unretried::Connection);
@@ -382,8 +387,8 @@ impl Relay {
         }
     }
 
-    /// Decides about a call whose used connection was lost and whose rule has no retries. Returns whether the call is
-    /// sent again: always, unless an object sets a budget for the cluster and the budget is spent.
+    /// Decides whether a call is sent again after its used connection was lost. The call's rule has no retries. Returns
+    /// `false` only if a retry budget is configured for the cluster, is used up, and is not in mode Audit.
     pub(crate) fn take_resend(&mut self, id: CallId) -> bool {
         let (now, workers) = (self.now, self.workers);
         let Some(call) = self.calls.get_mut(id).certain() else { return false };

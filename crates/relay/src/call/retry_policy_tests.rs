@@ -40,7 +40,7 @@ fn a_pause_that_the_server_asks_for_is_kept_unless_it_is_long() {
     assert_eq!(after(Pushback::Wait(second)), Ok(second));
     assert_eq!(after(Pushback::Wait(Duration::ZERO)), Ok(Duration::ZERO));
     assert_eq!(after(Pushback::Wait(11 * second)), Err(Unretried::Pushback));
-    // HTTP has a shortest pause, even if the server asks for a retry at once.
+    // In HTTP, the pause is at least the rule's back-off, even if the server asks for a retry at once.
     let http = self::call(now, &[]);
     assert_eq!(
         pause(&http, &retry(), Wait::Asked(Pushback::Wait(Duration::ZERO)), (now, None), 0),
@@ -65,7 +65,8 @@ fn what_cannot_be_repeated_and_what_the_client_repeats_itself_is_not_sent_again(
     assert_eq!(refused(|call| call.request.set(Known::LenoUpgrade, b"websocket")), Err(Unretried::Request));
     let mut retried = call(now, &[("grpc-previous-rpc-attempts", "1")]);
     assert_eq!(pause(&retried, &retry(), Wait::BackOff, (now, None), 0), Err(Unretried::Client));
-    // If the proxy itself has retried the call, it has set the field itself.
+    // The relay ignores `grpc-previous-rpc-attempts` if it has retried the call, because it has then set the field
+    // itself.
     retried.retries = 1;
     assert!(pause(&retried, &retry(), Wait::BackOff, (now, None), 0).is_ok());
 }
@@ -102,7 +103,7 @@ fn a_rules_codes_decide_and_for_grpc_also_what_a_gateway_answers() {
     assert!(failed(&[(":status", "200"), ("grpc-status", "14")], true));
     assert!(!failed(&[(":status", "200"), ("grpc-status", "14")], false));
     assert!(failed(&[(":status", "503")], true) && failed(&[(":status", "503")], false));
-    // A gRPC client takes a 502 of a gateway for UNAVAILABLE.
+    // A gRPC client maps a gateway's 502 to UNAVAILABLE.
     assert!(failed(&[(":status", "502")], true) && !failed(&[(":status", "502")], false));
     assert!(!failed(&[(":status", "500")], true) && !failed(&[(":status", "200")], true));
     let by_http = Retry { grpc_codes: GrpcCodes::default(), http_codes: [500].into(), ..retry() };

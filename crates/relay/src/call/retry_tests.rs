@@ -19,7 +19,7 @@ fn call(protocol: Protocol, method: &str, attempted: Attempted, now: Instant) ->
     call
 }
 
-/// A call at which `attempts` attempts have begun. The latest attempt goes on, and the others have ended.
+/// Returns a call at which `attempts` attempts have begun. The latest attempt goes on, and the others have ended.
 fn tried(protocol: Protocol, method: &str, attempts: u32) -> (Call, AttemptId) {
     let now = Instant::now();
     let mut attempted = Attempted::new(now);
@@ -47,8 +47,8 @@ fn failures() -> Vec<Failure> {
     ]
 }
 
-/// Returns what happens after each failure, in the order of [`failures`]: `r` the call is sent again, `w` it waits for
-/// another attempt, `f` it fails, `x` its stream is reset, `e` it ends.
+/// Returns what happens to the call after each failure, in the order of [`failures`]. The letters mean: `r` sent again,
+/// `w` waits for another attempt, `f` fails, `x` its stream is reset, `e` ends.
 fn after_each(call: &Call) -> String {
     let letter = |failure: &Failure| match next(call, failure, MAX_ATTEMPTS) {
         Next::Resend => 'r',
@@ -65,7 +65,8 @@ fn after_each(call: &Call) -> String {
 fn only_what_no_server_has_processed_is_sent_again() {
     for (protocol, method, expected) in [
         (Protocol::Http2, "POST", "rrrrrffxff"),
-        // A lost GET is not sent again either: over HTTP/2, the server reports which calls it did not process.
+        // Even a GET is not sent again after its connection is lost: an HTTP/2 server reports which calls it did not
+        // process.
         (Protocol::Http2, "GET", "rrrrrffxff"),
         (Protocol::Http1, "POST", "rrrrrffxff"),
         (Protocol::Http1, "GET", "rrrrrfrxff"),

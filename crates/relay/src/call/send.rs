@@ -21,7 +21,8 @@ use crate::pool::waiting::Turn;
 use crate::target::balance::{Begun, Choice};
 
 impl Relay {
-    /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint receives it.
+    /// Sends the calls that were listed in this turn of the event loop. A call that was cancelled in the meantime is
+    /// not sent, so no endpoint receives it.
     pub fn dispatch(&mut self) {
         while let Some(id) = self.calls.next_listed() {
             if self.calls.contains(id) {
@@ -73,7 +74,8 @@ impl Relay {
         self.connect(pool);
     }
 
-    /// If an attempt waits in a queue, removes it from the queue. Its client then has one waiting call fewer.
+    /// If an attempt waits in a queue, removes the attempt from the queue. The call's client then has one waiting call
+    /// fewer.
     pub(crate) fn leave_queue(&mut self, id: AttemptId) {
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
@@ -83,7 +85,8 @@ impl Relay {
         self.give_up_turn(client, pool, turn);
     }
 
-    /// Removes an attempt at a call that is over from its queue. Its client then has one waiting call fewer.
+    /// After a call has ended, removes its waiting attempt from the queue. The call's client then has one waiting call
+    /// fewer.
     pub(crate) fn give_up_turn(&mut self, client: Option<ClientId>, pool: PoolId, turn: Turn) {
         if let Some(client) = self.downstreams.get_mut(client) {
             client.waiting_calls = client.waiting_calls.saturating_sub(1);
@@ -91,7 +94,8 @@ impl Relay {
         self.pools.leave(pool, turn);
     }
 
-    /// Marks a waiting call as small in its queue, if it is small now that its request has ended.
+    /// If a waiting call has turned out to be small because its request has ended, marks the call as small in its
+    /// queue.
     pub(crate) fn note_size(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id).filter(|call| CallSize::of(call).is_small()) else { return };
         for attempt in call.attempts.iter() {
@@ -101,7 +105,7 @@ impl Relay {
         }
     }
 
-    /// Sends waiting calls as far as connections have room.
+    /// Sends as many waiting calls as the connections have room for.
     pub fn serve_waiting(&mut self) {
         let mut place = 0;
         while let Some(&pool) = self.pools.waited_for().get(place) {
@@ -125,7 +129,7 @@ impl Relay {
         }
     }
 
-    /// See [`next_in_line`](crate::pool::pools::Pools::next_in_line) of the pools.
+    /// See [`Pools::next_in_line`](crate::pool::pools::Pools::next_in_line).
     #[inline]
     fn next_in_line(&self, pool: PoolId) -> Option<(Turn, AttemptId, UpstreamId)> {
         let size_of = |id: AttemptId| self.calls.get(id.call).map_or(CallSize::Open, CallSize::of);
@@ -187,7 +191,7 @@ impl Relay {
             }
         }
         let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
-        // Another attempt at the call is sent later.
+        // Another attempt at the call still waits, and needs the request when it is sent.
         let is_waited_for = call.attempts.is_waiting();
         // The codec of an opaque connection creates the response itself, when the connection is read next.
         let answers_itself = codec.is_opaque();

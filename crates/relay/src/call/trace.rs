@@ -1,4 +1,4 @@
-//! Trace: the span of a call and of its attempts, from the request to the end of the call.
+//! Trace: the spans of a call and of its attempts, from the request to the end of the call.
 
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
@@ -24,7 +24,8 @@ use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
 use crate::trace::{FinishedAttempt, FinishedCall, SpanId, Text, Texts, TraceContext, TraceId, push_printable};
 
-/// Calls to this path are never traced: the export of spans would otherwise cause spans, without end.
+/// The path of the calls that export spans. The relay never traces these calls: otherwise each export of spans would
+/// cause new spans, without end.
 const EXPORT_PATH: &[u8] = b"/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 /// The spans of a call.
@@ -49,18 +50,18 @@ struct AttemptTrace {
     began: Instant,
     sent: Option<Instant>,
     answered: Option<Instant>,
-    /// When the attempt ended while the call went on, and how.
+    /// When and how the attempt ended; `None` if the attempt ends together with the call.
     end: Option<(Instant, AttemptEnd)>,
 }
 
 /// How an attempt ended while its call went on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AttemptEnd {
-    /// Its answer did not go to the client.
+    /// The endpoint answered, but the relay did not forward the answer to the client.
     Answered { http_status: u16, grpc_status: Option<u8> },
-    /// It failed without an answer.
+    /// The attempt failed without an answer.
     Unanswered { why: &'static str },
-    /// The relay cancelled it, because another attempt answers the call.
+    /// The relay cancelled the attempt, because another attempt answers the call.
     Cancelled,
 }
 
@@ -95,9 +96,9 @@ impl CallTrace {
         });
     }
 
-    /// Writes the context for the endpoint of an attempt that is being sent. The parent of the endpoint's span is the
-    /// span of the attempt if the call goes to another workload, otherwise the span of the call. The span of the attempt
-    /// is a child of the call's; the span of the call is a child of the caller's.
+    /// Writes the trace context into the request of an attempt that is being sent. The parent of the endpoint's span is
+    /// the attempt's span if the call is outbound, and the call's span if the call is inbound. The attempt's span is a
+    /// child of the call's span. The call's span is a child of the caller's span.
     #[cold]
     pub(crate) fn send(
         &mut self,
@@ -127,7 +128,7 @@ impl CallTrace {
         }
     }
 
-    /// Records that an attempt has ended. Only the first end counts.
+    /// Records how an attempt has ended, unless this has been recorded before.
     #[cold]
     pub(crate) fn end_attempt(&mut self, id: AttemptId, end: AttemptEnd, now: Instant) {
         if let Some(attempt) = self.attempt(id) {
@@ -177,7 +178,7 @@ impl AttemptTrace {
 }
 
 impl Call {
-    /// Returns the chain of calls to which the call belongs; `None` if the call has no trace.
+    /// Returns the chain of calls that have the same trace as this call; `None` if the call has no trace.
     pub(crate) fn chain(&self) -> Option<ChainId> {
         self.trace_id().map(|TraceId(id)| ChainId::of_trace(id.get()))
     }

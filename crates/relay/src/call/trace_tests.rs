@@ -2,7 +2,7 @@ use super::*;
 
 const OWN: u128 = 0xb7ad_6b71_6920_3331;
 
-/// The fields of B3 with the span `00f067aa0ba902b7`.
+/// Returns a request with B3 fields, in which the caller's span is `00f067aa0ba902b7`.
 fn request() -> FieldSection {
     let mut request = FieldSection::new();
     for (name, value) in [

@@ -1,12 +1,13 @@
 //! Accounts: the client that a call is charged to, and the connections to endpoints that the call may use.
 //!
 //! The calls of many clients share a connection to an endpoint, so one client could harm the others: it may use all the
-//! streams that the server grants, or provoke the server into closing the connection. An account that uses more than
-//! its share moves to a separate set of connections, a *lane*. What happens on this lane affects only the accounts that
-//! use it: one account, unless more accounts need a lane than there are lanes.
+//! streams that the server grants, or provoke the server into closing the connection. So the connections to an endpoint
+//! are divided into *lanes*. An account that uses more than its share gets a lane of its own. What happens on this lane
+//! affects only this account. If there are more such accounts than lanes, some of these accounts share a lane.
 //!
-//! A call from another workload is charged to the account of that workload's identity, or of its address if it has
-//! shown no certificate. Each connection of our own application is a separate account.
+//! A call from another workload is charged to the account of that workload's identity. If the workload has shown no
+//! certificate, the call is charged to the account of its address. Each connection of our own application is a separate
+//! account.
 
 use std::sync::Arc;
 
@@ -21,10 +22,11 @@ use crate::slots::{Id, Slots};
 
 /// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
 const OWN_LANES: usize = 32;
-/// First lane for callers without a certificate. All lanes from here on are only for such callers, which share no lane
-/// with other accounts.
+/// Number of the first lane that is only for callers without a certificate. All later lanes are also only for such
+/// callers. So they share no lane with callers that have a certificate.
 const FIRST_LANE_OF_STRANGERS: usize = 24;
-/// The window in which the cancelled calls of an account are counted, in sweeps: 10 s.
+/// Length of the window in which the cancelled calls of an account are counted. The relay makes ten sweeps per second,
+/// so 100 sweeps are 10 s.
 const CANCEL_WINDOW_SWEEPS: u32 = 100;
 
 /// The group of connections to an endpoint that a call may use.
@@ -35,12 +37,12 @@ pub(crate) enum Lane {
     /// Connections for callers without a certificate, so that these callers take no stream from callers with a
     /// certificate.
     Unidentified,
-    /// Connections of the own lane with this number, for accounts that exceed their share.
+    /// Connections of the lane with this number, one of the lanes for accounts that exceed their share.
     Own(u8),
 }
 
 impl Lane {
-    /// Returns whether unrelated accounts share these connections.
+    /// Returns whether the connections of this lane are *common*: accounts within their share use them together.
     pub(crate) fn is_common(self) -> bool {
         !matches!(self, Self::Own(_))
     }
@@ -58,26 +60,26 @@ pub(crate) enum AccountKey {
 /// Identifies an account within its worker.
 pub(crate) type AccountId = Id<Account>;
 
-/// The state of an account, kept while it has a connection to this worker.
+/// The state of an account. The worker keeps it while the account has a connection to this worker.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// `None` for a connection of our own application.
+    /// The key of the account; `None` if the account is a connection of our own application.
     key: Option<AccountKey>,
     connections: u32,
-    /// Calls in flight of this account.
+    /// Number of calls that the account has in flight.
     calls: u32,
-    /// Calls in flight on common connections that were sent before their requests were complete, and whose requests are
-    /// still incomplete.
+    /// Number of calls with incomplete requests that the account has in flight on common connections
+    /// ([`Lane::is_common`]).
     open_calls: u32,
     lane: Option<u8>,
-    /// The account has cancelled many calls, or has sent much content a few bytes at a time: all its new calls use its
-    /// own lane.
+    /// The account has cancelled many calls, or has sent much content a few bytes at a time. So all new calls of the
+    /// account use its own lane.
     stands_out: bool,
     cancels: Count,
     dribbles: Count,
 }
 
-/// Events in the current window of sweeps.
+/// The number of events in one window of time. A window is a fixed number of sweeps.
 #[derive(Debug, Default)]
 struct Count {
     window: u32,
@@ -85,7 +87,7 @@ struct Count {
 }
 
 impl Count {
-    /// Counts one event. Returns the number of events in this window.
+    /// Counts one event in the window with the number `window`. Returns the number of events in this window.
     fn add(&mut self, window: u32) -> u32 {
         if self.window != window {
             *self = Self { window, events: 0 };
@@ -102,7 +104,7 @@ pub(crate) struct Accounts {
     by_key: FxHashMap<AccountKey, AccountId>,
     /// Number of accounts that use each lane.
     lanes: [u32; OWN_LANES],
-    /// Number of sweeps so far: the clock of the counters.
+    /// Number of sweeps so far. It determines the windows in which events are counted.
     sweeps: u32,
 }
 
@@ -154,9 +156,12 @@ impl Accounts {
     }
 
     /// Returns whether an account may begin another call. `calls` is the number of calls in flight of all accounts,
-    /// including this call. Our own application may use all of `max_calls`, callers with an identity three quarters,
-    /// and callers without an identity half. Also, a caller's account may have at most as many calls as this part has
-    /// free places. Copies of requests have no account.
+    /// including this call. Copies of requests have no account. The limits are:
+    ///
+    /// - For our own application and for copies: `calls` may not exceed `max_calls`.
+    /// - For a caller with an identity: `calls` plus the account's own calls may not exceed three quarters of
+    ///   `max_calls`.
+    /// - For a caller without an identity: `calls` plus the account's own calls may not exceed half of `max_calls`.
     pub(crate) fn may_begin(&self, id: Option<AccountId>, calls: usize, max_calls: usize) -> bool {
         let account = self.accounts.get(id);
         let (part, own) = match account.map(|account| (&account.key, account.calls as usize)) {
@@ -188,7 +193,8 @@ impl Accounts {
         }
     }
 
-    /// Counts the end of a request that [`Self::request_open`] has counted: it is complete, or its call is over.
+    /// Counts the end of a request that [`Self::request_open`] has counted: the request is complete, or its call is
+    /// over.
     pub(crate) fn request_ended(&mut self, id: AccountId) {
         if let Some(account) = self.accounts.get_mut(id) {
             account.open_calls = account.open_calls.saturating_sub(1);
@@ -209,8 +215,8 @@ impl Accounts {
         }
     }
 
-    /// Returns the account's own lane. The first time, chooses one of the lanes that the account may have: the lane
-    /// with the fewest accounts. The account keeps this lane.
+    /// Returns the account's own lane. If the account has none yet, chooses the lane with the fewest accounts among the
+    /// lanes that the account may have. The account keeps this lane.
     fn own_lane(&mut self, id: AccountId) -> Lane {
         let Some(account) = self.accounts.get_mut(id).certain() else { return Lane::Shared };
         let is_strangers = matches!(account.key, Some(AccountKey::Address(_)));
@@ -234,8 +240,8 @@ impl Accounts {
         }
     }
 
-    /// Counts a piece of content of a few bytes that begins a request's content or follows another such piece. Returns
-    /// whether the account has sent too many of them.
+    /// Counts a *dribble*: a piece of content of a few bytes that is the first piece of a request, or follows another
+    /// such piece. Returns whether the account has sent too many dribbles since the latest sweep.
     pub(crate) fn dribbled(&mut self, id: AccountId, relay: &RelayLimits) -> bool {
         let window = self.sweeps;
         let Some(account) = self.accounts.get_mut(id).certain() else { return false };
@@ -249,7 +255,8 @@ impl Accounts {
         self.sweeps = self.sweeps.wrapping_add(1);
     }
 
-    /// Returns the number of calls that accounts have in flight, and of their incomplete requests.
+    /// Returns the number of calls that all accounts have in flight, and the number of such calls on common connections
+    /// whose requests are incomplete.
     pub(crate) fn call_entries(&self) -> [Entries; 2] {
         let sum = |of: fn(&Account) -> u32| self.accounts.iter().map(|(_, account)| of(account) as usize).sum();
         [

@@ -20,8 +20,8 @@ pub(crate) struct Gate {
     policy: PortPolicy,
     port: u16,
     metrics: Arc<AuthorizationMetrics>,
-    /// The decision for this client without regard to its requests. Only health checks can be allowed in addition, so
-    /// the calls of an allowed client need no further check of the policy.
+    /// The decision that applies to this client whatever it requests. If it is [`Decision::Allow`], the client's calls
+    /// need no further check of the policy. Otherwise, the policy may still allow a call as a health check.
     standing: Decision,
 }
 
@@ -30,12 +30,12 @@ impl Gate {
         self.port
     }
 
-    /// Counts a call that is denied, also one that was accepted before.
+    /// Counts a denied call. The call may have been accepted before the policy changed.
     pub(crate) fn count_denied(&self, is_opaque: bool) {
         self.counts(is_opaque).denied.add(1);
     }
 
-    /// Counts a connection that was accepted on the guess that it is opaque, once this is certain.
+    /// Counts an accepted connection that the relay guessed to be opaque. Called when the guess is confirmed.
     pub(crate) fn count_guess(&self) {
         match self.standing {
             Decision::Allow => self.metrics.tcp.allowed.add(1),
@@ -111,8 +111,8 @@ impl Relay {
         gate.is_some_and(|gate| gate.is_probe(client, call))
     }
 
-    /// Refuses the bytes of a connection to a port that is declared to speak HTTP, if they are neither HTTP nor TLS.
-    /// The connection may have begun before the proxy knew what its port is declared to speak.
+    /// Returns an error if a connection carries bytes that are neither HTTP nor TLS, but its port is declared to speak
+    /// HTTP. The connection may have begun before the proxy knew this declaration.
     pub(crate) fn check_contents(&mut self, client: ClientId) -> Result<(), ProxyError> {
         let Some(origin) =
             self.downstreams.get(client).filter(|client| self.breaks_declaration(client)).map(|c| c.origin)
@@ -162,8 +162,8 @@ impl Relay {
         }
     }
 
-    /// Returns the error text for a client that is denied. Only members of the mesh get the name of the workload and of
-    /// its policies. Our own log has these names for all clients.
+    /// Returns the error text for a client that is denied. Only a client with an identity learns the name of the
+    /// workload and the names of its policies. Our own log has these names for all clients.
     pub(crate) fn denial(&self, client: &Client, port: u16, reason: &Reason) -> String {
         match client.peer_id {
             Some(_) => self.describe(client, port, reason),

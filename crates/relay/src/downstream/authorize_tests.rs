@@ -2,7 +2,7 @@ use crate::downstream::origin::{Door, Origin};
 use crate::fixtures::{call, mesh_of, relay, service};
 use crate::link::LinkId;
 
-/// A policy that allows no caller of the application, and the health checks of every client.
+/// A policy that denies all calls to the application except health checks, which every client may make.
 const POLICY: &str = "
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -10,7 +10,8 @@ metadata: {name: cart, namespace: shop}
 spec: {allow: [], healthChecks: [/healthz]}
 ";
 
-/// If the content of a request never arrives, the request would otherwise occupy the application for any time.
+/// A health check with content is denied: if the content never arrived, the request would occupy the application for
+/// any time.
 #[test]
 fn a_health_check_is_let_in_only_if_its_request_is_complete_without_content() {
     let application = "10.0.0.9:8080".parse().expect("an address");

@@ -33,26 +33,27 @@ pub struct Client {
     pub(crate) link: Link,
     pub(crate) origin: Origin,
     /// The connection's destination: the address of a Service or an endpoint, or a port of our own application. `None`
-    /// if only the calls themselves name it.
+    /// if only the calls on the connection name a destination.
     pub(crate) target: Option<SocketAddr>,
     /// The client's identity, proved by its certificate.
     pub(crate) peer_id: Option<Arc<SpiffeId>>,
-    /// The client's TLS ends at the proxy.
+    /// The proxy terminates the client's TLS.
     pub(crate) has_tls: bool,
     /// Header fields that tell the application who the client is, added to each request.
     pub(crate) identity_fields: Option<Box<IdentityFields>>,
     /// The account that the client's calls are charged to.
     pub(crate) account: AccountId,
-    /// The route of the latest call. The next calls use it too, because all calls of a gRPC client have the same
-    /// authority.
+    /// The result of the latest route lookup. Later calls with the same authority use this result until the mesh
+    /// changes. This saves most lookups, because all calls of a gRPC client have the same authority.
     pub(crate) latest_target: Option<LatestTarget>,
     /// Number of cancelled calls whose endpoints have not been told of the cancellation.
     pub(crate) cancelled_calls: u32,
-    /// Connections to our application that are not read because this tunnel already buffers as many bytes as it may.
+    /// Connections to our application that the worker does not read, because this tunnel buffers as many bytes as its
+    /// limit allows.
     pub(crate) held_back: Vec<UpstreamId>,
     /// Number of calls that wait for connections to endpoints.
     pub(crate) waiting_calls: usize,
-    /// Memory of the request fields of all its calls, in bytes.
+    /// Memory of the request fields of all calls of the client, in bytes.
     pub(crate) fields_bytes: usize,
     /// The client has reached its maximum number of open streams at least once, and this has been logged.
     pub(crate) is_full: bool,
@@ -61,7 +62,8 @@ pub struct Client {
     pub(crate) leaving_since: Option<Instant>,
     /// The client has sent something complete: a request, or bytes that the proxy does not parse.
     pub(crate) has_spoken: bool,
-    /// When the connection lost its place to another connection, if it may still finish its calls.
+    /// When the connection lost its place to another connection ([`Relay::yield_place`]). Only set if the connection
+    /// may still finish its calls.
     pub(crate) yielding_since: Option<Instant>,
 }
 
@@ -70,11 +72,11 @@ pub struct Client {
 pub struct Accepted {
     pub wire: WireId,
     pub origin: Origin,
-    /// The destination of the connection; `None` if only the calls themselves name it.
+    /// The destination of the connection; `None` if only the calls on the connection name a destination.
     pub target: Option<SocketAddr>,
     /// The client's identity, proved by its certificate.
     pub peer_id: Option<Arc<SpiffeId>>,
-    /// The client's TLS ends at the proxy.
+    /// The proxy terminates the client's TLS.
     pub has_tls: bool,
     pub speaks: Speaks,
     /// The bytes that the client has sent so far.
@@ -90,7 +92,7 @@ pub enum Speaks {
     Http1,
     /// Bytes that the proxy does not parse.
     Opaque(Contents),
-    /// Nothing so far: the server may speak first.
+    /// The client has sent nothing so far: the server may speak first.
     Nothing,
 }
 
@@ -100,7 +102,7 @@ pub(crate) struct LatestTarget {
     pub(crate) authority: Vec<u8>,
     pub(crate) mesh_version: u64,
     pub(crate) cluster: ClusterId,
-    /// Index of the metrics series of inbound calls, among the cluster's series.
+    /// For inbound calls, the index of their metrics series among the cluster's series.
     pub(crate) traffic: Option<u32>,
     /// Decides whether inbound calls are allowed.
     pub(crate) gate: Option<Gate>,
@@ -141,13 +143,13 @@ impl Client {
         self.origin.door == Door::Tunnel
     }
 
-    /// Returns the client's memory besides its link, in bytes.
+    /// Returns the client's memory without its link, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let authority = self.latest_target.as_ref().map_or(0, |latest| latest.authority.capacity());
         self.fields_bytes + authority + self.held_back.capacity() * size_of::<UpstreamId>()
     }
 
-    /// Tells the client that its connection ends, unless it has been told.
+    /// Tells the client that its connection ends, unless the proxy has told the client before.
     pub(crate) fn shut_down(&mut self, now: Instant) {
         self.leaving_since.get_or_insert(now);
         self.link.codec.shut_down();
@@ -198,7 +200,7 @@ impl Relay {
         }
     }
 
-    /// Tells a client that its connection ends, unless it has been told.
+    /// Tells a client that its connection ends, unless the proxy has told the client before.
     pub fn shut_down_client(&mut self, id: ClientId) {
         if let Some(client) = self.downstreams.get_mut(id) {
             client.shut_down(self.now);
@@ -206,12 +208,19 @@ impl Relay {
         }
     }
 
-    /// Ends a connection that has lost its place to another one. The connection ends after its calls if `may_finish`,
-    /// if it has calls or unsent output, and if it is not opaque. Otherwise, or if it loses its place again, it ends at
-    /// once. Returns whether the connection finishes its calls.
+    /// Ends a connection that has lost its place to another connection, because the proxy has reached its limit on
+    /// connections. The connection may finish its calls if it meets all these conditions:
+    ///
+    /// - `may_finish` is set.
+    /// - The connection has calls or unsent output.
+    /// - The connection is not opaque.
+    /// - The connection has not lost its place before.
+    ///
+    /// Otherwise, the connection ends at once. Returns whether the connection finishes its calls.
     pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {
         let Some(client) = self.downstreams.get_mut(id) else { return false };
-        // A call may be over here while its response still waits for the client's socket.
+        // Even if the relay has no call of the client any more, the last response may still wait for the client's
+        // socket.
         let link = &client.link;
         let is_busy = link.codec.stream_count() > 0 || link.codec.wants_write() || link.is_blocked();
         let may_finish = may_finish && !client.link.codec.is_opaque();

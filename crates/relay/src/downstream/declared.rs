@@ -1,5 +1,5 @@
-//! Declared: the declarations about the destination of a connection. They determine what to detect before the
-//! connection carries calls.
+//! Declared: what flags, Services, routes and probes declare about the protocol of a connection's destination. These
+//! declarations determine what the proxy detects before the connection carries calls.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,8 +12,8 @@ use crate::downstream::client::Client;
 use crate::downstream::origin::{Door, Inspection, Origin};
 
 impl Relay {
-    /// Returns which HTTP the connection's port is declared to speak, if any. The proxy rejects other bytes at such a
-    /// port: a lenient server could read them as a request, and no policy would have checked it.
+    /// Returns which version of HTTP a connection's port is declared to speak, if any. The proxy rejects other bytes at
+    /// such a port. Otherwise, a lenient server could read the bytes as a request that no policy has checked.
     ///
     /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster, the control plane tells the proxy
     /// which ports the Services of its own Pod declare.
@@ -32,9 +32,9 @@ impl Relay {
         declared.is_http().then_some(declared)
     }
 
-    /// Returns whether a client sends bytes that are neither HTTP nor TLS to a port of our application that is declared
-    /// to speak HTTP and not declared opaque. A connection that is only guessed to be opaque does not count:
-    /// [`Relay::settle_guess`] decides on it.
+    /// Returns whether a client sends bytes that are neither HTTP nor TLS, although the port of our application is
+    /// declared to speak HTTP and is not declared opaque. Returns `false` while the proxy only guesses that the
+    /// connection is opaque: [`Relay::settle_guess`] handles such a connection.
     pub(crate) fn breaks_declaration(&self, client: &Client) -> bool {
         let codec = &client.link.codec;
         let carries_other = client.origin.door == Door::Inbound && codec.is_opaque() && codec.server().is_none();
@@ -86,10 +86,10 @@ impl Relay {
             .any(|(_, own)| own.port() == address.port() && (own.ip() == ip || (own.ip().is_unspecified() && is_here)))
     }
 
-    /// Returns whether a silent connection may be guessed to be opaque, with a server that speaks first. That is
-    /// allowed only where clients without a certificate are allowed. A client with a certificate shows it in its first
-    /// bytes. If that client is slow, a guess would treat it as one without a certificate, and its connection would be
-    /// denied.
+    /// Returns whether the proxy may guess that a silent connection is opaque, with a server that speaks first. For an
+    /// inbound connection, the proxy may guess only if policy allows clients without a certificate. Otherwise, the
+    /// proxy could deny a client that has a certificate but is slow: such a client shows its certificate only when it
+    /// begins to send, and a guess would treat it as a client without a certificate.
     pub fn may_guess(&self, origin: &Origin) -> bool {
         self.inspection(origin) == Inspection::Protocol
             && self.declared_http(origin).is_none()

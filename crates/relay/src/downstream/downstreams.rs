@@ -14,7 +14,7 @@ use crate::slots::Slots;
 pub(crate) struct Downstreams {
     clients: Slots<Client>,
     accounts: Accounts,
-    /// Clients whose protocol was guessed wrong.
+    /// Clients whose protocol the relay has guessed wrong.
     recalled: Vec<ClientId>,
 }
 
@@ -59,7 +59,7 @@ impl Downstreams {
         Some(client)
     }
 
-    /// Lists a client whose protocol was guessed wrong.
+    /// Lists a client whose protocol the relay has guessed wrong.
     pub(crate) fn recall(&mut self, id: ClientId) {
         self.recalled.push(id);
     }
@@ -95,7 +95,7 @@ impl Downstreams {
     }
 }
 
-/// What the accounts of clients have in flight. Copies of requests have no client, and so no account.
+/// The calls that the accounts of clients have in flight. Copies of requests have no client, and so no account.
 impl Downstreams {
     pub(crate) fn accounts(&self) -> &Accounts {
         &self.accounts
@@ -107,8 +107,8 @@ impl Downstreams {
         self.accounts.may_begin(account, calls, max_calls)
     }
 
-    /// Sets the token of a call that has begun on its client's stream. Counts the call, and the memory of its request's
-    /// fields.
+    /// Sets the token of a client's stream, because a call has begun on this stream. Counts the call, and the memory of
+    /// its request's fields.
     #[inline]
     pub(crate) fn call_begun(&mut self, id: ClientId, stream: StreamKey, token: u32, fields_bytes: u32) {
         if let Some(client) = self.clients.get_mut(id) {
@@ -152,7 +152,7 @@ impl Downstreams {
     }
 
     /// Counts a call that a client has cancelled and whose server has not been told yet. `is_common`: the connection to
-    /// the server belongs to several accounts.
+    /// the server is a common connection, which several accounts use.
     pub(crate) fn call_cancelled(&mut self, id: Option<ClientId>, is_common: bool, relay: &RelayLimits) {
         let Some(client) = self.clients.get_mut(id) else { return };
         client.cancelled_calls += 1;
@@ -161,7 +161,7 @@ impl Downstreams {
         }
     }
 
-    /// Records that the server has been told of a cancelled call.
+    /// Records that the server has been told of a cancelled call, or that the call has ended at the server.
     pub(crate) fn cancelled_call_is_over(&mut self, id: Option<ClientId>) {
         if let Some(client) = self.clients.get_mut(id) {
             client.cancelled_calls = client.cancelled_calls.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Origin: where a connection comes from and where it was to go.
+//! Origin: the source of a connection, and its original destination.
 
 use std::net::SocketAddr;
 
@@ -48,7 +48,7 @@ pub enum Inspection {
     Nothing,
     /// The server name of a TLS ClientHello. Any other bytes are opaque.
     ServerName,
-    /// The protocol.
+    /// The protocol: HTTP, TLS or opaque bytes.
     Protocol,
 }
 

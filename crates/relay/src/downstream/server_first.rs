@@ -4,13 +4,16 @@
 //! worker connects to the server and relays bytes, as on an opaque port. This is a guess about the protocol. The side
 //! that sends first shows whether the guess is right:
 //!
-//! - If the server sends first, the guess was right. When the client has answered in bytes of no protocol that we
-//!   detect, the worker remembers the destination, so that later clients of this destination do not wait.
-//! - If the client sends HTTP or TLS first, the guess was wrong. The same holds if an HTTP/2 server sends first: it may
-//!   send its SETTINGS before it has received anything (RFC 9113 section 3.4). It also holds if the server's proxy
-//!   accepts no opaque bytes for the port. The connection becomes an arrival again, and its protocol is detected as if
-//!   nothing had happened. The connection to the server ends unused. Such a guess was no call: neither the metrics nor
-//!   the access log count it.
+//! - If the server sends first, and does not send HTTP/2, the guess was right. If the client then answers with bytes
+//!   that are neither HTTP nor TLS, the worker remembers the destination, so that later clients of this destination do
+//!   not wait.
+//! - If the client sends HTTP or TLS first, the guess was wrong.
+//! - If an HTTP/2 server sends its SETTINGS first (RFC 9113 section 3.4 allows this), the guess was also wrong.
+//! - If the server's proxy accepts no opaque bytes for the port, the guess was also wrong.
+//!
+//! After a wrong guess, the client's connection becomes an *arrival* again, that is, a connection whose protocol is not
+//! known. The worker detects its protocol as if nothing had happened, and ends the unused connection to the server. A
+//! wrong guess is not a call: neither the metrics nor the access log count it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -24,7 +27,8 @@ use crate::downstream::origin::Door;
 use crate::effect::Effect;
 use crate::link::detect::{Detected, detect};
 
-/// Maximum number of destinations that are remembered. Above it, the least recently used one is forgotten.
+/// Maximum number of destinations that are remembered. Above this limit, the least recently used destination is
+/// forgotten.
 const MAX_REMEMBERED: usize = 256;
 /// Time for which an unused destination is remembered. Later, its address may belong to another server.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
@@ -59,15 +63,16 @@ impl Relay {
         self.server_first.knows(destination, self.now)
     }
 
-    /// Checks a guess by the client's first bytes. Returns whether the guess was wrong. If so, the bytes are kept for
-    /// the arrival that the connection becomes again.
+    /// Uses the client's first bytes to check the guess that its connection is opaque. Returns whether the guess was
+    /// wrong. If it was wrong, keeps the bytes, so that the worker can detect the protocol from them.
     pub(crate) fn settle_guess(&mut self, client_id: ClientId, bytes: &[u8]) -> bool {
         let Some(client) = self.downstreams.get_mut(client_id) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
         let Some(destination) = client.origin.original_destination else { return false };
         if opaque.takes_server_first() {
-            // Do not remember the destination if the client speaks HTTP/1: the client may have opened the connection
-            // long before it needed it, and the server may have sent bytes because it gave up waiting.
+            // Do not remember the destination if the client speaks HTTP/1. Such a client may have opened the connection
+            // long before its first request. The server may then have sent bytes only because it gave up waiting for a
+            // request.
             if detect(bytes) == Detected::Opaque {
                 self.server_first.remember(destination, self.now);
             }
@@ -78,7 +83,8 @@ impl Relay {
         }
         let origin = client.origin;
         self.server_first.forget(destination);
-        // If the port has been declared as HTTP meanwhile, opaque bytes are refused, as on every new connection to it.
+        // If the port was declared as HTTP in the meantime, refuse opaque bytes, as on every new connection to the
+        // port.
         let is_refused = || origin.door == Door::Inbound && self.declared_http(&origin).is_some();
         let is_right = detect(bytes) == Detected::Opaque && !is_refused();
         let Some(client) = self.downstreams.get_mut(client_id) else { return false };
@@ -86,7 +92,8 @@ impl Relay {
         if is_right {
             opaque.keep_guess();
             let (stream, token) = opaque.stream();
-            // A connection that policy denied has no call, and its token may name the call of another connection.
+            // If policy has denied the connection, it has no call, and its token may belong to a call of another
+            // connection.
             if let Some((id, _)) = self.calls.of(client_id, stream, token) {
                 self.count_guess(id);
             }
@@ -114,7 +121,7 @@ impl Relay {
         }
     }
 
-    /// Removes the clients whose protocol was guessed wrong. The event loop detects their protocols again.
+    /// Removes the clients whose protocol the relay has guessed wrong. The event loop detects their protocols again.
     pub fn recall_clients(&mut self) {
         for id in self.downstreams.take_recalled() {
             if self.downstreams.get(id).is_some_and(|client| client.link.codec.is_recalled()) {

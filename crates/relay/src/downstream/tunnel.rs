@@ -1,9 +1,9 @@
 //! Tunnel: a limit on buffered bytes that all streams of one client's tunnel share.
 //!
-//! Each stream is a connection of another application, which may stop reading the stream for any time. Meanwhile the
-//! worker buffers the bytes that our own application sends. If the tunnel has few streams, the worker may buffer much
-//! for each stream. If the tunnel has many streams, the worker may buffer an equal share of the limit for each stream.
-//! Above the limit, the worker does not read the application's sockets.
+//! Each stream carries a connection of another application. That application may stop reading for any time. Meanwhile,
+//! the worker buffers the bytes that our own application sends. If the tunnel has few streams, the worker may buffer
+//! much for each stream. If the tunnel has many streams, the worker may buffer an equal share of the limit for each
+//! stream. Above the limit, the worker does not read the application's sockets.
 
 use crate::Relay;
 use crate::downstream::client::ClientId;
@@ -11,11 +11,11 @@ use crate::link::LinkId;
 use crate::link::opaque::MAX_UNRELEASED_BYTES;
 use crate::pool::upstream::UpstreamId;
 
-/// Maximum number of streams of a tunnel with which each stream may hold [`MAX_UNRELEASED_BYTES`].
+/// If a tunnel has at most this number of streams, each stream may hold up to [`MAX_UNRELEASED_BYTES`].
 const FEW_STREAMS: usize = 16;
-/// Maximum number of bytes that each stream may hold if there are more than [`FEW_STREAMS`].
+/// Maximum number of bytes that each stream may hold if the tunnel has more than [`FEW_STREAMS`] streams.
 const MANY_STREAMS_BYTES: usize = 64 << 10;
-/// Bytes that each stream may hold whatever the number of streams is.
+/// Number of bytes that each stream may always hold, however many streams the tunnel has.
 const MIN_STREAM_BYTES: usize = 4 << 10;
 
 /// Returns how many bytes each stream of a tunnel may hold. `max_bytes` is the tunnel's limit.
@@ -25,8 +25,8 @@ fn share_bytes(max_bytes: usize, streams: usize) -> usize {
 }
 
 impl Relay {
-    /// Returns whether a connection to the application may be read. It may not if it serves a stream of a tunnel that
-    /// is at its limit.
+    /// Returns whether the worker may read a connection to the application. The worker may not if the connection serves
+    /// a stream of a tunnel, and the stream or the tunnel has reached its limit.
     pub(crate) fn has_room_in_tunnel(&mut self, id: UpstreamId) -> bool {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
         let Some(upstream) = self.pools.upstream_mut(id) else { return false };
@@ -45,8 +45,8 @@ impl Relay {
         !is_paused
     }
 
-    /// Continues to read the connections that were not read because of a tunnel's limit, once half of the limit is
-    /// free.
+    /// If half of a tunnel's limit is free again, continues to read the connections that were not read because of the
+    /// limit.
     pub(crate) fn read_on_for_tunnel(&mut self, client: ClientId) {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
         let Some(client) = self.downstreams.get_mut(client).filter(|client| !client.held_back.is_empty()) else {

@@ -45,9 +45,9 @@ pub struct Failure {
     pub error: String,
     /// The text of the answer.
     pub why: String,
-    /// The status for a call that is not gRPC.
+    /// The HTTP status for a call that is not gRPC.
     pub http_status: u16,
-    /// The number of the status for a gRPC call.
+    /// The gRPC status code for a gRPC call.
     pub grpc_status: u8,
 }
 
@@ -61,7 +61,7 @@ pub struct Outbound {
     pub is_service: bool,
     /// The proxy carries the connection as bytes: routes of requests do not apply.
     pub is_opaque: bool,
-    /// `None` if no route and no TrafficPolicy applies.
+    /// The rule that the call follows; `None` if no route and no TrafficPolicy applies.
     pub route: Option<RouteChoice>,
     /// The fields of the request that the rule changes, with their new values. If the rule has only one backend, this
     /// includes the changes by the backend.
@@ -79,7 +79,7 @@ pub struct Outbound {
     pub deadline_set_by: Option<String>,
     /// The backends that may get the call: a single backend that always gets it, or several that share the calls.
     pub backends: Vec<BackendChoice>,
-    /// Calls in flight in the worker.
+    /// Number of calls in flight in the worker.
     pub calls_in_flight: u64,
     /// The limit `max_calls`.
     pub max_calls: u64,
@@ -97,7 +97,7 @@ pub struct RouteChoice {
     pub rule: Option<String>,
     /// The conditions that the call fulfils, in words.
     pub matched: Option<String>,
-    /// The rules before the matching rule, which do not match, in order, at most 16.
+    /// The rules before the matching rule, in their order, at most 16. None of these rules matches the call.
     #[serde(default)]
     pub passed_over: Vec<PassedOver>,
     /// Number of further rules before the matching rule.
@@ -123,13 +123,14 @@ pub struct BackendChoice {
     pub to: String,
     /// The share of the rule's calls that the backend gets, 0 to 1.
     pub share: f64,
-    /// Why a call to it fails; `None` if the call is sent.
+    /// Why a call to the backend fails; `None` if the call is sent.
     pub failure: Option<Failure>,
-    /// The balancer that chooses among its endpoints, for example `latency`.
+    /// The balancer that chooses among the backend's endpoints, for example `latency`.
     pub balancer: String,
     /// The budget for retries and hedges, as `/config` shows it; `null` for the default.
     pub retry_budget: Value,
-    /// The current delay of a hedge at this backend; `None` if calls of the method are not hedged after a percentile.
+    /// The current delay before a hedge at this backend. `None` if calls of the method are not hedged, or if the delay
+    /// is not a percentile of the method's latencies.
     pub hedge_delay: Option<String>,
     /// The objective for calls of the method, for example `success 99.9 %, p99 50ms`. `objective_set_by` is the object
     /// that sets it.
@@ -137,13 +138,13 @@ pub struct BackendChoice {
     pub objective_set_by: Option<String>,
     /// Maximum time to establish a connection, in milliseconds.
     pub connect_timeout_ms: u64,
-    /// Limit on the calls that wait for one endpoint, if a single client makes them.
+    /// Maximum number of calls that may wait for one endpoint. It applies to a client without other waiting calls.
     pub max_waiting_per_endpoint: u64,
     /// The endpoint that the balancer would choose for the next call.
     pub choice: Option<EndpointChoice>,
-    /// Its endpoints that are ready, ascending by address, at most 32.
+    /// The backend's ready endpoints, ascending by address, at most 32.
     pub endpoints: Vec<EndpointState>,
-    /// Number of further endpoints.
+    /// Number of further endpoints that are ready.
     pub omitted: usize,
     /// Number of endpoints that are not ready.
     pub unready: usize,
@@ -154,11 +155,11 @@ pub struct BackendChoice {
 pub struct EndpointChoice {
     pub address: SocketAddr,
     pub why: String,
-    /// The name of its Pod, if it is a Pod.
+    /// The name of the endpoint's Pod, if the endpoint is a Pod.
     #[serde(default)]
     pub pod: Option<String>,
-    /// The identity that its proxy must prove; `None` for an endpoint without a proxy, which is called without mutual
-    /// TLS.
+    /// The identity that the endpoint's proxy must prove; `None` for an endpoint without a proxy, which is called
+    /// without mutual TLS.
     #[serde(default)]
     pub server: Option<String>,
 }
@@ -167,7 +168,7 @@ pub struct EndpointChoice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointState {
     pub address: SocketAddr,
-    /// The name of its Pod, if it is a Pod.
+    /// The name of the endpoint's Pod, if the endpoint is a Pod.
     #[serde(default)]
     pub pod: Option<String>,
     /// `ready`, `warming`, `slow` or `failing`.
@@ -177,9 +178,9 @@ pub struct EndpointState {
     pub in_flight: u32,
     /// The state in words and numbers.
     pub reason: String,
-    /// Calls that wait for a connection to it.
+    /// Number of calls that wait for a connection to the endpoint.
     pub waiting: usize,
-    /// Why the last connection to it failed; `None` while connections succeed.
+    /// Why the last connection to the endpoint failed; `None` while connections succeed.
     #[serde(default)]
     pub last_connect_error: Option<String>,
 }
@@ -190,7 +191,7 @@ pub struct Inbound {
     pub port: u16,
     /// The caller's identity, or its address and `without an identity`.
     pub caller: String,
-    /// `None` if the proxy has no identity: it then enforces no policy.
+    /// The decision of the port's policy. `None` if the proxy has no identity: it then enforces no policy.
     #[serde(default)]
     pub policy: Option<PortExplanation>,
 }

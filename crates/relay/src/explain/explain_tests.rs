@@ -10,7 +10,8 @@ use crate::downstream::origin::{Door, Origin};
 use crate::fixtures::{call, mesh_of, relay, service};
 use crate::link::LinkId;
 
-/// A Service with a route to three others, of which one has no endpoint, and a policy for the workload ns/shop/sa/cart.
+/// A Service with a route to three other Services, and a policy for the workload ns/shop/sa/cart. One of the three
+/// Services has no endpoint.
 const SHOP: &str = "
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -176,7 +177,8 @@ fn a_caller_is_let_in_exactly_if_the_explanation_says_so() {
             let identity = id.map(|id| id.parse().expect("an id"));
             let mut request = written(&question, "cart.shop");
             if method == "POST" {
-                // Without content, the request would end with its header section.
+                // A POST of the explained call may have content, so the real request must not end with its header
+                // section.
                 request = String::from_utf8(request)
                     .expect("text")
                     .replace("\r\n\r\n", "\r\ncontent-length: 1\r\n\r\n")

@@ -1,6 +1,7 @@
 //! Explain: reports what the relay would do with a call, without making the call. The same functions decide about real
-//! calls, so an explanation cannot contradict the relay. Nothing changes: no counter, no balancer, no connection. There
-//! is one exception: if the proxy does not know the destination, it asks the control plane, as a real call would.
+//! calls, so an explanation cannot contradict the relay. An explanation changes no counter, no balancer and no
+//! connection. It has one effect: if the proxy does not know the destination, it asks the control plane, as it does for
+//! a real call.
 //!
 //! | file | subject |
 //! |---|---|
@@ -33,7 +34,7 @@ impl Relay {
     /// plane is sent. Ask again when its answer may have arrived.
     ///
     /// # Errors
-    /// [`BadQuestion`] if no call can have these texts, or the question is too large.
+    /// [`BadQuestion`] if a text of the question cannot occur in a call, or if the question is too large.
     pub fn explain_call(&mut self, question: &CallQuestion) -> Result<CallAnswer, BadQuestion> {
         question.check()?;
         let (outcome, outbound, inbound) = match &question.side {

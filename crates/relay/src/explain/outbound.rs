@@ -31,7 +31,7 @@ use crate::target::find::{Found, Sought};
 use crate::target::request_head::Head;
 use crate::target::routes::{change, find_rule, redirect, unknown_backend};
 
-/// Maximum number of rules that do not match, in one answer.
+/// Maximum number of non-matching rules that one answer lists.
 const PASSED_OVER_MAX: usize = 16;
 /// Maximum number of endpoints of one backend in an answer.
 const ENDPOINTS_MAX: usize = 32;
@@ -57,8 +57,8 @@ impl Relay {
             Err(error) => return (failed(&error), None, None),
         };
         let table = self.targets.route_table(&target).map(|(parent, table)| (parent.clone(), table.clone()));
-        // The proxy detects HTTP in a connection to its own port. It reads nothing in a connection to an opaque port, or
-        // to a port with TCPRoutes.
+        // If a client connects to the proxy itself (`address` is `None`), the proxy always detects HTTP. A redirected
+        // connection to an opaque port, or to a port with TCPRoutes, is relayed without being parsed.
         let has_tcp_routes = table.as_ref().is_some_and(|(_, table)| table.kind() == RouteKind::Tcp);
         let is_opaque = address.is_some() && (cluster.protocol == protocol::Protocol::Opaque || has_tcp_routes);
         if is_opaque {
@@ -182,8 +182,8 @@ impl Relay {
         }
     }
 
-    /// Explains which endpoint of a cluster would get the call. A cluster without a call so far has no state: its first
-    /// call would create the state that is used here.
+    /// Explains which endpoint of a cluster would get the call. A cluster that has received no call yet has no state.
+    /// Then this function uses a new state, as the first call would create it.
     fn explain_backend(&self, call: &Call, target: &TargetKey, cluster: &Arc<Cluster>, share: f64) -> BackendChoice {
         let seed = self.seed ^ self.random.clone().u64(..);
         let fresh = || ClusterState::new(target.clone(), cluster.clone(), seed, self.now);
@@ -245,7 +245,8 @@ impl Relay {
         }
     }
 
-    /// Finds the time until the call's deadline: what the client asks for, or what the rule allows if that is less.
+    /// Finds the time until the call's deadline: the time that the client sets, or the time that the rule allows if it
+    /// is shorter.
     fn explain_deadline(&self, call: &Call, rule: Option<&Rule>, answer: &mut Outbound) {
         if call.protocol == Protocol::Opaque {
             return;

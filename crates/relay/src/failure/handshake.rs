@@ -2,7 +2,7 @@
 
 use rustls::{CertificateError, Error};
 
-/// The label of a handshake that ended in `error`.
+/// Returns the label of a handshake that ended with `error`.
 pub(super) fn label(error: &Error) -> &'static str {
     match error {
         Error::AlertReceived(_) => "tls-refused",
@@ -23,8 +23,8 @@ fn certificate_label(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate-expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "certificate-not-yet-valid",
-        // An unknown anchor causes the first error. If a known anchor has the same name as the unknown one, it causes
-        // the second error.
+        // A chain that ends at an unknown anchor causes the first error. If a known anchor has the same name as the
+        // unknown anchor, the chain causes the second error.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => "unknown-anchor",
         // The error of our own check of the SPIFFE id, which follows the verification of the chain.
         CertificateError::Other(_) => "certificate-identity",

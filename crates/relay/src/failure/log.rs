@@ -1,5 +1,5 @@
-//! Limits the log lines about failures: a few lines of each kind per second, and the number of the lines that were left
-//! out.
+//! Limits the log lines about failures to a few lines of each kind per second. The number of failures that were not
+//! logged is logged later.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ impl Kind {
 }
 
 impl FailureLog {
-    /// The line for a failure, if it should be logged.
+    /// Returns the line for a failure, if the failure should be logged.
     pub(crate) fn line(&mut self, failed: &FailedConnection, now: Instant) -> Option<String> {
         let kind = self.kind(failed.direction, failed.why.label(), now);
         if kind.is_over(now) {
@@ -53,7 +53,8 @@ impl FailureLog {
         })
     }
 
-    /// The lines about failures that were not logged in past windows. Call it about once a second.
+    /// Returns lines with the numbers of failures that were not logged in past windows. The caller calls this function
+    /// about once a second.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<String> {
         let over = self.kinds.iter_mut().filter(|kind| kind.left_out > 0 && kind.is_over(now));
         over.map(|kind| {

@@ -15,7 +15,8 @@ fn denied(port: u16) -> FailedConnection {
     )
 }
 
-/// A log that has used up the lines of a kind, and has left out three more.
+/// Returns a log that has used up the lines for one kind of failure, and has left out three further failures of this
+/// kind.
 fn flooded(now: Instant) -> FailureLog {
     let mut log = FailureLog::default();
     for port in 0..MAX_LINES as u16 {

@@ -118,8 +118,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether the codec takes input while it is not paused. Only an opaque connection that no call uses yet
-    /// takes none.
+    /// Returns whether the codec takes input while it is not paused. Only an opaque connection to an endpoint takes no
+    /// input as long as no call uses the connection.
     pub(crate) fn takes_input(&self) -> bool {
         match self {
             Self::Http2(_) | Self::Http1(_) => true,
@@ -136,7 +136,7 @@ impl Codec {
         }
     }
 
-    /// Returns the codec of a connection without a protocol.
+    /// Returns the codec of opaque bytes, if the proxy does not parse the connection's protocol.
     pub(crate) fn opaque(&mut self) -> Option<&mut Opaque> {
         match self {
             Self::Opaque(opaque) => Some(opaque),
@@ -144,8 +144,9 @@ impl Codec {
         }
     }
 
-    /// Returns the server name in the application's own TLS, if the connection carries TLS that is relayed. The inner
-    /// `None` means that the client sent no server name.
+    /// Returns the server name (SNI) of the application's own TLS, which the proxy relays as opaque bytes. The outer
+    /// `None` means that the connection does not carry such TLS. The inner `None` means that the client sent no server
+    /// name.
     pub(crate) fn server(&self) -> Option<Option<&str>> {
         match self {
             Self::Opaque(opaque) => opaque.server(),
@@ -173,12 +174,12 @@ impl Codec {
         }
     }
 
-    /// Whether another stream can be opened, now or after the current ones.
+    /// Returns whether another stream can be opened, now or after the current streams have ended.
     pub(crate) fn takes_streams(&self) -> bool {
         for_protocol!(self, codec => codec.takes_streams())
     }
 
-    /// Whether another stream can be opened now.
+    /// Returns whether another stream can be opened now.
     pub(crate) fn has_free_stream(&self) -> bool {
         match self {
             Self::Http2(http2) => {
@@ -275,7 +276,7 @@ impl Codec {
         }
     }
 
-    /// Returns the bytes of content that were received and have not been forwarded.
+    /// Returns how many bytes of content were received and have not been forwarded.
     pub(crate) fn held_bytes(&self) -> usize {
         usize::try_from(for_protocol!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
     }
@@ -311,7 +312,8 @@ impl Codec {
         for_protocol!(self, codec => codec.queued_bytes())
     }
 
-    /// Returns how many bytes of a stream's content wait for the peer. Without HTTP/2, a connection has one stream.
+    /// Returns how many bytes of a stream's content wait for the peer. A connection that does not speak HTTP/2 has only
+    /// one stream.
     pub(crate) fn queued_on(&self, stream: StreamKey) -> usize {
         match self {
             Self::Http2(http2) => http2.queued_on(stream),
@@ -346,7 +348,7 @@ impl Codec {
         match self {
             Self::Http2(http2) => http2.open_streams(),
             Self::Http1(http1) => http1.open_streams(),
-            // The relay may not know yet that the call was cut.
+            // If the connection is aborted, the relay may not have ended its call yet.
             Self::Opaque(opaque) if opaque.is_open() || opaque.is_aborted() => vec![opaque.stream()],
             Self::Opaque(_) => Vec::new(),
         }
@@ -360,8 +362,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether the failure of the connection may be caused by this stream: over HTTP/1, only if its response
-    /// has begun.
+    /// Returns whether this stream may have caused the failure of the connection. Over HTTP/1, a stream may have caused
+    /// the failure only if its response has begun.
     pub(crate) fn is_taken_up(&self, stream: StreamKey) -> bool {
         match self {
             Self::Http1(http1) => http1.is_taken_up(stream),
@@ -377,7 +379,7 @@ impl Codec {
         }
     }
 
-    /// Whether the peer is known to speak the protocol.
+    /// Returns whether the peer is known to speak the protocol.
     pub(crate) fn is_established(&self) -> bool {
         match self {
             Self::Http2(http2) => http2.is_established(),
@@ -412,7 +414,7 @@ impl Codec {
         }
     }
 
-    /// Returns whether the end was announced and all streams have finished.
+    /// Returns whether the end of the connection was announced, and all streams have finished.
     pub(crate) fn is_drained(&self) -> bool {
         for_protocol!(self, codec => codec.is_drained())
     }
@@ -425,7 +427,7 @@ impl Codec {
         }
     }
 
-    /// Whether nothing more will be sent once the output is empty: the socket's sending side is closed then.
+    /// Returns whether nothing more will be sent once the output is empty. Then the socket's sending side is closed.
     pub(crate) fn ends_output(&self) -> bool {
         match self {
             Self::Http2(_) => false,
@@ -443,7 +445,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether the peer would take an orderly close now for the end of content that is not complete.
+    /// Returns whether an orderly close now would hide from the peer that content is incomplete: the peer would take
+    /// the close for the end of the content.
     pub(crate) fn hides_cut(&self) -> bool {
         match self {
             Self::Http2(_) => false,
@@ -458,7 +461,7 @@ impl Codec {
         matches!(self, Self::Opaque(opaque) if opaque.is_guess())
     }
 
-    /// Returns whether bytes that were guessed to be opaque have turned out to be something else.
+    /// Returns whether the guess that the connection is opaque has turned out to be wrong.
     pub(crate) fn is_recalled(&self) -> bool {
         matches!(self, Self::Opaque(opaque) if opaque.is_recalled())
     }
@@ -468,8 +471,8 @@ impl Codec {
     pub(crate) fn is_opaque(&self) -> bool {
         matches!(self, Self::Opaque(_))
     }
-    /// Returns whether the protocol has flow-control windows. A peer that wants no more bytes then keeps its windows
-    /// closed, but still reads its socket.
+    /// Returns whether the protocol has flow-control windows. If the protocol has windows, a peer that wants no more
+    /// bytes keeps its windows closed, but still reads its socket.
     pub(crate) fn has_windows(&self) -> bool {
         matches!(self, Self::Http2(_))
     }

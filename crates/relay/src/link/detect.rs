@@ -4,7 +4,7 @@ use leno_http2::frame::{FrameHeader, PREFACE, kind};
 use rustls::server::Acceptor;
 
 /// Maximum number of bytes that are needed to detect a protocol. A TLS ClientHello has a few hundred to two thousand
-/// bytes, a request line fewer.
+/// bytes, and a request line has fewer.
 pub const DETECT_BYTES: usize = 16 << 10;
 /// The type of a ClientHello, the first handshake message (RFC 8446 section 4).
 const CLIENT_HELLO: u8 = 1;
@@ -54,8 +54,8 @@ pub fn detect(first: &[u8]) -> Detected {
     }
 }
 
-/// Returns whether the first bytes may begin a ClientHello, whose rest may arrive later. Without any bytes, returns
-/// `false`.
+/// Returns whether the first bytes may be the beginning of a ClientHello. The rest of the ClientHello may arrive later.
+/// Without any bytes, returns `false`.
 pub fn begins_tls(first: &[u8]) -> bool {
     match first {
         [22] => true,
@@ -95,8 +95,8 @@ fn client_hello(first: &[u8]) -> Detected {
                 return Detected::Tls { server_name };
             }
             Ok(None) => {}
-            // A ClientHello that cannot be parsed is passed on, and its server decides what to do. Anything else is not
-            // TLS.
+            // The relay forwards a ClientHello that cannot be parsed, and its server decides what to do. Any other
+            // bytes are not TLS.
             Err(_) if begins_tls(first) => return Detected::Tls { server_name: None },
             Err(_) => return Detected::Opaque,
         }
@@ -105,8 +105,9 @@ fn client_hello(first: &[u8]) -> Detected {
 }
 
 /// Returns whether `first` can be parsed: the first handshake message (RFC 8446 sections 4 and 5.1) is complete, or the
-/// records cannot belong to a handshake. Returns `None` if the first record has a length that TLS does not allow. So
-/// the ClientHello is parsed once, when it is complete, even if it arrives byte by byte or in records of one byte.
+/// records cannot belong to a handshake. Returns `None` if the first record has a length that TLS does not allow. This
+/// check ensures that the ClientHello is parsed only once, when it is complete, even if it arrives byte by byte or in
+/// records of one byte.
 fn has_whole_message(first: &[u8]) -> Option<bool> {
     /// Size of the header of a handshake message: its type and its length.
     const HEAD_BYTES: usize = 4;

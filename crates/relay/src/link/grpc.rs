@@ -22,7 +22,7 @@ pub enum Status {
     Unauthenticated = 16,
 }
 
-/// Whether a request is gRPC: `content-type: application/grpc`, `application/grpc+proto` and so on.
+/// Returns whether a request is gRPC: `content-type: application/grpc`, `application/grpc+proto` and so on.
 pub fn is_grpc(request: &FieldSection) -> bool {
     let Some(rest) = request.get(Known::ContentType).and_then(|value| value.strip_prefix(b"application/grpc")) else {
         return false;
@@ -30,7 +30,8 @@ pub fn is_grpc(request: &FieldSection) -> bool {
     matches!(rest.first(), None | Some(b'+' | b';' | b' '))
 }
 
-/// Longest timeout that is used. A longer timeout is cut to this value, which is as good as no deadline.
+/// Longest timeout that the relay uses. A longer timeout is cut to this value, because a deadline in a year is as good
+/// as no deadline.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Reads `grpc-timeout`: one to eight digits and a unit. Returns `None` if the value is malformed.
@@ -75,9 +76,9 @@ pub fn status(trailers: &FieldSection) -> Option<u8> {
 /// What a server asks of a client that would retry its call (gRFC A6, `grpc-retry-pushback-ms`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushback {
-    /// To wait before the retry.
+    /// Wait this long before the retry.
     Wait(Duration),
-    /// Not to retry the call: the value is negative or no number.
+    /// Do not retry the call: the value is negative or is not a number.
     Stop,
 }
 

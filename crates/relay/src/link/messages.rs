@@ -3,19 +3,19 @@
 
 /// Bytes before each message: one for flags, four for its length.
 const PREFIX_BYTES: usize = 5;
-/// Number of new messages from which [`Messages::read`] asks its caller to count them.
+/// If at least this number of messages are new, [`Messages::read`] asks its caller to count them.
 const MANY: u32 = 64;
 
 /// The position in one direction of a gRPC stream, and the number of its messages so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// Messages whose prefix is complete.
+    /// Number of messages whose prefix is complete.
     begun: u32,
     /// Number of messages that [`Messages::take_new`] has returned.
     counted: u32,
-    /// Bytes of the latest message that have not arrived.
+    /// Number of bytes of the latest message that have not arrived.
     left: u32,
-    /// Bytes of the next message's prefix that have arrived.
+    /// Number of bytes of the next message's prefix that have arrived.
     prefix: u8,
     /// The part of the next message's length that has arrived.
     length: u32,
@@ -64,7 +64,7 @@ impl Messages {
                 continue;
             }
             let Some((&byte, rest)) = bytes.split_first() else { break };
-            // The first byte has the flags.
+            // The first byte of the prefix has the flags, and is not a part of the length.
             if self.prefix > 0 {
                 self.length = (self.length << 8) | u32::from(byte);
             }

@@ -1,5 +1,5 @@
-//! Link: a connection with its codec, to a client or to an endpoint. A `wire` delivers the bytes that arrive and takes
-//! the bytes to be sent.
+//! Link: a connection with its codec, to a client or to an endpoint. The relay knows no sockets: the event loop's
+//! `wire` delivers the bytes that arrive, and takes the bytes to be sent.
 //!
 //! | file | subject |
 //! |---|---|
@@ -26,8 +26,8 @@ use crate::pool::upstream::UpstreamId;
 /// Maximum number of bytes that the peer of a closing connection may still send before the connection is closed.
 const MAX_LINGER_BYTES: usize = 4 << 20;
 
-/// Maximum number of bytes of content that may wait for a client whose socket accepts no bytes. Above it, no further
-/// requests of the client are read.
+/// Maximum number of bytes of content that may wait for a client whose socket accepts no bytes. Above this limit, the
+/// worker reads no further requests of the client.
 const MAX_QUEUED_WHILE_BLOCKED_BYTES: usize = 4 << 20;
 
 /// Identifies a link within its relay.
@@ -42,7 +42,7 @@ pub enum LinkId {
 /// A connection with its codec: one side of the relay.
 #[derive(Debug)]
 pub struct Link {
-    /// `None` until the event loop has begun to connect to the endpoint.
+    /// The wire that carries the connection's bytes; `None` until the event loop has begun to connect to the endpoint.
     pub(crate) wire: Option<WireId>,
     /// Memory of the wire's TLS, in bytes.
     pub(crate) tls_bytes: usize,
@@ -64,10 +64,10 @@ pub struct Link {
     pub(crate) has_received: bool,
     /// When queued DATA began to wait for the peer's windows without progress.
     pub(crate) stalled_since: Option<Instant>,
-    /// A write has failed, or the socket has reported an error. When everything that the peer has sent is read, the
-    /// connection ends; a client that is not read ends at once.
+    /// A write has failed, or the socket has reported an error. See [`Link::note_unwritable`].
     is_unwritable: bool,
-    /// When the proxy sent its last output. Bytes that still arrive are dropped.
+    /// When the proxy began to close the connection. Since then, the proxy adds no output, and drops bytes that still
+    /// arrive.
     pub(crate) closing_since: Option<Instant>,
     lingered_bytes: usize,
 }
@@ -94,8 +94,8 @@ impl Link {
         }
     }
 
-    /// Records that bytes were received. Returns whether the connection is closing and has received all the bytes
-    /// that it may receive while it closes.
+    /// Records that bytes were received. Returns whether the connection is closing, and has received more bytes than it
+    /// may receive while it closes.
     pub(crate) fn note_received(&mut self, now: Instant, bytes: usize) -> bool {
         if bytes == 0 {
             return false;
@@ -108,12 +108,13 @@ impl Link {
         self.lingered_bytes > MAX_LINGER_BYTES
     }
 
-    /// Which wire carries the connection's bytes; `None` until the event loop has begun to connect to the endpoint.
+    /// Returns the wire that carries the connection's bytes; `None` until the event loop has begun to connect to the
+    /// endpoint.
     pub fn wire(&self) -> Option<WireId> {
         self.wire
     }
 
-    /// Returns the flow-control windows of the connection, for tests; `None` if its protocol has none.
+    /// Returns the flow-control windows of the connection, for tests; `None` if its protocol has no windows.
     pub fn windows(&self) -> Option<Windows> {
         match &self.codec {
             Codec::Http2(http2) => Some(http2.windows()),
@@ -149,8 +150,8 @@ impl Link {
     }
 
     /// Records that the peer reads no more, because a write has failed or the socket has reported an error. The relay
-    /// still reads what the peer has sent before, and then ends the connection. It ends a client that is not read at
-    /// once.
+    /// still reads what the peer has sent before, and then ends the connection. If the connection is a client's and is
+    /// not read now (`paused`), the relay ends it at once.
     pub fn note_unwritable(&mut self) {
         self.is_unwritable = true;
     }
@@ -160,12 +161,14 @@ impl Link {
         self.is_unwritable
     }
 
-    /// Returns whether the codec would take the input that the link has kept, once it is not paused.
+    /// Returns whether the codec will take the input that the link has kept, as soon as the codec is not paused. Also
+    /// returns `true` if the link has kept no input.
     pub(crate) fn takes_pending_input(&self) -> bool {
         self.pending_input.is_empty() || self.codec.takes_input()
     }
 
-    /// Records that no more output can be written now: because there is none, or because the socket accepts no bytes.
+    /// Records that no more output can be written now, because there is no output or because the socket accepts no
+    /// bytes.
     pub fn note_flushed(&mut self, now: Instant, is_blocked: bool) {
         if is_blocked {
             self.blocked_since.get_or_insert(now);
@@ -190,9 +193,10 @@ impl Link {
         self.closing_since.get_or_insert(now);
     }
 
-    /// Returns whether an HTTP/2 client does not read its socket while much content waits for it. Then the worker does
-    /// not read from the client either, so that the client cannot make the proxy hold the responses to ever more
-    /// requests. The client's frames are not needed meanwhile: the output that waits needs no window from the client.
+    /// Returns whether an HTTP/2 client does not read its socket while much content waits for this client. The worker
+    /// then does not read from the client either. Otherwise, the client could send more and more requests, and the
+    /// proxy would have to hold their responses. The client's frames are not needed in the meantime: the output that
+    /// waits for the socket needs no WINDOW_UPDATE from the client.
     pub(crate) fn is_deaf(&self) -> bool {
         self.blocked_since.is_some()
             && self.codec.has_windows()

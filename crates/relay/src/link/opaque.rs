@@ -1,4 +1,4 @@
-//! Presents an opaque connection as one CONNECT stream, so that the loop that relays calls can relay its bytes.
+//! Opaque: presents an opaque connection as one CONNECT stream, so that the relay can treat the connection as one call.
 //!
 //! The received bytes become the content of a request if we accepted the connection, or of a response if we opened it.
 //! The end of the input becomes END_STREAM. Each direction ends on its own (TCP's half-close).
@@ -11,7 +11,8 @@ use crate::link::detect::is_server_preface;
 
 /// Maximum number of bytes that were read and not yet forwarded. While so many bytes wait, the socket is not read.
 pub(crate) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
-/// Largest empty output buffer that a connection keeps, in bytes: most connections are idle most of the time.
+/// Largest empty output buffer that a connection keeps, in bytes. Larger buffers are freed when they are empty, because
+/// most connections are idle most of the time.
 const KEPT_OUTPUT_BYTES: usize = 16 << 10;
 /// TLS record with the fatal alert unrecognized_name: there is no such server here (RFC 6066 section 3, RFC 8446
 /// section 6).
@@ -40,14 +41,14 @@ pub(crate) struct Opaque {
     /// Whether a call uses the connection. Only set on a connection that we opened.
     taken: bool,
     unreleased_bytes: usize,
-    /// Number of unreleased bytes from which the socket is not read. It is below [`MAX_UNRELEASED_BYTES`] if many
-    /// connections share a tunnel.
+    /// The socket is not read while at least this number of bytes are unreleased. The number is below
+    /// [`MAX_UNRELEASED_BYTES`] if many connections share a tunnel.
     max_unreleased_bytes: usize,
-    /// Whether the socket is not read until the tunnel that the connection shares has room.
+    /// The tunnel that carries the bytes of this connection has no room, so the socket is not read.
     held: bool,
     received_end: bool,
     out: OutputBuffer,
-    /// Bytes of output for which the sender has not got room (flow control) again.
+    /// Number of output bytes for which the sender has not got flow-control window again.
     owed_bytes: usize,
     sent_end: bool,
     aborted: bool,
@@ -57,7 +58,7 @@ pub(crate) struct Opaque {
 /// State of an accepted connection: which side has sent the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// The first side is known, or does not matter.
+    /// It is known which side has sent first, or this does not matter.
     Settled,
     /// Neither side has sent bytes. The proxy guesses that the bytes will be opaque.
     Guess,
@@ -168,14 +169,15 @@ impl Opaque {
     }
 
     /// Handles the headers of a response. A status other than 200 means that there is no connection to a server. The
-    /// client gets an alert if it waits for a TLS handshake. Otherwise it gets a TCP reset, because an orderly close
-    /// would look like a response. The exception is 404: no server expects these bytes, so the connection is closed in
-    /// order, as RFC 9113 section 3.4 demands of an HTTP/2 server.
+    /// client gets an alert if it waits for a TLS handshake. Otherwise, the client gets a TCP reset, because an orderly
+    /// close would look like a response. The exception is 404: no server expects these bytes, so the proxy closes the
+    /// connection in an orderly way, as RFC 9113 section 3.4 demands of an HTTP/2 server.
     pub(crate) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
         let status = fields.get(Known::Status).unwrap_or(b"200");
         let is_refused = status != b"200";
         if self.opening == Opening::Guess && status == b"404" {
-            // The server's proxy relays no opaque bytes to this port (`--http-ports`), so the client will send HTTP.
+            // The server's proxy relays no opaque bytes to this port (`--http-ports`). So the guess was wrong: the
+            // client will send HTTP.
             return self.recall();
         }
         if is_refused && status != b"404" && !self.carries_tls() {
@@ -191,8 +193,8 @@ impl Opaque {
         self.sent_end |= end_stream || is_refused;
     }
 
-    /// Queues output. Returns the number of bytes for which the sender gets room (flow control) again at once;
-    /// [`Drained`] events give room for the rest later.
+    /// Queues output. Returns the number of bytes for which the sender gets flow-control window again at once. For the
+    /// other bytes, the sender gets window later, by [`Drained`] events.
     pub(crate) fn send_data(&mut self, bytes: &[u8], end_stream: bool) -> usize {
         if self.sent_end || self.aborted || self.is_recalled() {
             return bytes.len();
@@ -229,12 +231,12 @@ impl Opaque {
         self.out.waiting_bytes()
     }
 
-    /// Memory of the output, in bytes.
+    /// Returns the memory of the output, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.out.bytes.capacity()
     }
 
-    /// Bytes that were read and not yet forwarded.
+    /// Returns how many bytes were read and not yet forwarded.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.unreleased_bytes as u64
     }
@@ -257,8 +259,8 @@ impl Opaque {
         self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
     }
 
-    /// Whether the socket must not be read now: bytes have not been forwarded, the tunnel has no room, or the guess was
-    /// wrong.
+    /// Returns whether the socket must not be read now: too many bytes have not been forwarded, the tunnel has no room,
+    /// or the guess was wrong.
     pub(crate) fn is_paused(&self) -> bool {
         self.held || self.unreleased_bytes >= self.max_unreleased_bytes || self.is_recalled()
     }
@@ -273,12 +275,12 @@ impl Opaque {
         self.max_unreleased_bytes = bytes.min(MAX_UNRELEASED_BYTES);
     }
 
-    /// Bytes that may be read now.
+    /// Returns how many bytes may be read now.
     pub(crate) fn read_room(&self) -> usize {
         self.max_unreleased_bytes.saturating_sub(self.unreleased_bytes)
     }
 
-    /// Stops reading what the peer sends. The connection ends with our output.
+    /// Stops reading what the peer sends. The connection ends when our output has been sent.
     pub(crate) fn stop_receiving(&mut self) {
         self.received_end = true;
     }
@@ -287,24 +289,25 @@ impl Opaque {
         self.aborted = true;
     }
 
-    /// Whether the connection has a call in progress, or the peer has not accepted all bytes of the call.
+    /// Returns whether the connection has a call in progress, or the peer has not accepted all bytes of the call.
     pub(crate) fn is_open(&self) -> bool {
         let begun = if self.role == Role::Server { self.announced } else { self.taken };
         begun && !self.aborted && !(self.is_drained() && self.pending_output() == 0)
     }
 
-    /// Whether we send nothing after the queued output.
+    /// Returns whether we send nothing after the queued output.
     pub(crate) fn ends_output(&self) -> bool {
         self.sent_end
     }
 
-    /// Whether both directions have ended.
+    /// Returns whether both directions have ended.
     pub(crate) fn is_drained(&self) -> bool {
         self.received_end && self.sent_end
     }
 
-    /// Whether neither side has sent bytes, and the server may still do so. Once the server has ended its side, the
-    /// client's bytes have no receiver, with or without a proxy.
+    /// Returns whether the protocol is still a guess: neither side has sent bytes, and the server may still send some.
+    /// If the server has closed its side, the guess no longer matters: the client's bytes have no receiver, with or
+    /// without a proxy.
     pub(crate) fn is_guess(&self) -> bool {
         self.opening == Opening::Guess && !self.sent_end
     }
@@ -323,7 +326,7 @@ impl Opaque {
         self.opening = Opening::Settled;
     }
 
-    /// Withdraws the guess: from now on nothing is read here, and nothing that the server sends is forwarded.
+    /// Withdraws the guess. From now on, the socket is not read, and bytes of the server are dropped.
     pub(crate) fn recall(&mut self) {
         self.opening = Opening::Recalled;
     }
@@ -332,13 +335,13 @@ impl Opaque {
         self.opening == Opening::Recalled
     }
 
-    /// Whether the bytes are the application's own TLS.
+    /// Returns whether the bytes are the application's own TLS.
     pub(crate) fn carries_tls(&self) -> bool {
         self.server().is_some()
     }
 
-    /// Returns the server name (SNI) of the application's own TLS. The outer `None` means no TLS, the inner `None` no
-    /// name.
+    /// Returns the server name (SNI) of the application's own TLS. The outer `None` means that there is no TLS. The
+    /// inner `None` means that the client sent no name.
     pub(crate) fn server(&self) -> Option<Option<&str>> {
         match &self.contents {
             Contents::Unknown => None,
@@ -346,7 +349,7 @@ impl Opaque {
         }
     }
 
-    /// Whether the connection must be reset, without its remaining output.
+    /// Returns whether the connection must be reset, without its remaining output.
     pub(crate) fn is_aborted(&self) -> bool {
         self.aborted
     }

@@ -11,14 +11,14 @@ pub struct AuthorizationMetrics {
     pub tcp: Decisions,
 }
 
-/// Decisions, each counted once.
+/// The number of decisions of each kind. Each decision is counted once.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    /// Allowed by policy.
+    /// Number of decisions to allow.
     pub allowed: Counter,
-    /// Not allowed by policy, but only audited.
+    /// Number of decisions to deny that were only audited, so that the proxy let the request or connection through.
     pub audited: Counter,
-    /// Denied.
+    /// Number of decisions to deny.
     pub denied: Counter,
 }
 
@@ -50,16 +50,16 @@ pub(super) struct AuthorizationTotals {
 /// Sums of [`Decisions`].
 #[derive(Debug, Default)]
 pub(super) struct DecisionTotals {
-    /// Allowed by policy.
+    /// Number of decisions to allow.
     pub(super) allowed: u64,
-    /// Not allowed by policy, but only audited.
+    /// Number of decisions to deny that were only audited, so that the proxy let the request or connection through.
     pub(super) audited: u64,
-    /// Denied.
+    /// Number of decisions to deny.
     pub(super) denied: u64,
 }
 
 impl DecisionTotals {
-    /// Allowed and audited decisions.
+    /// Returns the number of decisions after which the proxy let the request or connection through.
     pub(super) fn let_through(&self) -> u64 {
         self.allowed + self.audited
     }

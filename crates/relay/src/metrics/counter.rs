@@ -16,7 +16,7 @@ impl Counter {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// The value so far.
+    /// Returns the current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -36,7 +36,7 @@ impl Gauge {
         self.set(self.get().saturating_add(1));
     }
 
-    /// Subtracts one; stays at 0.
+    /// Subtracts one. A value of 0 stays 0.
     #[inline]
     pub fn dec(&self) {
         self.set(self.get().saturating_sub(1));
@@ -48,7 +48,7 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The value now.
+    /// Returns the current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -1,5 +1,5 @@
-//! How many endpoints of a Service take calls, and how many do not. The metric has the name and the states that
-//! Linkerd's balancers use.
+//! Counts the endpoints of a Service that take calls, and the endpoints that do not. The metric has the name and the
+//! states that Linkerd's balancers use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +14,9 @@ use super::{Gauge, RouteLabels};
 /// One worker's view of the endpoints of a Service's port.
 #[derive(Debug, Default)]
 pub struct EndpointMetrics {
-    /// Endpoints that take calls.
+    /// Number of endpoints that take calls.
     pub ready: Gauge,
-    /// The other endpoints.
+    /// Number of endpoints that take no calls.
     pub pending: Gauge,
 }
 

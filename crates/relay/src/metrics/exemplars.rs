@@ -21,7 +21,7 @@ pub struct Exemplar {
 /// The latest exemplar of each bucket, if there is one.
 pub(super) type Latest<const BUCKETS: usize> = [Option<Exemplar>; BUCKETS];
 
-/// The exemplars of one series. They take no memory before the first one.
+/// The exemplars of one series. They take no memory before the first exemplar.
 #[derive(Debug)]
 pub(super) struct Exemplars<const BUCKETS: usize>(OnceLock<Box<Mutex<Latest<BUCKETS>>>>);
 
@@ -56,8 +56,8 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
     }
 }
 
-/// The exemplars of a histogram, in ascending order. Each exemplar has the index of its bucket's line, where only lines
-/// that begin with `prefix` count.
+/// The exemplars of a histogram, in the order of its lines. Each exemplar has the index of its bucket's line among the
+/// lines that begin with `prefix`.
 #[derive(Debug, Default)]
 pub struct ExemplarLines {
     /// The beginning of the lines of the histogram's buckets.

@@ -72,8 +72,8 @@ const REASON_COUNTERS: [ReasonCounter; 2] = [
     }),
 ];
 
-/// Connections that the proxy itself could not serve, under Linkerd's names. As there, a rejection by a policy counts
-/// as a decision (`inbound_tcp_authz_deny`), and not as an error.
+/// Connections that the proxy itself could not serve, under Linkerd's names. As in Linkerd, a rejection by a policy
+/// counts as a decision (`inbound_tcp_authz_deny`), and not as an error.
 const TCP_ERRORS: [(Direction, &str, &str); 2] = [
     (Direction::Inbound, "inbound_tcp_errors", "Connections of callers that failed or were turned away, by reason"),
     (Direction::Outbound, "outbound_tcp_errors", "Connections to endpoints that failed, by reason"),
@@ -87,7 +87,7 @@ const DECIDED_BY_POLICY: [&str; 2] = ["denied", "withdrawn"];
 pub struct RelayScrape {
     workers: Vec<Arc<WorkerMetrics>>,
     traffic: Vec<(Labels, TrafficTotals)>,
-    /// The calls of callers whose series in `traffic` have ended.
+    /// The calls of callers whose series have ended, so that `traffic` no longer contains them.
     ended_callers: Vec<Ports>,
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
@@ -186,7 +186,8 @@ impl RelayScrape {
         let mut closed = counter(encoder, "tcp_close", "Connections closed, by the error that ended them")?;
         for (labels, totals) in &self.connections {
             for (errno, count) in totals.closed_by_errno() {
-                // Prometheus reads an empty label like a missing one, and saves no space for it.
+                // Prometheus treats an empty label like a missing label, so an empty label would only make the text
+                // longer.
                 let errno = Some(("errno", errno)).filter(|_| !errno.is_empty());
                 encode_count(closed.encode_family(&(labels.clone(), Vec::from_iter(errno)))?, count)?;
             }
@@ -256,7 +257,8 @@ fn sum<L: Ord, M, T: Default>(
     totals.into_iter().map(|(labels, totals)| (name(&labels), totals)).collect()
 }
 
-/// Every key's count, plus the count of keys beyond the tables' size if there were any.
+/// Returns the count of each key, summed over the tables, and the count of all keys without a counter of their own;
+/// `None` if this count is 0.
 fn sum_by_key<'a, K: Copy + Ord + 'a, const N: usize>(
     tables: impl Iterator<Item = &'a CountByKey<K, N>>,
 ) -> (BTreeMap<K, u64>, Option<u64>) {

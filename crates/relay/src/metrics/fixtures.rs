@@ -12,22 +12,22 @@ use prometheus_client::registry::Registry;
 use super::series::KEEP_UNHELD;
 use super::{Direction, RelayScrape, TargetLabel, TlsLabel, TrafficLabels, WorkerMetrics};
 
-/// The name of a workload.
+/// Returns the name of a workload.
 pub(super) fn workload(name: &str) -> String {
     format!("spiffe://example.org/ns/shop/sa/{name}")
 }
 
-/// Mutual TLS with a workload.
+/// Returns the label of mutual TLS with a workload.
 pub(super) fn mutual(name: &str) -> TlsLabel {
     TlsLabel::Mutual(workload(name).parse().expect("it is a SPIFFE id"))
 }
 
-/// Calls of a workload to a port of our own application.
+/// Returns the labels of a workload's calls to a port of our own application.
 pub(super) fn inbound(port: u16, client: &str) -> TrafficLabels {
     TrafficLabels { direction: Direction::Inbound, target: TargetLabel::Port(port), server: None, tls: mutual(client) }
 }
 
-/// Calls of our own application to a cluster.
+/// Returns the labels of our own application's calls to a cluster.
 pub(super) fn outbound(port: u16) -> TrafficLabels {
     let key = ClusterKey { namespace: "default".into(), service: "echo".into(), port };
     TrafficLabels {
@@ -47,12 +47,12 @@ impl Collector for Exported {
     }
 }
 
-/// The text of a scrape of these workers.
+/// Returns the text of a scrape of these workers.
 pub(crate) fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
     scrape_at(workers, Instant::now())
 }
 
-/// The text of a scrape so late that the series without a holder may have ended.
+/// Returns the text of a scrape that is so late that the series without a holder have ended.
 pub(super) fn late_scrape(workers: &[Arc<WorkerMetrics>]) -> String {
     let now = Instant::now();
     for after in [Duration::ZERO, KEEP_UNHELD] {

@@ -16,12 +16,12 @@ pub(super) const BOUNDS: usize = BOUNDS_MS.len();
 /// The number of latencies in each bucket, and the sum of all latencies. Only one thread may write, as with
 /// [`Counter`].
 ///
-/// The bounds are not stored: every caller passes the same ones, in milliseconds, inclusive and ascending.
+/// The bounds are not stored: every caller passes the same bounds, in milliseconds, inclusive and ascending.
 #[derive(Debug)]
 pub(super) struct Histogram<const N: usize> {
-    /// Latencies per bucket, not cumulative.
+    /// Number of latencies in each bucket, not cumulative.
     counts: [Counter; N],
-    /// Latencies above all bounds.
+    /// Number of latencies above all bounds.
     above: Counter,
     sum_us: Counter,
 }
@@ -90,22 +90,23 @@ impl<const N: usize> HistogramTotals<N> {
         self.sum_us += other.sum_us;
     }
 
-    /// The sum in milliseconds.
+    /// Returns the sum of all latencies in milliseconds.
     pub(super) fn sum_ms(&self) -> f64 {
         self.sum_us as f64 / 1_000.0
     }
 
-    /// The sum in seconds.
+    /// Returns the sum of all latencies in seconds.
     pub(super) fn sum_s(&self) -> f64 {
         self.sum_us as f64 / 1e6
     }
 
-    /// Number of latencies recorded.
+    /// Returns the number of latencies recorded.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.above
     }
 
-    /// Each bucket's upper bound and its own count. `unit_ms` is the unit of the bounds.
+    /// Returns the upper bound and the count of each bucket. The counts are not cumulative. `unit_ms` is the length of
+    /// the unit in which the bounds are returned, in milliseconds.
     pub(super) fn buckets(&self, bounds_ms: &[u32; N], unit_ms: f64) -> Vec<(f64, u64)> {
         let bounds = bounds_ms.iter().map(|&ms| f64::from(ms) / unit_ms).chain([f64::INFINITY]);
         bounds.zip(self.counts.into_iter().chain([self.above])).collect()

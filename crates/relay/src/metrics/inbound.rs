@@ -1,6 +1,6 @@
-//! Calls of callers, under the names and labels of Linkerd's inbound routes. The numbers are sums of [`TrafficMetrics`]
-//! over the callers, so these metrics cost a call nothing. When a caller leaves, its series end. But the sums still
-//! include its calls, because Prometheus would take a smaller sum for a reset.
+//! Calls to our own application, under the names and labels of Linkerd's inbound routes. The numbers are sums of
+//! [`TrafficMetrics`] over the callers, so these metrics cost a call nothing. When a caller leaves, its series end. But
+//! the sums still include its calls, because Prometheus would take a smaller sum for a reset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,8 @@ pub(super) struct Ports(BTreeMap<Labels, PortTotals>);
 #[derive(Debug, Clone, Default)]
 struct PortTotals {
     requests: u64,
-    /// Answers by `:status`; `None` for the answers that the series of a caller do not distinguish.
+    /// Number of answers by `:status`. The key `None` stands for the answers that the series of a caller do not
+    /// distinguish.
     statuses: BTreeMap<Option<u16>, u64>,
     durations: HistogramTotals<BOUNDS>,
 }
@@ -61,8 +62,8 @@ impl Ports {
     }
 }
 
-/// Writes the calls in `traffic` that are inbound, together with the calls of callers whose series have `ended`. Like
-/// Linkerd without a `Server`, this counts gRPC among HTTP.
+/// Writes the calls in `traffic` that are inbound, together with the calls of callers whose series have `ended`. gRPC
+/// calls count as HTTP requests, as in Linkerd for ports without a `Server`.
 pub(super) fn encode(
     traffic: &[(Labels, TrafficTotals)],
     ended: &[Ports],

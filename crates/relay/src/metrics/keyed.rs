@@ -30,17 +30,17 @@ impl<K: Copy + Eq, const N: usize> CountByKey<K, N> {
         slot.is_some()
     }
 
-    /// Every key with its count.
+    /// Returns every key that has a counter of its own, with its count.
     pub(super) fn counts(&self) -> impl Iterator<Item = (K, u64)> {
         self.slots.iter().map_while(|(key, counter)| Some((*key.get()?, counter.get())))
     }
 
-    /// The count of a key; 0 if the key has no counter of its own.
+    /// Returns the count of a key; 0 if the key has no counter of its own.
     pub(super) fn get(&self, key: K) -> u64 {
         self.counts().find(|(of, _)| *of == key).map_or(0, |(_, count)| count)
     }
 
-    /// The count of keys that found no free slot.
+    /// Returns the count of all keys without a counter of their own.
     pub(super) fn others(&self) -> u64 {
         self.others.get()
     }

@@ -9,21 +9,21 @@ use leno_model::spiffe::SpiffeId;
 /// Label names with their values, in the order in which they are written.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// This proxy's side of the traffic.
+/// The direction of traffic, as seen from this proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From other workloads to our own application.
+    /// Traffic from other workloads to our own application.
     Inbound,
-    /// From our own application to other workloads.
+    /// Traffic from our own application to other workloads.
     Outbound,
 }
 
 /// The neighbour at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PeerLabel {
-    /// Downstream: it opened the connection.
+    /// The downstream peer, which opened the connection.
     Source,
-    /// Upstream: the proxy opened the connection.
+    /// The upstream peer. The proxy opened the connection.
     Destination,
 }
 
@@ -36,24 +36,24 @@ pub enum TargetLabel {
     Port(u16),
     /// A destination that the mesh does not know.
     Unknown,
-    /// A target beyond the limit of series.
+    /// Any target without a series of its own, because the limit on series is reached.
     Other,
 }
 
 /// How the remote peer, which is not our own application, is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsLabel {
-    /// By mutual TLS, as this workload.
+    /// Mutual TLS authenticates the peer as this workload.
     Mutual(SpiffeId),
-    /// By mutual TLS, as a workload beyond the limit of series.
+    /// Mutual TLS authenticates the peer. The label does not name the workload, because the limit on series is reached.
     MutualOther,
     /// The client has sent no certificate. The connection is encrypted.
     NoCertificate,
-    /// Not by the proxy: the applications use their own TLS.
+    /// The proxy does not authenticate the peer: the applications use their own TLS.
     Opaque,
-    /// Not at all: plaintext.
+    /// The peer is not authenticated: the connection is plaintext.
     None(NoTlsReason),
-    /// Not at all: this proxy has no identity.
+    /// The peer is not authenticated: this proxy has no identity.
     Disabled,
 }
 
@@ -73,7 +73,7 @@ pub enum NoTlsReason {
 /// The labels of a series about calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrafficLabels {
-    /// This proxy's side.
+    /// The direction of the calls, as seen from this proxy.
     pub direction: Direction,
     /// The destination of the calls.
     pub target: TargetLabel,
@@ -86,9 +86,9 @@ pub struct TrafficLabels {
 /// The labels of a series about connections.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionLabels {
-    /// The neighbour.
+    /// The neighbour at the other end of the connection.
     pub peer: PeerLabel,
-    /// The traffic on the connection; `tls` is the connection's own.
+    /// The labels of the traffic on the connection. Their `tls` describes this connection itself.
     pub traffic: TrafficLabels,
 }
 
@@ -108,12 +108,12 @@ pub enum DecidedBy {
     Default(&'static str),
     /// An `AuthorizationPolicy`, by `namespace/name`.
     AuthorizationPolicy(Box<str>),
-    /// A policy beyond the limit of series.
+    /// Any policy without a series of its own, because the limit on series is reached.
     Other,
 }
 
 impl Direction {
-    /// The value of the label.
+    /// Returns the value of the label.
     pub fn label(self) -> &'static str {
         match self {
             Self::Inbound => "inbound",
@@ -134,7 +134,7 @@ impl NoTlsReason {
 }
 
 impl TlsLabel {
-    /// The label `tls`.
+    /// Returns the value of the label `tls`.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Mutual(_) | Self::MutualOther | Self::NoCertificate => "true",
@@ -144,7 +144,7 @@ impl TlsLabel {
         }
     }
 
-    /// Returns the same state without the workload's name.
+    /// Returns the same label without the workload's name.
     pub(crate) fn without_name(&self) -> Self {
         match self {
             Self::Mutual(_) => Self::MutualOther,
@@ -176,7 +176,7 @@ impl TargetLabel {
         self.push_names(direction, labels);
     }
 
-    /// Pushes the labels without `authority`, which repeats their information.
+    /// Pushes the labels except `authority`, which only repeats information of the other labels.
     pub(super) fn push_names(&self, direction: Direction, labels: &mut Labels) {
         match (self, direction) {
             (Self::Service(ClusterKey { namespace, service, port }), _) => {
@@ -195,8 +195,8 @@ impl TargetLabel {
     }
 }
 
-/// The label with the name of the server's controller. As in Linkerd, a Job's label differs from Prometheus' own label
-/// `job`.
+/// Returns the name of the label that names the server's controller. As in Linkerd, a Job's label differs from
+/// Prometheus' own label `job`.
 fn server_label(kind: ControllerKind) -> &'static str {
     match kind {
         ControllerKind::CronJob => "dst_cronjob",
@@ -210,12 +210,13 @@ fn server_label(kind: ControllerKind) -> &'static str {
 }
 
 impl TrafficLabels {
-    /// The labels of the series for traffic beyond a limit: without names, but with the kind of security.
+    /// Returns the labels of the series that counts all traffic beyond the limit on series. They contain no names, but
+    /// they contain the kind of authentication.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { direction: self.direction, target: TargetLabel::Other, server: None, tls: self.tls.without_name() }
     }
 
-    /// The labels of calls.
+    /// Returns the labels of calls.
     pub(super) fn labels(&self) -> Labels {
         let mut labels = vec![("direction", self.direction.label().to_owned())];
         self.push_target_and_tls(&mut labels);
@@ -232,12 +233,13 @@ impl TrafficLabels {
 }
 
 impl ConnectionLabels {
-    /// The labels of the series for traffic beyond a limit.
+    /// Returns the labels of one common series. This series counts the connections that get no series of their own, because
+    /// the number of series has reached its limit.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { peer: self.peer, traffic: self.traffic.beyond_limit() }
     }
 
-    /// The labels of connections.
+    /// Returns the labels of connections.
     pub(super) fn labels(&self) -> Labels {
         let peer = match self.peer {
             PeerLabel::Source => "src",
@@ -250,12 +252,12 @@ impl ConnectionLabels {
 }
 
 impl AuthorizationLabels {
-    /// The labels of the series for decisions beyond a limit.
+    /// Returns the labels of the series that counts all decisions beyond the limit on series.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { traffic: self.traffic.beyond_limit(), policy: self.policy.as_ref().map(|_| DecidedBy::Other) }
     }
 
-    /// The labels of decisions. As in Linkerd, they have no direction.
+    /// Returns the labels of decisions. As in Linkerd, they have no direction.
     pub(super) fn labels(&self) -> Labels {
         let mut labels = Labels::new();
         self.traffic.push_target_and_tls(&mut labels);

@@ -30,14 +30,16 @@ const TIME_LEFT_BOUNDS_MS: [u32; 4] = [0, 10, 100, 1_000];
 /// Inclusive upper bounds of the buckets of durations, in milliseconds.
 const DURATION_BOUNDS_MS: [u32; 16] = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
 
-/// Buckets of durations, with the one above all bounds.
+/// Number of buckets of durations, including the bucket above all bounds.
 const DURATION_BUCKETS: usize = DURATION_BOUNDS_MS.len() + 1;
 
 /// Times to the deadline at each point of [`Measured`].
 type TimesLeft = [Histogram<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()];
 
-/// Label value of a method beyond the limit of series, of a method that no endpoint has, and of an outcome without a
-/// counter of its own.
+/// Label value for methods and outcomes that metrics do not name:
+/// - a method without a series of its own, because the limit on series is reached;
+/// - a method that no endpoint has;
+/// - an outcome without a counter of its own.
 const OTHER: &str = "other";
 
 /// A method of a Service.
@@ -51,7 +53,7 @@ pub enum MethodName {
     Other,
 }
 
-/// The target of calls of methods.
+/// The target of the calls that a series about a method counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodTarget {
     pub direction: Direction,
@@ -65,7 +67,7 @@ pub struct MethodLabels {
     pub name: MethodName,
 }
 
-/// How a call ended. A number below 100 is the gRPC status, a number up to 999 the HTTP status.
+/// How a call ended. A number below 100 is the gRPC status. A number from 100 to 999 is the HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MethodOutcome(u16);
 
@@ -83,15 +85,15 @@ pub enum Measured {
 /// One worker's counts of calls with the same [`MethodLabels`].
 #[derive(Debug, Default)]
 pub struct MethodMetrics {
-    /// Calls that began. Every call is then counted once by [`MethodMetrics::ended`].
+    /// Number of calls that began. [`MethodMetrics::ended`] then counts each call once.
     pub requests: Counter,
-    /// Messages of gRPC requests.
+    /// Number of messages in gRPC requests.
     pub request_messages: Counter,
-    /// Messages of gRPC responses.
+    /// Number of messages in gRPC responses.
     pub response_messages: Counter,
     cancelled: Counter,
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
-    /// Failures among the outcomes that `outcomes` has no room for.
+    /// Number of failures among the calls whose outcome has no counter in `outcomes`.
     other_failures: Counter,
     durations: Histogram<{ DURATION_BOUNDS_MS.len() }>,
     extras: OnceLock<Box<Extras>>,
@@ -100,11 +102,11 @@ pub struct MethodMetrics {
 /// Numbers that only some methods have. The other methods need no memory for them.
 #[derive(Debug, Default)]
 struct Extras {
-    /// Empty until a call has a deadline.
+    /// Times to the deadlines of calls. Empty until a call has a deadline.
     time_left: OnceLock<Box<TimesLeft>>,
     /// Exemplars of the durations.
     exemplars: Exemplars<DURATION_BUCKETS>,
-    /// Empty until the method has an objective.
+    /// Counts for the method's objective. Empty until the method has an objective.
     objective: OnceLock<Box<ObjectiveMetrics>>,
 }
 
@@ -115,15 +117,15 @@ struct MethodTotals {
     messages: [u64; 2],
     outcomes: BTreeMap<MethodOutcome, u64>,
     cancelled: u64,
-    /// Outcomes beyond [`OUTCOMES`].
+    /// Numbers of successes and failures among the calls whose outcome has no counter of its own.
     other_successes: u64,
     other_failures: u64,
     durations: HistogramTotals<{ DURATION_BOUNDS_MS.len() }>,
-    /// `None` if no call was traced.
+    /// The exemplars of the durations; `None` if no call was traced.
     exemplars: Option<Box<Latest<DURATION_BUCKETS>>>,
-    /// `None` if no call had a deadline.
+    /// Times to the deadlines of calls; `None` if no call had a deadline.
     time_left: Option<[HistogramTotals<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()]>,
-    /// `None` if the method has never had an objective.
+    /// Counts for the method's objective; `None` if the method has never had an objective.
     objective: Option<ObjectiveTotals>,
 }
 
@@ -150,7 +152,7 @@ impl MethodOutcome {
     /// The client cancelled the call.
     pub const CANCELLED: Self = Self(1_001);
 
-    /// The outcome of a call that was answered.
+    /// Returns the outcome of a call that was answered.
     #[inline]
     pub fn answered(http_status: u16, grpc_status: Option<u8>) -> Self {
         Self(grpc_status.map_or(http_status, u16::from))
@@ -244,15 +246,15 @@ impl MethodMetrics {
         self.extras.get()?.objective.get().map(Box::as_ref)
     }
 
-    /// Number of calls that have begun and not ended. Negative if calls that began in another series have ended in this
-    /// one.
+    /// Returns the number of calls that have begun and not ended. Negative if calls that began in another series have
+    /// ended in this series.
     pub fn in_flight(&self) -> i64 {
         let answered = self.outcomes.counts().map(|(_, count)| count).sum::<u64>() + self.outcomes.others();
         let ended = answered + self.cancelled.get();
         self.requests.get().wrapping_sub(ended).cast_signed()
     }
 
-    /// Calls with a deadline that have ended.
+    /// Returns the number of ended calls that had a deadline.
     pub fn with_deadline(&self) -> u64 {
         let all = self.extras.get().and_then(|extras| extras.time_left.get());
         let ended = all.and_then(|all| all.get(Measured::Ended as usize));
@@ -263,7 +265,7 @@ impl MethodMetrics {
         })
     }
 
-    /// `is_held`: the worker still changes the method's objective.
+    /// Adds these counts to `totals`. `is_held` tells whether the worker still updates the method's objective.
     fn add_to(&self, totals: &mut MethodTotals, is_held: bool) {
         totals.requests += self.requests.get();
         for (total, messages) in totals.messages.iter_mut().zip([&self.request_messages, &self.response_messages]) {
@@ -290,7 +292,7 @@ impl MethodMetrics {
 }
 
 impl MethodLabels {
-    /// The labels of the series for methods beyond a limit.
+    /// Returns the labels of the series that counts all methods beyond the limit on series.
     pub(super) fn beyond_limit(&self) -> Self {
         let of = MethodTarget { direction: self.of.direction, target: TargetLabel::Other };
         Self { of: Arc::new(of), name: MethodName::Other }
@@ -328,7 +330,8 @@ impl MethodScrape {
             let is_shared = labels.of.target == TargetLabel::Other;
             let totals = methods.entry(labels).or_default();
             metrics.add_to(totals, is_held);
-            // Beyond a limit, the calls of Services with different objectives share a series.
+            // The series beyond the limit on series counts calls to Services with different objectives, so it has no
+            // objective.
             totals.objective = totals.objective.filter(|_| !is_shared);
         }
         Self { methods: methods.into_iter().map(|(labels, totals)| (labels.labels(), totals)).collect() }

@@ -21,14 +21,15 @@ const LATENCY: &str = "latency";
 pub(super) struct ObjectiveMetrics {
     success: Part,
     latency: Part,
-    /// The longest time of a fast call, in microseconds.
+    /// Longest duration of a call that meets the latency part of the objective, in microseconds.
     bound_us: Gauge,
 }
 
 /// The counts for one part of an objective.
 #[derive(Debug, Default)]
 struct Part {
-    /// The share of calls that should reach the objective, in thousandths of a percent; 0 without an objective.
+    /// The share of calls that should meet this part of the objective, in thousandths of a percent; 0 without an
+    /// objective.
     share: Gauge,
     calls: Counter,
     misses: Counter,
@@ -47,12 +48,12 @@ struct PartTotals {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct ObjectiveTotals {
     parts: [PartTotals; PARTS.len()],
-    /// The longest time of a fast call, in microseconds.
+    /// Longest duration of a call that meets the latency part of the objective, in microseconds.
     bound_us: u64,
 }
 
 impl ObjectiveMetrics {
-    /// Replaces the objective. The counts go on: a new objective changes which calls miss it from now on.
+    /// Replaces the objective. The counts are not reset: the new objective applies to calls that end from now on.
     pub(super) fn set(&self, objective: Option<&Objective>) {
         let thousandths = |share: Option<Share>| share.map_or(0, Share::thousandths).into();
         let latency = objective.and_then(|objective| objective.latency);
@@ -74,10 +75,11 @@ impl ObjectiveMetrics {
         }
     }
 
-    /// Adds the counts to `totals`, and the objective if it `is_current`: a series without a holder keeps an objective
-    /// that may have changed since.
+    /// Adds the counts to `totals`. If the objective `is_current`, also adds the objective. A series that no worker
+    /// updates any more keeps its last objective, which may be out of date.
     pub(super) fn add_to(&self, totals: &mut ObjectiveTotals, is_current: bool) {
-        // While a new objective reaches the workers, the larger bound and the larger shares are exported.
+        // While only some workers have a new objective, export the larger bound and the larger shares of the two
+        // objectives.
         let current = |gauge: &Gauge| if is_current { gauge.get() } else { 0 };
         totals.bound_us = totals.bound_us.max(current(&self.bound_us));
         for (total, part) in totals.parts.iter_mut().zip([&self.success, &self.latency]) {

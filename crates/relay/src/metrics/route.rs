@@ -32,8 +32,8 @@ const REQUEST_BOUNDS_MS: [u32; 4] = [50, 500, 1_000, 10_000];
 /// Inclusive upper bounds of the buckets for the durations of responses, in milliseconds. They are Linkerd's.
 const RESPONSE_BOUNDS_MS: [u32; 7] = [25, 50, 100, 250, 500, 1_000, 10_000];
 
-/// The ends of the names, and the help texts, of the counts of [`RouteMetrics::retry_counts`] (with Linkerd's names)
-/// and then of [`RouteMetrics::hedge_counts`].
+/// The ends of the metrics' names, and their help texts: first for the counts of [`RouteMetrics::retry_counts`], with
+/// Linkerd's names, then for the counts of [`RouteMetrics::hedge_counts`].
 const RETRIES: [(&str, &str); 8] = [
     ("retry_requests", "Requests that a route sent again"),
     ("retry_successes", "Requests that a route sent again, and that then did not fail"),
@@ -56,45 +56,47 @@ pub(super) const OTHER: &str = "other";
 /// The labels of a series about routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteLabels {
-    /// The Service that the route is attached to, and the port.
+    /// The Service that the route is attached to, and its port.
     pub parent: ClusterKey,
     pub route: RouteName,
-    /// The chosen backend; `None` for a request that was answered without one.
+    /// The chosen backend; `None` for a request that was answered without a backend.
     pub backend: Option<ClusterKey>,
 }
 
 /// One worker's counts of requests with the same [`RouteLabels`].
 #[derive(Debug, Default)]
 pub struct RouteMetrics {
-    /// Requests that matched the route, and that it sent to the backend or, without a backend, answered itself.
+    /// Number of requests that matched the route and for which the backend was chosen. In a series without a backend:
+    /// number of requests that matched the route and that the proxy answered itself.
     pub requests: Counter,
-    /// Retries of these requests.
+    /// Counts of the retries of these requests.
     pub retries: FurtherMetrics,
-    /// Hedges of these requests: further attempts because the first one was not answered in time.
+    /// Counts of the hedges of these requests: further attempts because the first attempt was not answered in time.
     pub hedges: FurtherMetrics,
     outcomes: OutcomeCounts,
-    /// Empty until a rule's policy decides about a further attempt, so that most series need no memory for it.
+    /// Counts about further attempts. Empty until a rule's policy decides about a further attempt, so that most series
+    /// need no memory for these counts.
     further: OnceLock<Box<FurtherAttempts>>,
     request_durations: Histogram<{ REQUEST_BOUNDS_MS.len() }>,
     response_durations: Histogram<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
-/// Counts that only requests have for which a policy decides about further attempts.
+/// Counts of requests whose policy has decided about a further attempt. Other requests do not have these counts.
 #[derive(Debug, Default)]
 struct FurtherAttempts {
-    /// The outcomes of attempts after which their requests went on.
+    /// The outcomes of attempts whose requests went on with another attempt.
     passed_over: OutcomeCounts,
-    /// Why there was no further attempt.
+    /// Counts of the reasons why there was no further attempt.
     skipped: Skipped,
 }
 
 /// Counts of further attempts.
 #[derive(Debug, Default)]
 pub struct FurtherMetrics {
-    /// Further attempts.
+    /// Number of further attempts.
     pub requests: Counter,
-    /// Requests that were sent again and then answered without a failure, or that a hedge answered before the first
-    /// attempt.
+    /// Number of requests that were sent again and then answered without a failure, or that a hedge answered before the
+    /// first attempt.
     pub successes: Counter,
 }
 
@@ -105,9 +107,9 @@ struct Outcome {
     http_status: Option<u16>,
     /// The `grpc-status`.
     grpc_status: Option<u8>,
-    /// Why there was no complete response of an endpoint; `None` if there was one. It is not an empty text: on CPUs
-    /// with AVX-512, comparing two empty texts takes hundreds of cycles, because the C library's `memcmp` then loads
-    /// from an address without memory.
+    /// Why no endpoint sent a complete response; `None` if an endpoint did. Never an empty text: on CPUs with AVX-512,
+    /// comparing two empty texts takes hundreds of cycles, because the C library's `memcmp` then loads from an address
+    /// without memory.
     error: Option<&'static str>,
 }
 
@@ -115,7 +117,8 @@ struct Outcome {
 #[derive(Debug, Default)]
 struct OutcomeCounts {
     counts: CountByKey<Outcome, OUTCOMES>,
-    /// The part of the outcomes without a counter of their own that are failures, and the part that clients cancelled.
+    /// Among the outcomes without a counter of their own: the number of failures, and the number of requests that the
+    /// client cancelled.
     other_failures: Counter,
     other_cancelled: Counter,
 }
@@ -123,13 +126,13 @@ struct OutcomeCounts {
 /// Counts of requests with the same labels, summed over the workers.
 #[derive(Debug, Default)]
 struct RouteTotals {
-    /// Requests that matched the route.
+    /// Number of requests that matched the route.
     requests: u64,
     /// Counts of retries and of hedges, in the order of [`RETRIES`].
     retries: [u64; RETRIES.len()],
     /// The outcomes of the requests.
     outcomes: Outcomes,
-    /// The outcomes of attempts after which the requests went on.
+    /// The outcomes of attempts whose requests went on with another attempt.
     passed_over: Outcomes,
     skipped: SkippedTotals,
     request_durations: HistogramTotals<{ REQUEST_BOUNDS_MS.len() }>,
@@ -140,7 +143,7 @@ struct RouteTotals {
 #[derive(Debug, Default)]
 struct Outcomes {
     counts: BTreeMap<Outcome, u64>,
-    /// Outcomes of kinds beyond [`OUTCOMES`], by their class.
+    /// Counts of the outcomes without a counter of their own, by their class.
     others: BTreeMap<&'static str, u64>,
 }
 
@@ -165,8 +168,8 @@ impl RouteMetrics {
         self.request_durations.record(&REQUEST_BOUNDS_MS, took);
     }
 
-    /// Counts the outcome of an attempt after which the request went on. [`RouteMetrics::ended`] counts the outcome of
-    /// the last attempt.
+    /// Counts the outcome of an attempt whose request goes on with another attempt. [`RouteMetrics::ended`] counts
+    /// the outcome of the last attempt.
     pub fn passed_over(&self, http_status: Option<u16>, grpc_status: Option<u8>, error: Option<&'static str>) {
         self.further().passed_over.count(Outcome { http_status, grpc_status, error });
     }
@@ -260,7 +263,7 @@ impl Outcomes {
         }
     }
 
-    /// Adds these counts to `totals`, by the labels that outcomes have in the metrics of a kind of route.
+    /// Adds these counts to `totals`, by the labels of the outcomes. The labels depend on the kind of route.
     fn add_to(&self, kind: RouteKind, totals: &mut BTreeMap<Labels, u64>) {
         for (outcome, count) in &self.counts {
             *totals.entry(outcome.labels(kind)).or_default() += count;
@@ -273,26 +276,26 @@ impl Outcomes {
 }
 
 impl RouteLabels {
-    /// The labels of the series for requests beyond a limit.
+    /// Returns the labels of the series that counts all requests beyond the limit on series.
     pub(super) fn beyond_limit(&self) -> Self {
         let key = || ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 };
         let route = RouteName { kind: self.route.kind, namespace: OTHER.into(), name: OTHER.into() };
         Self { parent: key(), route, backend: self.backend.as_ref().map(|_| key()) }
     }
 
-    /// The labels of the sum over all backends of the route.
+    /// Returns the labels of the sum over all backends of the route.
     pub(super) fn of_route(&self) -> Self {
         Self { backend: None, ..self.clone() }
     }
 
-    /// The labels of a Service's port.
+    /// Returns the labels of a Service's port.
     pub(super) fn service_labels(key: &ClusterKey) -> Labels {
         let mut labels = Labels::new();
         push_service(&mut labels, BACKEND, key);
         labels
     }
 
-    /// The labels of requests that matched the route.
+    /// Returns the labels of requests that matched the route.
     fn route_labels(&self) -> Labels {
         let mut labels = Labels::new();
         push_service(&mut labels, PARENT, &self.parent);
@@ -304,7 +307,7 @@ impl RouteLabels {
         labels
     }
 
-    /// The labels of requests to the backend; `None` without one.
+    /// Returns the labels of requests to the backend; `None` without a backend.
     fn backend_labels(&self) -> Option<Labels> {
         let mut labels = self.route_labels();
         push_service(&mut labels, BACKEND, self.backend.as_ref()?);
@@ -353,8 +356,8 @@ impl RouteScrape {
         self.encode_statuses(counter(encoder, "outbound_tcp_route_close", help)?, RouteKind::Tcp)
     }
 
-    /// The counts of the routes of a kind. The rule of a Service without routes counts among the HTTPRoutes, as
-    /// Linkerd's default routes do.
+    /// Returns the counts of all routes of one kind. The rule of a Service without routes counts as an HTTPRoute, like
+    /// Linkerd's default routes.
     fn of_kind(&self, kind: RouteKind) -> impl Iterator<Item = (&RouteLabels, &RouteTotals)> {
         let named = move |of: RouteKind| if of == RouteKind::Service { RouteKind::Http } else { of };
         self.backends.iter().filter(move |(labels, _)| named(labels.route.kind) == kind)
@@ -465,7 +468,7 @@ fn encode_outcomes(mut metric: MetricEncoder, counts: BTreeMap<Labels, BTreeMap<
 }
 
 impl Outcome {
-    /// Returns whether the outcome counts as a success, as a failure, or as neither because the client cancelled.
+    /// Returns the class of the outcome: a success, a failure, or neither because the client cancelled.
     fn class(self) -> &'static str {
         let is_failed = match (self.error, self.http_status, self.grpc_status) {
             (Some("cancelled"), ..) => return CANCELLED,
@@ -477,8 +480,11 @@ impl Outcome {
         if is_failed { FAILURE } else { SUCCESS }
     }
 
-    /// Returns the outcome's labels: `http_status` for an HTTPRoute, also `grpc_status` if it has one; `grpc_status` for
-    /// a GRPCRoute; both for a Service; neither for connections. All have `error`.
+    /// Returns the outcome's labels. All outcomes have `error`. The other labels depend on the kind of route:
+    /// - HTTPRoute: `http_status`, and `grpc_status` if the outcome has a gRPC status
+    /// - GRPCRoute: `grpc_status`
+    /// - Service: `http_status` and `grpc_status`
+    /// - TLSRoute and TCPRoute: no other labels
     fn labels(self, kind: RouteKind) -> Labels {
         let http = || ("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default());
         let grpc = || ("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default());
@@ -496,8 +502,8 @@ impl Outcome {
     }
 }
 
-/// The label of an error. Linkerd's command `viz stat-outbound` counts the time-outs of routes by their names in
-/// Linkerd.
+/// Returns the label of an error. Time-outs of routes get the names that they have in Linkerd, because Linkerd's
+/// command `viz stat-outbound` counts them by these names.
 fn error_label(error: &'static str) -> &'static str {
     match error {
         "request-timeout" => "REQUEST_TIMEOUT",
@@ -519,7 +525,7 @@ fn push_service(labels: &mut Labels, names: ServiceLabels, key: &ClusterKey) {
     labels.extend(names.into_iter().zip(values));
 }
 
-/// The name of a gRPC status code.
+/// Returns the name of a gRPC status code.
 fn grpc_status_name(status: u8) -> String {
     GrpcCodes::name(status).map_or_else(|| status.to_string(), str::to_owned)
 }

@@ -5,14 +5,16 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time for which a series without a holder is still exported. A client that returns within this time continues its
-/// counts, so that Prometheus sees no reset.
+/// Time for which a series is still exported after it has lost its last holder. A holder is a part of the relay that
+/// keeps a handle of the series. A client that returns within this time continues its counts, so that Prometheus sees
+/// no reset.
 pub(super) const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
-/// A limited number of series; each has an `M` with its numbers. `R` is what remains of series that have ended.
+/// A limited number of series. Each series has its numbers in an `M`. `R` is the rest: the numbers that the table keeps
+/// from series that have ended.
 ///
 /// The table is locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape.
-/// The next calls need no lock.
+/// Later calls use the handle and need no lock.
 #[derive(Debug)]
 pub(super) struct SeriesTable<L, M, R = ()> {
     limit: usize,
@@ -33,25 +35,26 @@ struct Content<L, M, R> {
 pub(super) struct Part<L, M> {
     pub(super) labels: L,
     pub(super) metrics: Arc<M>,
-    /// Whether the worker may still count calls in it.
+    /// Whether the worker may still count calls in the series.
     pub(super) is_held: bool,
 }
 
 #[derive(Debug)]
 struct Series<M> {
     metrics: Arc<M>,
-    /// Time of the first scrape without a holder.
+    /// Time of the first scrape at which the series had no holder.
     unheld_since: Option<Instant>,
 }
 
 impl<M> Series<M> {
-    /// Whether a handle exists outside the table. If not, only the table can create one, so the answer holds as long as
-    /// the table is locked.
+    /// Returns whether a handle exists outside the table. If no such handle exists, only the table can create one. So
+    /// the answer holds as long as the table is locked.
     fn is_held(&self) -> bool {
         Arc::strong_count(&self.metrics) > 1
     }
 
-    /// Whether to keep the series after a scrape at `now`. `is_sum_held`: a part of the same sum has a holder.
+    /// Returns whether to keep the series after a scrape at `now`. `is_sum_held`: a series of the same sum has a holder
+    /// (see [`take_sums`]).
     fn stays(&mut self, now: Instant, is_sum_held: bool) -> bool {
         if is_sum_held {
             self.unheld_since = None;
@@ -62,22 +65,22 @@ impl<M> Series<M> {
 }
 
 impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
-    /// A table for `limit` series.
+    /// Creates a table for `limit` series.
     pub(super) fn new(limit: usize) -> Self {
         Self::with_rest(limit, |(), _, _| {})
     }
 }
 
 impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> {
-    /// A table for `limit` series. `keep_rest` adds a series that ends to what remains of such series.
+    /// Creates a table for `limit` series. `keep_rest` adds a series that ends to the rest.
     pub(super) fn with_rest(limit: usize, keep_rest: fn(&mut R, &L, &M)) -> Self {
         Self { limit, keep_rest, content: Mutex::new(Content { series: HashMap::new(), rest: R::default() }) }
     }
 
-    /// The series with these labels.
+    /// Returns the series with these labels.
     ///
-    /// If the table is full, returns the series of `beyond_limit`, for which there is always room. So `beyond_limit`
-    /// must map all possible labels to a few.
+    /// If the table is full, returns the series of `beyond_limit`, which the table accepts above its limit. So
+    /// `beyond_limit` must map all possible labels to a few sets of labels.
     pub(super) fn get(&self, labels: &L, beyond_limit: impl FnOnce(&L) -> L) -> Arc<M> {
         let mut content = self.lock();
         if let Some(series) = content.series.get(labels) {
@@ -91,12 +94,12 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
         content.series.entry(labels).or_insert_with(create).metrics.clone()
     }
 
-    /// Every series, and the rest of the series that have ended, for an export. Drops the series that have had no holder
-    /// for [`KEEP_UNHELD`]. `is_sum_held` returns whether another part of the same sum has a holder.
+    /// Returns every series, and the rest of the series that have ended, for an export. Drops the series that have had
+    /// no holder for [`KEEP_UNHELD`]. `is_sum_held` returns whether a series of the same sum has a holder.
     fn take(&self, now: Instant, is_sum_held: impl Fn(&L) -> bool) -> (Vec<Part<L, M>>, R) {
         let mut content = self.lock();
         let mut parts = Vec::with_capacity(content.series.len());
-        // The parts include the series that end now, so the rest must not.
+        // The parts include the series that end now, so the returned rest must not include them.
         let rest = content.rest.clone();
         self.end_series(&mut content, |labels, series| {
             let is_held = series.is_held();
@@ -119,13 +122,13 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
         });
     }
 
-    /// The sums, as `sum_of` names them, in which a series with a holder counts.
+    /// Returns the sums that include a series with a holder. `sum_of` maps the labels of a series to its sum.
     fn held_sums<S>(&self, sum_of: impl Fn(&L) -> S) -> Vec<S> {
         let content = self.lock();
         content.series.iter().filter(|(_, series)| series.is_held()).map(|(labels, _)| sum_of(labels)).collect()
     }
 
-    /// The sum of a number over the current series. It wraps around.
+    /// Returns the sum of a number over the current series. The sum wraps around.
     pub(super) fn sum(&self, number: impl Fn(&L, &M) -> u64) -> u64 {
         self.lock().series.iter().fold(0, |sum, (labels, series)| sum.wrapping_add(number(labels, &series.metrics)))
     }
@@ -135,12 +138,13 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
     }
 }
 
-/// Every series of all workers' tables, and the rest of the series that have ended, for an export.
+/// Returns every series of all workers' tables, and the rest of the series that have ended, for an export.
 ///
 /// Exported counters are sums over series: of all workers, and sometimes of several labels, which `sum_of` maps to the
-/// same value. If one of these series ended before the others, the sum would decrease. Prometheus takes a decrease for a
-/// reset, and counts all that is left once more. So the series of a sum end together: when none of them has had a holder
-/// for [`KEEP_UNHELD`]. In one case a sum may decrease: a full table drops its series without a holder at once.
+/// same value. If one of these series ended before the others, the sum would decrease. Prometheus takes a decrease for
+/// a reset, and counts the whole remaining value again. So the series of a sum end together, when no series of the sum
+/// has had a holder for [`KEEP_UNHELD`]. There is one exception, in which a sum may decrease: a full table drops its
+/// series without a holder at once.
 pub(super) fn take_sums<'a, L, M, R, S>(
     tables: impl Iterator<Item = &'a SeriesTable<L, M, R>>,
     sum_of: impl Fn(&L) -> S,
@@ -159,7 +163,7 @@ where
     (parts.into_iter().flatten().collect(), rests)
 }
 
-/// Every series of all workers' tables with current values, for an export. Counters need [`take_sums`].
+/// Returns every series of all workers' tables whose values are current, for an export. Counters need [`take_sums`].
 pub(super) fn take_current<'a, L, M>(
     tables: impl Iterator<Item = &'a SeriesTable<L, M>>,
     now: Instant,

@@ -74,7 +74,7 @@ fn series_beyond_the_limit_share_one_until_others_are_given_up() {
 
 #[test]
 fn series_of_one_sum_end_together() {
-    // The sums are over the tens.
+    // Labels with the same tens digit belong to one sum.
     let tables = [SeriesTable::new(10), SeriesTable::new(10)];
     let start = Instant::now();
     let labels = |now| {

@@ -9,7 +9,7 @@ use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count};
 
-/// The reasons that also have counters of their own.
+/// The reasons that the relay also counts in metrics of their own.
 pub(crate) mod reason {
     /// The request has used all its retries, or all its hedges.
     pub(crate) const ATTEMPTS: &str = "attempts";
@@ -19,10 +19,10 @@ pub(crate) mod reason {
     pub(crate) const LOADED: &str = "loaded";
 }
 
-/// Number of reasons with counters of their own: more than the code has reasons.
+/// Maximum number of reasons with counters of their own. The code has fewer reasons.
 const REASONS: usize = 12;
 
-/// One worker's counts, for one series of routes.
+/// One worker's counts for one series about a route.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     pub(super) retries: CountByKey<&'static str, REASONS>,

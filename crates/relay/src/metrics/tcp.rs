@@ -18,24 +18,24 @@ const BROKEN_BY: [(ErrorKind, &str); 6] = [
 
 /// One worker's counts of connections with the same [`ConnectionLabels`](super::ConnectionLabels).
 ///
-/// A connection is counted once its labels are known, after its TLS handshake or the detection of its protocol; its
-/// bytes until then are added at that time. A connection that fails earlier is counted as failed, and not here.
+/// A connection is counted once its labels are known, after its TLS handshake or the detection of its protocol. The
+/// bytes that it has carried before are added then. A connection that fails earlier is counted as failed, and not here.
 #[derive(Debug, Default)]
 pub struct TcpMetrics {
-    /// Connections opened so far.
+    /// Number of connections opened so far.
     pub open_total: Counter,
-    /// Connections open now.
+    /// Number of connections open now.
     pub open_connections: Gauge,
-    /// Connections closed so far without an error. Connections that an error ended have counters of their own, because
-    /// a difference of two counters could decrease between two scrapes.
+    /// Number of connections closed so far without an error. Connections that an error ended have counters of their
+    /// own, because a difference of two counters could decrease between two scrapes.
     closed_in_order: Counter,
-    /// Bytes read from peers, as on the wire.
+    /// Number of bytes read from peers, as on the wire.
     pub read_bytes_total: Counter,
-    /// Bytes written to peers, as on the wire.
+    /// Number of bytes written to peers, as on the wire.
     pub write_bytes_total: Counter,
-    /// Closed connections that an error ended, in the order of [`BROKEN_BY`].
+    /// Number of closed connections for each error that ended them, in the order of [`BROKEN_BY`].
     broken: [Counter; BROKEN_BY.len()],
-    /// Closed connections that another error ended.
+    /// Number of closed connections that any other error ended.
     broken_otherwise: Counter,
     durations: Histogram<BOUNDS>,
 }
@@ -79,17 +79,17 @@ impl TcpMetrics {
 /// Counts of connections with the same labels, summed over the workers.
 #[derive(Debug, Default)]
 pub(super) struct TcpTotals {
-    /// Connections opened.
+    /// Number of connections opened.
     pub(super) open_total: u64,
-    /// Connections open now.
+    /// Number of connections open now.
     pub(super) open_connections: u64,
-    /// Connections closed without an error.
+    /// Number of connections closed without an error.
     closed_in_order: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub(super) read_bytes_total: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub(super) write_bytes_total: u64,
-    /// Connections that an error ended, as in [`TcpMetrics`].
+    /// Numbers of connections that an error ended, as in [`TcpMetrics`].
     broken: [u64; BROKEN_BY.len()],
     broken_otherwise: u64,
     /// How long closed connections were open.
@@ -97,7 +97,8 @@ pub(super) struct TcpTotals {
 }
 
 impl TcpTotals {
-    /// Closed connections by the value of Linkerd's label `errno`, which is empty without an error.
+    /// Returns the numbers of closed connections by the value of Linkerd's label `errno`, which is empty without an
+    /// error.
     pub(super) fn closed_by_errno(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let known = BROKEN_BY.iter().map(|(_, name)| *name).zip(self.broken);
         let broken = known.chain([("other", self.broken_otherwise)]).filter(|(_, count)| *count > 0);

@@ -6,7 +6,7 @@ use super::histogram::{BOUNDS, BOUNDS_MS, Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::{Counter, Gauge};
 
-/// Maximum number of kinds of response that one series distinguishes: all 17 gRPC statuses and some of HTTP's.
+/// Maximum number of kinds of response that one series distinguishes: all 17 gRPC statuses and some HTTP statuses.
 const RESPONSE_KINDS: usize = 24;
 
 /// One worker's counts of calls with the same [`TrafficLabels`](super::TrafficLabels).
@@ -75,13 +75,13 @@ pub(super) struct ResponseKind {
 /// Counts of calls with the same labels, summed over the workers.
 #[derive(Debug, Default)]
 pub(super) struct TrafficTotals {
-    /// Calls that began.
+    /// Number of calls that began.
     pub(super) requests: u64,
-    /// Calls in flight.
+    /// Number of calls in flight.
     pub(super) in_flight: u64,
-    /// Responses of each kind.
+    /// Number of responses of each kind.
     pub(super) responses: std::collections::BTreeMap<ResponseKind, u64>,
-    /// Responses of kinds beyond [`RESPONSE_KINDS`].
+    /// Number of responses whose kind has no counter of its own.
     pub(super) other_responses: u64,
     /// Latencies of all responses.
     pub(super) latency: HistogramTotals<BOUNDS>,

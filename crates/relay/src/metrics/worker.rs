@@ -14,11 +14,12 @@ use super::route::{OTHER, RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
 use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
 
-/// Maximum number of series of one kind about outbound traffic. Their labels are names from the configuration.
+/// Maximum number of series about outbound traffic, for each kind of series. The values of their labels are names from
+/// the configuration.
 const MAX_OUTBOUND_SERIES: usize = 10_000;
 
-/// Maximum number of series of one kind about inbound traffic. There is a series for each client with an identity and
-/// each port that it reaches. The series of all kinds together take some 6 MiB of a scrape.
+/// Maximum number of series about inbound traffic, for each kind of series. There is a series for each client with an
+/// identity and each port that it reaches. The series of all kinds together take some 6 MiB of a scrape.
 const MAX_INBOUND_SERIES: usize = 500;
 
 /// Maximum number of methods of our own application with series of their own.
@@ -40,28 +41,29 @@ pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX
 /// All numbers of one worker. Only that worker writes them.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    /// Calls that the client cancelled or abandoned.
+    /// Number of calls that the client cancelled or abandoned.
     pub cancelled_total: Counter,
-    /// Calls and attempts that the proxy ended because their time was over.
+    /// Number of calls and attempts that the proxy ended because their time was over.
     pub deadline_exceeded_total: Counter,
-    /// Calls sent to another connection, because the first connection refused them or was closed before it answered
-    /// them.
+    /// Number of calls sent to another connection, because the first connection refused them or was closed before it
+    /// answered them.
     pub resent_total: Counter,
-    /// Calls refused because a queue was full.
+    /// Number of calls refused because a queue was full.
     pub queue_full_total: Counter,
-    /// Calls that had to wait for a connection to their endpoint, or for a stream on such a connection.
+    /// Number of calls that had to wait for a connection to their endpoint, or for a stream on such a connection.
     pub waited_total: Counter,
-    /// Calls that wait now; updated ten times a second.
+    /// Number of calls that wait now. The relay updates it ten times a second.
     pub waiting_calls: Gauge,
-    /// Clients that reached their limit of open streams, and so had to delay further calls.
+    /// Number of clients that reached their limit of open streams, and so had to delay further calls.
     pub full_clients_total: Counter,
-    /// Copies of requests sent to mirrors.
+    /// Number of copies of requests sent to mirrors.
     pub mirrored_total: Counter,
-    /// Copies of requests that were aborted or not sent: a limit was reached, or their endpoint had failed.
+    /// Number of copies of requests that were aborted or not sent, because a limit was reached or their endpoint had
+    /// failed.
     pub mirrors_dropped_total: Counter,
-    /// Lines of the access log that were dropped because its writer did not keep up.
+    /// Number of lines of the access log that were dropped because its writer did not keep up.
     pub access_log_dropped_total: Counter,
-    /// Bytes that peers cause the worker to hold now, as its memory budget counts them.
+    /// Number of bytes that peers cause the worker to hold now, as its memory budget counts them.
     pub held_bytes: Gauge,
     pub(super) abuse: CountByReason,
     pub(super) audited: CountByReason,
@@ -77,7 +79,7 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Metrics for a new worker.
+    /// Creates the metrics of a new worker.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             cancelled_total: Counter::default(),
@@ -108,60 +110,65 @@ impl WorkerMetrics {
         })
     }
 
-    /// The metrics of calls with these labels. Fetch the handle when the identity of a connection's peer is known, or
-    /// when a cluster gets its first call, and keep it: a series without a holder is dropped after a while.
+    /// Returns the metrics of calls with these labels. Fetch the handle when the identity of a connection's peer is
+    /// known, or when a cluster gets its first call, and keep it: a series without a holder is dropped after a while.
     pub fn traffic(&self, labels: &TrafficLabels) -> Arc<TrafficMetrics> {
         self.traffic.of(labels.direction).get(labels, TrafficLabels::beyond_limit)
     }
 
-    /// The metrics of connections with these labels; keep the handle, as for [`WorkerMetrics::traffic`].
+    /// Returns the metrics of connections with these labels. The caller keeps the handle, as for
+    /// [`WorkerMetrics::traffic`].
     pub fn connections(&self, labels: &ConnectionLabels) -> Arc<TcpMetrics> {
         self.connections.of(labels.traffic.direction).get(labels, ConnectionLabels::beyond_limit)
     }
 
-    /// Number of open connections with this neighbour.
+    /// Returns the number of open connections with this neighbour.
     pub fn open_connections(&self, direction: Direction, peer: PeerLabel) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_connections.get() } else { 0 })
     }
 
-    /// Number of connections opened so far with this neighbour, in the series that still exist.
+    /// Returns the number of connections opened so far with this neighbour, in the series that still exist.
     pub fn opened_connections(&self, direction: Direction, peer: PeerLabel) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_total.get() } else { 0 })
     }
 
-    /// The metrics of policy decisions with these labels; keep the handle, as for [`WorkerMetrics::traffic`].
+    /// Returns the metrics of policy decisions with these labels. The caller keeps the handle, as for
+    /// [`WorkerMetrics::traffic`].
     pub fn authorizations(&self, labels: &AuthorizationLabels) -> Arc<AuthorizationMetrics> {
         self.authorizations.get(labels, AuthorizationLabels::beyond_limit)
     }
 
-    /// The metrics of calls of a method; keep the handle, as for [`WorkerMetrics::traffic`].
+    /// Returns the metrics of calls of a method. The caller keeps the handle, as for [`WorkerMetrics::traffic`].
     pub fn method(&self, labels: &MethodLabels) -> Arc<MethodMetrics> {
         self.methods.of(labels.of.direction).get(labels, MethodLabels::beyond_limit)
     }
 
-    /// Calls that the metrics of methods count as begun and not ended, over all methods.
+    /// Returns the number of calls that the metrics of methods count as begun and not ended, over all methods.
     pub fn calls_in_methods(&self) -> i64 {
         let sum = |table: &SeriesTable<MethodLabels, MethodMetrics>| {
-            // Two's complement, so that the sum of the series is right although single ones may be negative.
+            // In two's complement, the wrapping sum of all series is right, although the number of a single series may
+            // be negative.
             table.sum(|_, series| series.in_flight().cast_unsigned()).cast_signed()
         };
         sum(&self.methods.inbound) + sum(&self.methods.outbound)
     }
 
-    /// The metrics of requests that matched a route; keep the handle, as for [`WorkerMetrics::traffic`].
+    /// Returns the metrics of requests that matched a route. The caller keeps the handle, as for
+    /// [`WorkerMetrics::traffic`].
     pub fn route(&self, labels: &RouteLabels) -> Arc<RouteMetrics> {
         self.routes.get(labels, RouteLabels::beyond_limit)
     }
 
-    /// The number of retries that are left in the retry budget of a Service's port; keep the handle, as for
-    /// [`WorkerMetrics::traffic`].
+    /// Returns the gauge of the retries that are left in the retry budget of a Service's port. The caller keeps the
+    /// handle, as for [`WorkerMetrics::traffic`].
     pub fn retry_budget(&self, cluster: &ClusterKey) -> Arc<Gauge> {
         self.retry_budgets.get(cluster, other_service)
     }
 
-    /// The metrics of the endpoints of a Service's port; keep the handle, as for [`WorkerMetrics::traffic`].
+    /// Returns the metrics of the endpoints of a Service's port. The caller keeps the handle, as for
+    /// [`WorkerMetrics::traffic`].
     pub fn endpoints(&self, cluster: &ClusterKey) -> Arc<EndpointMetrics> {
         self.endpoints.get(cluster, other_service)
     }
@@ -177,12 +184,12 @@ impl WorkerMetrics {
         self.audited.count(would);
     }
 
-    /// How often [`WorkerMetrics::count_audited`] counted `would`.
+    /// Returns how often [`WorkerMetrics::count_audited`] counted `would`.
     pub fn audited_count(&self, would: &str) -> u64 {
         self.audited.counts().filter(|(counted, _)| *counted == would).map(|(_, count)| count).sum()
     }
 
-    /// How often [`WorkerMetrics::count_abuse`] counted `kind`.
+    /// Returns how often [`WorkerMetrics::count_abuse`] counted `kind`.
     pub fn abuse_count(&self, kind: &str) -> u64 {
         self.abuse.counts().filter(|(counted, _)| *counted == kind).map(|(_, count)| count).sum()
     }
@@ -198,7 +205,7 @@ impl WorkerMetrics {
     }
 }
 
-/// The labels of the series for Services beyond the limit.
+/// Returns the labels of the series that counts all Services beyond the limit on series.
 fn other_service(_: &ClusterKey) -> ClusterKey {
     ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 }
 }
@@ -228,7 +235,7 @@ impl<L, M, R> BySide<L, M, R> {
         }
     }
 
-    /// The tables of both sides.
+    /// Returns the tables of both sides.
     pub(super) fn both(&self) -> [&SeriesTable<L, M, R>; 2] {
         [&self.inbound, &self.outbound]
     }

@@ -2,9 +2,9 @@
 //! request yet.
 //!
 //! A server may answer a call before it has read the whole request. The call then ends, but the rest of its request may
-//! still wait for the server's flow-control window, or for the socket. The worker sends this rest as long as the server
-//! accepts some of it now and then, and resets the stream otherwise. Until then, the worker's budget counts the rest as
-//! memory of the connection.
+//! still wait for the server's flow-control window, or for the socket. The worker continues to send this rest as long
+//! as the server accepts some bytes of it within a time limit. Otherwise, the worker resets the stream. While the rest
+//! waits, the worker's memory budget counts it as memory of the connection.
 
 use std::time::{Duration, Instant};
 
@@ -17,25 +17,25 @@ use crate::link::LinkId;
 use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::{Upstream, UpstreamId};
 
-/// Time without progress after which the stream is reset. A server of opaque bytes may pause for `unread_timeout_ms`.
+/// Time without progress after which the stream is reset. For opaque bytes, the time is `unread_timeout_ms` instead.
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
-/// Maximum number of answered calls on one connection whose requests the server has not accepted. The streams of further
-/// calls are cancelled.
+/// Limit for each connection: the number of calls that are answered although the server has not read the whole request.
+/// The relay cancels the streams of further such calls.
 const ANSWERED_MAX: usize = 16;
 /// [`ANSWERED_MAX`] for a tunnel, which carries the connections of many applications.
 const ANSWERED_IN_TUNNEL_MAX: usize = 256;
-/// Longest time for the rest of a request, in multiples of the time that it may make no progress.
+/// Longest time for sending the rest of a request, as a multiple of the longest time without progress.
 const FINISH_FACTOR: u32 = 10;
 /// Time without progress after which the stream is reset if memory is short.
 const FINISH_SOON: Duration = Duration::from_secs(1);
 
-/// A stream on which the server has answered, and has not accepted the whole request.
+/// A stream on which the server has sent its whole answer, but has not accepted the whole request.
 #[derive(Debug)]
 pub(crate) struct Answered {
     stream: StreamKey,
-    /// Number of bytes that waited at the last look.
+    /// Number of waiting bytes at the time `since`.
     waiting_bytes: usize,
-    /// When bytes left last.
+    /// When the number of waiting bytes last decreased, or when the call ended.
     since: Instant,
     /// When the call ended.
     ended: Instant,
@@ -48,7 +48,7 @@ impl Upstream {
         self.link.codec.queued_on(stream) + in_output
     }
 
-    /// Returns whether the server has answered a request before it got all of it.
+    /// Returns whether the server has answered a request, but the whole request has not been sent to it yet.
     pub(crate) fn has_unfinished_requests(&self) -> bool {
         let is_open = |answered: &Answered| self.link.codec.is_open(answered.stream);
         (self.has_answered_output || !self.answered.is_empty()) && self.has_output()
@@ -79,7 +79,8 @@ impl Relay {
         let (now, is_short_of_memory) = (self.now, self.is_short_of_memory());
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let most = if upstream.key.hop == Hop::Tunnel { ANSWERED_IN_TUNNEL_MAX } else { ANSWERED_MAX };
-        // Only output is left of an opaque connection, and the flush of this turn may send it.
+        // Do not cancel an opaque connection that has ended in both directions. Only output is left, and the flush of
+        // this turn may send it.
         let is_ended = upstream.link.codec.is_opaque() && upstream.link.codec.is_drained();
         let is_to_be_cancelled = is_short_of_memory && !is_ended;
         if is_to_be_cancelled || upstream.answered.len() >= most {
@@ -91,8 +92,8 @@ impl Relay {
         self.mark_dirty(LinkId::Endpoint(id));
     }
 
-    /// Forgets the answered calls of a connection whose requests are complete, and resets those that have made no
-    /// progress for too long.
+    /// Forgets those answered calls of a connection whose requests the server has now accepted. Resets the streams of
+    /// answered calls that have made no progress for too long, or have taken too long.
     pub(crate) fn sweep_answered(&mut self, id: UpstreamId) {
         let (now, unread_timeout) = (self.now, ms(self.limits.relay.unread_timeout_ms));
         let is_short_of_memory = self.is_short_of_memory();

@@ -2,8 +2,9 @@
 //!
 //! A client may cancel any number of calls, but the calls of many clients share a connection. Servers close a
 //! connection if too many of its calls are reset, or if too many calls are reset before the server has looked at them.
-//! So the proxy resets a call on its server a little later, once the server is known to process the call, and limits
-//! the number of resets per second. A connection with too many cancelled calls is replaced.
+//! So the proxy does not reset a cancelled call on its server at once, but a little later, when the server is known to
+//! process the call. It also limits the number of resets per second. A connection with too many cancelled calls is
+//! replaced.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -30,14 +31,15 @@ const MAX_BLIND_RESETS: u32 = 8;
 /// server at once.
 const MAX_CANCELLED: usize = 128;
 
-/// The same limit for a connection on an account's own lane. A connection above this limit still takes new calls, but
-/// the relay closes the connection as soon as only cancelled calls are left.
+/// The limit for a connection on an account's own lane ([`crate::downstream::accounts`]), lower than [`MAX_CANCELLED`].
+/// A connection above this limit still takes new calls, but the relay closes the connection as soon as only cancelled
+/// calls are left.
 const MAX_CANCELLED_ALONE: usize = 32;
 
 /// The cancelled calls of one connection that have not been reset on the server.
 #[derive(Debug)]
 pub(crate) struct CancelledCalls {
-    /// Oldest first.
+    /// The cancelled calls, the oldest first.
     calls: VecDeque<Cancelled>,
     /// Number of resets that may be sent now (a token bucket).
     allowed: f64,
@@ -51,7 +53,7 @@ pub(crate) struct CancelledCalls {
 struct Cancelled {
     stream: StreamKey,
     since: Instant,
-    /// `None` if the call was a copy of a request.
+    /// The client of the call; `None` if the call was a copy of a request.
     client: Option<ClientId>,
 }
 
@@ -70,10 +72,10 @@ impl CancelledCalls {
     }
 
     /// Resets the calls that may be reset now, and drops calls that have ended by themselves. Returns the clients of
-    /// both.
+    /// all these calls.
     ///
-    /// The token bucket protects connections that several accounts use. On an account's own lane it is always full:
-    /// calls that the server processes are reset at once, as they would be without a proxy.
+    /// The token bucket protects connections that several accounts use. On an account's own lane, the bucket is always
+    /// full, so that no reset waits for a token.
     fn reset_some(
         &mut self,
         now: Instant,

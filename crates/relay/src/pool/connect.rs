@@ -13,8 +13,11 @@ use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
 
 impl Relay {
-    /// Opens another connection to an endpoint, unless as many are being opened as the waiting calls can use, the limit
-    /// is reached, or the last attempt has failed recently.
+    /// Opens another connection to an endpoint. Does nothing in these cases:
+    ///
+    /// - The pool is already opening as many connections as the waiting calls can use.
+    /// - The pool has as many connections as its limit allows.
+    /// - A connection has failed recently, so the pool pauses.
     pub(crate) fn connect(&mut self, id: PoolId) {
         let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
         let Some(pool) = self.pools.get(id) else { return };
@@ -36,9 +39,9 @@ impl Relay {
         self.pools.retire(id);
     }
 
-    /// Replaces a connection on which we have shown an old certificate. If it has streams, opens a new connection at
-    /// once, even if the old one was retired before. So the server sees the new certificate before the old one expires,
-    /// and keeps the streams.
+    /// Replaces a connection on which we have shown our former certificate. If the connection has streams, opens a new
+    /// connection at once, even if the old connection was retired before. So the server sees our new certificate before
+    /// the former certificate expires, and lets the streams of the old connection go on.
     pub(crate) fn replace_outdated(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         upstream.is_outdated = false;
@@ -120,7 +123,8 @@ impl Relay {
     }
 
     /// Handles a failed connection to an endpoint: the pool opens no other connection for a while. If the pool has no
-    /// connection left that takes calls, its waiting calls are sent elsewhere.
+    /// connection left that takes calls, the attempts that wait in its queue fail, so that their calls can go to
+    /// another endpoint.
     pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };

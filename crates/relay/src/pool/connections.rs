@@ -7,14 +7,14 @@ use rustc_hash::FxHashMap;
 
 use crate::pool::upstream::UpstreamId;
 
-/// Connections by their id, in order of age until one is removed.
+/// The ids of a pool's connections. They are in order of age until a connection is removed.
 ///
 /// Invariant: `places` has the position of each connection in `all`, and in `free` if the connection is free.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     all: Vec<UpstreamId>,
-    /// Connections without a call, in a pool whose connections carry one call each. Calls take the last one, so the
-    /// others become idle.
+    /// Connections without a call, in a pool whose connections carry one call each. A call takes the last connection of
+    /// the list, so that the other connections become idle.
     free: Vec<UpstreamId>,
     /// Number of connections that take no further call, for example because they carry a tunnel.
     spent: usize,
@@ -63,7 +63,7 @@ impl Connections {
         true
     }
 
-    /// Returns whether a connection takes calls, now or later.
+    /// Returns whether any of the connections takes calls, now or later.
     pub(crate) fn can_serve(&self) -> bool {
         self.all.len() > self.spent
     }

@@ -3,7 +3,7 @@
 //! A DATA frame of a few bytes costs a server far more than these bytes, and a server closes the connection of a peer
 //! that sends many such frames. A client may send such frames now and then. If an account sends many such frames, the
 //! proxy gathers the bytes in the queues of the streams. The proxy sends the bytes of a stream when there are enough
-//! bytes for a frame, when the request ends, or when a sweep comes to the stream.
+//! bytes for a frame, when the request ends, or when the relay's periodic sweep comes to the stream.
 
 use leno_http2::StreamKey;
 
@@ -18,8 +18,8 @@ use crate::pool::upstream::UpstreamId;
 const MAX_RELEASED_PER_SWEEP: usize = 16;
 
 impl Relay {
-    /// Queues a few bytes of content on their stream, if the account sends too many such pieces. Returns `false` if the
-    /// caller must send the content.
+    /// If the account sends too many small pieces of content, queues this piece on its stream. Otherwise returns `false`:
+    /// the caller must send the piece.
     #[cold]
     pub(crate) fn collect(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) -> bool {
         let Some(client) = self.calls.get(id).map(|call| call.client) else { return false };

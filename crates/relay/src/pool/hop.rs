@@ -24,22 +24,22 @@ pub(crate) enum Protocol {
 /// How a call travels to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Hop {
-    /// Without mutual TLS, in the application's protocol.
+    /// The call travels without mutual TLS, in the application's protocol.
     Plain(Protocol),
-    /// To a proxy: HTTP/2 over mutual TLS.
+    /// The call travels to a proxy, as HTTP/2 over mutual TLS.
     Mesh,
-    /// To a proxy, for opaque bytes: CONNECT in HTTP/2 over mutual TLS (HBONE).
+    /// Opaque bytes travel to a proxy, in a CONNECT stream of HTTP/2 over mutual TLS (HBONE).
     Tunnel,
 }
 
-/// Identifies the connections of one endpoint that calls can share.
+/// Identifies a pool: the connections to one endpoint that all calls with the same hop and lane can use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolKey {
     pub(crate) endpoint: EndpointId,
     pub(crate) hop: Hop,
     pub(crate) lane: Lane,
-    /// The hop and the lane as one number. Each call looks for its pool among the pools of its endpoint. To compare two
-    /// numbers takes half the instructions that it takes to compare nested enums.
+    /// The hop and the lane as one number. Each call looks for its pool among the pools of its endpoint. Comparing two
+    /// numbers takes half as many instructions as comparing nested enums.
     way: u16,
 }
 
@@ -79,12 +79,12 @@ impl Hop {
         }
     }
 
-    /// Returns whether a proxy receives the call, over mutual TLS.
+    /// Returns whether the call travels over mutual TLS to another proxy.
     pub(crate) fn is_mutual_tls(self) -> bool {
         matches!(self, Self::Mesh | Self::Tunnel)
     }
 
-    /// Whether a connection carries many calls at once.
+    /// Returns whether a connection carries many calls at once.
     pub(crate) fn is_shared(self) -> bool {
         !matches!(self, Self::Plain(Protocol::Http1 | Protocol::Opaque))
     }

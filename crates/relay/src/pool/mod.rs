@@ -6,7 +6,7 @@
 //! | `hop` | how a call travels to an endpoint, and so which pool it may use |
 //! | `connections`, `waiting` | the connections and the queue of one pool |
 //! | `connect` | connections are opened, replaced and ended |
-//! | `upstream` | one connection: from its first packet until calls may use it, and whether it has room for one |
+//! | `upstream` | one connection: from its first packet until calls may use it, and whether it has room for a call |
 //! | `cancel` | calls that have ended while their server still works on them |
 //! | `answered` | calls that have ended while their server has not accepted the whole request |
 //! | `dribble` | request content that arrives a few bytes at a time |

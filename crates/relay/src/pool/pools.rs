@@ -25,17 +25,16 @@ pub(crate) struct Pool {
     /// The address to connect to.
     pub(crate) address: SocketAddr,
     connections: Connections,
-    /// How many of `connections` are being established.
+    /// Number of `connections` that are being established.
     connecting: usize,
     waiting: Waiting,
     /// The pool is in [`Pools::waited_for`].
     listed: bool,
-    /// The log already has a line that calls wait here. The next such line is possible only after the queue has been
-    /// empty.
+    /// The relay has logged that calls wait here. It logs this again only after the queue has been empty.
     pub(crate) wait_is_told: bool,
     /// Number of connections that failed in a row.
     pub(crate) failures: u32,
-    /// No connection is tried before this time.
+    /// The pool opens no connection before this time.
     retry_at: Option<Instant>,
     pub(crate) last_error: String,
 }
@@ -57,12 +56,12 @@ impl Pool {
         }
     }
 
-    /// The connections that take calls, or will once they are established.
+    /// Returns the connections that take calls, or will take calls once they are established.
     pub(crate) fn connections(&self) -> &Connections {
         &self.connections
     }
 
-    /// Number of connections that are being established.
+    /// Returns the number of connections that are being established.
     pub(crate) fn connecting(&self) -> usize {
         self.connecting
     }
@@ -72,7 +71,7 @@ impl Pool {
         self.connections.len() > self.connecting
     }
 
-    /// The attempts that wait for a connection.
+    /// Returns the attempts that wait for a connection.
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting
     }
@@ -82,22 +81,23 @@ impl Pool {
         self.waiting.len() < max_waiting && !self.is_backing_off(now)
     }
 
-    /// Returns when the pool opens a connection again, if its latest one has failed.
+    /// Returns when the pool opens a connection again, if its latest attempt to connect has failed.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
 
-    /// Returns whether the pool has no connection that takes calls, and opens none for now.
+    /// Returns whether the pool has no connection that takes calls, and opens no connection for now.
     pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
         !self.connections.can_serve() && self.is_pausing(now)
     }
 
-    /// Returns whether no connection is opened for now.
+    /// Returns whether the pool opens no connection for now, because the latest attempt to connect has failed.
     pub(crate) fn is_pausing(&self, now: Instant) -> bool {
         self.retry_at.is_some_and(|at| now < at)
     }
 
-    /// Returns whether calls may have to avoid this endpoint: it has a queue, or has failed.
+    /// Returns whether the balancer may have to avoid this endpoint: calls wait for a connection, or the latest attempt
+    /// to connect has failed.
     pub(crate) fn may_be_busy(&self) -> bool {
         !self.waiting.is_empty() || self.retry_at.is_some()
     }
@@ -107,15 +107,17 @@ impl Pool {
         self.connections.is_empty() && self.waiting.is_empty()
     }
 
-    /// Records a failed connection. The next pause is twice as long, with jitter. A connection that fails during a pause
-    /// changes nothing: it was opened before the pause, so it has failed for the same reason.
+    /// Records a failed connection, and begins a pause in which the pool opens no connection. Each pause is twice as
+    /// long as the one before, up to a limit, with jitter. A connection that fails during a pause does not change the
+    /// pause: this connection was opened before the pause, so it has failed for the same reason.
     pub(crate) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
         self.last_error = why;
         if self.is_pausing(now) {
             return;
         }
         let pause = ms(relay.min_backoff_ms).saturating_mul(1 << self.failures.min(16)).min(ms(relay.max_backoff_ms));
-        // Between half of the pause and all of it, so that proxies do not reconnect at the same time.
+        // The proxy waits for half of the pause and a random part of the other half, so that proxies do not reconnect
+        // at the same time.
         let jitter = pause.mul_f64((random % 1_000) as f64 / 2_000.0);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now + pause / 2 + jitter);
@@ -161,7 +163,7 @@ impl Pools {
         self.pools.insert(pool)
     }
 
-    /// Removes the pool of an endpoint that has left. Its connections stay until they end.
+    /// Removes the pool of an endpoint that has left its cluster. The pool's connections stay until they end.
     pub(crate) fn remove(&mut self, id: PoolId) -> Option<Pool> {
         self.pools.remove(id)
     }
@@ -171,7 +173,7 @@ impl Pools {
     pub(crate) fn find(&self, id: PoolId, size: CallSize) -> Option<UpstreamId> {
         let pool = self.pools.get(id)?;
         let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
-        // The oldest shared connection with room gets the call, so that the others become idle.
+        // The oldest shared connection with room gets the call, so that the other connections become idle.
         match pool.key.hop.is_shared() {
             true => pool.connections.iter().find(has_room),
             false => pool.connections.free().find(has_room),
@@ -279,7 +281,7 @@ impl Pools {
     }
 }
 
-/// Connections with work that is done a little later: resets of cancelled calls, and collected content.
+/// Connections with work that the relay does a little later: to reset cancelled calls, and to send collected content.
 impl Pools {
     /// Lists a connection with cancelled calls. At `at`, it may reset some of them. The connection must not be listed
     /// already.
@@ -288,12 +290,13 @@ impl Pools {
         self.next_reset_at.get_or_insert(at);
     }
 
-    /// Returns when cancelled calls may be reset; `None` without any.
+    /// Returns when cancelled calls may be reset; `None` if there are no cancelled calls.
     pub(crate) fn next_reset_at(&self) -> Option<Instant> {
         self.next_reset_at
     }
 
-    /// Returns the connections with cancelled calls, and removes them from the list, if some calls may be reset now.
+    /// If some cancelled calls may be reset now, returns the connections with cancelled calls, and removes them from
+    /// the list.
     pub(crate) fn take_cancelled(&mut self, now: Instant) -> Vec<UpstreamId> {
         match self.next_reset_at.take_if(|at| *at <= now) {
             Some(_) => std::mem::take(&mut self.cancelled),
@@ -314,7 +317,7 @@ impl Pools {
 
 /// Attempts that wait for a connection.
 impl Pools {
-    /// Lets an attempt join the queue of a pool. Returns its turn.
+    /// Adds an attempt to the queue of a pool. Returns the attempt's position in the queue.
     pub(crate) fn join(&mut self, id: PoolId, attempt: AttemptId, is_small: bool) -> Turn {
         self.latest_turn += 1;
         let turn = Turn(self.latest_turn);
@@ -346,9 +349,9 @@ impl Pools {
         self.pools.get(id)?.waiting.first().map(|(_, attempt)| attempt)
     }
 
-    /// Returns the waiting attempt that can be sent now, and the connection for it: the first attempt, or the first
-    /// small one if the first one needs a larger flow-control window than there is. `size_of` is the size of an
-    /// attempt's call.
+    /// Returns the waiting attempt that can be sent now, and the connection for this attempt. It is the first attempt
+    /// in the queue or, if no connection has room for this attempt, the first small attempt. `size_of` returns the size
+    /// of an attempt's call.
     #[inline]
     pub(crate) fn next_in_line(
         &self,

@@ -20,7 +20,7 @@ fn pool(protocol: Protocol, now: Instant) -> Pool {
     Pool::new(ClusterId::numbered(0), key, "10.0.0.1:80".parse().expect("an address"))
 }
 
-/// A connection of a pool.
+/// Returns a connection of a pool.
 fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
     let pool = pools.get(id).expect("a pool");
     let limits = Limits::default();

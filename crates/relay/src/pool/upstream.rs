@@ -26,9 +26,9 @@ use crate::pool::pools::{Pool, PoolId};
 use crate::slots::Id;
 use crate::target::cluster::{ClusterId, TargetKey};
 
-/// Smallest room in an endpoint's connection window, in bytes, for a call with more than a little content. With less
-/// room, such a call uses another connection: the application does not read the content that fills the window. This is
-/// half of a server's initial window.
+/// Smallest room in a connection's flow-control window, in bytes, for a call with more than a little content. If there
+/// is less room, the application does not read the content of earlier calls. A call with more content then uses another
+/// connection. The value is half of a server's initial window.
 const MIN_WINDOW_BYTES: usize = 32_767;
 
 /// Identifies a connection to an endpoint within its worker.
@@ -39,34 +39,34 @@ pub type UpstreamId = Id<Upstream>;
 pub struct Upstream {
     pub(crate) link: Link,
     pub(crate) cluster: ClusterId,
-    /// The pool to which the connection belongs, and its key. If the endpoint is removed, the pool is removed before
-    /// the connection ends.
+    /// The pool to which the connection belongs, and the pool's key. If the endpoint is removed, the pool is removed
+    /// before the connection ends.
     pub(crate) pool: PoolId,
     pub(crate) key: PoolKey,
     /// The address to which the connection is opened.
     pub(crate) address: SocketAddr,
-    /// The endpoint's own address. If the endpoint has a proxy, we name this address to it.
+    /// The endpoint's own address. If the endpoint has a proxy, we name this address to that proxy.
     pub(crate) target: SocketAddr,
     /// The identity that the server must prove; `None` without TLS.
     pub(crate) expected: Option<Arc<SpiffeId>>,
-    /// Whether the connection has ever been ready for calls. If so, its loss is no failure to connect.
+    /// Whether the connection has ever been ready for calls. If it has, its loss is not a failure to connect.
     pub(crate) ready: bool,
-    /// How many calls have been sent on it.
+    /// How many calls have been sent on the connection.
     pub(crate) calls: u64,
     /// Whether the connection had carried other calls, or had been idle, when the latest call was sent on it. A server
     /// may close such a connection at any moment.
     pub(crate) is_reused: bool,
-    /// Whether the connection gets no new calls, and closes after its last one.
+    /// Whether the connection gets no new calls, and closes after its last call.
     pub(crate) retired: bool,
-    /// Whether the certificate that we have shown on the connection was replaced since.
+    /// Whether the certificate that we have shown on the connection has been replaced since then.
     pub(crate) is_outdated: bool,
     pub(crate) idle_since: Option<Instant>,
     pub(crate) ping_sent: Option<Instant>,
     /// Whether the connection is in the worker's list of connections on which short pieces of content are collected.
     pub(crate) collects: bool,
-    /// Streams whose calls were cancelled, and whose server has not been told yet.
+    /// Cancelled calls of which the server has not been told yet.
     pub(crate) cancelled: CancelledCalls,
-    /// Streams whose calls are complete, except that the server has not accepted the whole request. Oldest first.
+    /// Streams whose calls are complete, except that the server has not accepted the whole request; the oldest first.
     pub(crate) answered: Vec<Answered>,
     /// The output may contain the end of an answered call's request.
     pub(crate) has_answered_output: bool,
@@ -75,7 +75,7 @@ pub struct Upstream {
 /// How much of an endpoint's flow-control window a call needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CallSize {
-    /// All of the content has arrived; its number of bytes.
+    /// All of the content has arrived, and has this number of bytes.
     Complete(usize),
     /// The client is still sending.
     Open,
@@ -173,7 +173,7 @@ impl Relay {
         }
     }
 
-    /// Continues to open a connection: TCP is established.
+    /// Continues to open a connection after TCP has been established.
     pub fn connected(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let (cluster, is_checked) = (upstream.cluster, upstream.expected.is_none());
@@ -200,8 +200,8 @@ impl Relay {
         }
     }
 
-    /// Counts the connection in the metrics of its server. Called once the server has proved its identity, if it must
-    /// prove one.
+    /// Counts the connection in the metrics of its server. Must be called after the server has proved its identity, if
+    /// the server must prove one.
     pub fn count_upstream(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream(id) else { return };
         if let (Some(wire), Some(series)) = (upstream.link.wire, self.endpoint_series(upstream)) {

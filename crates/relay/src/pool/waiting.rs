@@ -1,14 +1,13 @@
 //! The calls that wait for a connection to one endpoint, in the order in which they came.
 //!
-//! Peers decide how long the queue is and when a call leaves it, so each operation costs only the logarithm of the
-//! length.
+//! Peers decide how long the queue is, and when a call leaves the queue. So each operation must be cheap in a long
+//! queue: its cost grows only with the logarithm of the length.
 
 use std::collections::BTreeMap;
 
 use crate::call::attempt::AttemptId;
 
-/// A call's position in the queue. No other call of the worker has had the same number, and later calls have larger
-/// numbers.
+/// A call's position in a queue: a number that no other call of the worker has had. Later calls have larger numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn(pub(crate) u64);
 
@@ -32,7 +31,7 @@ impl Waiting {
         if is_small { &mut self.small } else { &mut self.others }.insert(turn, id);
     }
 
-    /// Moves a call to the small calls, because it has turned out to be small. The call keeps its turn.
+    /// Moves a call to the small calls, because the call has turned out to be small. The call keeps its position.
     pub(crate) fn note_small(&mut self, turn: Turn) {
         if let Some(id) = self.others.remove(&turn) {
             self.small.insert(turn, id);
@@ -45,7 +44,7 @@ impl Waiting {
         }
     }
 
-    /// Returns the call that came first.
+    /// Returns the call that has waited longest.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Turn, AttemptId)> {
         if self.is_empty() { None } else { self.earlier_front() }
@@ -56,7 +55,7 @@ impl Waiting {
         fronts.into_iter().flatten().min_by_key(|(turn, _)| *turn)
     }
 
-    /// Returns the small call that came first.
+    /// Returns the small call that has waited longest.
     pub(crate) fn first_small(&self) -> Option<(Turn, AttemptId)> {
         front(&self.small)
     }

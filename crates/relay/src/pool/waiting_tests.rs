@@ -4,7 +4,7 @@ fn call(number: u32) -> AttemptId {
     AttemptId::numbered(number)
 }
 
-/// The call that joined with the turn `number`.
+/// Returns the call with the number `number`, which joined the queue at the position `number`.
 fn waits(number: u32) -> Option<(Turn, AttemptId)> {
     Some((Turn(number.into()), call(number)))
 }

@@ -33,13 +33,14 @@ const SECRET_WORDS: [&[u8]; 18] = [
     b"saml",
     b"csrf",
 ];
-/// The end of the name of a binary field of gRPC, whose value cannot be judged.
+/// The end of the names of gRPC's binary fields. The proxy cannot see whether their values are secrets, so it blanks
+/// them.
 const BINARY: &[u8] = b"-bin";
 /// A field without a secret, although its name contains one of [`SECRET_WORDS`].
 const AUTHORITY: &[u8] = b":authority";
 
 /// Appends `,"name":[["field","value"],...]`, in the order in which the fields were sent. Blanks a value that may be a
-/// secret: by the field's name, or because the sender forbids to index it (RFC 7541 section 7.1.3).
+/// secret because of its field's name, or because the sender forbids indexing the field (RFC 7541 section 7.1.3).
 pub(super) fn push(line: &mut Vec<u8>, name: &str, fields: &FieldSection) {
     if fields.is_empty() {
         return;
@@ -72,7 +73,7 @@ fn is_secret(name: &[u8]) -> bool {
     name != AUTHORITY && (name.ends_with(BINARY) || SECRET_WORDS.iter().any(has))
 }
 
-/// Returns a path or a URL without its query, which may have secrets; other values as they are.
+/// If a value is a path or a URL, returns it without its query, which may have secrets. Returns other values unchanged.
 fn without_query(value: &[u8]) -> &[u8] {
     let is_reference = value.starts_with(b"/") || value.windows(3).any(|part| part == b"://");
     let end = value.iter().position(|byte| b"?#".contains(byte)).filter(|_| is_reference);

@@ -1,4 +1,4 @@
-//! Taps: calls that users watch as they end (`leno tap`).
+//! Taps: a tap shows calls to a user when they end (`leno tap`).
 //!
 //! A tap never slows calls: its rate and its buffer are bounded, and a call that does not fit is dropped and counted.
 //! Without a tap, a call costs one comparison.
@@ -33,7 +33,7 @@ pub struct Tap {
     selection: TapSelection,
     /// Lines that the control thread has not taken. Each is a JSON object.
     lines: Mutex<Vec<u8>>,
-    /// Selected calls that were not shown.
+    /// Number of selected calls that were not shown.
     dropped: AtomicU64,
     is_closed: AtomicBool,
 }
@@ -63,7 +63,7 @@ impl Tap {
         let mut lines = match self.lines.try_lock() {
             Ok(lines) => lines,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // A worker never waits.
+            // A worker never waits for the lock.
             Err(TryLockError::WouldBlock) => return self.drop_one(),
         };
         if lines.len() + line.len() > MAX_WAITING_BYTES {
@@ -94,7 +94,7 @@ impl TappedFields {
 #[derive(Debug, Default)]
 pub(crate) struct Taps {
     open: Vec<OpenTap>,
-    /// Whether any of them shows headers.
+    /// Whether any of the taps shows headers.
     shows_fields: bool,
     /// The latencies of the calls of each method, while a tap compares calls with a percentile of their method.
     latencies: Option<Box<MethodLatencies>>,
@@ -112,13 +112,13 @@ struct OpenTap {
 }
 
 impl Taps {
-    /// Whether a user watches calls.
+    /// Returns whether a user watches calls.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Whether a user watches the header fields of calls.
+    /// Returns whether a user watches the header fields of calls.
     #[inline]
     pub(crate) fn shows_fields(&self) -> bool {
         self.shows_fields
@@ -230,7 +230,7 @@ fn method(name: &mut Vec<u8>, record: &Record<'_>, request: &FieldSection) -> Op
     Some(Method::of_path(name))
 }
 
-/// Whether a selection includes a call. `percentile` returns a percentile of the latency of the call's method.
+/// Returns whether a selection includes a call. `percentile` returns a percentile of the latency of the call's method.
 fn selects(
     selection: &TapSelection,
     record: &Record<'_>,

@@ -20,9 +20,10 @@ use crate::target::cluster::{ClusterId, NO_QUEUE, Standing};
 /// Which endpoints an attempt may go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Any endpoint, preferably one that the call has not tried.
+    /// Any endpoint, preferably an endpoint that the call has not tried.
     Any,
-    /// Only an endpoint that the call has not tried and has no attempt at, and at which no call waits.
+    /// Only an endpoint that the call has not tried, at which the call has no attempt in flight, and for which no call
+    /// waits.
     Another,
 }
 
@@ -51,8 +52,8 @@ impl Relay {
         // All copies of requests together count as one client.
         let client = self.downstreams.get(call.client);
         let own_waiting = client.map_or(copies, |client| client.waiting_calls);
-        // The calls of a client may take at most as many places of a queue as are free, so that no single client fills
-        // a queue.
+        // A call may join a queue only if the queue has more free places than its client has waiting calls. So a single
+        // client cannot fill a queue.
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
         let max_waiting = if choice == Choice::Another { NO_QUEUE } else { max_waiting };
@@ -89,7 +90,7 @@ impl Relay {
         Ok(Begun { attempt, pool, size })
     }
 
-    /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count
+    /// Counts the first call to an endpoint, and looks up the metrics series for its later calls. Outbound calls count
     /// under the identity and the controller of their endpoint.
     fn count_first_request(&mut self, id: CallId, pool: PoolId) {
         let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)).certain() else {
@@ -121,8 +122,8 @@ impl Relay {
     }
 }
 
-/// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application, use
-/// the shared connections: they belong to no account that could exceed its share. A caller's opaque connection takes a
+/// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application, belong
+/// to no account that could exceed its share, so they use the shared connections. A caller's opaque connection takes a
 /// whole connection of the application, so the account's limit on calls applies to it as well.
 fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
     let Some(account) = downstreams.get(call.client).map(|client| client.account) else { return Lane::Shared };
@@ -130,7 +131,7 @@ fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimi
     if is_opaque && !downstreams.accounts().is_of_a_caller(account) {
         return Lane::Shared;
     }
-    // The request of an opaque connection ends only with the connection, so an open request means nothing here.
+    // The request of an opaque connection is open as long as the connection, so it is not counted as an open request.
     let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
     let lane = downstreams.lane(account, is_open, relay);
     if is_open && lane.is_common() {

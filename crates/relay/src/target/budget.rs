@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::metrics::{Gauge, WorkerMetrics};
 use crate::target::cluster::ClusterState;
 
-/// The budget of a cluster, and the metric of what is left of it.
+/// The budget of a cluster, and the metric that shows how much of it is left.
 #[derive(Debug)]
 pub(crate) struct ClusterBudget {
     retries: RetryBudget,
@@ -36,7 +36,7 @@ pub struct BudgetExplanation {
     /// The object that sets the budget; `None` for the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     set_by: Option<Arc<str>>,
-    /// Retries and hedges that this worker has left.
+    /// Number of retries and hedges that this worker has left.
     left: u64,
 }
 
@@ -53,7 +53,8 @@ impl ClusterBudget {
 }
 
 impl ClusterState {
-    /// Returns the cluster's budget, which begins with its first use. `workers` budgets share the minimum.
+    /// Returns the cluster's budget. The first use creates it. Each of `workers` workers has a budget, and they share
+    /// the configured minimum.
     pub(crate) fn budget(&mut self, now: Instant, workers: u32, metrics: &WorkerMetrics) -> &mut ClusterBudget {
         let settings = self.budget_settings();
         let key = &self.cluster.key;

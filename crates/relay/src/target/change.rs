@@ -1,8 +1,8 @@
 //! Change: applies a new mesh to a worker: to its clusters, its routes, and the calls that wait for an answer of the
 //! control plane.
 //!
-//! A mesh that replaces another as a whole is compared with all state of the worker. For a mesh that comes with a list
-//! of its changes, the cost depends on that list only, however large the mesh is.
+//! A mesh that replaces another mesh as a whole is compared with all state of the worker. If a mesh comes with a list
+//! of its changes, the cost depends only on this list, and not on the size of the mesh.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Relay {
         self.take_answers();
     }
 
-    /// Applies a mesh that differs from the one before only in `changes`.
+    /// Applies a mesh that differs from the former mesh only in `changes`.
     pub fn change_mesh(&mut self, mesh: &Arc<Mesh>, changes: &Changes) {
         self.burst |= !changes.forgotten.is_empty();
         if changes.policies {
@@ -74,7 +74,7 @@ impl Relay {
         self.take_changed_answers(changes);
     }
 
-    /// Updates a Service's cluster. Returns its id if the mesh no longer has it.
+    /// Updates a Service's cluster. Returns the cluster's id if the mesh no longer has the Service.
     fn change_cluster(&mut self, key: &ClusterKey, is_forgotten: bool) -> Option<ClusterId> {
         let target = TargetKey::Service(key.clone());
         if let Some(cluster) = self.targets.mesh().cluster(key).cloned() {
@@ -103,7 +103,7 @@ impl Relay {
         self.pools_gone(gone.unwrap_or_default());
     }
 
-    /// Hides a target's cluster from new calls. Returns its id, if there is one.
+    /// Hides a target's cluster from new calls. Returns the cluster's id, if the target has a cluster.
     fn lose_target_of(&mut self, target: &TargetKey, standing: Standing) -> Option<ClusterId> {
         let id = self.targets.find(target)?;
         self.lose_cluster(id, standing);
@@ -119,8 +119,8 @@ impl Relay {
         self.drop_cluster_if_unused(id);
     }
 
-    /// Handles the removal of endpoints, by their pools. The endpoints' calls in flight finish, and calls that wait for
-    /// the endpoints are sent to others.
+    /// Handles the removal of endpoints; `pools` are their pools. The endpoints' calls in flight finish. Calls that
+    /// wait for the endpoints are sent to other endpoints.
     pub(crate) fn pools_gone(&mut self, pools: Vec<PoolId>) {
         for pool in pools {
             self.pool_gone(pool);
@@ -158,8 +158,8 @@ impl Relay {
         self.targets.remove(id);
     }
 
-    /// Makes clients look up their route again if it leads to one of `clusters`, or depends on an answer in `answers`,
-    /// which have changed.
+    /// Makes clients look up their routes again after `clusters` and `answers` have changed. This applies to each
+    /// client whose route leads to one of `clusters`, or depends on one of `answers`.
     pub(crate) fn forget_latest_targets(&mut self, clusters: &FxHashSet<ClusterId>, answers: &BTreeSet<Subject>) {
         if clusters.is_empty() && answers.is_empty() {
             return;

@@ -20,7 +20,7 @@ fn remembers_target(relay: &Relay, client: ClientId) -> bool {
     latest.is_some_and(|latest| latest.mesh_version == relay.targets.version())
 }
 
-/// A relay with a client that calls a Service, and a client that calls an address.
+/// Returns a relay with a client that calls a Service, and a client that calls an address.
 fn relay_with_two_clients() -> (Relay, [ClientId; 2]) {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
     let clients = [(0, "cart.shop:80"), (1, ADDRESS)].map(|(number, host)| call_to(&mut relay, number, host));

@@ -33,7 +33,7 @@ const MAX_TRAFFIC_SERIES: usize = 1_000;
 pub(crate) enum TargetKey {
     /// A Service's port.
     Service(ClusterKey),
-    /// An address that our own application connected to: of an endpoint, or outside of the mesh.
+    /// An address that our own application connected to: the address of an endpoint, or an address outside of the mesh.
     Address(SocketAddr),
     /// A port of our own application.
     Local(SocketAddr),
@@ -77,7 +77,8 @@ type PeerLabels = (TlsLabel, Option<Controller>);
 /// The metrics series of calls from or to the same peers.
 #[derive(Debug)]
 struct PeerTraffic {
-    /// `None` after [`ClusterState::name_port`]: only calls that began before use the series.
+    /// The labels of the series. `None` after [`ClusterState::name_port`]: then only calls that had begun before still
+    /// use the series.
     labels: Option<PeerLabels>,
     series: Arc<TrafficMetrics>,
 }
@@ -107,7 +108,7 @@ pub(crate) struct ClusterState {
     pub(crate) methods: Methods,
     /// The metrics of the endpoints; `None` before their first report.
     pub(super) reported_endpoints: Option<ReportedEndpoints>,
-    /// Calls in flight.
+    /// Number of calls in flight.
     calls: usize,
     standing: Standing,
 }
@@ -115,11 +116,11 @@ pub(crate) struct ClusterState {
 /// The endpoints that a call has not tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// One of them takes calls at once.
+    /// At least one of these endpoints takes calls at once.
     Free,
-    /// Calls wait at all of them, or connections to them fail.
+    /// All of these endpoints have waiting calls, or connections to them fail.
     Busy,
-    /// There are none.
+    /// The call has tried all endpoints.
     None,
 }
 
@@ -187,7 +188,7 @@ impl Members {
         }
     }
 
-    /// Removes an endpoint, unless the endpoint in its place is another one.
+    /// Removes an endpoint, unless another endpoint has its place.
     fn remove(&mut self, id: EndpointId) -> Option<Member> {
         self.by_slot.get_mut(id.slot())?.take_if(|member| member.id == id)
     }
@@ -246,8 +247,8 @@ impl ClusterState {
         gone
     }
 
-    /// Records that the mesh no longer has the cluster. If it was removed, also removes all endpoints, and returns their
-    /// pools.
+    /// Records that the mesh no longer has the cluster. If it was removed, also removes all endpoints, and returns
+    /// their pools.
     pub(super) fn lose(&mut self, now: Instant, standing: Standing) -> Vec<PoolId> {
         self.standing = standing;
         if standing == Standing::Removed { self.clear(now) } else { Vec::new() }
@@ -258,7 +259,7 @@ impl ClusterState {
         self.standing
     }
 
-    /// Counts a call until [`Self::call_left`].
+    /// Counts a call in flight. [`Self::call_left`] must follow.
     pub(crate) fn call_joined(&mut self) {
         self.calls += 1;
     }
@@ -404,7 +405,7 @@ impl ClusterState {
             return place as u32;
         }
         let free = self.traffic.iter().position(Option::is_none);
-        // Peers beyond the limit count in common series without names. For so many peers, the metrics combine the
+        // Peers beyond the limit share series without names. For so many peers, the limits of the metrics combine the
         // series anyway.
         if free.is_none() && self.traffic.len() >= MAX_TRAFFIC_SERIES {
             labels = (labels.0.without_name(), None);
@@ -428,7 +429,7 @@ impl ClusterState {
     }
 
     /// Releases the series that no endpoint uses, and whose index is not in use elsewhere. So the series of peers that
-    /// have left can end, and leave room for the series of others.
+    /// have left can end, and other peers can use their places.
     pub(crate) fn release_traffic(&mut self, is_used: impl Fn(u32) -> bool) {
         let of_endpoints: FxHashSet<u32> = self.members.iter().filter_map(|member| member.traffic).collect();
         for (place, peer) in (0..).zip(&mut self.traffic) {
@@ -455,7 +456,7 @@ impl ClusterState {
         self.members.get(endpoint).map(|member| &member.endpoint)
     }
 
-    /// The connection pools of an endpoint; none if the endpoint is not of this cluster.
+    /// Returns the connection pools of an endpoint; no pools if the endpoint does not belong to this cluster.
     pub(crate) fn pools_of<'a>(&'a self, endpoint: EndpointId, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
         self.members.get(endpoint).into_iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
     }
@@ -471,8 +472,8 @@ impl ClusterState {
     }
 }
 
-/// Returns whether an endpoint takes a call that uses connections of `lane`, at once or after at most `max_waiting`
-/// others.
+/// Returns whether an endpoint takes a call that uses connections of `lane`: at once, or in a queue of at most
+/// `max_waiting` calls.
 fn is_usable(
     members: &Members,
     id: EndpointId,

@@ -92,8 +92,8 @@ impl Relay {
         self.forget_latest_targets(&left, &BTreeSet::new());
     }
 
-    /// Releases the metrics series of callers that have left, if this is due. The series then end after a while: a
-    /// server that is never without callers would otherwise keep the series of all callers it has ever had.
+    /// Releases the metrics series of callers that have left, if this is due. Released series end after a while.
+    /// Without this, a server that always has callers would keep the series of all callers that it has ever had.
     pub(crate) fn release_traffic(&mut self) {
         if self.now < self.next_release {
             return;

@@ -19,7 +19,7 @@ fn call_of(relay: &mut Relay, number: u32, name: &str) -> ClientId {
     call(relay, number, origin, Some(workload(name)), b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec())
 }
 
-/// Returns whether anything but the metrics themselves holds the series of a workload's calls.
+/// Returns whether the series of a workload's calls has a holder besides the metrics themselves.
 fn has_series(relay: &Relay, name: &str) -> bool {
     let labels = TrafficLabels {
         direction: Direction::Inbound,
@@ -27,7 +27,7 @@ fn has_series(relay: &Relay, name: &str) -> bool {
         server: None,
         tls: TlsLabel::Mutual(workload(name)),
     };
-    // The metrics and this test hold it too.
+    // Two of the holders are the metrics and this test.
     Arc::strong_count(&relay.metrics.traffic(&labels)) > 2
 }
 

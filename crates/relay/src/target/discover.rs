@@ -1,4 +1,4 @@
-//! Discover: asks the control plane what a call's destination is, or which policies apply to inbound calls, when a call
+//! Discover: asks the control plane for the destination of a call, or for the policies of inbound calls, when a call
 //! first needs the answer. Calls wait for the answer.
 
 use std::time::Instant;
@@ -21,13 +21,13 @@ pub(crate) struct Question {
     pub(crate) calls: Vec<CallId>,
 }
 
-/// The questions that the control plane has not answered, and which answers calls use.
+/// The questions that the control plane has not answered, and the answers that calls use.
 #[derive(Debug)]
 pub(crate) struct Questions {
     /// Whether the relay can ask questions that the mesh cannot answer. If not, the mesh is complete.
     discovers: bool,
     open: FxHashMap<Subject, Question>,
-    /// Subjects that were looked up for calls since the last report, and when.
+    /// Subjects that were looked up for calls since the last report, with the time of the latest lookup.
     used: FxHashMap<Subject, Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Questions {
         self.open.remove(subject)
     }
 
-    /// The subjects of the open questions.
+    /// Returns the subjects of the open questions.
     pub(crate) fn subjects(&self) -> impl Iterator<Item = &Subject> {
         self.open.keys()
     }

@@ -10,21 +10,21 @@ use crate::target::hedge_delays::HedgeDelayExplanation;
 /// One cluster as a worker's balancer sees it, for /balancer.
 #[derive(Debug, serde::Serialize)]
 pub struct ClusterExplanation {
-    /// `service.namespace:port`.
+    /// The cluster, in the form `service.namespace:port`.
     pub cluster: String,
     /// How endpoints are chosen.
     pub policy: Policy,
     /// Number of the worker.
     pub worker: usize,
-    /// Calls in flight.
+    /// Number of calls in flight.
     pub calls: usize,
     /// The budget of retries and hedges; `None` for the default budget, if no call has needed it yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<BudgetExplanation>,
-    /// The current values of hedges' delays that are percentiles, by method.
+    /// The current delays before hedges, by method, for delays that are percentiles of the method's latencies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hedge_delays: Vec<HedgeDelayExplanation>,
-    /// Endpoints, ascending by address.
+    /// The cluster's endpoints, ascending by address.
     pub endpoints: Vec<EndpointExplanation>,
 }
 
@@ -34,15 +34,15 @@ pub struct EndpointExplanation {
     /// The balancer's state of the endpoint.
     #[serde(flatten)]
     pub balancer: Explanation,
-    /// The name of its Pod, if it is a Pod.
+    /// The name of the endpoint's Pod, if the endpoint is a Pod.
     pub pod: Option<String>,
-    /// Connections that take calls.
+    /// Number of connections that take calls.
     pub connections: usize,
-    /// Calls that wait for a connection.
+    /// Number of calls that wait for a connection.
     pub waiting: usize,
     /// Number of connections that failed in a row.
     pub connect_failures: u32,
-    /// Why the last connection failed; none while connections succeed.
+    /// Why the last connection failed; `None` while connections succeed.
     pub last_connect_error: Option<String>,
 }
 

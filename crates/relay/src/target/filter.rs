@@ -4,7 +4,7 @@ use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::route::{HeaderModifier, PathMatch, Rewrite};
 
-/// Changes header fields, except those that frame a message and those that proxies send each other.
+/// Changes header fields. Does not change fields that frame a message, or fields that proxies send each other.
 pub(crate) fn modify(fields: &mut FieldSection, modifier: &HeaderModifier) {
     for name in modifier.remove.iter().filter(|name| is_modifiable(name)) {
         fields.remove_named(name.as_bytes());

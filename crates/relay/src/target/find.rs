@@ -22,7 +22,8 @@ use crate::pool::hop::Protocol;
 use crate::target::cluster::{ClusterId, TargetKey};
 
 impl Relay {
-    /// Finds the cluster of a call: by its connection's destination if that is known, else by the request's authority.
+    /// Finds the cluster of a call: by its connection's destination if it is known, otherwise by the request's
+    /// authority.
     pub(crate) fn find_cluster(&mut self, client: ClientId, id: CallId) -> Result<Routed, ProxyError> {
         let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
@@ -58,8 +59,8 @@ impl Relay {
         Ok(Routed::To(cluster))
     }
 
-    /// Adds the target's name to an HTTP/1 request without a host: we forward it as HTTP/1.1, where servers answer 400
-    /// without a host.
+    /// Adds the target's name as the host to an HTTP/1 request without a host. We forward the request as HTTP/1.1, and
+    /// servers answer 400 to an HTTP/1.1 request without a host.
     pub(crate) fn name_host(&mut self, id: CallId, cluster: ClusterId) {
         let Some(call) = self.calls.get_mut(id).filter(|call| call.protocol == Protocol::Http1) else {
             return;
@@ -139,14 +140,14 @@ impl Sought {
 pub(crate) enum Found {
     Service(Arc<Cluster>),
     Address(TargetKey),
-    /// Unknown until the control plane has answered this question.
+    /// The destination is unknown until the control plane has answered this question.
     Unanswered(Subject),
 }
 
 /// The cluster of a call.
 pub(crate) enum Routed {
     To(ClusterId),
-    /// Unknown until the control plane has answered this question.
+    /// The destination is unknown until the control plane has answered this question.
     Later(Subject),
 }
 
@@ -171,7 +172,7 @@ pub(crate) fn protocol_of(client: &Client, request: &mut FieldSection) -> Protoc
     let asks_for_tunnel = client.target.is_none() && request.get(Known::Method) == Some(b"CONNECT");
     let protocol = match (&client.link.codec, client.origin.door) {
         (Codec::Opaque(_), _) | (_, Door::Tunnel) => Protocol::Opaque,
-        // If a client uses us as an explicit proxy (RFC 9110 section 9.3.6), we relay its bytes, whatever they are.
+        // If a client uses us as an explicit proxy (RFC 9110 section 9.3.6), we relay its bytes without parsing them.
         (_, Door::Outbound) if asks_for_tunnel => Protocol::Opaque,
         (Codec::Http1(_), _) => Protocol::Http1,
         (Codec::Http2(_), Door::Inbound) if client.peer_id.is_some() => Protocol::of_request_from_proxy(request),
@@ -218,8 +219,8 @@ pub(crate) fn strip_identities(fields: &mut FieldSection) {
     remove_twins(fields, &[Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert]);
 }
 
-/// Removes fields whose names differ from these by `_` in place of `-`. CGI, WSGI and Rack turn both into the same
-/// variable.
+/// Removes fields whose names differ from `names` only by `_` in place of `-`. CGI, WSGI and Rack give an application
+/// both fields as the same variable.
 fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
     let is_twin = |found: &[u8]| {
         let as_hyphens = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
@@ -250,7 +251,7 @@ pub enum ForwardedFor {
 }
 
 impl ForwardedFor {
-    /// Removes trailers that an application could read in place of the header field.
+    /// Removes trailers that an application could read in place of the header field `x-forwarded-for`.
     pub(crate) fn strip_trailer(self, trailers: &mut FieldSection) {
         if self != Self::Keep {
             trailers.remove(Known::XForwardedFor);
@@ -258,7 +259,7 @@ impl ForwardedFor {
         }
     }
 
-    /// Writes one field line, because applications often read only the first line.
+    /// Writes `x-forwarded-for` as one field line, because applications often read only the first line.
     fn write(self, client: IpAddr, request: &mut FieldSection) {
         let mut value = Vec::new();
         match self {

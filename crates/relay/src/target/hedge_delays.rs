@@ -12,11 +12,11 @@ use crate::target::cluster::ClusterState;
 /// The delay of a method on one worker.
 #[derive(Debug, Serialize)]
 pub struct HedgeDelayExplanation {
-    /// In the form `shop.v1.Cart/GetItems`; `GET`, `HEAD` or `OPTIONS` for calls that are not gRPC.
+    /// The method, in the form `shop.v1.Cart/GetItems`. For calls that are not gRPC: `GET`, `HEAD` or `OPTIONS`.
     method: String,
-    /// In the notation of policies, for example `p95`.
+    /// The delay in the notation of policies, for example `p95`.
     delay: HedgeDelay,
-    /// The current value, in milliseconds; `None` while too few calls were made. No call is hedged then.
+    /// The current value of the delay, in milliseconds. `None` while too few calls were made; then no call is hedged.
     delay_ms: Option<f64>,
     /// Number of calls of the last 30 to 60 s.
     calls: u64,

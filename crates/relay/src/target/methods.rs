@@ -1,8 +1,8 @@
 //! Methods: the metrics of a cluster's most used methods.
 //!
-//! A gRPC method gets a series of its own with its first answer that shows that the endpoint has such a method, because
-//! clients may call any name. The table is bounded. When it is full, a new method replaces the least used method only
-//! after more calls than the least used method had recently. All other methods share one series.
+//! Clients may call any name. So a gRPC method gets a series of its own only when an answer shows that the endpoint has
+//! this method. The table is bounded. When it is full, a new method replaces the least used method only after the new
+//! method has had more calls than the least used method had recently. All other methods share one series.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -33,18 +33,20 @@ const MAX_QUIET: u8 = 10;
 const MAX_NAME_BYTES: usize = 200;
 /// Name of the field that marks an answer made by a proxy.
 const PROXY_ERROR: &[u8] = b"leno-proxy-error";
-/// If a client cancels a call with less time left than this, it has reached its deadline: the client's clock started
-/// earlier than ours. If a hundredth of the call's time is longer, that is the limit instead.
+/// The client's clock for a deadline starts earlier than ours. So if a client cancels a call with less time left than
+/// this, the call has reached its deadline. For a call whose whole time is longer than 1 s, a hundredth of that time is
+/// the limit instead.
 const ALMOST_EXPIRED: Duration = Duration::from_millis(10);
 
-/// Identifies a method within its cluster. Methods with equal tags count as one, which costs only accuracy.
+/// Identifies a method within its cluster. Methods with equal tags count as one method, which only makes the metrics
+/// less accurate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MethodTag(u64);
 
 /// The method of a call, as its metrics know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallMethod {
-    /// The call is no call of a method: a copy, an opaque connection, a kubelet's probe.
+    /// Metrics count no method for the call: it is a copy, an opaque connection or a kubelet's probe.
     Uncounted,
     /// The call is not counted yet.
     Unknown,
@@ -73,9 +75,9 @@ pub(crate) struct Methods {
 
 #[derive(Debug)]
 struct Place {
-    /// Number of recent calls, less the calls of methods that compete for the place.
+    /// Number of recent calls, minus the calls of methods that compete for the place.
     uses: u32,
-    /// Calls in flight. While there are any, the method keeps its place.
+    /// Number of calls in flight. While it is not 0, the method keeps its place.
     open: u32,
     /// Number of half-lives without a call.
     quiet: u8,
@@ -158,7 +160,7 @@ impl Methods {
         }
     }
 
-    /// The names of all methods that have series of their own.
+    /// Returns the names of all methods that have series of their own.
     pub(crate) fn names(&self) -> impl Iterator<Item = &MethodName> {
         self.places.iter().map(|place| &place.name)
     }
@@ -180,7 +182,8 @@ impl Methods {
         self.halve_at = Some(now + HALF_LIFE);
         for place in &mut self.places {
             place.uses /= 2;
-            // Scrapers lose the first values of a new series, so a method with an objective keeps its series.
+            // Prometheus misses the first counts of a new series. So a method with an objective keeps its series even
+            // without calls.
             let is_kept = place.open > 0 || place.metrics.has_objective();
             place.quiet = if is_kept { 0 } else { place.quiet + 1 };
         }
@@ -231,7 +234,7 @@ impl ClusterState {
         {
             return;
         }
-        // The answer to another call may have named the method meanwhile.
+        // The answer to another call may have given the method its series meanwhile.
         if self.methods.begin(tag) {
             call.method = CallMethod::Named(tag);
             return;
@@ -299,7 +302,7 @@ impl ClusterState {
             }
             is_cancelled &= !is_expired;
         }
-        // A client that cancels a call at its deadline has waited for an answer in vain.
+        // A client that cancels a call at its deadline has waited for an answer in vain, so this call counts.
         if !is_cancelled {
             series.count_for_objective(outcome, now - call.started);
         }
@@ -314,7 +317,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns the series in which a call ends; `None` if the call does not count.
+    /// Returns the series that counts the end of a call; `None` if the call does not count.
     #[inline]
     fn series_at_end(&mut self, call: &Call, metrics: &WorkerMetrics) -> Option<&MethodMetrics> {
         let tag = match call.method {
@@ -327,7 +330,7 @@ impl ClusterState {
         Some(self.method_series(tag, metrics))
     }
 
-    /// Removes an ended call from the calls in flight with which its method keeps its place.
+    /// Removes an ended call from its method's calls in flight.
     fn release_method(&mut self, method: CallMethod) {
         let CallMethod::Named(tag) = method else { return };
         if let Some(place) = self.methods.find(tag).and_then(|place| self.methods.places.get_mut(place)) {
@@ -363,7 +366,7 @@ impl ClusterState {
 }
 
 impl Call {
-    /// Returns whether the method of the call may get a name with the response.
+    /// Returns whether the response may give the method of the call a series of its own.
     pub(crate) fn may_be_named(&self) -> bool {
         matches!(self.method, CallMethod::Unnamed(_)) && self.is_grpc && self.response == Response::Awaited
     }

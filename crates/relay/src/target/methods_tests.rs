@@ -128,7 +128,7 @@ fn a_full_table_keeps_the_methods_with_the_most_calls() {
         bench.serve(&format!("/shop.Cart/{method}"));
         assert!(bench.requests().contains(&sample("shop.Cart", method, 51)), "{:?}", bench.requests());
     }
-    // A method with more calls than the others had gets the place of one of them.
+    // A new method that has had more calls than the known methods takes the place of one of them.
     for _ in 0..200 {
         bench.serve("/shop.Cart/New");
     }
@@ -304,7 +304,7 @@ fn without_places_all_methods_count_together() {
     assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);
 }
 
-/// A cluster of a Service with these objectives.
+/// Returns a cluster of a Service with these objectives.
 fn with_objectives(text: &str) -> Arc<leno_model::mesh::Cluster> {
     let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
     let objectives = Objectives::read(text, "Service shop/cart".into()).expect("objectives");
@@ -336,7 +336,7 @@ impl Bench {
         self.samples(&format!("leno_method_objective_{metric}{{{labels}}} ")).pop()
     }
 
-    /// The calls, the misses and the ratio of an objective.
+    /// Returns the calls, the misses and the ratio of an objective.
     fn objectives(&self, method: &str, objective: &str) -> [Option<String>; 3] {
         ["calls_total", "misses_total", "ratio"].map(|metric| self.objective(metric, method, objective))
     }

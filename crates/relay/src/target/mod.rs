@@ -2,7 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `targets` | the owner of the mesh, and all clusters in use |
+//! | `targets` | the owner of the mesh and of all clusters in use |
 //! | `cluster` | one cluster: its endpoints, their balancer and their pools |
 //! | `create` | the first call to a target |
 //! | `find` | which cluster does a call belong to? |

@@ -20,7 +20,7 @@ fn key() -> ClusterKey {
     ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 }
 }
 
-/// The state of a Service with this number of endpoints.
+/// Returns the state of a Service with this number of endpoints.
 fn service(endpoints: u8, protocol: Protocol, now: Instant) -> ClusterState {
     let mut cluster = (*single(address(1), None)).clone();
     cluster.endpoints = (1..=endpoints).flat_map(|last| single(address(last), None).endpoints.clone()).collect();

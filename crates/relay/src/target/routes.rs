@@ -33,7 +33,7 @@ use crate::target::request_head::Head;
 pub(crate) struct Routes {
     parent: ClusterKey,
     table: Arc<RouteTable>,
-    /// For each entry of the table, in the same place: its rule, once a call has matched it.
+    /// For each rule of the table, at the same index: the matched rule; `None` until a call has matched it.
     matched: Box<[Option<Arc<MatchedRule>>]>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct MatchedRule {
     backends: Box<[RuleBackend]>,
     /// The metrics of requests that go to no backend.
     metrics: Arc<RouteMetrics>,
-    /// The limit for a whole call, if the rule has one that is enforced.
+    /// The limit for a whole call, if the rule has a limit that is enforced.
     timeout: Option<RuleTimeout>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct CallRoute {
 enum Destination {
     /// Routes of this kind do not apply to the call: it goes to the cluster itself.
     Unrouted,
-    /// The call goes to this cluster, and copies of it to others.
+    /// The call goes to this cluster, and copies of the call go to other clusters.
     Cluster(ClusterId, Option<Box<MirrorCopies>>),
     /// The proxy answers the call with a status and a `location`.
     Redirect(u16, Vec<u8>),
@@ -98,8 +98,8 @@ impl Routes {
         Self { parent, table, matched }
     }
 
-    /// Returns the rule for a request and the rule's only backend, if the rule needs no search and calls have matched
-    /// it.
+    /// Returns the rule for a request and the rule's only backend, if the table has a single rule that matches every
+    /// path, and if calls have already matched it.
     fn plain_rule(&self, request: &FieldSection) -> Option<(&Arc<MatchedRule>, ClusterId)> {
         let matched = self.matched.first().filter(|_| self.table.is_plain())?.as_ref()?;
         let has_path = request.get(Known::Path).is_some_and(|path| path.starts_with(b"/"));
@@ -125,17 +125,17 @@ impl CallRoute {
         &self.rule.rule.route
     }
 
-    /// The rule's own name.
+    /// Returns the rule's own name, if it has one.
     pub(crate) fn rule_name(&self) -> Option<&str> {
         self.rule.rule.name.as_deref()
     }
 
-    /// The rule's policy for the call, such as time limits, retries and hedges.
+    /// Returns the rule's policy for the call, such as time limits, retries and hedges.
     pub(crate) fn policy(&self) -> &CallPolicy {
         &self.rule.rule.calls
     }
 
-    /// The rule's limit for the whole call, if the rule has one that is enforced.
+    /// Returns the rule's limit for the whole call, if the rule has a limit that is enforced.
     pub(crate) fn timeout(&self) -> Option<&RuleTimeout> {
         self.rule.timeout.as_ref()
     }
@@ -148,7 +148,7 @@ impl CallRoute {
         self.policy().hedge.as_ref()
     }
 
-    /// Counts a further attempt, or why there is none.
+    /// Counts a further attempt, or the reason why there is no further attempt.
     pub(crate) fn count_hedge(&self, unhedged: Option<Unhedged>) {
         match unhedged {
             None => self.metrics().hedges.requests.add(1),
@@ -156,12 +156,12 @@ impl CallRoute {
         }
     }
 
-    /// Counts a call that a further attempt answered before the first one.
+    /// Counts a call that a further attempt answered before the first attempt.
     pub(crate) fn count_hedge_success(&self) {
         self.metrics().hedges.successes.add(1);
     }
 
-    /// Counts a retry, or why there is none.
+    /// Counts a retry, or the reason why there is no retry.
     pub(crate) fn count_retry(&self, unretried: Option<Unretried>) {
         match unretried {
             None => self.metrics().retries.requests.add(1),
@@ -174,8 +174,8 @@ impl CallRoute {
         self.metrics().retries.successes.add(1);
     }
 
-    /// Counts how the call ended. `took` is from its request's headers to its response's end, and `response_took` is
-    /// what the endpoint of the last attempt took, if the attempt was sent.
+    /// Counts how the call ended. `took` is the time from its request's headers to its response's end. `response_took`
+    /// is the time that the endpoint of the last attempt took, if the attempt was sent.
     pub(crate) fn ended(
         &self,
         http_status: u16,
@@ -363,7 +363,7 @@ pub(crate) fn find_rule<'a, 'b>(
             None => return Ok(None),
         },
     };
-    // The one rule of a Service without routes matches every path, but some requests have none.
+    // The only rule of a Service without routes matches every path, but some requests have no path.
     if found.is_none() && table.kind() != RouteKind::Service {
         return Err(ProxyError::NoMatch { cluster: parent.to_string() });
     }

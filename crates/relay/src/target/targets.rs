@@ -24,7 +24,7 @@ pub(crate) struct Targets {
     local: usize,
 }
 
-/// The mesh, and our place in it.
+/// The mesh, and our own identity in it.
 impl Targets {
     pub(crate) fn new(mesh: Arc<Mesh>, own: Option<SpiffeId>) -> Self {
         Self { mesh, version: 0, own, clusters: Slots::default(), by_key: FxHashMap::default(), local: 0 }
@@ -35,7 +35,7 @@ impl Targets {
         &self.mesh
     }
 
-    /// Replaces the mesh, and returns the former one. The caller updates the clusters.
+    /// Replaces the mesh, and returns the former mesh. The caller updates the clusters.
     pub(crate) fn replace_mesh(&mut self, mesh: &Arc<Mesh>) -> Arc<Mesh> {
         std::mem::replace(&mut self.mesh, mesh.clone())
     }
@@ -51,7 +51,7 @@ impl Targets {
         self.version += 1;
     }
 
-    /// Our own identity; `None` without mutual TLS.
+    /// Returns our own identity; `None` without mutual TLS.
     pub(crate) fn own(&self) -> Option<&SpiffeId> {
         self.own.as_ref()
     }
@@ -69,8 +69,8 @@ impl Targets {
         }
     }
 
-    /// Returns the identity that a proxy must prove; `None` if we have no identity, because the proxy's trust domain is
-    /// that of our identity.
+    /// Returns the identity that a proxy must prove. The proxy is in the trust domain of our own identity, so this
+    /// returns `None` if we have no identity.
     pub(crate) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
         let trust_domain = self.own.as_ref()?.trust_domain.clone();
         Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })

@@ -1,6 +1,6 @@
-//! Usage: reports which answers of the control plane are in use, so that the proxy can forget all other answers. The
-//! report is made on request, from clients, arrivals, clusters and open questions. A client records a use only when it
-//! looks up the target of a call.
+//! Usage: reports which answers of the control plane are in use, so that the proxy can forget all other answers. Each
+//! worker makes the report on request, from its clients, arrivals, clusters and open questions. A client records a use
+//! only when it looks up the target of a call.
 
 use std::time::Instant;
 
@@ -18,9 +18,9 @@ use crate::target::cluster::TargetKey;
 pub struct Usage {
     /// Questions whose answers calls or connections use, or wait for.
     pub in_use: FxHashSet<Subject>,
-    /// Questions whose answers were used since the last report, and when.
+    /// Questions whose answers were used since the last report, with the time of the latest use.
     pub used: Vec<(Subject, Instant)>,
-    /// Ports of Services with calls in flight, whatever question led to them.
+    /// The Services' ports to which calls are in flight.
     pub clusters: Vec<ClusterKey>,
 }
 

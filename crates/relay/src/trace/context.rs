@@ -16,17 +16,17 @@ use super::{SpanId, TraceId};
 const SAMPLED: u8 = 0x01;
 const RANDOM: u8 = 0x02;
 
-/// The parts of `grpc-trace-bin`: the version, and the number of each field before its value.
+/// Bytes of `grpc-trace-bin`: the version, and the field number that precedes the value of each field.
 const BINARY_VERSION: u8 = 0;
 const BINARY_TRACE_ID: u8 = 0;
 const BINARY_SPAN_ID: u8 = 1;
 const BINARY_OPTIONS: u8 = 2;
 /// Length of `grpc-trace-bin` in bytes, decoded.
 const BINARY_BYTES: usize = 29;
-/// Longest value that is decoded, in characters.
+/// Longest value of `grpc-trace-bin` that the proxy decodes, in characters.
 const BINARY_ENCODED_MAX: usize = 40;
 
-/// gRPC accepts values with and without padding, and sends values without.
+/// gRPC accepts values with and without padding, and sends values without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -37,14 +37,14 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub struct TraceContext {
     /// The trace and the caller's span; `None` if the caller only decides whether the call is sampled.
     pub caller: Option<(TraceId, SpanId)>,
-    /// Whether the caller samples the call; `None` if the caller leaves this to others.
+    /// Whether the caller samples the call; `None` if the caller leaves the decision to the proxy.
     pub sampled: Option<bool>,
     pub(super) formats: Formats,
     /// The flags of `traceparent` that the proxy passes on.
     flags: u8,
-    /// B3's trace id has 64 bits only.
+    /// The trace id of B3 has only 64 bits.
     is_short: bool,
-    /// B3 demands that the call is sampled, whatever the sampling rate.
+    /// B3's debug flag: the call is sampled, independent of the sampling rate.
     is_debug: bool,
 }
 
@@ -121,7 +121,7 @@ impl TraceContext {
                 Some(parent) => request.set(Known::XB3ParentSpanId, parent.to_string().as_bytes()),
                 None => request.remove(Known::XB3ParentSpanId),
             }
-            // The debug flag implies the decision.
+            // The debug flag implies that the call is sampled.
             if !self.is_debug {
                 request.set(Known::XB3Sampled, if is_sampled { b"1" } else { b"0" });
             }
@@ -215,7 +215,7 @@ fn of_b3_multiple(request: &FieldSection) -> Option<TraceContext> {
     })
 }
 
-/// Reads B3's trace id, and whether it has 64 bits only.
+/// Reads the trace id of B3, and whether it has only 64 bits.
 fn b3_trace_id(digits: &[u8]) -> Option<(TraceId, bool)> {
     let is_short = digits.len() == 16;
     let id = hex(digits, if is_short { 16 } else { 32 })?;

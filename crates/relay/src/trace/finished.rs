@@ -1,8 +1,8 @@
 //! A traced call that has ended, with everything that its spans show.
 //!
 //! A worker allocates the memory of such a call, and the exporter frees the memory on another thread. This is the
-//! slowest case for an allocator. So a call has one allocation for all its texts, and no allocation for its only
-//! attempt.
+//! slowest case for an allocator. So a call has one allocation for all its texts. If it has only one attempt, this
+//! attempt needs no allocation.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

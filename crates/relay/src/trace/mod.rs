@@ -43,7 +43,7 @@ pub struct TraceId(pub NonZeroU128);
 pub struct SpanId(pub NonZeroU64);
 
 impl TraceId {
-    /// Returns `None` for zero, which is no valid id.
+    /// Returns the id with this number; `None` for zero, which is no valid id.
     pub fn of(number: u128) -> Option<Self> {
         NonZeroU128::new(number).map(Self)
     }
@@ -54,7 +54,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Returns `None` for zero, which is no valid id, and for numbers above 64 bits.
+    /// Returns the id with this number; `None` for zero, which is no valid id, and for numbers above 64 bits.
     pub fn of(number: u128) -> Option<Self> {
         NonZeroU64::new(number.try_into().ok()?).map(Self)
     }
@@ -79,16 +79,17 @@ impl fmt::Display for SpanId {
 /// Which calls are traced.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sampling {
-    /// The share of the calls without a trace for which the proxy begins one, from 0 to 1.
+    /// The share of calls for which the proxy begins a trace, from 0 to 1. It applies to calls that arrive without a
+    /// trace.
     pub ratio: f64,
-    /// A call that takes longer is exported even if it is not sampled.
+    /// A call that takes longer than this is exported even if it is not sampled.
     pub slower_than: Option<Duration>,
     /// Whether a call that fails is exported even if it is not sampled.
     pub failed: bool,
 }
 
 impl Sampling {
-    /// Returns whether the end of a call decides if it is exported.
+    /// Returns whether a call that is not sampled may be exported, depending on its end.
     fn watches(&self) -> bool {
         self.failed || self.slower_than.is_some()
     }
@@ -160,7 +161,7 @@ impl Tracer {
         Some((true, context.unwrap_or_else(TraceContext::root)))
     }
 
-    /// Returns whether a call that was not sampled is exported all the same.
+    /// Returns whether a call that was not sampled is exported because of its duration, or because it has failed.
     pub(crate) fn keeps(&self, duration: Duration, has_failed: bool) -> bool {
         let sampling = self.tracing.as_ref().map(|tracing| tracing.sampling).unwrap_or_default();
         sampling.slower_than.is_some_and(|limit| duration > limit) || (sampling.failed && has_failed)

@@ -37,7 +37,7 @@ impl Dropped {
     /// All reasons, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Rate, Self::QueueFull, Self::Collector];
 
-    /// The reason in metrics.
+    /// Returns the reason's name in metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Rate => "rate",

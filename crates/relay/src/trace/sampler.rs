@@ -1,13 +1,13 @@
 //! Sampler: draws a share of the calls at random.
 
-/// Draws each call with the same probability, whatever happened to the calls before it.
+/// Draws each call with the same probability, independent of the earlier calls.
 ///
-/// The number of calls between two drawn ones has a geometric distribution. One random number decides about all of
-/// them, so that a call which is not drawn costs one subtraction.
+/// The number of calls between two drawn calls has a geometric distribution. One random number decides how many calls
+/// come before the next drawn call, so a call that is not drawn costs one subtraction.
 #[derive(Debug)]
 pub(super) struct Sampler {
     ratio: f64,
-    /// How many calls pass before the next one is drawn.
+    /// How many calls pass before the next call is drawn.
     until_next: u64,
 }
 
@@ -26,7 +26,7 @@ impl Sampler {
     }
 }
 
-/// Returns how many calls pass before one is drawn.
+/// Returns how many calls pass before a call is drawn.
 #[cold]
 fn gap(ratio: f64, random: &mut fastrand::Rng) -> u64 {
     if ratio <= 0.0 {

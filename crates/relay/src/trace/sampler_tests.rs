@@ -21,7 +21,7 @@ fn the_ratio_is_the_share_of_drawn_calls() {
     assert!((9_500..10_500).contains(&drawn(0.01, 1_000_000)), "{}", drawn(0.01, 1_000_000));
 }
 
-/// The first call has the same chance as any other, and so has the call after a drawn one.
+/// The first call, and a call that follows a drawn call, have the same chance as any other call.
 #[test]
 fn a_draw_does_not_depend_on_the_draws_before() {
     let mut random = fastrand::Rng::with_seed(7);

@@ -22,7 +22,7 @@ pub enum Text {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Texts {
     all: String,
-    /// Where each text ends.
+    /// The position in `all` at which each text ends.
     ends: [u16; Text::ALL.len()],
 }
 
@@ -37,7 +37,7 @@ impl Texts {
 
     /// `write` appends each text. A text to which it appends nothing is unknown.
     pub fn new(mut write: impl FnMut(Text, &mut String)) -> Self {
-        // Most calls need less than half of it.
+        // Most calls need less than half of this capacity.
         let mut texts = Self { all: String::with_capacity(Self::MAX_BYTES), ..Self::default() };
         for (text, end) in Text::ALL.into_iter().zip(&mut texts.ends) {
             let longest = texts.all.len() + Self::MAX_BYTES;
@@ -62,7 +62,7 @@ impl Texts {
     }
 }
 
-/// Appends a peer's text, at most [`Texts::MAX_BYTES`] of it. What is not printable is escaped.
+/// Appends at most [`Texts::MAX_BYTES`] of a peer's text. Escapes unprintable bytes.
 pub(crate) fn push_printable(bytes: &[u8], text: &mut String) {
     let bytes = bytes.get(..Texts::MAX_BYTES).unwrap_or(bytes);
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'"' | b'\'');

@@ -32,9 +32,9 @@ use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
 use crate::proto::{any, duration, uint32};
 use crate::view::Dialect;
 
-/// Maximum number of times that Envoy chooses again because the call has already tried the endpoint chosen for its
-/// retry. After that, the retry goes to the last choice. If one of three endpoints is left, all 17 choices miss it in
-/// 0.1 % of the retries.
+/// Maximum number of times that Envoy repeats the choice of a retry's endpoint, because the call has already tried the
+/// chosen endpoint. After that, the retry goes to the endpoint that was chosen last. If the call has not tried one of
+/// three endpoints, all 17 choices miss this endpoint in 0.1 % of the retries.
 const HOST_SELECTIONS_MAX: i64 = 16;
 
 pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
@@ -177,7 +177,7 @@ fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>, dialect: Di
     }
 }
 
-/// Returns Envoy's extension that lets a retry choose its endpoint again if the call has tried the chosen one.
+/// Returns Envoy's extension that lets a retry choose its endpoint again if the call has tried the chosen endpoint.
 fn previous_hosts() -> RetryHostPredicate {
     let config = any(&PreviousHostsPredicate::default());
     RetryHostPredicate {

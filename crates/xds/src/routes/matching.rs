@@ -20,7 +20,7 @@ pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {
     }
 }
 
-/// Writes the match for opaque connections, whose bytes are sent in CONNECT requests. These have no path.
+/// Writes the match for opaque connections, whose bytes are sent in CONNECT requests. CONNECT requests have no path.
 pub(super) fn connection_match() -> RouteMatch {
     let connect = route_match::PathSpecifier::ConnectMatcher(route_match::ConnectMatcher {});
     RouteMatch { path_specifier: Some(connect), ..Default::default() }

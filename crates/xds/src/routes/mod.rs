@@ -1,8 +1,8 @@
 //! The RouteConfiguration resource: the cluster of each request.
 //!
 //! If a call's cluster is already known, the call's `:authority` does not matter: the cluster's configuration has one
-//! virtual host for all authorities. Only the configuration of the whole mesh selects the cluster by authority; it is
-//! for proxies that clients call directly.
+//! virtual host for all authorities. Only the configuration of the whole mesh selects the cluster by authority. Proxies
+//! that clients call directly use this configuration.
 
 pub(crate) mod action;
 mod domains;
@@ -47,7 +47,8 @@ fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTabl
     };
     let routes = match table.map(|table| (table.kind(), table)) {
         None => vec![to_the_cluster(key)],
-        // No request matches a TLSRoute. gRPC has no match that expresses this, so it gets no TLSRoutes at all.
+        // A TLSRoute applies to no request. xDS for gRPC cannot express a rule that no request matches, so gRPC clients get
+        // no TLSRoutes at all.
         Some((RouteKind::Tls, _)) if dialect == Dialect::Grpc => vec![to_the_cluster(key)],
         Some((RouteKind::Tls, table)) => of_table(table).into_iter().chain([to_the_cluster(key)]).collect(),
         Some((_, table)) => of_table(table),

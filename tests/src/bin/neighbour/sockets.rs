@@ -1,5 +1,5 @@
-//! Connections to every port that stay open and send little; requests to the admin ports; connections to ever new
-//! addresses.
+//! Connections to every port that stay open and send little; requests to the admin ports; connections to addresses that
+//! were not called before.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;

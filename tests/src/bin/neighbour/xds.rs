@@ -87,7 +87,7 @@ async fn subscribe(
         send(&mut sender, request(kind, names, String::new())).await?;
     }
     let reads = number.is_multiple_of(2);
-    // A stream that does not read keeps its unread answers too: if they were dropped, they would count as read.
+    // Keep the unread answers of a stream that does not read: dropped answers would count as read.
     let mut answers = Answers { response: Some(response), body: None, bytes: BytesMut::new() };
     loop {
         let asked = tokio::time::Instant::now();

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::super::user::image;
 use super::PROBER;
 
-/// CPU limit of an attacker. The limit keeps most of the machine's CPU free of the attackers' own work. So if other
-/// programs lose calls, the reason is the attacks.
+/// CPU limit of an attacker. It leaves most of the machine's CPU to the other programs. So if these programs lose
+/// calls, the reason is the attack, and not a lack of CPU.
 const ATTACKER_CPU: &str = "300m";
-/// CPU request of an attacker. CPU requests decide the containers' shares if there is too little CPU. This request is
-/// explicit, because Kubernetes would otherwise use the limit as the request. It gives an attacker as little as a
-/// container without any request.
+/// CPU request of an attacker. If there is too little CPU, the CPU requests decide the containers' shares. This request
+/// gives an attacker as small a share as a container without any request has. It must be explicit: without it,
+/// Kubernetes would use the limit as the request.
 const ATTACKER_CPU_SHARE: &str = "1m";
 /// CPU request of the prober: the CPU that it needs, so that it does not measure its own waiting for a processor.
 const PROBER_CPU_SHARE: &str = "100m";
@@ -18,8 +18,8 @@ const PROBER_CPU_SHARE: &str = "100m";
 /// Memory limit of the attacked proxies, and of the member's own proxy.
 pub(super) const PROXY_MEMORY: &str = "64Mi";
 
-/// Returns a patch that adds a second port to the workload. No policy closes this port, and its answers are as large as
-/// the caller requests.
+/// Returns a patch that adds a server on a second port to the workload. No policy closes this port. The caller of the
+/// server chooses the size of the answer.
 pub(super) fn second_port() -> String {
     let container = json!({
         "name": "open",

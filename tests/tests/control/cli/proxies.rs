@@ -62,8 +62,8 @@ fn forwarding_node(cluster: &Cluster) -> Running {
     running
 }
 
-/// Returns a Service with a TrafficPolicy and one endpoint behind a proxy at `inbound`, and an AuthorizationPolicy, by
-/// which only ns/cli-proxies/sa/client may call the endpoint.
+/// Returns a Service with a TrafficPolicy and an AuthorizationPolicy. The Service has one endpoint, behind a proxy at
+/// `inbound`. The AuthorizationPolicy allows only ns/cli-proxies/sa/client to call the endpoint.
 fn manifests(server: SocketAddr, inbound: SocketAddr) -> [String; 2] {
     let (port, inbound) = (server.port(), inbound.port());
     let service = format!(

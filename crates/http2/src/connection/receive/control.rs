@@ -46,8 +46,8 @@ impl Connection {
         Ok(Some(Event::Settings))
     }
 
-    /// Called when the peer acknowledges our settings: applies those that are smaller than their initial values. Before
-    /// the acknowledgement, the peer may have used the initial values (sections 6.5.3 and 6.9.2).
+    /// Called when the peer acknowledges our settings: applies the settings that are smaller than their initial values.
+    /// Before the acknowledgement, the peer may have used the initial values (sections 6.5.3 and 6.9.2).
     fn on_acknowledgement(&mut self) {
         if std::mem::replace(&mut self.settings_acknowledged, true) {
             return;

@@ -27,7 +27,7 @@ impl Connection {
             Some(key) => Some(key),
             None => {
                 // If a call is cancelled at once, grpc-java sends the call's content after the reset. Count such DATA
-                // like an empty frame: each stream may cause one.
+                // as an empty frame, because each opened stream allows one empty frame.
                 if let Absent::Ended = self.absent_stream(header.stream)? {
                     self.floods.count(Flood::EmptyFrames, &self.limits)?;
                     self.reset_absent(header.stream, ErrorCode::STREAM_CLOSED);
@@ -62,7 +62,7 @@ impl Connection {
     }
 
     /// Returns whether a stream carries the bytes of an application's connection (RFC 9113 section 8.5). Applications
-    /// may send them in small pieces, and one peer may carry the connections of many applications.
+    /// may send these bytes in small pieces, and one peer may carry the connections of many applications.
     fn is_tunnel(&self, stream: u32) -> bool {
         let stream = self.streams.find(stream).and_then(|key| self.streams.get(key));
         stream.is_some_and(|stream| stream.connect)

@@ -155,9 +155,9 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles a section of a stream that is not open. If the section is [`Absent::Expected`], ignores it; otherwise
-    /// fails the connection. Unlike a section, content for such a stream does not fail the connection, because dropping
-    /// content costs less than decoding a section. For the same reason, the number of ignored sections is limited.
+    /// Handles a section of a stream that is not open. Ignores the section if it is [`Absent::Expected`]; otherwise
+    /// fails the connection. DATA for such a stream does not fail the connection, because dropping DATA costs less than
+    /// decoding a section. Because of this cost, the number of ignored sections is limited.
     fn section_of_absent_stream(&mut self, id: u32) -> Received {
         self.floods.count(Flood::EmptyFrames, &self.limits)?;
         match self.absent_stream(id)? {

@@ -36,7 +36,7 @@ pub(super) async fn call_all(
 impl Owner for Client {
     fn act(&mut self, http2: &mut Connection) -> bool {
         let calls = Arc::clone(&self.calls);
-        // Before its settings arrive, a server may refuse streams above a limit that we do not know.
+        // The server may refuse streams above its limit, which we do not know before its settings arrive.
         while let Some(call) = calls.get(self.next)
             && http2.is_established()
             && http2.stream_count() < MAX_OPEN

@@ -50,7 +50,7 @@ pub(super) struct Access {
 pub(super) struct Meshes {
     /// The meshes to measure, each with the version of its control plane.
     pub(super) measured: Vec<(Mesh, Version)>,
-    /// The meshes that the cluster has, and that do not work.
+    /// The meshes of the cluster that do not work.
     pub(super) left_out: Vec<Skipped>,
 }
 
@@ -211,7 +211,7 @@ impl Access {
     }
 }
 
-/// Why a mesh without a ready Pod with these labels cannot work; `None` if one is ready.
+/// Why a mesh cannot work if no Pod with these labels is ready; `None` if such a Pod is ready.
 fn none_ready(pods: &[Pod], labels: &str) -> Option<String> {
     let is_broken = !pods.iter().any(is_ready);
     is_broken.then(|| format!("no Pod with the labels {labels} is ready; see kubectl get pods -A -l {labels}"))

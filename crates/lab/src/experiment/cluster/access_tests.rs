@@ -17,7 +17,7 @@ fn pod(name: &str, is_ready: bool) -> Value {
     })
 }
 
-/// A cluster with these Pods, by their labels.
+/// A cluster with these Pods. Each Pod has its labels, its name, and whether it is ready.
 fn cluster(pods: &'static [(&'static str, &'static str, bool)]) -> Access {
     let api = tower::service_fn(move |request: http::Request<Body>| {
         let labels = request.uri().query().and_then(|query| query.split_once("labelSelector=")).expect("labels").1;

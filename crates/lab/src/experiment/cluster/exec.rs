@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use crate::error::{Error, Result};
 
-/// Maximum number of characters that an error quotes of a command's output, or of an answer of the API server.
+/// Maximum number of characters that an error quotes from a command's output, or from an answer of the API server.
 const QUOTED_MAX: usize = 200;
 /// Maximum length of a line of the standard error, in bytes. A longer line is read as several lines.
 const ERROR_LINE_MAX_BYTES: u64 = 4096;
-/// Longest time to wait for the reason of a command's end after its output has ended.
+/// Longest wait for the reason why a command ended. The wait begins at the end of the command's output.
 const REASON_TIMEOUT: Duration = Duration::from_secs(5);
 /// The cause in a [`Status`] that contains the exit code.
 const EXIT_CODE: &str = "ExitCode";
@@ -33,10 +33,10 @@ pub(super) struct Exec {
     input: Input,
     output: BufReader<Output>,
     /// The line of the standard error that an error quotes. The task reads the standard error all the time: one
-    /// connection carries all streams, and an unread one would stop the others.
+    /// connection carries all streams, and an unread stream would block the other streams.
     quoted: JoinHandle<String>,
     status: BoxFuture<'static, Option<Status>>,
-    /// The connection ends when this is dropped.
+    /// Dropping this value ends the connection.
     _connection: Option<AttachedProcess>,
 }
 

@@ -13,7 +13,7 @@ pub(in super::super) fn talking(status: Option<Status>) -> (Exec, DuplexStream) 
     (exec, theirs)
 }
 
-/// A command with this output, this standard error and this end.
+/// A command with this output, this standard error and this final status.
 fn exec(output: &'static [u8], errors: &'static [u8], status: Option<Status>) -> Exec {
     let name = "running /leno lab load in the Pod leno-lab-leno/load-0".to_owned();
     Exec::new(name, Box::new(tokio::io::sink()), Box::new(output), Box::new(errors), async { status }.boxed())

@@ -1,4 +1,5 @@
-//! The load of a run: `leno lab load` in each load Pod, started, fed and read through the API server.
+//! The load of a run: `leno lab load` in each load Pod. Through the API server, the lab starts this command, sends it
+//! the plan, and reads its events.
 //!
 //! ```text
 //! plan -> Pod connects -> ready -> (all Pods ready) -> start -> measuring -> recording

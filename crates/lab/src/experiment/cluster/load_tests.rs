@@ -20,7 +20,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Reads a line of the coordinator.
+/// Reads a line that the coordinator has written.
 async fn line_of(load: &mut BufReader<DuplexStream>) -> String {
     let mut line = String::new();
     load.read_line(&mut line).await.expect("a line");

@@ -38,7 +38,7 @@ pub(super) enum Proxies {
 }
 
 impl Mesh {
-    /// Every kind, without a mesh first.
+    /// Every value. The first is `None`: no mesh.
     pub(super) const ALL: [Self; 6] = [Self::None, Self::Leno, Self::Linkerd, Self::Istio, Self::Ambient, Self::Kuma];
 
     /// The name in records and reports.
@@ -83,7 +83,7 @@ impl Mesh {
         }
     }
 
-    /// The namespace for the servers and the load that this mesh carries.
+    /// The namespace for the servers and the load whose calls go through this mesh.
     pub(super) fn namespace(self) -> String {
         format!("leno-lab-{self}")
     }

@@ -7,9 +7,9 @@
 //!
 //! Each mesh has a namespace of its own, with the same servers and load Pods. All of them exist during the whole
 //! experiment, and the runs of all meshes take turns. So a noisy minute of the cluster affects all meshes, and the
-//! difference between two meshes is what they cost.
+//! difference between the results of two meshes is the difference between their costs.
 //!
-//! The load may also call a user's own Service (`workload`). Then the namespaces have load Pods alone.
+//! The load may also call a user's own Service (`workload`). Then the namespaces contain only load Pods.
 
 mod access;
 mod clean;

@@ -2,8 +2,9 @@
 //! not a difference of their nodes.
 //!
 //! Each Pod is created with a scheduling gate. The lab removes the gate, and at the same time restricts the Pod to its
-//! node. The scheduler still decides whether the Pod fits. It places the Pods of the first mesh freely; their nodes then
-//! apply to the Pods of the same names in all meshes, and to the Pods that replace them.
+//! node. The scheduler still decides whether the Pod fits. It places the Pods of the first mesh freely. In all other
+//! meshes, a Pod of the same name must then run on the same node. A Pod that replaces another Pod must run on the other
+//! Pod's node.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +17,8 @@ use super::pods::name;
 /// The scheduling gate of the lab's Pods.
 pub(super) const GATE: &str = "leno.dev/lab-placement";
 
-/// The node of each Pod, by the Pod's name; unknown until the Pods of the first mesh are ready. Clones share it.
+/// The node of each Pod, by the Pod's name; unknown until the Pods of the first mesh are ready. Clones of this value
+/// share the nodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
     of_pods: Arc<OnceLock<BTreeMap<String, String>>>,
@@ -35,8 +37,8 @@ impl Nodes {
         self.of_pods.get()?.get(pod).map(String::as_str)
     }
 
-    /// The reason of an error that names the first Pod on a wrong node. A Pod runs on a wrong node only if the API
-    /// server ignores scheduling gates.
+    /// Returns the text of an error about the first Pod that runs on a wrong node. A Pod runs on a wrong node only if
+    /// the API server ignores scheduling gates.
     pub(super) fn misplaced(&self, pods: &[Pod]) -> Option<String> {
         pods.iter().find_map(|pod| {
             let (pod, node, wanted) = (name(pod), node(pod)?, self.of(&name(pod))?);

@@ -34,7 +34,7 @@ fn a_pod_on_another_node_is_named_with_both_nodes() {
 fn a_released_pod_must_run_on_its_node() {
     let patch = release(Some("node1"));
     assert_eq!(patch["spec"]["schedulingGates"], json!([{"$patch": "delete", "name": GATE}]));
-    // The rest is a valid part of a Pod.
+    // The affinity in the patch is a valid part of a Pod's specification.
     let spec = json!({"containers": [], "affinity": patch["spec"]["affinity"]});
     let spec: PodSpec = serde_json::from_value(spec).expect("a Pod");
     let required = spec.affinity.and_then(|it| it.node_affinity?.required_during_scheduling_ignored_during_execution);

@@ -19,7 +19,7 @@ pub(super) const BACKEND: &str = "backend";
 pub(super) const LOAD: &str = "load";
 /// The container with the program leno, in each of these Pods.
 pub(super) const CONTAINER: &str = "leno";
-/// The servers' port for gRPC; the lab's control calls use it too.
+/// The servers' port for gRPC. The lab also uses this port for the calls that control the servers.
 pub(super) const GRPC_PORT: u16 = 50_051;
 /// The servers' port for requests without gRPC.
 pub(super) const HTTP_PORT: u16 = 8080;

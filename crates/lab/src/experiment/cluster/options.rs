@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::experiment::options::{Options, refuse};
 use crate::experiment::record::{CallPolicy, Scenario};
 
-/// Number of load Pods, unless the options say otherwise.
+/// Default number of load Pods.
 const USUAL_LOAD_PODS: u32 = 2;
 /// Scenario `rollout`: shortest measured time. A Pod needs several seconds to end and to start again.
 const LEAST_ROLLOUT_S: u32 = 30;

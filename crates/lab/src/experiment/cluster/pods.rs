@@ -1,5 +1,5 @@
-//! The Pods of one namespace: places them on their nodes, waits until they are ready, runs commands in them, and
-//! connects to their ports.
+//! The Pods of one namespace. This module places the Pods on their nodes, waits until they are ready, runs commands in
+//! them, and connects to their ports.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::kubernetes::refused;
 const POLL: Duration = Duration::from_millis(250);
 /// Longest time for a Pod to be ready, with the image's download.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
-/// Longest time for which Pods may be missing while Kubernetes creates none of them: a webhook may reject them.
+/// Longest wait for missing Pods while Kubernetes creates none of them, for example because a webhook rejects them.
 const CREATION_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for a Pod to answer a call that controls its server.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(15);
@@ -37,7 +37,7 @@ pub(super) struct Pods {
 }
 
 impl Pods {
-    /// The Pods of a namespace, which the lab places on these nodes if it created them.
+    /// The Pods of a namespace. The lab places its own Pods on these nodes.
     pub(super) fn new(client: Client, namespace: &str, nodes: &Nodes) -> Self {
         Self {
             api: Api::namespaced(client.clone(), namespace),
@@ -102,7 +102,7 @@ impl Pods {
         for pod in &old {
             self.api.delete(&name(pod), &DeleteParams::default()).await.map_err(refused(what()))?;
         }
-        // The deleted Pods have a deletion time, so they are not ready.
+        // The deleted Pods have a deletion time, so this wait does not count them as ready.
         self.ready(labels, count).await.map(drop)
     }
 
@@ -141,7 +141,7 @@ impl Pods {
         let pod = name(pod);
         let patch = Patch::Strategic(release(self.nodes.of(&pod)));
         match self.api.patch(&pod, &PatchParams::default(), &patch).await {
-            // The Pod has been deleted; another one follows.
+            // The Pod has been deleted. Kubernetes creates another Pod instead.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             placed => placed.map(drop).map_err(refused(format!("placing the Pod {}/{pod}", self.namespace))),
         }

@@ -24,18 +24,18 @@ use crate::formats::fortio;
 use crate::kubernetes::delete_namespaces;
 use crate::report::{self, Written};
 
-/// Duration of a run in addition to its load: the kubelets must measure all containers again.
+/// Time that a run takes besides its load, because the kubelets must measure all containers again.
 const AROUND_A_RUN: Duration = Duration::from_secs(20);
 /// The image, if Leno is not installed in the cluster.
 const USUAL_IMAGE: &str = concat!("leno:", env!("CARGO_PKG_VERSION"));
 
-/// Runs an experiment in a cluster and writes its files, run by run. Removes everything from the cluster at the end, also
-/// after an error or Ctrl-C.
+/// Runs an experiment in a cluster and writes its files, run by run. At the end, removes everything that it created
+/// from the cluster, also after an error or Ctrl-C.
 ///
 /// # Errors
-/// If the options request something impossible, the cluster cannot be reached or lacks a mesh, the user lacks rights, or
-/// a Pod cannot start. A mesh that does not work, and that no option names, is left out. A mesh whose run fails is skipped.
-/// `lab.json` names both. Failed calls are counted.
+/// If the options request something impossible, the cluster cannot be reached or lacks a mesh, the user lacks rights,
+/// or a Pod cannot start. A mesh that does not work, and that no option names, is left out. A mesh whose run fails is
+/// skipped. `lab.json` names both. Failed calls are counted.
 pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = String>) -> Result<()> {
     let settings = options.settings()?;
     let request = options.cluster.workload.request(settings.protocol)?;
@@ -61,7 +61,7 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     let measured = lab.measure(meshes, command);
     let Lab { mut foreground, made, .. } = lab;
     foreground.begin("deleting the lab's namespaces", made.len() as u32);
-    // From here on, only another signal interrupts the run.
+    // Ignore the signals so far: only a further signal interrupts the deletion.
     foreground.forget_signals();
     let deleted = foreground.wait(delete_namespaces(&access.client, &made));
     if let Err(left) = &deleted {
@@ -211,8 +211,8 @@ impl Lab<'_> {
     }
 }
 
-/// Whether the experiment continues without a mesh whose set-up failed. It does not if the user named the mesh. It does
-/// not for [`Mesh::None`] either: then the lab's own objects failed, and all meshes have the same objects.
+/// Whether the experiment continues without a mesh whose set-up failed. It ends if the user named the mesh. It also
+/// ends for [`Mesh::None`]: then the lab's own objects failed, and all meshes have the same objects.
 fn may_be_left_out(mesh: Mesh, is_requested: bool, error: &Error) -> bool {
     mesh != Mesh::None && !is_requested && matches!(error, Error::Cluster { .. })
 }
@@ -229,14 +229,15 @@ fn ensure_measurable(scenario: Scenario, meshes: &[Mesh], left_out: &[Skipped]) 
     Err(Error::Cluster { what: "footprint measures the memory of proxies".to_owned(), why })
 }
 
-/// Number of load Pods, at most `at_most`: as many as the case with the largest load has parts.
+/// Number of load Pods, at most `at_most`: as many as the case with the largest load can use.
 fn load_pods(cases: &[Case], at_most: u32) -> u32 {
     cases.iter().map(|case| case.load_pods(at_most as usize) as u32).max().unwrap_or(at_most)
 }
 
 /// Measures the CPUs that containers use without a load.
 async fn idle_cpus(kubelets: &Kubelets, containers: &[ContainerName]) -> Result<IdleCpus> {
-    // The first measurements of a container may date from its start.
+    // Wait for new measurements before the first reading too: the current measurements may date from the containers'
+    // start.
     let first = kubelets.read_again(containers).await?;
     let second = kubelets.read_again(containers).await?;
     Ok(first.zip(second).map(|(first, second)| second.idle_since(&first)).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The servers in one namespace: gives them faults, counts their calls, and restarts them.
+//! The servers in one namespace. This module gives the servers faults, counts their calls, and restarts them.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Servers {
         Self { pods, clients, service_time }
     }
 
-    /// The names that the servers have in their answers.
+    /// The names that the servers put into their answers.
     pub(super) fn names(&self) -> Vec<String> {
         (0..self.clients.len()).map(|index| pod_name(BACKEND, index)).collect()
     }

@@ -130,7 +130,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until all Pods of the lab are ready. Places the Pods that Kubernetes has replaced since.
+    /// Waits until all Pods of the lab are ready. If Kubernetes has replaced Pods meanwhile, assigns the new Pods to
+    /// nodes.
     ///
     /// # Errors
     /// If the API server rejects a request, or a Pod is not ready in time.
@@ -152,7 +153,7 @@ impl Stage {
         self.pods.replace_all(&selector(LOAD), plot.loads).await
     }
 
-    /// The names that the servers have in their answers.
+    /// The names that the servers put into their answers.
     pub(super) fn server_names(&self) -> Vec<String> {
         self.servers.as_ref().map_or_else(|| vec![NAMELESS.to_owned()], Servers::names)
     }

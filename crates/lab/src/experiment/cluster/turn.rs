@@ -20,7 +20,7 @@ use crate::experiment::rollout::rollout_of;
 use crate::experiment::schedule::Turn;
 use crate::load::{Plan, Snapshot};
 
-/// Interval between two readings of memory under the load. The kubelets measure more rarely.
+/// Interval between two readings of memory under the load. The kubelets measure less often than this.
 const WATCH: Duration = Duration::from_secs(3);
 
 /// A mesh that is measured.
@@ -38,17 +38,17 @@ struct Loaded {
     /// Calls that reached each server in the measured time.
     reached: Vec<u64>,
     messages_per_s: Vec<f64>,
-    /// Restarts in each half of the measured time.
+    /// Number of server restarts in each half of the measured time.
     restarts: [u32; 2],
     before: Usage,
-    /// Usage after the load. The memory of each container is the largest since the load began.
+    /// Usage after the load. The memory of each container is its largest reading since the load began.
     after: Usage,
     /// Whether the kubelets have measured all containers after the load.
     is_fresh: bool,
 }
 
 impl Measurement<'_> {
-    /// Makes the calls of a turn and measures their cost.
+    /// Makes the calls of the planned run `turn`, and measures their cost.
     ///
     /// # Errors
     /// If a load fails, or a server or the API server does not answer. Failed calls are counted instead.
@@ -69,7 +69,7 @@ impl Measurement<'_> {
         self.stage.containers.of_loads(loads)
     }
 
-    /// Measures the load of a turn over a few connections, and then over the connections of the turn.
+    /// Measures the load of `turn` over a few connections, and then over all connections of `turn`.
     async fn measure_footprint(&self, turn: &Turn) -> Result<Run> {
         let few = Turn { case: Case { connections: LOAD_CONNECTIONS, ..turn.case }, ..*turn };
         // Both loads count the same proxies, so that the difference is the cost of the connections.
@@ -124,8 +124,8 @@ impl Measurement<'_> {
         })
     }
 
-    /// Waits until the kubelets have measured all containers again. Returns their latest measurements, and whether all of
-    /// them are new.
+    /// Waits until the kubelets have measured all containers again. Returns their latest measurements, and whether all
+    /// of them are new.
     async fn measured_again(&self) -> Result<(Usage, bool)> {
         match self.kubelets.read_again(&self.stage.containers.all()).await? {
             Some(fresh) => Ok((fresh, true)),
@@ -167,8 +167,8 @@ impl Measurement<'_> {
         }
     }
 
-    /// Changes the servers during the measured time, which began at `start`, and waits for its end. Returns the number of
-    /// restarts in each half of it.
+    /// Changes the servers during the measured time, which began at `start`, and waits for the end of this time.
+    /// Returns the number of restarts in each half of the measured time.
     async fn intervene(&self, turn: &Turn, start: Instant) -> Result<[u32; 2]> {
         let restarts = match (self.settings.scenario, &self.stage.servers) {
             (Scenario::Recover, Some(servers)) => {
@@ -187,8 +187,8 @@ impl Measurement<'_> {
         Ok(restarts)
     }
 
-    /// Restarts all servers once, one after the other, and waits until `end`. Leaves out restarts that may end later.
-    /// Returns the number of restarts.
+    /// Restarts all servers once, one after the other, and waits until `end`. Skips restarts that might end after
+    /// `end`. Returns the number of restarts.
     async fn restart_until(&self, servers: &Servers, stop: Stop, end: Instant) -> Result<u32> {
         let (mut restarts, mut longest) = (0, Duration::ZERO);
         for index in 0..self.settings.backends {
@@ -210,8 +210,8 @@ impl Measurement<'_> {
         let Containers { clients, servers, control_plane, .. } = containers;
         let proxies = containers.proxies();
         let scenario = self.settings.scenario;
-        // The load time includes the warm-up, so the calls of the warm-up count too. Calls that were not sent cost no CPU
-        // time.
+        // The load time includes the warm-up, so the calls of the warm-up count too. Calls that were not sent cost no
+        // CPU time.
         let (calls, load_time) = (numbers.sent_since_start(), self.settings.warm_up + self.settings.measured);
         let cpu = |names: &[ContainerName]| {
             let cpu = after.cpu_of_load(&before, names, load_time, self.idle).filter(|_| is_fresh && !names.is_empty());

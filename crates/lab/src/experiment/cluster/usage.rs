@@ -1,7 +1,9 @@
-//! CPU time and memory of containers, from the kubelets' own statistics (the Summary API, which `kubectl top` shows too).
+//! CPU time and memory of containers, from the kubelets' own statistics (the Summary API, which `kubectl top` shows
+//! too).
 //!
-//! A kubelet measures each container every 10 to 15 s. Two readings are thus compared only by measurements that both
-//! have, and a reading after an event waits until each container was measured again.
+//! A kubelet measures each container only every 10 to 15 s. So the comparison of two readings uses the time between the
+//! two measurements of a container, not the time between the readings. A reading after an event waits until the
+//! kubelets have measured each container again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -152,9 +154,9 @@ impl Usage {
         self.of(names).map(|measured| measured.memory_bytes).max()
     }
 
-    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: their CPU time
-    /// minus the CPU time that they use without a load during the rest of the time between the readings. `None` if a
-    /// container is missing in a reading, was replaced between the readings, or was not measured without a load.
+    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading. It is their CPU
+    /// time since then, minus the CPU time that they use without a load (`idle`) during the rest of this time. `None`
+    /// if a container is missing in a reading, was replaced between the readings, or was not measured without a load.
     pub(super) fn cpu_of_load(
         &self,
         earlier: &Self,

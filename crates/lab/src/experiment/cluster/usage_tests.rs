@@ -81,8 +81,8 @@ fn a_container_without_measurements_counts_nothing() {
 fn idle_cpu_time_outside_of_the_load_does_not_count() {
     const START: &str = "2026-01-02T03:04:05Z";
     let second = 1_000_000_000;
-    // For 10 s without a load, each container uses 1 % of a CPU. In the next 30 s, it uses 5 s of CPU time, and the load
-    // takes 20 s.
+    // For 10 s without a load, each container uses 1 % of a CPU. In the next 30 s, it uses 5 s of CPU time. The load
+    // runs for 20 of these 30 s.
     let first = usage_at([0, 0], [5, 7], START, "2026-01-02T03:05:00Z");
     let before = usage_at([second / 10, second / 10], [5, 7], START, "2026-01-02T03:05:10Z");
     let after = usage_at([second / 10 + 5 * second; 2], [5, 7], START, "2026-01-02T03:05:40Z");

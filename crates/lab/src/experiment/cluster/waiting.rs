@@ -14,12 +14,12 @@ use super::pods::name;
 
 /// Time for which the kubelet may report failed pulls of an image: a registry may be unreachable for a moment.
 const PULL_PATIENCE: Duration = Duration::from_secs(30);
-/// Number of back-offs after which a pull is hopeless. In each, the kubelet waits after a failed pull.
+/// Number of back-offs after which a pull is hopeless. In a back-off, the kubelet waits after a failed pull.
 const BACK_OFFS_MAX: u32 = 2;
-/// The kubelet's reason after a failed pull, and while it waits before another pull.
+/// The kubelet's reasons: after a failed pull, and in the back-off before another pull.
 const PULL_FAILED: &str = "ErrImagePull";
 const BACK_OFF: &str = "ImagePullBackOff";
-/// Reasons that time alone does not change.
+/// Reasons that do not disappear by themselves.
 const FINAL: [&str; 4] = ["ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff"];
 
 /// Time for a Pod to be placed on its node: a Pod that ends may free the resources.
@@ -55,7 +55,8 @@ impl Waiting {
         self.hopeless_placement(pod, now).or_else(|| self.hopeless_containers(pod, now))
     }
 
-    /// A Pod that may run on any node can still be placed: the cluster may get another node.
+    /// Returns why a Pod will never be placed on its node. Returns `None` for a Pod that may run on any node: the
+    /// cluster may get another node.
     fn hopeless_placement(&mut self, pod: &Pod, now: Instant) -> Option<String> {
         let pod_name = name(pod);
         let (Some(node), Some(why)) = (self.nodes.of(&pod_name), unschedulable(pod)) else {
@@ -119,14 +120,14 @@ impl FailedPulls {
     fn add(&mut self, reason: &str, message: &str) {
         self.back_offs += u32::from(reason == BACK_OFF && self.last_reason != BACK_OFF);
         reason.clone_into(&mut self.last_reason);
-        // The message of a back-off may name the image alone.
+        // Keep the message of the failed pull: the message of a back-off may contain only the image's name.
         if reason == PULL_FAILED || self.message.is_empty() {
             message.clone_into(&mut self.message);
         }
     }
 }
 
-/// The image, and the fix if the image is the reason.
+/// The container's image and node, and the fix if the image is the reason why the container waits.
 fn of_image(pod: &Pod, ContainerStatus { name, image, state, .. }: &ContainerStatus) -> String {
     let waiting = state.as_ref().and_then(|state| state.waiting.as_ref());
     let is_image = waiting.and_then(|waiting| waiting.reason.as_ref()).is_some_and(|reason| reason.contains("Image"));

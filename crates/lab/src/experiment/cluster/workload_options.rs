@@ -61,7 +61,7 @@ pub(super) enum Request {
     Call {
         method: MethodName,
         json: String,
-        /// `None`: the lab gets the descriptors from the server's reflection.
+        /// The descriptors of the method; `None` if the lab gets them from the server's reflection.
         descriptors: Option<DescriptorPool>,
     },
     Get {

@@ -22,11 +22,11 @@ pub(super) struct Document {
     pub(super) actual_qps: f64,
     /// Duration in ns.
     pub(super) actual_duration: u64,
-    /// Fortio's threads have one connection each.
+    /// Number of Fortio's threads. Each thread has one connection.
     pub(super) num_threads: u32,
     pub(super) version: String,
     pub(super) duration_histogram: Histogram,
-    /// Absent in results of older versions of Fortio.
+    /// The failed calls; absent in results of older versions of Fortio.
     #[serde(default)]
     pub(super) errors_duration_histogram: Option<Histogram>,
     /// Name of the file without extension. Fortio writes it since 1.60.
@@ -34,10 +34,10 @@ pub(super) struct Document {
     pub(super) id: String,
     /// Number of calls for each code.
     pub(super) ret_codes: BTreeMap<String, u64>,
-    /// Only in results of HTTP.
+    /// The URL of the requests; only in results of HTTP.
     #[serde(default, rename = "URL", skip_serializing_if = "Option::is_none")]
     pub(super) url: Option<String>,
-    /// Only in results of gRPC.
+    /// The address of the server; only in results of gRPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) destination: Option<String>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Histogram {
     pub(super) sum: f64,
     pub(super) avg: f64,
     pub(super) std_dev: f64,
-    /// `null` if there are no calls.
+    /// The buckets; `null` if there are no calls.
     pub(super) data: Option<Vec<Bucket>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) percentiles: Vec<Percentile>,
@@ -64,7 +64,7 @@ pub(super) struct Histogram {
 pub(super) struct Bucket {
     pub(super) start: f64,
     pub(super) end: f64,
-    /// Calls in this bucket and all before it, in percent.
+    /// The calls in this bucket and in all buckets before it, in percent of all calls.
     pub(super) percent: f64,
     pub(super) count: u64,
 }

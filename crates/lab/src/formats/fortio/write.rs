@@ -52,9 +52,9 @@ pub(in crate::formats) fn write(
     Ok(Some(path))
 }
 
-/// Describes a run with latencies. The lab times only answered calls, so these alone are in the buckets, in the
-/// percentiles and in the mean. A run of an earlier version has no mean and no deviation: both are then estimated
-/// from its latency curve.
+/// Describes a run with latencies. The lab times only answered calls, so the buckets, the percentiles and the mean
+/// leave out failed calls. A run of an earlier version has no mean and no deviation; the function estimates both from
+/// the run's latency curve.
 pub(super) fn document(experiment: &Experiment, run: &Run, start_time: String) -> Document {
     let seconds = own::seconds(experiment, run);
     let is_http = experiment.protocol == Protocol::Http1;

@@ -10,7 +10,7 @@ use crate::report;
 /// The kind of the result, in a file's name.
 pub(super) const RESULT: &str = "result";
 
-/// The schema's version: its only release line.
+/// Version of the schema. The schema has only this release line.
 const SMP_VERSION: &str = "v0.0.1";
 const BYTES_PER_MB: f64 = 1e6;
 

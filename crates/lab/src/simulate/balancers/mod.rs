@@ -47,7 +47,7 @@ pub(super) struct Ticket {
     pub(super) server: usize,
     /// Leno's own handle of the call.
     pick: Option<Pick>,
-    /// Whether the call still counts as in flight. Only for a balancer that counts a call until its first answer.
+    /// Whether the call still counts as in flight. Used only by balancers that count a call until its first answer.
     counted: bool,
 }
 

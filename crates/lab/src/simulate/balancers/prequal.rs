@@ -7,9 +7,9 @@
 //! in flight. If the pool has fewer than two answers, a pick takes a random server.
 //!
 //! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number
-//! of calls in flight. It considers its last 32 answers within five seconds. Similar answers are those whose calls
-//! found a number within a quarter of the present number. The median is taken over the latest nine similar answers; if
-//! no answer is similar, over the latest nine answers. Without answers, the latency is 0.
+//! of calls in flight. It considers its last 32 answers within five seconds. An answer is similar if its call found
+//! a number of calls in flight within a quarter of the present number. The median is taken over the latest nine similar
+//! answers; if no answer is similar, over the latest nine answers. Without answers, the latency is 0.
 //!
 //! Further simplifications: probes always arrive, after 0.2 ms, and only follow calls; errors do not count against a
 //! server.

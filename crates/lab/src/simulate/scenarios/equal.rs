@@ -1,5 +1,5 @@
-//! All endpoints are equal, and their shares should be too: the largest is at most 1.1 times the smallest over 100,000
-//! calls.
+//! All endpoints are equal, and their shares should be nearly equal: the largest is at most 1.1 times the smallest over
+//! 100,000 calls.
 
 use super::Scenario;
 use super::trial::{self, Setting, Trial};

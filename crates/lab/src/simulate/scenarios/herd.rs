@@ -1,5 +1,5 @@
 //! A hundred proxies share a hundred endpoints without knowledge of each other's calls. They must not all choose the
-//! same endpoint, neither when all are healthy nor when one is slow or has just recovered.
+//! same endpoint. Three cases are measured: all endpoints are healthy, one is slow, and one has just recovered.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Trial};
@@ -25,7 +25,7 @@ struct Size {
     median_ms: f64,
 }
 
-/// Sizes of endpoints at which each proxy makes 424 calls/s, and 11 calls/s.
+/// Two sizes of endpoints. With the first size, each proxy makes 424 calls/s; with the second size, 11 calls/s.
 const SIZES: [Size; 2] = [Size { workers: 4, median_ms: 5.0 }, Size { workers: 2, median_ms: 100.0 }];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -109,14 +109,15 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     }
     if case.slow {
         let peak = trial.value("after it, peak x fair").unwrap_or(f64::INFINITY);
-        // The share may be as large as noticing a recovery requires. If a fair share is smaller, the fair share is the
-        // limit, because avoiding the endpoint then saves nothing.
+        // To notice a recovery in time, each proxy must send the slow endpoint a call in every `RECOVERY_GOAL_S`
+        // seconds. The endpoint's share may be as large as these calls require. If a fair share is smaller, the fair
+        // share is the limit, because a balancer that avoids the endpoint then sends it no fewer calls.
         let probed = PROXIES as f64 / (calls_per_s(case.size) * RECOVERY_GOAL_S);
         let fair_share = 1.0 / ENDPOINTS as f64;
         let most = (1.1 * probed.min(fair_share)).max(0.005);
         return row.goal("share", share <= most).goal("flood", peak <= 2.0);
     }
-    // The reference is a balancer that does not herd: two choices on calls in flight.
+    // The reference is a balancer whose proxies do not choose the same endpoint: two choices on calls in flight.
     let calm = p99_of(Case { balancer: Kind::TwoLeastRequest, ..*case });
     match calm {
         Some(calm_ms) => row.goal("p99", trial.p99_ms() <= 1.10 * calm_ms),

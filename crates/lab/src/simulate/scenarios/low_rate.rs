@@ -2,8 +2,9 @@
 //!
 //! A balancer that promises to notice a recovery within T seconds, without sending calls twice, must send the slow
 //! endpoint a call every T seconds. At R calls/s, these calls are the fraction f = 1/(R T) of all calls. The p99 is
-//! then the latency x for which (1 - f) F(x) + f F(x - skew) = 0.99, where F is the distribution of a healthy
-//! endpoint's latencies. This p99 is the floor: no balancer that keeps the promise can be below it.
+//! then the latency x for which (1 - f) F(x) + f F(x - skew) = 0.99. F is the distribution of a healthy endpoint's
+//! latencies, and the skew is the additional latency of the slow endpoint. This p99 is the floor: no balancer that
+//! keeps the promise can be below it.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};

@@ -1,5 +1,5 @@
-//! Fast and slow methods on one service. By chance, each endpoint gets another mixture of methods. The mixture must not
-//! make an endpoint look slow, but a slow endpoint must be detected.
+//! Fast and slow methods on one service. By chance, each endpoint gets a different mixture of methods. The mixture must
+//! not make an endpoint look slow, but a slow endpoint must be detected.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -15,7 +15,7 @@ use crate::simulate::tally::max_over_min;
 const ENDPOINTS: usize = 5;
 const SLOW_ONE: usize = 2;
 const WORKERS: usize = 64;
-/// Median service time in ms and weight of the fast and of the slow method.
+/// The fast and the slow method: each has a median service time, in ms, and a weight.
 const FAST: (f64, f64) = (1.0, 90.0);
 const SLOW: (f64, f64) = (200.0, 10.0);
 /// With so many calls, chance alone does not make one share 1.1 times as large as another.

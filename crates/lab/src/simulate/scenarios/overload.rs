@@ -1,5 +1,5 @@
-//! The healthy endpoints are at capacity. A balancer should use the slow endpoint once waiting for a healthy endpoint
-//! takes longer than the slow endpoint takes, and not before.
+//! The healthy endpoints are at capacity. A balancer should use the slow endpoint when a call would wait longer for a
+//! healthy endpoint than the slow endpoint takes, and only then.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -16,7 +16,7 @@ const SLOW_ONE: usize = 2;
 const WORKERS: usize = 16;
 const MEDIAN_MS: f64 = 5.0;
 
-/// Load of the four healthy endpoints alone, and the skew of the fifth.
+/// A load above the capacity of the four healthy endpoints, and the skew (additional latency) of the fifth endpoint.
 #[derive(Clone, Copy)]
 struct Pressure {
     load: Load,
@@ -90,7 +90,7 @@ fn row(options: &Options, case: &Case, trial: &Trial, without: &Trial) -> Row {
         .figure("p99 ms", trial.p99_ms())
         .figure("its share %", trial.tally.shares()[SLOW_ONE] * 100.0);
     match load {
-        // The slow endpoint's latency limits the useful waiting time.
+        // No call should wait longer than the slow endpoint takes, so the latency of the slow endpoint limits the p99.
         Load::Open { calls_per_s } => row
             .goal("calls/s", per_s(trial) >= 0.98 * calls_per_s)
             .goal("p99", trial.p99_ms() <= 1.25 * (3.2 * MEDIAN_MS + skew_ms)),

@@ -15,7 +15,7 @@ const SLOW_S: f64 = 20.0;
 const AFTER_S: f64 = 12.0;
 /// Healthy time before the endpoint becomes slow, for the plot.
 const BEFORE_S: f64 = 5.0;
-/// A closed loop, and rates at which probes are a larger fraction of the calls.
+/// A closed loop, and two fixed rates. The lower the rate is, the larger is the fraction of probes among the calls.
 const LOADS: [LoadSpec; 3] =
     [LoadSpec::Closed { callers: 50 }, LoadSpec::Rate { calls_per_s: 2000.0 }, LoadSpec::Rate { calls_per_s: 100.0 }];
 

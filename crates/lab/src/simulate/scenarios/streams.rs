@@ -19,7 +19,7 @@ const OPEN_S: f64 = 20.0;
 const STREAMS_PER_S: f64 = 100.0;
 /// Warm-up, in which most of the first streams end.
 const FILL_S: f64 = 60.0;
-/// Observed time: more than twice the time in which a new endpoint could get its fair share of all open streams.
+/// Observed time. A new endpoint could get its fair share of all open streams in less than half of this time.
 const AFTER_S: f64 = 10.0;
 
 #[derive(Clone, Copy, PartialEq)]

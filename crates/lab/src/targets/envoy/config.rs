@@ -114,7 +114,7 @@ fn upstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
     }))
 }
 
-/// Envoy's TLS library chooses TLS_AES_128_GCM_SHA256 by itself on CPUs with AES; there is no option for it.
+/// Envoy's TLS library chooses TLS_AES_128_GCM_SHA256 by itself on CPUs with AES. Envoy has no option for the suite.
 fn common_tls(wire: Wire, tls: Tls<'_>) -> Value {
     let credentials = tls.credentials;
     json!({

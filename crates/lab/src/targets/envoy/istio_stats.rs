@@ -1,7 +1,7 @@
 //! Istio's telemetry, as far as stock Envoy has it.
 //!
 //! Istio's own filter `istio.stats` counts requests, durations and sizes with Istio's standard labels. Stock Envoy can
-//! count the same with the access logger `envoy.access_loggers.stats`.
+//! count the same figures with the access logger `envoy.access_loggers.stats`.
 
 use serde_json::{Value, json};
 

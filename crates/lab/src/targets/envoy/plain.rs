@@ -19,15 +19,15 @@ pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     start_with(hop, settings(hop.policy))
 }
 
-/// No request timeout and no request ids, because the other proxies have none either. Retries only if the policy has
-/// them.
+/// Envoy gets no request timeout and no request ids, because the other proxies have none either. It retries calls only
+/// if `policy` is a policy with retries.
 pub(super) fn settings(policy: CallPolicy) -> Settings {
     let mut thresholds = json!({
         "max_connections": CIRCUIT_BREAKER,
         "max_pending_requests": CIRCUIT_BREAKER,
         "max_requests": CIRCUIT_BREAKER,
     });
-    // Otherwise Envoy's default applies: three retries at a time.
+    // Under the other policies, Envoy's default applies: at most three retries at a time.
     if policy == CallPolicy::RetryUnlimited {
         thresholds["max_retries"] = CIRCUIT_BREAKER.into();
     }

@@ -40,7 +40,7 @@ pub(super) struct Settings {
 }
 
 impl Direction {
-    /// In a mesh, only inbound sidecars terminate TLS.
+    /// The direction of calls through a sidecar. In a mesh, only inbound sidecars terminate TLS.
     pub(super) fn of(hop: &Hop<'_>) -> Self {
         if hop.downstream.tls.is_some() { Self::Inbound } else { Self::Outbound }
     }

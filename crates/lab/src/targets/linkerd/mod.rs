@@ -64,8 +64,8 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(target.with_rules(rules).with_linkerd(running))
 }
 
-/// Starts only the proxy in front of `backend`. Clients connect to the Pod's port of the application, as clients without
-/// the transport header do.
+/// Starts only the proxy in front of `backend`. Clients send no transport header, so they connect to the Pod's port of
+/// the application.
 pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> Result<ServerSide> {
     let pod = new_pod(0, backend)?;
     let rules = l4::redirect(pod.address, &[Redirection { from: pod.address, to: pod.inbound }])?;

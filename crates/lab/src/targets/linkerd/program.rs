@@ -12,18 +12,18 @@ pub(in super::super) const INSTALL: &str =
     "cargo, as \"Build linkerd2-proxy\" in docs/lab.md says, and name it with --linkerd2-proxy PATH";
 /// The remedy for an unsuitable program.
 const REMEDY: &str = "name another one, which you build as \"Build linkerd2-proxy\" in docs/lab.md says";
-/// The oldest release that supports [`VARIABLE`]; it is of April 2024.
+/// The oldest release that supports [`VARIABLE`], from April 2024.
 const OLDEST: &str = "2.228.0";
-/// A variable that the lab needs.
+/// An environment variable with which the lab configures the proxy.
 const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
 
-/// Returns the given program, or the one in PATH.
+/// Returns the program `given`; if there is none, the linkerd2-proxy in PATH.
 ///
 /// # Errors
 /// If there is no such program.
 pub(super) fn find(given: Option<&Path>) -> Result<PathBuf> {
     match given {
-        // An absolute path, because the system would search for a name without a slash in PATH.
+        // Make the path absolute: the system would search PATH for a name that has no slash.
         Some(path) if path.is_file() => std::path::absolute(path).map_err(io_error(path.display().to_string())),
         Some(path) => {
             Err(Error::Usage(format!("--linkerd2-proxy {}: there is no such file; {REMEDY}", path.display())))

@@ -76,7 +76,8 @@ pub(super) fn read(field: &str, written: Vec<Filter>, reading: &mut Reading<'_, 
     filters
 }
 
-/// Reports each field that another type of filter has, and the field of this type if it is missing.
+/// Reports each present field that belongs to another type of filter. Also reports the field of this type if it is
+/// missing.
 fn check_fields(field: &str, kind: Kind, filter: &Filter, reading: &mut Reading<'_, '_>) {
     let present = [
         ("requestHeaderModifier", Kind::RequestHeaders, filter.request_header_modifier.is_some()),

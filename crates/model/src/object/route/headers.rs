@@ -22,8 +22,8 @@ const NOT_CHANGED: [&str; 10] = [
 ];
 const OWN_PREFIX: &str = "leno-";
 
-/// Reads header matches. If several have the same name, the first applies. `None` if one of them could not be read (see
-/// [`value_match`]).
+/// Reads header matches. If several matches have the same name, the first match applies. `None` if one of the matches
+/// could not be read (see [`value_match`]).
 pub(in crate::object) fn header_matches(
     field: &str,
     written: &[NamedMatch],
@@ -41,7 +41,8 @@ pub(in crate::object) fn header_matches(
     Some(matches.into())
 }
 
-/// Reads query matches, whose names are case-sensitive. `None` if one of them could not be read (see [`value_match`]).
+/// Reads query matches, whose names are case-sensitive. `None` if one of the matches could not be read (see
+/// [`value_match`]).
 pub(in crate::object) fn query_matches(
     field: &str,
     written: &[NamedMatch],

@@ -27,7 +27,8 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     const FIELD: &str = "spec.parentRefs";
     reading.check_length(FIELD, &written, PARENTS_MAX);
     if written.is_empty() {
-        // Not a mistake: a route whose last valid version stayed in force could not be detached from its Services.
+        // A missing parent is not a mistake: if it were, the last valid version would stay in force, and users could
+        // not detach the route from its Services.
         let what = "a route without a parent matches no call; name the Service: \
                     `parentRefs: [{group: \"\", kind: Service, name: echo}]`";
         reading.notice(FIELD, what);
@@ -69,8 +70,8 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     parents.into()
 }
 
-/// Returns whether two parents are indistinguishable: they are the same object, and they have the same port or at least
-/// one of them stands for all ports.
+/// Returns whether two parents cannot be distinguished: both are the same object, and they have the same port or one of
+/// them means all ports.
 fn is_same(a: &ParentRef, b: &ParentRef) -> bool {
     let object = |parent: &ParentRef| {
         let ParentRef { group, kind, namespace, name, .. } = parent.clone();

@@ -64,7 +64,7 @@ impl<'r, 'a> Reading<'r, 'a> {
     }
 
     /// Returns whether another pattern may be compiled. Once the patterns are too large for any table, the route will
-    /// be refused, and no more patterns are compiled: a route of 4,000 short patterns would take 64 MiB.
+    /// be refused, so no more patterns are compiled. Otherwise, a route of 4,000 short patterns would take 64 MiB.
     pub(in crate::object) fn may_compile(&self) -> bool {
         self.pattern_bytes <= TABLE_MAX_BYTES
     }

@@ -14,15 +14,16 @@ use crate::route::{Candidate, RouteKind, RouteTable, Rule};
 use crate::traffic::CallPolicy;
 use crate::translate::references::{Known, Referrer};
 
-/// The rules of a route at the Services of one namespace. Whether a route may refer to a backend depends on this
-/// namespace, and on nothing else of the Service.
+/// The rules of a route at the Services of one namespace. Whether a route may refer to a backend depends only on this
+/// namespace, not on the Service.
 pub(super) struct Resolved {
     pub(super) rules: Vec<Variants>,
-    /// The references that cannot be resolved; only the first of them once all have been reported.
+    /// The references that cannot be resolved. Once they have been reported, only the first of them is kept.
     pub(super) faults: Vec<Refusal>,
 }
 
-/// A rule with the policies for calls that it has at different ports; the first has the rule's own policy.
+/// The versions of one rule. At different ports, different policies for calls apply to the rule, and each such policy
+/// makes a version. `own` has only the rule's own policy.
 pub(super) struct Variants {
     own: Arc<Rule>,
     others: Vec<Arc<Rule>>,
@@ -61,8 +62,8 @@ impl Variants {
 }
 
 impl<'a> Tables<'a> {
-    /// Returns the group's list of rules; `None` if it has the route's rules already, because two parents of the route
-    /// lead to the same port.
+    /// Returns the group's list of rules; `None` if this list has the route's rules already, because two parents of the
+    /// route lead to the same port.
     pub(super) fn list(&mut self, group: Group<'a>, route: &Route) -> Option<&mut Vec<Candidate>> {
         let list = self.0.entry(group).or_default();
         let has_route = list.last().is_some_and(|last| is_of(last, route));
@@ -71,7 +72,7 @@ impl<'a> Tables<'a> {
 
     /// Makes the tables. Groups with the same rules share a table.
     pub(super) fn finish(self, kind_of: impl Fn(&Group<'a>) -> RouteKind) -> Vec<AttachedRoutes> {
-        // A rule's place in memory identifies the rule: no rule is made while this map exists.
+        // A rule's address in memory identifies the rule: no rule is created while this map exists.
         let mut made: HashMap<(RouteKind, Vec<*const Rule>), Arc<RouteTable>> = HashMap::new();
         let attach = |(group, candidates): (Group<'a>, Vec<Candidate>)| {
             let kind = kind_of(&group);

@@ -1,5 +1,5 @@
-//! The subjects that workers have asked about, and when calls last used each subject. The least recently used subjects
-//! are forgotten first.
+//! The subjects that workers have asked about, and when calls last used each subject. If room is needed, the least
+//! recently used subjects are forgotten first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

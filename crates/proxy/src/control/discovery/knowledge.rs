@@ -1,9 +1,9 @@
 //! The control plane's answers so far, joined into a mesh: answers about the subjects that workers asked about, and
 //! about further resources that these answers name.
 //!
-//! The answers form a graph: subjects lead to clusters, and a cluster's routes to further clusters. A new resource
-//! changes only its own part of the graph and of the mesh. Resources to which nothing leads any more are forgotten. A
-//! route takes effect once all its backends are known; until then the previous route stays in force.
+//! The answers form a graph: subjects lead to clusters, and a cluster's routes lead to further clusters. A new resource
+//! changes only its own part of the graph and of the mesh. A resource is forgotten when nothing in the graph leads to
+//! it any more. A route takes effect once all its backends are known; until then the previous route stays in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) struct Resource<'a> {
 }
 
 impl Knowledge {
-    /// Empty knowledge, for clients in a namespace, with room for `subjects_max` subjects.
+    /// Creates empty knowledge, for clients in a namespace, with room for `subjects_max` subjects.
     pub(super) fn new(namespace: &str, subjects_max: usize) -> Self {
         Self {
             namespace: namespace.into(),
@@ -59,7 +59,7 @@ impl Knowledge {
         }
     }
 
-    /// Records a question; `false` if the question is new and there is no room for it.
+    /// Records a question about a subject. Returns `false` if the subject is new and there is no room for it.
     pub(super) fn ask(&mut self, subject: &Subject, now: Instant) -> bool {
         let asked = self.asked.ask(subject, now);
         if asked == Some(IsNew(true)) {
@@ -92,16 +92,16 @@ impl Knowledge {
         }
     }
 
-    /// Forgets the subjects that no call has used for at least `idle`, and returns their number. Subjects whose methods
-    /// have objectives stay: when workers forget a Service, its series end. Prometheus does not count the first value of
-    /// a new series, so the misses of rare calls would be missing.
+    /// Forgets the subjects that no call has used for at least `idle`, and returns their number. Keeps the subjects
+    /// whose methods have objectives: when workers forget a Service, its metrics series end. Prometheus does not count
+    /// the first value of a new series. So if calls were rare, their misses of the objective would not be counted.
     pub(super) fn forget_idle(&mut self, now: Instant, idle: Duration) -> usize {
         let mut idle = self.asked.idle(now, idle);
         idle.retain(|subject| !self.has_objectives(subject));
         self.forget(&idle)
     }
 
-    /// Whether calls to a subject count for an objective of its cluster, or of a cluster to which its routes lead.
+    /// Whether the cluster of a subject, or a cluster to which its routes lead, has an objective.
     fn has_objectives(&self, subject: &Subject) -> bool {
         let lead = self.asked.get(subject).and_then(|asked| asked.lead.as_ref()?.as_ref());
         // Calls to a single endpoint count for no objective.
@@ -198,12 +198,12 @@ impl Knowledge {
         self.draft.mesh()
     }
 
-    /// The mesh, and its differences since the last call.
+    /// Returns the mesh, and its changes since the last call.
     pub(super) fn take_mesh(&mut self) -> (Arc<Mesh>, Changes) {
         self.draft.take()
     }
 
-    /// The subject of a Listener's name; `None` if we would use another name for the subject.
+    /// Returns the subject that the name of a Listener denotes; `None` if we would use another name for this subject.
     fn subject(&self, name: &str) -> Option<Subject> {
         listener_subject(name, &self.namespace).filter(|subject| subject.to_string() == name)
     }

@@ -1,5 +1,5 @@
-//! The control plane's answers about one cluster, and the links to the cluster. The proxy keeps a cluster as long as
-//! anything links to it.
+//! The control plane's answers about one cluster, and the links to the cluster. The proxy keeps a cluster as long as a
+//! subject or a route leads to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub(super) struct Routes {
 }
 
 impl KnownCluster {
-    /// Whether no link leads to the cluster any more. If so, the cluster is forgotten: we unsubscribe from it, and
-    /// would not get its changes.
+    /// Whether no subject and no route leads to the cluster any more. Such a cluster is forgotten: we unsubscribe from
+    /// it, and would not get its changes.
     pub(super) fn is_unwanted(&self) -> bool {
         self.balanced.is_empty() && self.dialled.is_empty() && self.parents.is_empty()
     }

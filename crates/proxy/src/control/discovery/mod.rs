@@ -1,5 +1,5 @@
 //! Discovery: asks the control plane about subjects that workers do not know, over incremental xDS, and gives the
-//! workers the resulting mesh.
+//! workers the resulting mesh. A [`Subject`] is a destination of calls, or our own application as a server.
 //!
 //! `knowledge` holds the questions (`asked`) and the answers (`known`, for each cluster). `wishes` holds the changes of
 //! subscriptions that the control plane does not know yet. `session` is the exchange on one stream. While the control
@@ -46,12 +46,12 @@ const RESPONSE_MAX_BYTES: usize = 64 << 20;
 /// Shortest and longest pause after a lost connection.
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
-/// After a stream of at least this duration the next pause is the shortest again.
+/// After a stream of at least this duration, the next pause is [`RETRY_MIN`] again.
 const GOOD_STREAM: Duration = Duration::from_secs(30);
-/// Interval at which workers are asked what they use. If a fifth of `discovery_idle_ms` is shorter, that fifth is the
-/// interval.
+/// Longest interval at which workers are asked which subjects they use. The interval is shorter if a fifth of
+/// `discovery_idle_ms` is shorter.
 const USAGE_EVERY: Duration = Duration::from_secs(60);
-/// Time for workers to report what they use. If a worker does not answer in time, nothing is forgotten.
+/// Time for workers to report which subjects they use. If a worker does not answer in time, nothing is forgotten.
 const USAGE_MAX: Duration = Duration::from_millis(500);
 /// When the table of subjects is full, a share of 1/`ROOM_SHARE` of the subjects is forgotten at once. If only one
 /// subject were forgotten at a time, each new question would require a report from the workers.
@@ -59,13 +59,13 @@ const ROOM_SHARE: usize = 16;
 /// If every subject is in use, pause before the next attempt to make room, and before the next warning.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Keeps workers' meshes complete for the subjects that they use.
+/// Keeps each worker's copy of the mesh complete for the subjects that the worker uses.
 pub(super) struct Discovery {
     control_plane: ControlPlane,
     node: Node,
     questions: mpsc::Receiver<Subject>,
     knowledge: Knowledge,
-    /// Time for which a subject is kept that no call uses.
+    /// Time for which an unused subject is kept.
     idle: Duration,
     /// Time of the last warning that the table had no room for a question, because every subject was in use.
     full_since: Option<Instant>,
@@ -107,8 +107,9 @@ impl Discovery {
             }
             let (pause, address) = (retry.pause(), &self.control_plane.address);
             let retry_s = pause.as_secs_f64();
-            // A replica that restarts ends its connections, and every replica ends a connection when the certificate
-            // expires that opened it. If the control plane is away, the next attempt fails.
+            // The end of a long stream needs no warning: a replica that restarts ends its connections, and every
+            // replica ends a connection when the certificate that opened it expires. If the control plane cannot be
+            // reached, the next attempt fails and logs a warning.
             match was_good {
                 true => tracing::info!(%address, retry_s, "the connection to the control plane ended: {error}"),
                 false => tracing::warn!(%address, retry_s, "no control plane: {error}; what is known holds"),
@@ -183,7 +184,7 @@ impl Discovery {
         }
     }
 
-    /// Asks workers what they use, and forgets some of the other subjects.
+    /// Asks workers which subjects they use. Then `some` forgets some of the other subjects.
     async fn forget(&mut self, shared: &Shared, some: impl FnOnce(&mut Knowledge, Instant, Duration) -> usize) {
         let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::usage).collect();
         let deadline = tokio::time::Instant::now() + USAGE_MAX;

@@ -71,8 +71,8 @@ impl Exporter {
         matches!(self.collector, Collector::Service(_))
     }
 
-    /// Exports spans until no further calls will come: until `end` gets a value, or its sender is dropped. `outbound`
-    /// is a listener for outbound connections.
+    /// Exports spans until `end` gets a value, or its sender is dropped; no further calls come then. `outbound` is a
+    /// listener for outbound connections.
     pub(super) async fn run(self, outbound: Option<SocketAddr>, mut end: oneshot::Receiver<()>) {
         let Self { collector, resource, tracing: Tracing { outbox, .. } } = self;
         let (name, address) = match (&collector, outbound) {
@@ -118,11 +118,11 @@ struct Connection {
 /// What happened to a request with spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Latest {
-    /// The collector accepted all its spans.
+    /// The collector accepted all spans of the request.
     Accepted,
-    /// The collector rejected some of its spans, or all.
+    /// The collector rejected some or all spans of the request.
     Rejected,
-    /// It got no answer, or an error.
+    /// The request got no answer, or an error.
     Failed,
 }
 
@@ -165,7 +165,7 @@ impl Connection {
         outbox.count_rejected(calls.len());
     }
 
-    /// Sends an encoded `ResourceSpans`. Returns which part of the spans the collector rejects, if it does.
+    /// Sends an encoded `ResourceSpans`. Returns the rejection if the collector rejects some of the spans, or all.
     async fn send(&mut self, resource_spans: Bytes) -> Result<Option<Rejection>, String> {
         let channel = match &self.channel {
             Some(channel) => channel.clone(),

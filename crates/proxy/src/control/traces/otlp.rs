@@ -1,8 +1,8 @@
 //! The spans of calls in OTLP, with the names of OpenTelemetry's semantic conventions for RPC and HTTP.
 //!
 //! An outbound call is a span of kind INTERNAL with one span of kind CLIENT below it for each attempt. An inbound call
-//! is one span of kind SERVER. So each hop between two workloads has exactly one pair of CLIENT and SERVER, from which
-//! backends draw their graphs of services.
+//! is one span of kind SERVER. So each hop between two workloads has exactly one pair of spans, one CLIENT and one
+//! SERVER. Tracing backends draw their graphs of services from these pairs.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -70,8 +70,8 @@ pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> (Ve
     (all, count)
 }
 
-/// Writes what precedes a message of this length in the encoding of the message that contains it: the number of the
-/// field, with the type LEN, and the length. A field may be appended to an encoded message.
+/// Writes the start of a message of this length that is a field of another message: the field's number with the type
+/// LEN, and the length. In protobuf, a field may be appended to a message that is encoded already.
 fn start_message(field: u32, length: usize, to: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, to);
     encode_varint(length as u64, to);
@@ -188,7 +188,7 @@ fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, end
         parent_span_id: parent.map(bytes).unwrap_or_default(),
         trace_state: call.texts.get(Text::TraceState).to_owned(),
         flags: if call.is_sampled { SAMPLED } else { 0 },
-        // Without HTTP's path, which may be any text: there would be too many different span names.
+        // The name does not contain HTTP's path, which may be any text: there would be too many different span names.
         name: if call.is_grpc { grpc_method } else { method }.to_owned(),
         start_time_unix_nano: unix_nanos(call, began),
         end_time_unix_nano: unix_nanos(call, ended),

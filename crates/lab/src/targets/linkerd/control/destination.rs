@@ -42,7 +42,7 @@ impl Destination for Service {
 
     type GetProfileStream = Answers<DestinationProfile>;
 
-    /// The profile of the Service without a ServiceProfile; for every other address an empty profile.
+    /// Answers with the profile of a Service without a ServiceProfile; for every other address, with an empty profile.
     async fn get_profile(&self, request: Request<GetDestination>) -> Result<Response<Self::GetProfileStream>, Status> {
         let is_known = request.get_ref().path == self.0.service.to_string();
         Ok(Response::new(only(if is_known { profile(&self.0) } else { DestinationProfile::default() })))

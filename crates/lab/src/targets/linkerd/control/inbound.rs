@@ -30,8 +30,8 @@ impl InboundServerPolicies for Service {
     }
 }
 
-/// The default policy, which every port has: clients need a certificate of the authority. A proxy adds that local clients
-/// may always connect.
+/// The default policy, which every port has: clients need a certificate of the authority. The proxy itself also allows
+/// all local clients.
 fn policy(plan: &Plan, port: u32) -> Server {
     let is_opaque = plan.is_opaque && plan.pods.iter().any(|pod| u32::from(pod.address.port()) == port);
     let kind = if is_opaque {

@@ -7,8 +7,8 @@
 //! | [`destination`] | which endpoints a Service has, and their identities |
 //! | [`inbound`] | which clients may connect to a port |
 //!
-//! Every answer is the answer of Linkerd's own control plane in a cluster without any policy, except the default inbound
-//! policy, which requires mutual TLS. The mesh never changes, so each stream has one answer and stays open.
+//! Every answer is the answer of Linkerd's own control plane in a cluster without any policy, except the default
+//! inbound policy, which requires mutual TLS. The mesh never changes, so each stream has one answer and stays open.
 
 mod destination;
 #[cfg(test)]
@@ -72,7 +72,8 @@ pub(in super::super) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the services for a mesh whose certificates `authority` signs. Only proxies with `token` get a certificate.
+    /// Starts the services for a mesh whose certificates `authority` signs. Only proxies with `token` get a
+    /// certificate.
     ///
     /// # Errors
     /// If no port is free, or the thread does not start.

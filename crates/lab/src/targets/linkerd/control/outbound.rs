@@ -44,7 +44,7 @@ impl OutboundPolicies for Service {
 }
 
 impl Service {
-    /// The policy for the Service. Every other destination has none; a proxy then forwards the connection there.
+    /// The policy for the Service. Every other destination has no policy, so a proxy forwards the connection to it.
     fn policy_for(&self, traffic: &TrafficSpec) -> Result<OutboundPolicy, Status> {
         let is_service = match &traffic.target {
             Some(Target::Addr(address)) => {
