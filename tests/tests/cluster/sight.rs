@@ -84,7 +84,7 @@ fn an_open_stream_is_listed_on_both_sides(cluster: &Cluster) {
     cluster.kubectl(&[&pod[..], &call].concat());
     wait_for("leno stat streams lists the stream", PATIENCE, || {
         let streams = json(cluster, &["stat", "streams", "--longer-than", "2s"]);
-        let is_listed = |direction| has(&streams, &[("direction", direction), ("method", STREAMING)]);
+        let is_listed = |direction| has(&streams["calls"], &[("direction", direction), ("method", STREAMING)]);
         (is_listed("outbound") && is_listed("inbound")).then_some(())
     });
     cluster.kubectl(&["-n", "shop", "delete", "pod", "streams", "--now"]);
@@ -163,16 +163,21 @@ fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
     let prometheus = Prometheus::start(&jobs);
     let url = format!("http://{}", prometheus.address);
     let asks = |words: &[&str]| json(cluster, &[words, &["--prometheus", &url, "--window", "1m"]].concat());
-    wait_for("leno stat --prometheus shows the calls of the workloads", PATIENCE, || {
-        let rows = asks(&["stat", "deploy"]);
-        let is_busy = |name: &str| {
-            let row = rows.as_array().into_iter().flatten().find(|row| row["name"] == name);
-            row.is_some_and(|row| row["calls_per_second"].as_f64() > Some(0.0))
-        };
-        (is_busy("echo") && is_busy("web")).then_some(())
+    wait_for("Prometheus has read the proxies", PATIENCE, || {
+        let arguments = ["stat", "deploy", "-n", "shop", "--prometheus", &url, "--window", "1m"];
+        let output = Command::new(program("leno")).args(arguments).output().expect("leno runs");
+        output.status.success().then_some(())
     });
-    let methods = asks(&["stat", "methods", "deploy/web"]);
-    assert!(has(&methods, &[("name", "web"), ("direction", "outbound"), ("method", METHOD)]), "{methods}");
-    let edges = asks(&["stat", "edges"]);
-    assert!(has(&edges, &[("client", "shop/web"), ("name", "echo")]), "{edges}");
+    // Prometheus counts the growth between two readings, and reads one proxy after the other.
+    let shows = |words: &[&str], is_it: &dyn Fn(&Value) -> bool| {
+        let what = format!("leno {} --prometheus shows the calls", words.join(" "));
+        wait_for(&what, PATIENCE, || is_it(&asks(words)).then_some(()));
+    };
+    shows(&["stat", "deploy"], &|rows| {
+        let row = rows.as_array().into_iter().flatten().find(|row| row["name"] == "echo");
+        row.is_some_and(|row| row["calls_per_second"].as_f64() > Some(0.0))
+    });
+    let method = [("name", "web"), ("direction", "outbound"), ("method", METHOD)];
+    shows(&["stat", "methods", "deploy/web"], &|methods| has(methods, &method));
+    shows(&["stat", "edges"], &|edges| has(edges, &[("client", "shop/web"), ("name", "echo")]));
 }
