@@ -58,6 +58,11 @@ impl Connect {
         self.context.is_some()
     }
 
+    /// Returns the given options, each after a space.
+    pub(crate) fn options(&self) -> String {
+        self.context.as_ref().map(|context| format!(" --context {context}")).unwrap_or_default()
+    }
+
     /// Reads the kubeconfig or, within a Pod, its service account. Sends no request yet.
     pub(crate) async fn cluster(&self) -> Result<Cluster, ClusterError> {
         let mut config = match &self.context {

@@ -19,6 +19,9 @@ use super::table::{Output, has_colours, show};
 const WINDOW_MIN: Duration = Duration::from_secs(5);
 const WINDOW_MAX: Duration = Duration::from_secs(5 * 60);
 
+/// The exit code if a problem is an error. It differs from the exit code of a command that fails.
+const ERROR_FOUND: u8 = 3;
+
 /// Options of `leno problems`.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -38,26 +41,33 @@ impl Options {
         let found = block_on(find_problems(&self.source, self.window))??;
         show(self.output, &found, |found| text(found, self.window, has_colours()))?;
         let has_error = found.problems.iter().any(|problem| problem.severity == Severity::Error);
-        Ok(if has_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(if has_error { ExitCode::from(ERROR_FOUND) } else { ExitCode::SUCCESS })
     }
 }
 
 fn text(found: &Found, window: Duration, has_colours: bool) -> String {
-    let Found { proxies, problems } = found;
+    let Found { proxies, unread, problems } = found;
     let mut text = String::new();
     for Problem { severity, what, fix, .. } in problems {
         text += &format!("{}  {}\n         -> {}\n", severity.word(has_colours), line(what), line(fix));
     }
-    let window = format_duration(window);
-    let proxies = format!("{proxies} {}", if *proxies == 1 { "proxy" } else { "proxies" });
-    if problems.is_empty() {
-        return format!("no problem found: {proxies} watched for {window}\n");
-    }
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let words = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
     let counts = words.map(|(severity, word)| (count(severity), word)).into_iter().filter(|(count, _)| *count > 0);
-    let counts = counts.map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" }));
-    format!("{text}\n{}; {proxies} watched for {window}\n", counts.collect::<Vec<_>>().join(", "))
+    let counts: Vec<_> = counts.map(|(count, word)| format!("{count} {word}{}", plural(count))).collect();
+    let found = if counts.is_empty() { "no problem found".to_owned() } else { counts.join(", ") };
+    let watched =
+        format!("{proxies} prox{} watched for {}", if *proxies == 1 { "y" } else { "ies" }, format_duration(window));
+    let unread = match unread {
+        0 => String::new(),
+        unread => format!("; {unread} more did not answer in time, and may have problems"),
+    };
+    let gap = if problems.is_empty() { "" } else { "\n" };
+    format!("{text}{gap}{found}; {watched}{unread}\n")
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 impl Severity {

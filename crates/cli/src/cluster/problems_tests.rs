@@ -11,17 +11,20 @@ fn problems_are_listed_with_their_fix_and_counted() {
         problem(Severity::Warning, "a"),
         problem(Severity::Warning, "b\u{1b}[2J"),
     ];
-    let text = text(&Found { proxies: 12, problems }, Duration::from_secs(10), false);
+    let text = text(&Found { proxies: 12, unread: 2, problems }, Duration::from_secs(10), false);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..2], ["error    shop/cart fails 50.0 % of its calls", "         -> look there"]);
-    assert_eq!(lines.last(), Some(&"1 error, 2 warnings; 12 proxies watched for 10s"));
+    assert_eq!(
+        lines.last(),
+        Some(&"1 error, 2 warnings; 12 proxies watched for 10s; 2 more did not answer in time, and may have problems")
+    );
     assert!(!text.contains('\u{1b}'), "{text}");
 }
 
 #[test]
 fn without_a_problem_the_answer_says_what_was_watched() {
-    let found = Found { proxies: 1, problems: Vec::new() };
-    assert_eq!(text(&found, Duration::from_secs(10), true), "no problem found: 1 proxy watched for 10s\n");
+    let found = Found { proxies: 1, unread: 0, problems: Vec::new() };
+    assert_eq!(text(&found, Duration::from_secs(10), true), "no problem found; 1 proxy watched for 10s\n");
 }
 
 #[test]

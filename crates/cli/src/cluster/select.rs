@@ -80,6 +80,15 @@ impl Scope {
         Self { namespace, all_namespaces: false }
     }
 
+    /// Returns the given options, each after a space.
+    pub(crate) fn options(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!(" -n {namespace}"),
+            None if self.all_namespaces => " -A".to_owned(),
+            None => String::new(),
+        }
+    }
+
     /// The namespace that the user named.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()

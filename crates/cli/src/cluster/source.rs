@@ -109,6 +109,14 @@ impl Source {
         !self.admin.is_empty() || self.choice.is_explicit() || self.connect.is_explicit()
     }
 
+    /// Returns the options with which another command reads the same proxies, each after a space.
+    pub(crate) fn options(&self) -> String {
+        match self.admin.is_empty() {
+            true => self.choice.scope.options() + &self.connect.options(),
+            false => admin_option(&self.admin),
+        }
+    }
+
     /// The selected proxies that run.
     ///
     /// # Errors
@@ -168,6 +176,11 @@ impl Source {
     }
 }
 
+fn admin_option(addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    format!(" --admin {}", addresses.join(","))
+}
+
 impl ProxyAt {
     /// A proxy at an admin address.
     pub(crate) fn address(address: SocketAddr) -> Self {
@@ -177,6 +190,15 @@ impl ProxyAt {
     /// A proxy of `leno run`.
     pub(crate) fn of_run(run: Running) -> Self {
         Self { namespace: run.namespace, name: run.service, place: Place::Namespace(run.network) }
+    }
+
+    /// Returns the options with which another command reads this proxy on this machine, each after a space; `None` if
+    /// only `leno dashboard` and `leno problems` reach it.
+    pub(crate) fn options(&self) -> Option<String> {
+        match self.place {
+            Place::Address(address) => Some(admin_option(&[address])),
+            Place::Pod(..) | Place::Namespace(_) => None,
+        }
     }
 
     /// Whether it is the proxy of a Pod.
@@ -243,6 +265,10 @@ impl Proxies {
                 ))
             }
         }
+    }
+
+    pub(crate) fn are_of_cluster(&self) -> bool {
+        self.cluster.is_some()
     }
 
     pub(crate) fn len(&self) -> usize {

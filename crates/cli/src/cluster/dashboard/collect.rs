@@ -13,7 +13,7 @@ use super::pages::clean;
 use super::problems::{Facts, Problem, problems};
 use super::state::State;
 use crate::cluster::reader::{self, News};
-use crate::cluster::readings::{Readings, SECOND};
+use crate::cluster::readings::{Member, Readings, SECOND};
 use crate::cluster::source::{ProxyAt, Source};
 use crate::cluster::stat::methods;
 
@@ -91,6 +91,8 @@ struct ConfigurationProblem {
 pub(crate) struct Found {
     /// Number of proxies that were read at least twice.
     pub(crate) proxies: usize,
+    /// Number of proxies that were too slow: they have not been read twice, and may still answer.
+    pub(crate) unread: usize,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -108,8 +110,11 @@ pub(super) async fn collect_for(source: &Source, state: &State, window: Duration
         never = collect(source, state) => match never {},
         () = enough => {}
     }
+    let readings = state.readings.borrow();
+    let is_unread = |member: &&Member| !member.is_counted && member.silent.is_none();
     Found {
-        proxies: state.readings.borrow().members().filter(|member| member.is_counted).count(),
+        proxies: readings.members().filter(|member| member.is_counted).count(),
+        unread: readings.members().filter(is_unread).count(),
         problems: state.problems.take(),
     }
 }
@@ -153,6 +158,7 @@ fn snapshot(state: &State) {
         methods: &methods,
         denials: &denials,
         configuration: &configuration,
+        options: state.options.as_deref(),
         now: SystemTime::now(),
     };
     *state.problems.borrow_mut() = problems(&facts);

@@ -14,6 +14,15 @@ use crate::cluster::connect::ClusterError;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
 use crate::run::running;
 
+/// Returns the options with which other commands read the proxies that [`proxies`] found, each after a space; `None` for
+/// the programs of `leno run`.
+pub(super) fn options(source: &Source, proxies: &Proxies) -> Option<String> {
+    match source.is_explicit() || proxies.are_of_cluster() {
+        true => Some(source.options()),
+        false => proxies.iter().next()?.options(),
+    }
+}
+
 /// Finds the proxies to show. If the user named no proxies, and the choice falls on the proxies of `leno run` or on the
 /// proxy at the default admin address, prints this choice.
 ///

@@ -93,7 +93,8 @@ impl Options {
         {
             eprintln!("leno: no browser could be started ({why}); open the URL yourself");
         }
-        let state = Rc::new(State::new(proxies, self.every));
+        let options = find::options(&self.source, &proxies);
+        let state = Rc::new(State::new(proxies, options, self.every));
         let guard = Rc::new(Guard::new(address, token));
         tokio::select! {
             never = collect::collect(&self.source, &state) => match never {},
@@ -119,8 +120,13 @@ impl Options {
 /// # Errors
 /// If the named cluster does not answer, or no proxy was found.
 pub(crate) async fn find_problems(source: &Source, window: Duration) -> Result<Found, ClusterError> {
-    let state = State::new(find::proxies(source).await?, PROBLEMS_EVERY);
-    let count = state.proxies.len();
+    let proxies = find::proxies(source).await?;
+    let count = proxies.len();
+    if count == 0 {
+        return Err(ClusterError::new("no proxy runs there", "-n NAMESPACE or -A looks elsewhere"));
+    }
+    let options = find::options(source, &proxies);
+    let state = State::new(proxies, options, PROBLEMS_EVERY);
     let proxies = if count == 1 { "proxy" } else { "proxies" };
     let progress = sign_of_life_or_line(&format!("watching {count} {proxies} for {}", format_duration(window)));
     let found = collect::collect_for(source, &state, window).await;

@@ -15,6 +15,8 @@ use crate::cluster::readings::{Member, Readings, SECOND};
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Growth;
 use crate::cluster::stat::methods;
+use crate::cluster::stat::objective::Objective;
+use crate::cluster::stat::peer::Destination;
 
 /// A Service whose share of successful calls is below this limit has an error.
 const SUCCESS_FAIR: f64 = 0.95;
@@ -74,6 +76,9 @@ pub(super) struct Facts<'a> {
     pub(super) denials: &'a [Row],
     /// Problems of configuration, with the name of the proxy that reported them.
     pub(super) configuration: &'a [(String, String)],
+    /// The options with which other commands read the same proxies, each after a space; `None` if only `leno dashboard`
+    /// reaches them.
+    pub(super) options: Option<&'a str>,
     pub(super) now: SystemTime,
 }
 
@@ -122,13 +127,27 @@ fn proxy(member: &Member) -> String {
     if instance == workload { instance } else { format!("{instance} of {workload}") }
 }
 
-/// Returns the command that shows the methods of a Service. `by` is the side whose proxies count the calls:
-/// [`CALLERS`], or the Service's own proxies.
-fn methods_of(id: &str, by: &str) -> String {
-    match id.split_once('/') {
-        Some((namespace, name)) if by == CALLERS => format!("leno stat methods -A --to {name}.{namespace}"),
-        Some((namespace, _)) => format!("leno stat methods -n {namespace}"),
-        None => "leno stat methods".to_owned(),
+/// Returns how to see the failing methods and the failed calls of a Service. `by` is the side whose proxies count the
+/// calls: [`CALLERS`], or the Service's own proxies.
+fn how_to_see_failures(facts: &Facts<'_>, id: &str, by: &str) -> String {
+    let Some(options) = facts.options else {
+        return "leno dashboard shows which method fails, and has a live tap.".to_owned();
+    };
+    // A proxy chooses the texts in its metrics. Only a name of a Service may become a part of a command.
+    let service = id.split_once('/').map(|(namespace, name)| format!("{name}.{namespace}"));
+    let service = service.filter(|name| by == CALLERS && name.parse::<Destination>().is_ok());
+    let to = service.map(|name| format!(" --to {name}")).unwrap_or_default();
+    format!("leno stat methods{to}{options} shows which method fails, and leno tap --failed{options} shows the calls.")
+}
+
+/// Returns how to see the calls that miss an objective; `part` is the part that they miss.
+fn how_to_see_misses(facts: &Facts<'_>, objective: &Objective, part: &str) -> String {
+    match (facts.options, objective.latency_ms.filter(|_| part == "latency")) {
+        (None, _) => "leno dashboard shows the method, and has a live tap.".to_owned(),
+        (Some(options), None) => format!("leno tap --failed{options} shows the calls that fail."),
+        (Some(options), Some(ms)) => {
+            format!("leno tap --slower-than {ms:.0}ms{options} shows the calls that are slower.")
+        }
     }
 }
 
@@ -148,7 +167,7 @@ fn failing(facts: &Facts<'_>) -> Vec<Problem> {
                 severity: if success < SUCCESS_FAIR { Severity::Error } else { Severity::Warning },
                 kind: "failing calls",
                 what: format!("{id} fails {:.1} % of its calls, as {by} count them", (1.0 - success) * 100.0),
-                fix: format!("{} shows which method fails, and leno tap --failed shows the calls.", methods_of(id, by)),
+                fix: how_to_see_failures(facts, id, by),
                 service: Some(id.clone()),
             },
         ));
@@ -180,8 +199,7 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
                 objective.text(),
                 100.0 * part.missed().unwrap_or_default()
             ),
-            fix: "leno tap --failed shows the failed calls, and leno tap --slower-than 50ms the calls above 50 ms."
-                .to_owned(),
+            fix: how_to_see_misses(facts, objective, name),
             service: Some(service),
         };
         Some((burn, problem))
@@ -312,10 +330,15 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
             "inbound" => {
                 let fix =
                     "Its own proxies count this: the time passes in the application, or in the calls that it makes.";
-                (format!("of {own}"), fix, own)
+                (format!("of {own}"), fix.to_owned(), own)
             }
             _ => {
-                let fix = "leno tap --slower-than p90 shows which endpoints answer the slow calls.";
+                let fix = match facts.options {
+                    Some(options) => {
+                        format!("leno tap --slower-than p90{options} shows which endpoints answer the slow calls.")
+                    }
+                    None => "leno dashboard shows the Service's endpoints.".to_owned(),
+                };
                 (format!("called by {own} at {}", row.key.at), fix, service_at(&row.key.at))
             }
         };
@@ -323,7 +346,7 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
             severity: Severity::Note,
             kind: "slow method",
             what: format!("{} {side} is slow: p99 is {p99_ms:.0} ms", row.key.method),
-            fix: fix.to_owned(),
+            fix,
             service: Some(service),
         }
     };

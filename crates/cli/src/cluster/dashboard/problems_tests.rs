@@ -10,7 +10,15 @@ fn found(pages: &[(&str, &str)]) -> Vec<Problem> {
     let methods: Vec<_> = readings.measured().flat_map(|measured| methods::rows(measured, None, SECOND)).collect();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
     let mesh = Mesh::of(&readings);
-    problems(&Facts { readings: &readings, mesh: &mesh, methods: &methods, denials: &[], configuration: &[], now })
+    problems(&Facts {
+        readings: &readings,
+        mesh: &mesh,
+        methods: &methods,
+        denials: &[],
+        configuration: &[],
+        options: Some(" -n shop"),
+        now,
+    })
 }
 
 #[test]
@@ -32,6 +40,7 @@ fn failing_calls_come_before_a_certificate_that_ends_and_a_lost_control_plane() 
         [(Severity::Error, "failing calls"), (Severity::Warning, "certificate"), (Severity::Warning, "control plane"),]
     );
     assert_eq!(found[0].what, "shop/web fails 50.0 % of its calls, as its own proxies count them");
+    assert!(found[0].fix.starts_with("leno stat methods -n shop shows which method fails"), "{}", found[0].fix);
     assert_eq!(found[1].what, "The certificate of pod of shop/web expires in 10 min");
 }
 
@@ -103,4 +112,15 @@ fn a_method_that_burns_its_budget_is_named_and_a_single_miss_is_not() {
     assert_eq!(found(&[("web", &page(100.0, 10.0))])[0].severity, Severity::Warning);
     assert!(found(&[("web", &page(100.0, 5.0))]).is_empty(), "slower than the warning");
     assert!(found(&[("web", &page(0.2, 0.2))]).is_empty(), "too few misses");
+}
+
+#[test]
+fn only_the_name_of_a_service_becomes_a_part_of_a_command() {
+    let fix = |service: &str| {
+        let to = OUTBOUND.replace("\"cart\"", &format!("\"{service}\""));
+        let page = format!("request_total{{{to}}} 10\nresponse_total{{{to},classification=\"failure\"}} 10\n");
+        found(&[("web", &page)]).into_iter().find(|problem| problem.kind == "failing calls").expect("a problem").fix
+    };
+    assert!(fix("cart").starts_with("leno stat methods --to cart.shop -n shop shows"), "{}", fix("cart"));
+    assert!(fix("x;reboot;").starts_with("leno stat methods -n shop shows"), "{}", fix("x;reboot;"));
 }

@@ -19,6 +19,8 @@ pub(super) const MEAN_OVER: Duration = Duration::from_secs(10);
 
 pub(super) struct State {
     pub(super) proxies: Proxies,
+    /// See [`Facts::options`](super::problems::Facts::options).
+    pub(super) options: Option<String>,
     pub(super) every: Duration,
     start: Instant,
     pub(super) readings: RefCell<Readings>,
@@ -38,9 +40,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(proxies: Proxies, every: Duration) -> Self {
+    pub(super) fn new(proxies: Proxies, options: Option<String>, every: Duration) -> Self {
         Self {
             proxies,
+            options,
             every,
             start: Instant::now(),
             readings: RefCell::new(Readings::with_means(MEAN_OVER)),

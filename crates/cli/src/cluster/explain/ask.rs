@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::destination::Destination;
 use super::story::in_pod;
+use super::words::From;
 use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, Forwarded};
@@ -64,8 +65,9 @@ pub(super) async fn explain_at(
 /// Asks the proxy of the calling workload, and then the proxies of the endpoints that this proxy would choose.
 pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, ClusterError> {
     let cluster = options.connect.cluster().await?;
-    let namespace = options.namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
-    let (pod, other_callers) = caller(options, &cluster).await?;
+    let of_caller = options.from.as_ref().filter(|_| options.via.is_none()).and_then(From::namespace);
+    let namespace = options.namespace.clone().or(of_caller).unwrap_or_else(|| cluster.namespace.clone());
+    let Caller { pod, asked, others: other_callers } = caller(options, &cluster, &namespace).await?;
     let Destination { authority, address } = Destination::find(&cluster, &options.service, &namespace).await?;
     let question = options.outbound(&authority, address)?;
     let answer = ask_pod(&cluster, &pod, &question).await?;
@@ -75,33 +77,45 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
     for backend in backends {
         servers.extend(server(options, &cluster, &answer, backend, address).await);
     }
-    let asked = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
     Ok(Explained { question, asked, other_callers, answer, servers })
 }
 
-/// Chooses the Pod whose proxy explains the outbound half of the call: a Pod of the caller in `--from`, if there is
-/// one. If the user gave neither `--via` nor `--from`, also returns the service accounts of other Pods that could be
-/// the caller.
-async fn caller(options: &Options, cluster: &Cluster) -> Result<(Pod, BTreeSet<String>), ClusterError> {
+/// The caller in a cluster.
+struct Caller {
+    /// The Pod whose proxy explains the outbound half of the call.
+    pod: Pod,
+    /// See [`Explained::asked`].
+    asked: String,
+    /// See [`Explained::other_callers`].
+    others: BTreeSet<String>,
+}
+
+/// Finds the Pods with a proxy in a namespace, and chooses one of them.
+async fn caller(options: &Options, cluster: &Cluster, namespace: &str) -> Result<Caller, ClusterError> {
     let all = Selection { kind: Kind::Workloads, name: None };
     let selection = options.via.as_ref().unwrap_or(&all);
-    let groups = selection.groups(cluster, &Scope::of(options.namespace.clone())).await?;
+    let groups = selection.groups(cluster, &Scope::of(Some(namespace.to_owned()))).await?;
     let has_proxy = |pod: &Pod| pods::is_meshed(pod) && pods::has_proxy_started(pod);
     let found: Vec<Pod> = groups.into_iter().flat_map(|group| group.pods).filter(has_proxy).collect();
-    let account = |pod: &Pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pods::service_account(pod));
-    let is_named = |pod: &&Pod| options.from.as_ref().is_some_and(|from| from.has_account(&account(pod)));
-    let chosen = found.iter().find(is_named).or(found.first()).cloned();
-    let others = match (&options.via, &options.from) {
-        (None, None) => {
-            found.iter().map(account).filter(|other| Some(other) != chosen.as_ref().map(account).as_ref()).collect()
-        }
-        _ => BTreeSet::new(),
-    };
-    chosen.map(|pod| (pod, others)).ok_or_else(|| {
-        let namespace = options.namespace.as_ref().unwrap_or(&cluster.namespace);
+    choose(&found, options.via.is_some(), options.from.as_ref()).ok_or_else(|| {
         let what = format!("no Pod with a running proxy was found to ask in namespace {namespace}");
         ClusterError::new(what, "choose the caller's namespace with -n, and its workload with --via deploy/NAME")
     })
+}
+
+/// Chooses a Pod of the caller `from`, if there is one, and otherwise the first Pod. `None` if there is no Pod.
+fn choose(found: &[Pod], has_via: bool, from: Option<&From>) -> Option<Caller> {
+    let account = |pod: &Pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pods::service_account(pod));
+    let is_named = |pod: &&Pod| from.is_some_and(|from| from.has_account(&account(pod)));
+    let named = found.iter().find(is_named);
+    let pod = named.or(found.first())?.clone();
+    let mut asked = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+    if named.is_none() && from.is_some_and(|from| from.namespace().is_some()) {
+        asked += " (no Pod here has the caller's service account)";
+    }
+    let own = account(&pod);
+    let others = found.iter().map(account).filter(|other| *other != own && !has_via && from.is_none()).collect();
+    Some(Caller { pod, asked, others })
 }
 
 /// Asks the proxy of a backend's chosen endpoint. If the proxy gives no answer, the note says why. Returns `None` if no
@@ -201,3 +215,7 @@ fn read(proxy: &str, answer: &Answer) -> Result<CallAnswer, ClusterError> {
     let unreadable = |error| ClusterError::new(format!("{proxy} gave an answer that is not understood: {error}"), fix);
     serde_json::from_str(&answer.body).map_err(unreadable)
 }
+
+#[cfg(test)]
+#[path = "ask_tests.rs"]
+mod tests;

@@ -98,6 +98,15 @@ impl From {
         }
     }
 
+    /// Returns the namespace of the caller's service account; `None` if the caller has none.
+    pub(super) fn namespace(&self) -> Option<String> {
+        match self {
+            Self::NoIdentity => None,
+            Self::Id(id) => Some(service_account(id)?.split_once('/')?.0.to_owned()),
+            Self::Account(namespace, _) => Some(namespace.clone()),
+        }
+    }
+
     /// Returns the SPIFFE id. Adds `trust_domain` if the user wrote no trust domain. `None` for a caller without a
     /// certificate.
     pub(super) fn identity(&self, trust_domain: &str) -> Option<String> {

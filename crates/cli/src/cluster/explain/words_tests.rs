@@ -23,6 +23,10 @@ fn a_caller_has_a_short_and_a_long_name() {
     {
         assert_eq!(text.parse::<From>().map(|from| from.has_account("shop/web")), Ok(is_it), "{text}");
     }
+    let namespace = |text: &str| text.parse::<From>().map(|from| from.namespace());
+    let shop = Ok(Some("shop".to_owned()));
+    assert_eq!((namespace("shop/web"), namespace("spiffe://a/ns/shop/sa/web")), (shop.clone(), shop));
+    assert_eq!(namespace("none"), Ok(None));
     assert!(identity("web").is_err() && identity("a/b/c").is_err());
 }
 

@@ -233,7 +233,10 @@ pub(super) fn joined<'a, K: Ord>(
 /// Formats the rate of rare events, such as denials; `-` for `None`. Only a rate of 0 is shown as 0.0: rounding must
 /// not hide a single denial.
 pub(crate) fn rare(rate: Option<f64>) -> String {
-    number(rate.map(|rate| if rate > 0.0 { rate.max(0.1) } else { rate }))
+    match rate {
+        Some(rate) if rate > 0.0 && rate < 0.1 => "<0.1".to_owned(),
+        rate => number(rate),
+    }
 }
 
 pub(crate) fn share(part: f64, whole: f64) -> Option<f64> {
