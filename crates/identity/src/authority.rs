@@ -30,7 +30,7 @@ pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lifetime of an authority: ten years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
-/// Upper limit of [`Authority::least_left`]: 7 days. The control plane renews its own authority 30 days before the
+/// Upper limit of [`Validity::least_left`]: 7 days. The control plane renews its own authority 30 days before the
 /// authority expires. If less than 7 days are left, the renewal has failed.
 const LEAST_LEFT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
