@@ -27,6 +27,8 @@ use crate::talker::Talker;
 
 /// Longest virtual time of a world. Every client leaves after half a minute.
 const LONGEST: Duration = Duration::from_secs(60);
+/// Why a call is lost if the policies of a server's proxy begin to deny it.
+const DENIALS: [&str; 1] = ["denied"];
 /// Maximum number of steps of a world.
 const STEPS_MAX: u64 = 200_000;
 
@@ -405,6 +407,11 @@ impl World {
 
     /// Returns whether every lost call would be a fault.
     fn is_calm(&self) -> bool {
+        self.is_calm_apart_from_policies() && !self.have_denied()
+    }
+
+    /// Returns whether every call that is lost for another reason than a denial would be a fault.
+    fn is_calm_apart_from_policies(&self) -> bool {
         // The first server is always in the mesh.
         let drains = |proxy: &Proxy| proxy.has_drained;
         let is_reachable = self.pods.first().is_some_and(|pod| !pod.proxy.as_ref().is_some_and(drains));
@@ -413,7 +420,6 @@ impl World {
             && self.seen.repeats.retries.is_none_or(|retries| retries.attempt_ms.is_none())
             && self.pods.first().is_some_and(|pod| !pod.server().is_hostile())
             && self.proxies().all(Proxy::is_calm)
-            && !self.have_denied()
             && self.pods.iter().all(|pod| !pod.server().has_faults())
     }
 
@@ -635,7 +641,11 @@ impl World {
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
-        !self.is_calm() || is_outrun || (!was_seen && (has_hostile || have_yielded || is_race))
+        let is_denied = self.have_denied() && DENIALS.contains(&why);
+        !self.is_calm_apart_from_policies()
+            || is_denied
+            || is_outrun
+            || (!was_seen && (has_hostile || have_yielded || is_race))
     }
 }
 
