@@ -94,6 +94,15 @@ impl Stage {
     }
 }
 
+/// Asserts that the problems have every kind that a stage, the hostile proxy and a dead proxy cause.
+fn assert_every_kind(found: &Value) {
+    let problems = found["problems"].as_array().expect("problems");
+    let kinds: Vec<&str> = problems.iter().filter_map(|problem| problem["kind"].as_str()).collect();
+    for kind in ["silent proxy", "failing calls", "certificate", "denied calls", "slow method", "objective"] {
+        assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
+    }
+}
+
 impl Drop for Stage {
     fn drop(&mut self) {
         self.calling.abort();
@@ -114,11 +123,7 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     let (echo, mesh) = mesh;
     let success = echo["success_rate"].as_f64().expect("a share");
     assert!((0.5..0.8).contains(&success), "one call of three fails: {echo}");
-    let kinds: Vec<&str> =
-        mesh["problems"].as_array().expect("problems").iter().filter_map(|problem| problem["kind"].as_str()).collect();
-    for kind in ["silent proxy", "failing calls", "certificate", "denied calls", "slow method", "objective"] {
-        assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
-    }
+    assert_every_kind(&mesh);
     assert!(mesh.to_string().contains("AuthorizationPolicy shop/only-cart"), "{mesh}");
     assert!(mesh.to_string().contains(ATTACK) && !mesh.to_string().contains(['\u{202e}', '\u{7}']), "{mesh}");
 
@@ -168,11 +173,7 @@ async fn the_problems_of_the_page_are_printed_in_the_terminal() {
     );
     assert!(table.contains(ATTACK) && !table.contains(['\u{202e}', '\u{7}']), "{table}");
     let json: Value = serde_json::from_str(&json).expect("JSON");
-    let kinds: Vec<&str> =
-        json["problems"].as_array().expect("problems").iter().filter_map(|problem| problem["kind"].as_str()).collect();
-    for kind in ["silent proxy", "failing calls", "certificate", "denied calls", "slow method", "objective"] {
-        assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
-    }
+    assert_every_kind(&json);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ fn a_broken_pipe_is_found_among_the_causes_of_an_error() {
     assert!(is_broken_pipe(&broken()));
     assert!(is_broken_pipe(&inject::Error::Write(broken())));
     assert!(!is_broken_pipe(&inject::Error::Write(io::ErrorKind::StorageFull.into())));
-    assert!(!is_cause(&broken()), "nobody has closed the pipe of this test's output");
+    assert!(!is_cause(&broken()), "the reader of this test's output has not closed the pipe");
 }
 
 #[test]

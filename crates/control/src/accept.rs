@@ -293,8 +293,7 @@ impl AsyncRead for Connection {
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
             // Do not use `poll_read`: after it has filled a part of the buffer, it also reads later records from the
-            // socket. The bytes of these records would count as unreadable, although all data before them has been
-            // read.
+            // socket. The later records would count as unread bytes, although the caller has read all earlier data.
             Transport::Tls(stream) => {
                 let readable = ready!(Pin::new(&mut *stream).poll_fill_buf(cx))?;
                 let taken = readable.len().min(buffer.remaining());

@@ -101,6 +101,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
         let bundles = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
         let statuses = keep_statuses(client.clone(), leads.clone(), source.judged());
         let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
+        let webhooks = webhooks.zip(certificate);
+        let reviewing = run(webhooks, &api_server, leads.clone(), signing.clone(), phase.subscribe());
         // Replace the empty mesh here, before the first client is accepted: clients must not get a mesh without
         // policies.
         let following = publisher.follow(mesh);
@@ -117,7 +119,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
             never = bundles => match never {},
             never = statuses => match never {},
             never = unmeshed => match never {},
-            never = run(webhooks.zip(certificate), &api_server, leads.clone(), signing.clone(), phase.subscribe()) => match never {},
+            never = reviewing => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
             () = following => Ok(()),

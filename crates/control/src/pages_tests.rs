@@ -9,8 +9,8 @@ use crate::webhooks::Counts;
 const RULES: &str = include_str!("../../../charts/leno/files/rules.yaml");
 const DASHBOARD: &str = include_str!("../../../charts/leno/files/dashboards/control.json");
 
-/// Checks the metrics that a control plane exports only in a cluster. The whole-system test of the dashboards cannot
-/// check them: its control plane runs without a cluster and, of these metrics, exports the readiness only.
+/// Checks the metrics that a control plane exports only in a cluster. The control plane of the whole-system test of the
+/// dashboards runs without a cluster, so that test can check only the metric of readiness.
 #[test]
 fn the_metrics_of_a_cluster_that_the_chart_names_are_exported() {
     let mut text = String::new();

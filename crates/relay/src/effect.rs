@@ -43,7 +43,7 @@ pub enum Effect {
     Settle(WireId),
     /// Count a wire's bytes in this series: the bytes that it has carried so far, and all further bytes.
     Count(WireId, Arc<TcpMetrics>),
-    /// Write as many of these bytes as the socket accepts now. The relay closes the wire directly afterwards.
+    /// Write the bytes, as far as the socket accepts them now. The relay closes the wire directly afterwards.
     WriteLast(WireId, Vec<u8>),
     /// Reset a wire when it is closed, so that its peer does not take the close for the end of the content.
     Abort(WireId),

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::load::METHOD;
 use super::rights::Watcher;
+use super::sight::json;
 use super::user::{PATIENCE, leno, rolled_out, state};
 use super::wire::{other_node, server, service};
 
@@ -107,8 +108,7 @@ pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
         problems.contains("calls of shop/web on port 50051, because of AuthorizationPolicy shop/only-batch"),
         "{problems}"
     );
-    let edges = leno(cluster, &["stat", "edges", "-n", "shop", "--window", "3s", "-o", "json"]);
-    let edges: Value = serde_json::from_str(&edges).unwrap_or_else(|error| panic!("{error}: {edges}"));
+    let edges = json(cluster, &["stat", "edges", "--window", "3s"]);
     let edge =
         edges.as_array().into_iter().flatten().find(|edge| edge["client"] == "shop/web" && edge["name"] == "echo");
     assert!(edge.is_some_and(|edge| edge["denied_per_second"].as_f64() > Some(1.0)), "{edges}");

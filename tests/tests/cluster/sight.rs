@@ -31,7 +31,7 @@ const STREAMING: &str = "leno.echo.v1.Echo/ServerStream";
 const JOBS: &str = "docs/monitoring/prometheus.yml";
 
 /// Returns the JSON that a command of `leno` prints for the example's namespace.
-fn json(cluster: &Cluster, words: &[&str]) -> Value {
+pub(super) fn json(cluster: &Cluster, words: &[&str]) -> Value {
     let text = leno(cluster, &[words, &["-n", "shop", "-o", "json"]].concat());
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }

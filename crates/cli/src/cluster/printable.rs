@@ -1,6 +1,8 @@
 //! Text from Pods and the cluster for people: safe to print on one line of a terminal, and identities in their short
 //! form.
 
+use std::borrow::Borrow;
+
 /// Puts a text on one line, and replaces control characters and invisible characters with `?`.
 pub(crate) fn line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -10,6 +12,17 @@ pub(crate) fn line(text: &str) -> String {
 /// Whether a character is invisible, or changes the direction of the text after it.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Joins the shown texts of a list, and counts the omitted texts: `a, b and 3 more`.
+pub(crate) fn listed<S: Borrow<str>>(shown: &[S], omitted: usize) -> String {
+    let shown = shown.join(", ");
+    if omitted == 0 { shown } else { format!("{shown} and {omitted} more") }
+}
+
+/// Counts proxies: `1 proxy`, `2 proxies`.
+pub(crate) fn proxies(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "proxy" } else { "proxies" })
 }
 
 /// Returns the service account in a SPIFFE id, in the form `namespace/name`; `None` for other text.

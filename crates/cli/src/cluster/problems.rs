@@ -10,9 +10,9 @@ use leno_model::settings::{format_duration, parse_duration};
 
 use super::block_on;
 use super::dashboard::{Found, Problem, Severity, find_problems};
-use super::printable::line;
+use super::printable::{self, line};
 use super::source::Source;
-use super::table::{Output, has_colours, show};
+use super::table::{Output, coloured, has_colours, show};
 
 /// Minimum window. The command reads each proxy every 2 s and counts the calls between two readings. This window has
 /// about three readings of each proxy.
@@ -54,20 +54,16 @@ fn text(found: &Found, window: Duration, has_colours: bool) -> String {
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let words = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
     let counts = words.map(|(severity, word)| (count(severity), word)).into_iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<_> = counts.map(|(count, word)| format!("{count} {word}{}", plural(count))).collect();
+    let counts: Vec<_> =
+        counts.map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" })).collect();
     let found = if counts.is_empty() { "no problem found".to_owned() } else { counts.join(", ") };
-    let watched =
-        format!("{proxies} prox{} watched for {}", if *proxies == 1 { "y" } else { "ies" }, format_duration(window));
+    let watched = format!("{} watched for {}", printable::proxies(*proxies), format_duration(window));
     let unread = match unread {
         0 => String::new(),
         unread => format!("; {unread} more did not answer in time, and may have problems"),
     };
     let gap = if problems.is_empty() { "" } else { "\n" };
     format!("{text}{gap}{found}; {watched}{unread}\n")
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 impl Severity {
@@ -78,7 +74,7 @@ impl Severity {
             Self::Warning => ("warning", "33"),
             Self::Note => ("note", "2"),
         };
-        if has_colours { format!("\x1b[{colour}m{word:<7}\x1b[0m") } else { format!("{word:<7}") }
+        coloured(word, colour, has_colours)
     }
 }
 

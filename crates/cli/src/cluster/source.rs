@@ -18,6 +18,7 @@ use crate::cluster::connect::{Cluster, ClusterError, Connect};
 use crate::cluster::forward::{self, FORWARDS_MAX, Forwarded};
 use crate::cluster::metrics::{self, Pages, PodKey, Reading};
 use crate::cluster::pods;
+use crate::cluster::printable::proxies;
 use crate::cluster::progress::sign_of_life_or_line;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::select::{Choice, Group, Kind};
@@ -389,9 +390,8 @@ async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages,
     (before, after)
 }
 
-fn counting(proxies: usize, window: Duration) -> String {
-    let proxies = if proxies == 1 { "1 proxy".to_owned() } else { format!("{proxies} proxies") };
-    format!("counting the calls of {proxies} for {} s", window.as_secs())
+fn counting(count: usize, window: Duration) -> String {
+    format!("counting the calls of {} for {} s", proxies(count), window.as_secs())
 }
 
 /// Reads a page of a proxy on this machine.

@@ -84,6 +84,11 @@ pub(crate) fn has_colours() -> bool {
     io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Pads a word to seven letters, and prints it in a colour (SGR, ECMA-48) if the output has colours.
+pub(crate) fn coloured(word: &str, colour: &str, has_colours: bool) -> String {
+    if has_colours { format!("\x1b[{colour}m{word:<7}\x1b[0m") } else { format!("{word:<7}") }
+}
+
 #[cfg(test)]
 #[path = "table_tests.rs"]
 mod tests;

@@ -25,6 +25,7 @@ use leno_install::yaml;
 use serde_json::{Value, json};
 
 use super::connect::{Cluster, ClusterError, Connect};
+use super::printable::listed;
 use super::{pods, policies};
 
 /// Label of the objects that the chart creates.
@@ -139,12 +140,12 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         let mut owners: Vec<String> = bystanders.meshed.iter().map(workload).collect();
         owners.sort();
         owners.dedup();
-        let shown = owners.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-        let more = owners.len().checked_sub(NAMED_MAX).filter(|more| *more > 0);
-        let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+        let omitted = owners.len().saturating_sub(NAMED_MAX);
+        owners.truncate(NAMED_MAX);
+        let shown = listed(&owners, omitted);
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
-            "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and will stop within a day: {} ({shown}{more}); \
+            "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and will stop within a day: {} ({shown}); \
              before you uninstall, run kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
             bystanders.meshed.len(),
             pods::owner(first).restart(&namespace)

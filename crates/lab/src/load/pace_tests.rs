@@ -11,8 +11,8 @@ fn take_all(pace: &mut Pace, now: Instant) -> Vec<Instant> {
     std::iter::from_fn(|| pace.take(now)).collect()
 }
 
-/// The times of all calls of a load, in seconds from its start. The load has 1,000 calls per second for 10 s, of which
-/// the first 4 s are warm-up.
+/// The times of all calls of a load, in seconds from its start. The load has 1,000 calls per second for 10 s. The
+/// first 4 s are warm-up.
 fn seconds(traffic: Traffic, seed: u64) -> Vec<f64> {
     let start = Instant::now();
     let end = start + 10_000 * MS;

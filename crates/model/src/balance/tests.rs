@@ -50,6 +50,18 @@ fn settle(balancer: &mut Balancer, mut now: Instant, latency: Duration) -> Insta
     now + Duration::from_millis(200)
 }
 
+/// Returns a balancer whose second endpoint has let a call wait for `waited`, this endpoint's id, and the time at which
+/// the call began. Before this call, every endpoint answered in 10 ms.
+fn one_slow(endpoints: u32, waited: Duration) -> (Balancer, EndpointId, Instant) {
+    let start = Instant::now();
+    let mut balancer = balancer(Policy::Latency, endpoints, start);
+    let slow = ids(&balancer)[1];
+    let now = settle(&mut balancer, start, 10 * MS);
+    let asked = pick_only(&mut balancer, now, slow);
+    balancer.finish(now + waited, asked, Outcome::Cancelled { waited });
+    (balancer, slow, now)
+}
+
 fn explanation(balancer: &Balancer, now: Instant, id: EndpointId) -> Explanation {
     let address = balancer.address(id).expect("a member");
     let found = balancer.explain(now).into_iter().find(|it| it.address == address);
@@ -316,12 +328,7 @@ fn a_stream_that_stays_open_after_its_headers_is_not_slowness() {
 
 #[test]
 fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
-    let start = Instant::now();
-    let mut balancer = balancer(Policy::Latency, 3, start);
-    let streaming = ids(&balancer)[1];
-    let mut now = settle(&mut balancer, start, 10 * MS);
-    let slow = pick_only(&mut balancer, now, streaming);
-    balancer.finish(now + 1000 * MS, slow, Outcome::Cancelled { waited: 1000 * MS });
+    let (mut balancer, streaming, mut now) = one_slow(3, 1000 * MS);
     assert_eq!(explanation(&balancer, now, streaming).state, "slow");
     for _ in 0..20 {
         now += 2500 * MS;
@@ -418,12 +425,7 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
 
 #[test]
 fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
-    let start = Instant::now();
-    let mut balancer = balancer(Policy::Latency, 50, start);
-    let slow = ids(&balancer)[7];
-    let mut now = settle(&mut balancer, start, 10 * MS);
-    let asked = pick_only(&mut balancer, now, slow);
-    balancer.finish(now + 5000 * MS, asked, Outcome::Cancelled { waited: 5000 * MS });
+    let (mut balancer, slow, mut now) = one_slow(50, 5000 * MS);
     assert_eq!(explanation(&balancer, now, slow).state, "slow");
     // With one call a second among 50 endpoints, a fair share is one call in 50 s. The wait between probes is at most
     // 30 s.
@@ -441,12 +443,7 @@ fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
 /// A scan of all endpoints for each call would be slow with many endpoints.
 #[test]
 fn a_due_probe_of_an_unusable_endpoint_is_not_looked_for_at_every_call() {
-    let start = Instant::now();
-    let mut balancer = balancer(Policy::Latency, 50, start);
-    let slow = ids(&balancer)[7];
-    let mut now = settle(&mut balancer, start, 10 * MS);
-    let asked = pick_only(&mut balancer, now, slow);
-    balancer.finish(now + 5000 * MS, asked, Outcome::Cancelled { waited: 5000 * MS });
+    let (mut balancer, slow, mut now) = one_slow(50, 5000 * MS);
     now += 60_000 * MS;
     let mut looks = 0;
     for _ in 0..1_000 {

@@ -40,7 +40,7 @@ pub(crate) struct Calls {
     spare_sections: Vec<FieldSection>,
     #[expect(clippy::vec_box, reason = "a call takes over the box and gives it back")]
     spare_progress: Vec<Box<PolicyProgress>>,
-    /// Calls to be sent before this turn of the event loop ends. Some of these calls may be over.
+    /// Calls to be sent before this turn of the event loop ends. A call in this queue may be over already.
     to_send: VecDeque<CallId>,
 }
 

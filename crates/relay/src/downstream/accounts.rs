@@ -3,7 +3,7 @@
 //! The calls of many clients share a connection to an endpoint, so one client could harm the others: it may use all the
 //! streams that the server grants, or provoke the server into closing the connection. So the connections to an endpoint
 //! are divided into *lanes*. An account that uses more than its share gets a lane of its own. What happens on this lane
-//! affects only this account. If there are more such accounts than lanes, some of these accounts share a lane.
+//! affects only this account. If there are more such accounts than lanes, some accounts share a lane.
 //!
 //! A call from another workload is charged to the account of that workload's identity. If the workload has shown no
 //! certificate, the call is charged to the account of its address. Each connection of our own application is a separate

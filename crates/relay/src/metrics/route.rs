@@ -69,9 +69,10 @@ pub struct RouteMetrics {
     /// Number of requests that matched the route and for which the backend was chosen. In a series without a backend:
     /// number of requests that matched the route and that the proxy answered itself.
     pub requests: Counter,
-    /// Counts of the retries of these requests.
+    /// Counts of the retries of the route's requests.
     pub retries: FurtherMetrics,
-    /// Counts of the hedges of these requests: further attempts because the first attempt was not answered in time.
+    /// Counts of the hedges of the route's requests. A hedge is a further attempt because the first attempt was not
+    /// answered in time.
     pub hedges: FurtherMetrics,
     outcomes: OutcomeCounts,
     /// Counts about further attempts. Empty until a rule's policy decides about a further attempt, so that most series

@@ -215,9 +215,10 @@ impl Served {
                     engine.reset(stream, ErrorCode::REFUSED_STREAM);
                     return Ok(());
                 }
-                match is_strange {
-                    true => seen.strange += 1,
-                    false => drop(seen.attempts.insert(attempt)),
+                if is_strange {
+                    seen.strange += 1;
+                } else {
+                    seen.attempts.insert(attempt);
                 }
                 // If a hostile server claims that it has not processed a call, a relay may send the call again.
                 let method = fields.get(Known::Method).unwrap_or_default();

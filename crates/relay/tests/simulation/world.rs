@@ -27,8 +27,8 @@ use crate::talker::Talker;
 
 /// Longest virtual time of a world. Every client leaves after half a minute.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Why a call is lost if the policies of a server's proxy begin to deny it.
-const DENIALS: [&str; 1] = ["denied"];
+/// Why a call is lost if the policies of a server's proxy deny it.
+const DENIED: &str = "denied";
 /// Maximum number of steps of a world.
 const STEPS_MAX: u64 = 200_000;
 
@@ -447,7 +447,7 @@ impl World {
         for caller in &self.callers {
             total.calls += caller.begun;
             total.endings.add(&caller.outcome.endings);
-            total.denied += caller.outcome.lost.iter().filter(|(_, why)| why == "denied").count() as u64;
+            total.denied += caller.outcome.lost.iter().filter(|(_, why)| why == DENIED).count() as u64;
         }
         let fates = self.talkers.iter().filter_map(Talker::fate);
         total.talks = self.talkers.len() as u64;
@@ -641,7 +641,7 @@ impl World {
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
-        let is_denied = self.have_denied() && DENIALS.contains(&why);
+        let is_denied = self.have_denied() && why == DENIED;
         !self.is_calm_apart_from_policies()
             || is_denied
             || is_outrun

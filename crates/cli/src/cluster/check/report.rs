@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::cluster::connect::ClusterError;
 use crate::cluster::printable::line;
+use crate::cluster::table::coloured;
 
 /// Maximum number of findings that the report shows for one check.
 const FINDINGS_MAX: usize = 20;
@@ -178,7 +179,7 @@ impl Verdict {
             Self::Failed => ("failed", "31"),
             Self::NotRun => ("not run", "2"),
         };
-        if has_colours { format!("\x1b[{colour}m{word:<7}\x1b[0m") } else { format!("{word:<7}") }
+        coloured(word, colour, has_colours)
     }
 }
 

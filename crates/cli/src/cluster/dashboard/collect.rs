@@ -99,10 +99,13 @@ pub(crate) struct Found {
 /// Collects readings for `window`. Then continues, for at most about [`LAST_ANSWERS_MAX`], until each proxy has been
 /// read twice or has failed to answer. Returns the problems that the page would then show.
 pub(super) async fn collect_for(source: &Source, state: &State, window: Duration) -> Found {
-    let is_read = || state.readings.borrow().members().all(|member| member.is_counted || member.silent.is_some());
+    let unread = || {
+        let is_unread = |member: &&Member| !member.is_counted && member.silent.is_none();
+        state.readings.borrow().members().filter(is_unread).count()
+    };
     let enough = async {
         sleep(window).await;
-        while !is_read() && state.elapsed() < window + LAST_ANSWERS_MAX {
+        while unread() > 0 && state.elapsed() < window + LAST_ANSWERS_MAX {
             sleep(state.every).await;
         }
     };
@@ -110,11 +113,9 @@ pub(super) async fn collect_for(source: &Source, state: &State, window: Duration
         never = collect(source, state) => match never {},
         () = enough => {}
     }
-    let readings = state.readings.borrow();
-    let is_unread = |member: &&Member| !member.is_counted && member.silent.is_none();
     Found {
-        proxies: readings.members().filter(|member| member.is_counted).count(),
-        unread: readings.members().filter(is_unread).count(),
+        proxies: state.readings.borrow().members().filter(|member| member.is_counted).count(),
+        unread: unread(),
         problems: state.problems.take(),
     }
 }

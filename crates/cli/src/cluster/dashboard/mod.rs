@@ -40,6 +40,7 @@ use tokio::task::LocalSet;
 
 use super::block_on;
 use super::connect::ClusterError;
+use super::printable::proxies;
 use super::progress::sign_of_life_or_line;
 use super::source::Source;
 use guard::{Guard, new_token};
@@ -120,15 +121,14 @@ impl Options {
 /// # Errors
 /// If the named cluster does not answer, or no proxy was found.
 pub(crate) async fn find_problems(source: &Source, window: Duration) -> Result<Found, ClusterError> {
-    let proxies = find::proxies(source).await?;
-    let count = proxies.len();
+    let found = find::proxies(source).await?;
+    let count = found.len();
     if count == 0 {
         return Err(ClusterError::new("no proxy runs there", "-n NAMESPACE or -A looks elsewhere"));
     }
-    let options = find::options(source, &proxies);
-    let state = State::new(proxies, options, PROBLEMS_EVERY);
-    let proxies = if count == 1 { "proxy" } else { "proxies" };
-    let progress = sign_of_life_or_line(&format!("watching {count} {proxies} for {}", format_duration(window)));
+    let options = find::options(source, &found);
+    let state = State::new(found, options, PROBLEMS_EVERY);
+    let progress = sign_of_life_or_line(&format!("watching {} for {}", proxies(count), format_duration(window)));
     let found = collect::collect_for(source, &state, window).await;
     progress.finish_and_clear();
     Ok(found)

@@ -13,6 +13,7 @@ use super::pages::clean;
 use super::state::State;
 use crate::cluster::diagnose::shown;
 use crate::cluster::policies::allowed;
+use crate::cluster::printable::listed;
 use crate::cluster::source::ProxyAt;
 use crate::cluster::traffic::{Line, traffic};
 
@@ -193,11 +194,8 @@ fn allows(policy: &Value) -> String {
 /// Writes the members of a list, at most [`SHOWN_MAX`] of them.
 fn list(value: &Value) -> String {
     let members = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let shown = members.iter().take(SHOWN_MAX).map(shown).collect::<Vec<_>>().join(", ");
-    match members.len().saturating_sub(SHOWN_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    let shown: Vec<_> = members.iter().take(SHOWN_MAX).map(shown).collect();
+    listed(&shown, members.len() - shown.len())
 }
 
 #[cfg(test)]

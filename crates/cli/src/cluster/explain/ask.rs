@@ -106,11 +106,11 @@ async fn caller(options: &Options, cluster: &Cluster, namespace: &str) -> Result
 /// Chooses a Pod of the caller `from`, if there is one, and otherwise the first Pod. `None` if there is no Pod.
 fn choose(found: &[Pod], has_via: bool, from: Option<&From>) -> Option<Caller> {
     let account = |pod: &Pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pods::service_account(pod));
-    let is_named = |pod: &&Pod| from.is_some_and(|from| from.has_account(&account(pod)));
-    let named = found.iter().find(is_named);
+    let wanted = from.and_then(From::account);
+    let named = found.iter().find(|pod| wanted.as_ref() == Some(&account(pod)));
     let pod = named.or(found.first())?.clone();
     let mut asked = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-    if named.is_none() && from.is_some_and(|from| from.namespace().is_some()) {
+    if named.is_none() && wanted.is_some() {
         asked += " (no Pod here has the caller's service account)";
     }
     let own = account(&pod);

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 
 use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::printable::listed;
 use crate::cluster::service_port::ServicePort;
 
 /// Maximum number of other Services' ports that a message lists.
@@ -68,10 +69,9 @@ fn no_service(wanted: &ServicePort, others: &[Service]) -> ClusterError {
     known.sort_unstable();
     let more = known.len().saturating_sub(OTHERS_MAX);
     known.truncate(OTHERS_MAX);
-    let fix = match (known.is_empty(), more) {
-        (true, _) => "list Services with kubectl get services -A".to_owned(),
-        (false, 0) => format!("the namespace has {}", known.join(", ")),
-        (false, _) => format!("the namespace has {} and {more} more", known.join(", ")),
+    let fix = match known.is_empty() {
+        true => "list Services with kubectl get services -A".to_owned(),
+        false => format!("the namespace has {}", listed(&known, more)),
     };
     ClusterError::new(format!("there is no Service {} in namespace {}", wanted.name, wanted.namespace), fix)
 }

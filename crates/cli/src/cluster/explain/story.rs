@@ -5,7 +5,7 @@ use leno_relay::explain::answer::{BackendChoice, CallAnswer, Outbound, Outcome, 
 use serde_json::json;
 
 use super::{Explained, Server};
-use crate::cluster::printable::line;
+use crate::cluster::printable::{line, listed};
 use crate::cluster::traffic::part::parts;
 
 /// Maximum width of a line, in characters.
@@ -48,10 +48,10 @@ pub(super) fn text(explained: &Explained) -> String {
 /// Returns the end of the line `caller`: other callers that the user can choose with `--from`.
 fn others(explained: &Explained) -> String {
     let others: Vec<&str> = explained.other_callers.iter().map(String::as_str).take(SHOWN_MAX).collect();
-    match (others.is_empty(), explained.other_callers.len() - others.len()) {
-        (true, _) => String::new(),
-        (false, 0) => format!("; --from chooses another caller: {}", others.join(", ")),
-        (false, more) => format!("; --from chooses another caller: {} and {more} more", others.join(", ")),
+    let omitted = explained.other_callers.len() - others.len();
+    match others.is_empty() {
+        true => String::new(),
+        false => format!("; --from chooses another caller: {}", listed(&others, omitted)),
     }
 }
 
@@ -111,10 +111,10 @@ fn allowed(policy: &PolicyLines) -> String {
         return "cannot be read and allows no caller".to_owned();
     }
     let values: Vec<&str> = policy.lines.iter().take(SHOWN_MAX).map(|line| line.value.as_str()).collect();
-    match (values.len(), (policy.lines.len() + policy.omitted).saturating_sub(SHOWN_MAX)) {
-        (0, _) => "allows no caller".to_owned(),
-        (_, 0) => format!("allows only {}", values.join(", ")),
-        (_, more) => format!("allows only {} and {more} more", values.join(", ")),
+    let omitted = (policy.lines.len() + policy.omitted).saturating_sub(SHOWN_MAX);
+    match values.is_empty() {
+        true => "allows no caller".to_owned(),
+        false => format!("allows only {}", listed(&values, omitted)),
     }
 }
 

@@ -89,22 +89,18 @@ impl FromStr for From {
 }
 
 impl From {
-    /// Whether the caller has the service account `account`, in the form `shop/web`. Ignores the trust domain.
-    pub(super) fn has_account(&self, account: &str) -> bool {
+    /// Returns the caller's service account, as `shop/web`; `None` if the caller has none.
+    pub(super) fn account(&self) -> Option<String> {
         match self {
-            Self::NoIdentity => false,
-            Self::Id(id) => service_account(id).is_some_and(|own| own == account),
-            Self::Account(namespace, own) => account.split_once('/') == Some((namespace, own)),
+            Self::NoIdentity => None,
+            Self::Id(id) => service_account(id),
+            Self::Account(namespace, name) => Some(format!("{namespace}/{name}")),
         }
     }
 
     /// Returns the namespace of the caller's service account; `None` if the caller has none.
     pub(super) fn namespace(&self) -> Option<String> {
-        match self {
-            Self::NoIdentity => None,
-            Self::Id(id) => Some(service_account(id)?.split_once('/')?.0.to_owned()),
-            Self::Account(namespace, _) => Some(namespace.clone()),
-        }
+        Some(self.account()?.split_once('/')?.0.to_owned())
     }
 
     /// Returns the SPIFFE id. Adds `trust_domain` if the user wrote no trust domain. `None` for a caller without a

@@ -19,7 +19,14 @@ use crate::cluster::table::Table;
 const INBOUND: Wanted = Wanted {
     labels: &["direction"],
     only: &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#],
-    metrics: METRICS,
+    metrics: &[
+        TRAFFIC.calls(),
+        TRAFFIC.responses(),
+        TRAFFIC.latency_bucket(),
+        Metric::counter(DENIALS[0], &[]),
+        Metric::counter(DENIALS[1], &[]),
+        OPEN_CONNECTIONS,
+    ],
 };
 
 /// The metrics of calls to workloads, by client.
@@ -29,17 +36,10 @@ const INBOUND_BY_CLIENT: Wanted = Wanted { labels: &["direction", "client_id"], 
 const OUTBOUND: Wanted = Wanted {
     labels: &["direction", "dst_namespace", "dst_service", "dst_port"],
     only: &[r#"direction="outbound""#],
-    metrics: METRICS,
+    metrics: &[TRAFFIC.calls(), TRAFFIC.responses_with_statuses(), TRAFFIC.latency_bucket(), OPEN_CONNECTIONS],
 };
 
-const METRICS: &[Metric] = &[
-    TRAFFIC.calls(),
-    TRAFFIC.responses_with_statuses(),
-    TRAFFIC.latency_bucket(),
-    Metric::counter(DENIALS[0], &[]),
-    Metric::counter(DENIALS[1], &[]),
-    Metric::gauge("tcp_open_connections", &["peer"]),
-];
+const OPEN_CONNECTIONS: Metric = Metric::gauge("tcp_open_connections", &["peer"]);
 
 /// Options of `leno stat` without a subcommand. The options of `leno stat` include these options.
 #[derive(Args)]

@@ -13,7 +13,7 @@ use crate::error::Result;
 
 /// Consul's regular expression for the parts of a client's identity in `x-forwarded-client-cert`.
 const IDENTITY: &str = ".*URI=spiffe://([^/]+.[^/]+)(?:/ap/([^/]+))?/ns/([^/]+)/dc/([^/]+)/svc/([^/;,]+).*";
-/// The names of these parts, in the order of the groups of [`IDENTITY`].
+/// The names of the parts of an identity, in the order of the groups of [`IDENTITY`].
 const PARTS: [&str; 5] = ["trust-domain", "partition", "namespace", "datacenter", "service"];
 
 pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {

@@ -15,6 +15,7 @@ use ratatui::{DefaultTerminal, Frame};
 use super::column::Column;
 use super::fit::{Fitted, GAP, cut, fit};
 use super::state::State;
+use crate::cluster::printable::proxies;
 use crate::cluster::stat::counts::{Figures, number, percent};
 use crate::cluster::stat::methods::Row;
 
@@ -46,7 +47,7 @@ impl Screen {
     /// Takes over the terminal: alternate screen, no echo, no line editing.
     ///
     /// # Errors
-    /// If the terminal does not support one of these modes. The terminal is then restored.
+    /// If the terminal does not support a mode that the table needs. The terminal is then restored.
     pub(super) fn open(has_colours: bool) -> io::Result<Self> {
         let restored = Restored;
         let terminal = ratatui::try_init()?;
@@ -111,11 +112,11 @@ fn totals(state: &State, width: u16, has_colours: bool) -> Line<'static> {
         spans.push("   ".into());
     }
     let answering = shown.proxies - shown.silent.len();
-    let noun = if shown.proxies == 1 { "proxy" } else { "proxies" };
+    let all = proxies(shown.proxies);
     if shown.silent.is_empty() {
-        spans.push(format!("{} {noun}", shown.proxies).into());
+        spans.push(all.into());
     } else {
-        spans.push(Span::styled(format!("{answering}/{} {noun}", shown.proxies), alarm(has_colours)));
+        spans.push(Span::styled(format!("{answering}/{all}"), alarm(has_colours)));
     }
     if width >= WIDE {
         spans.push(format!("   every {} s", state.every.as_secs_f64()).dim());
