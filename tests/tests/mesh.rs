@@ -12,6 +12,7 @@ mod opaque;
 mod policy;
 mod review;
 mod strangers;
+mod taps;
 mod undeclared;
 mod websocket;
 mod wire;

@@ -66,6 +66,13 @@ pub fn for_this_machine(path: &str) -> Answer {
     text(StatusCode::FORBIDDEN, format!("{shown}: {why}; use leno or kubectl port-forward\n"))
 }
 
+/// Rejects a request that did not come through the proxy of this machine, which checks callers.
+pub fn for_callers_with_proxy() -> Answer {
+    let why =
+        "this port answers callers only that the workload's proxy lets in; do not list it among the ports to skip\n";
+    text(StatusCode::FORBIDDEN, why)
+}
+
 /// Rejects a request whose `Host` is the name of a site: a page of that site may have sent the request from the user's
 /// browser.
 pub fn for_other_host() -> Answer {

@@ -5,6 +5,9 @@
 //! that has the most connections. So the endpoint answers a kubelet's probe, however many connections other clients
 //! open. Two kinds of requests get the [`PUBLIC`] pages only: requests from other machines, and requests whose `Host`
 //! is the name of a site.
+//!
+//! [`serve_behind_proxy`] serves private pages to callers that the proxy itself lets in. No other machine can open a
+//! connection to it.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -25,7 +28,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use crate::answer::{Answer, for_other_host, for_this_machine};
+use crate::answer::{Answer, for_callers_with_proxy, for_other_host, for_this_machine};
 use crate::exposition::Exposition;
 
 /// Limit on the number of open connections.
@@ -59,15 +62,41 @@ const METRICS: &str = "/metrics";
 /// scrape per second in each format.
 const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
 
+/// Who gets the private pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// Callers on loopback. Other callers get the [`PUBLIC`] pages.
+    Loopback,
+    /// Callers that come from the address that they connect to: this machine's proxy, which relays the calls of others.
+    /// Linux drops packets from elsewhere whose source is an address of this machine. Other callers get no page.
+    OwnAddress,
+}
+
 /// Serves the program's pages, and never returns. Must run within a `LocalSet`.
 pub async fn serve<P>(listener: TcpListener, pages: P) -> Infallible
 where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
 {
-    let server = Rc::new(Server { pages, scrape: Mutex::default() });
+    serve_to("admin", listener, pages, Access::Loopback).await
+}
+
+/// Serves pages to the callers that the proxy of this machine lets in, and to callers on this machine. `name` names the
+/// listener in the log. Never returns; must run within a `LocalSet`.
+pub async fn serve_behind_proxy<P>(name: &'static str, listener: TcpListener, pages: P) -> Infallible
+where
+    P: AsyncFn(Request<Incoming>) -> Answer + 'static,
+{
+    serve_to(name, listener, pages, Access::OwnAddress).await
+}
+
+async fn serve_to<P>(name: &'static str, listener: TcpListener, pages: P, access: Access) -> Infallible
+where
+    P: AsyncFn(Request<Incoming>) -> Answer + 'static,
+{
+    let server = Rc::new(Server { pages, access, scrape: Mutex::default() });
     // Leave every connection marked as silent, so that a new connection may replace any of them. A connection carries
     // only one request, so the oldest connection of an address is the slowest.
-    let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
+    let mut listener = Listener::new(name, listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
         let Arrival { stream, address, mut place } = listener.accept().await;
         let server = server.clone();
@@ -96,6 +125,7 @@ struct Scrapes {
 
 struct Server<P> {
     pages: P,
+    access: Access,
     /// The latest response for clients on other machines, in each format. Only one scrape is written at a time, so that
     /// a probe waits for at most one scrape.
     scrape: Mutex<Scrapes>,
@@ -104,7 +134,7 @@ struct Server<P> {
 impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
     /// Answers the request of a connection. Sets `is_stream` if the response is a stream of lines.
     async fn answer_connection(&self, stream: TcpStream, address: SocketAddr, is_stream: &Cell<bool>) {
-        let is_local = address.ip().to_canonical().is_loopback();
+        let is_local = self.access.is_local(&stream, address);
         let service = service_fn(move |request| async move {
             let answer = self.answer(request, is_local).await;
             is_stream.set(answer.body().is_stream());
@@ -124,9 +154,10 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
 
     async fn answer(&self, request: Request<Incoming>, is_local: bool) -> Answer {
         let path = request.uri().path();
-        if !PUBLIC.contains(&path) {
+        let is_public = self.access == Access::Loopback && PUBLIC.contains(&path);
+        if !is_public {
             if !is_local {
-                return for_this_machine(path);
+                return self.access.refuse(path);
             }
             // A name that resolves to loopback may belong to any site that the user's browser shows (DNS rebinding).
             if request.headers().get_all(HOST).iter().any(|host| !is_own_host(host)) {
@@ -134,7 +165,7 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
             }
         }
         match path {
-            METRICS => self.scrape(request, is_local).await,
+            METRICS if is_public => self.scrape(request, is_local).await,
             _ => (self.pages)(request).await,
         }
     }
@@ -151,6 +182,25 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
         match latest {
             Some((written, answer)) if written.elapsed() < SCRAPE_AGE_MAX => copy(answer),
             _ => copy(&latest.insert((Instant::now(), (self.pages)(request).await)).1),
+        }
+    }
+}
+
+impl Access {
+    /// Rejects a request for a private page.
+    fn refuse(self, path: &str) -> Answer {
+        match self {
+            Self::Loopback => for_this_machine(path),
+            Self::OwnAddress => for_callers_with_proxy(),
+        }
+    }
+
+    /// Returns whether a client is on this machine, as far as the access depends on it.
+    fn is_local(self, stream: &TcpStream, client: SocketAddr) -> bool {
+        let client = client.ip().to_canonical();
+        match self {
+            Self::Loopback => client.is_loopback(),
+            Self::OwnAddress => stream.local_addr().is_ok_and(|own| own.ip().to_canonical() == client),
         }
     }
 }

@@ -240,6 +240,30 @@ fn a_mapped_loopback_address_is_this_machine() {
 }
 
 #[test]
+fn behind_a_proxy_only_connections_of_this_machines_own_addresses_are_answered() {
+    run(async {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        spawn_local(serve_behind_proxy("tap", listener, async |_: Request<Incoming>| {
+            text(StatusCode::OK, "private\n")
+        }));
+        for path in ["/calls", "/live", "/metrics"] {
+            assert!(get(loopback(1), loopback(1), port, path).await.ends_with("private\n"), "{path}");
+            let answer = get(loopback(2), loopback(1), port, path).await;
+            assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("the workload's proxy"), "{path}: {answer}");
+        }
+        // A site whose name leads here may send requests from the user's browser.
+        let mut stream = connect(loopback(1), loopback(1), port).await;
+        stream.write_all(b"GET /calls HTTP/1.1\r\nHost: evil.example:4190\r\n\r\n").await.expect("it reads");
+        let mut answer = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("in time").expect("text");
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+        let Some(outer) = outer_address() else { return };
+        assert!(get(outer, outer, port, "/calls").await.ends_with("private\n"), "the proxy of a Pod comes so");
+    });
+}
+
+#[test]
 fn a_caller_from_elsewhere_has_a_second_for_its_header() {
     run(async {
         let Some(outer) = outer_address() else { return };

@@ -396,6 +396,12 @@ impl Mesh {
         PortPolicy::new(self.policies_of(&own.workload.namespace), own, port, default)
     }
 
+    /// Returns the policy for calls to a `port` of the workload `own` where its proxy serves private data of its own: no
+    /// caller is allowed unless an enforced policy names the port and the caller's identity.
+    pub fn private_policy(&self, own: &SpiffeId, port: u16) -> PortPolicy {
+        PortPolicy::private(self.policies_of(&own.workload.namespace), own, port)
+    }
+
     /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes of this
     /// namespace or, if it has no consumer routes, the producer routes. `None` if there are neither consumer routes nor
     /// producer routes: calls then go to the cluster itself. If the table has no rule for a request, the request is

@@ -9,6 +9,9 @@ pub const OUTBOUND_PORT: u16 = 4140;
 pub const INBOUND_PORT: u16 = 4143;
 /// Default port of the admin endpoint.
 pub const ADMIN_PORT: u16 = 4191;
+/// Default port of taps for callers with an identity: the proxy serves them there itself, if an AuthorizationPolicy names
+/// the port and the caller.
+pub const TAP_PORT: u16 = 4190;
 /// The port for opaque connections from other proxies, the same port as in HBONE. Only the manifests of endpoints
 /// outside a cluster can name another port.
 pub const TUNNEL_PORT: u16 = 15_008;

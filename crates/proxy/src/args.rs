@@ -94,6 +94,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) tap_headers: bool,
 
+    /// Address for taps of callers with an identity; only an AuthorizationPolicy whose ports name this port lets callers
+    /// in [default: none]
+    #[arg(long, value_name = "ADDR", requires = "identity")]
+    pub(crate) tap: Option<SocketAddr>,
+
     #[command(flatten)]
     pub(crate) traces: TraceArgs,
 

@@ -59,6 +59,8 @@ pub struct Settings {
     pub forwarded_client_cert: bool,
     /// How the proxy changes `x-forwarded-for` in requests to the application.
     pub forwarded_for: ForwardedFor,
+    /// The port where the proxy itself serves taps to callers whose identity a policy names; `None` if it serves none.
+    pub tap_port: Option<u16>,
     /// The kubelet's probes of the application. They are always allowed, independent of the policies.
     pub probes: Probes,
 }

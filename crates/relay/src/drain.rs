@@ -4,12 +4,21 @@
 use std::time::Instant;
 
 use crate::Relay;
+use crate::call::reply::ProxyError;
+use crate::call::{Call, CallId};
 use crate::downstream::client::ClientId;
+use crate::target::cluster::ClusterState;
 
 impl Relay {
-    /// Begins a drain, which must be over at `until`: tells all clients that their connections end.
+    /// Begins a drain, which must be over at `until`: tells all clients that their connections end. Ends open taps,
+    /// which may last for an hour.
     pub fn begin_drain(&mut self, until: Instant) {
         self.draining = Some(until);
+        let is_tap = |call: &Call| self.targets.get(call.cluster).is_some_and(ClusterState::is_tap);
+        let taps: Vec<CallId> = self.calls.iter().filter(|(_, call)| is_tap(call)).map(|(id, _)| id).collect();
+        for id in taps {
+            self.end_accepted(id, &tap_ends());
+        }
         for id in self.downstreams.ids() {
             self.shut_down_client(id);
         }
@@ -42,6 +51,11 @@ impl Relay {
             self.shut_down_client(id);
         }
     }
+}
+
+/// Returns the error of a tap that ends, or does not begin, because the proxy drains.
+pub(crate) fn tap_ends() -> ProxyError {
+    ProxyError::NoRoute("the proxy of this workload ends, and its taps with it; tap another one".to_owned())
 }
 
 #[cfg(test)]

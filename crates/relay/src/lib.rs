@@ -71,7 +71,7 @@ pub use pool::upstream::UpstreamId;
 pub use relay::Relay;
 pub use slots::{Id, Slots};
 pub use target::explain::{ClusterExplanation, EndpointExplanation};
-pub use target::find::ForwardedFor;
+pub use target::find::{ForwardedFor, client_id_field};
 pub use target::hedge_delays::HedgeDelayExplanation;
 pub use target::usage::Usage;
 

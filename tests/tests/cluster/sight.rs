@@ -12,7 +12,7 @@ use leno_tests::prometheus::{Prometheus, list};
 use leno_tests::proxy::wait_for;
 use serde_json::{Value, json};
 
-use super::load::METHOD;
+use super::load::{METHOD, in_client};
 use super::user::{PATIENCE, image, leno};
 
 /// A route of all calls to the example's server.
@@ -23,6 +23,16 @@ metadata: {name: all, namespace: shop}
 spec:
   parentRefs: [{group: '', kind: Service, name: echo}]
   rules: [{backendRefs: [{name: echo, port: 50051}]}]
+";
+/// Lets the client tap the servers.
+const TAPS: &str = "---
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: taps, namespace: shop}
+spec:
+  targetRef: {kind: ServiceAccount, name: default}
+  ports: [4190]
+  allow: [{identities: [ns/shop/sa/web]}]
 ";
 /// A request for a stream of one minute, with one message each second.
 const STREAM: &str = r#"{"messages": 60, "delay_ms": 1000}"#;
@@ -61,10 +71,26 @@ pub(super) fn the_example_can_be_watched(cluster: &Cluster) {
         .output()
         .expect("leno runs");
     assert!(text(&refused).contains("leno.dev/tap-headers: allowed"), "{}", text(&refused));
+    a_workload_taps_another_if_a_policy_names_its_identity(cluster);
     a_route_has_its_calls(cluster);
     an_open_stream_is_listed_on_both_sides(cluster);
     the_live_table_shows_the_method_and_ends_at_a_key(cluster);
     a_prometheus_answers_as_the_proxies_do(cluster);
+}
+
+fn a_workload_taps_another_if_a_policy_names_its_identity(cluster: &Cluster) {
+    let ip = ["-n", "shop", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[0].status.podIP}"];
+    let at = format!("{}:4190", cluster.kubectl(&ip));
+    let tap = in_client(&["/leno", "tap", "--admin", &at, "--calls", "1", "--for", "20s", "-o", "json"]);
+    let refused = cluster.try_kubectl(&tap);
+    assert!(!refused.status.success() && text(&refused).contains("whose ports name it"), "{}", text(&refused));
+    cluster.apply(TAPS);
+    wait_for("the client taps a server", PATIENCE, || {
+        let output = cluster.try_kubectl(&tap);
+        let call: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (output.status.success() && call["client_id"].as_str()?.ends_with("/sa/web")).then_some(())
+    });
+    cluster.kubectl(&["-n", "shop", "delete", "authorizationpolicy", "taps"]);
 }
 
 fn a_route_has_its_calls(cluster: &Cluster) {

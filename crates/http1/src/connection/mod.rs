@@ -78,6 +78,8 @@ pub struct Connection {
     request_starts_at: u64,
     drained: VecDeque<Drained>,
     shutting_down: bool,
+    /// Whether the next response announces that the connection ends after it.
+    announces_end: bool,
     /// Whether the peer has closed its side.
     peer_ended: bool,
     /// Whether the connection is over: nothing more is read, and nothing is sent beyond the current output.
@@ -105,6 +107,7 @@ impl Connection {
             request_starts_at: 0,
             drained: VecDeque::new(),
             shutting_down: false,
+            announces_end: false,
             peer_ended: false,
             over: false,
             cut_short: false,
@@ -216,6 +219,13 @@ impl Connection {
             exchange.send == Half::Closed && by_closing
         };
         self.over || self.exchange.as_deref().is_some_and(ended)
+    }
+
+    /// Lets a server's next response announce that the connection ends after it (RFC 9112 section 9.6). Until then, the
+    /// connection stays open: a request may be on its way, and its client would not know whether the server has read it.
+    /// Follow up with [`Connection::shut_down`] if no request comes.
+    pub fn announce_end(&mut self) {
+        self.announces_end = true;
     }
 
     /// Ends the connection after the current exchange, or at once if no exchange is open. A server announces the end in

@@ -127,7 +127,7 @@ impl Connection {
     }
 
     fn send_response(&mut self, fields: &FieldSection, end_stream: bool, heads: &mut Heads) {
-        let stays_open = !self.shutting_down && !self.peer_ended;
+        let stays_open = !self.shutting_down && !self.announces_end && !self.peer_ended;
         let Some(exchange) = self.exchange.as_deref_mut() else { return };
         let Some(status) = status(fields).filter(|&status| status >= 200) else { return self.end() };
         let upgrade = fields.get(Known::LenoUpgrade).filter(|_| status == 200 && exchange.upgrade.is_some());

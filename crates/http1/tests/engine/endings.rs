@@ -171,6 +171,26 @@ fn a_shutdown_ends_an_idle_connection_at_once_and_a_busy_one_with_its_answer() {
 }
 
 #[test]
+fn an_announced_end_waits_for_the_request_that_may_be_on_its_way() {
+    let mut server = Endpoint::server();
+    server.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.respond(&[(":status", "200"), ("content-length", "2")], false);
+    server.http1.announce_end();
+    server.data("ok", true);
+    assert!(!server.written().contains("close") && !server.http1.must_close(), "this answer had begun");
+    server.feed(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    server.respond(&[(":status", "200"), ("content-length", "0")], true);
+    assert!(server.written().contains("connection: close\r\n"));
+    assert!(server.http1.must_close() && server.http1.is_drained());
+
+    let mut idle = Endpoint::server();
+    idle.http1.announce_end();
+    assert!(!idle.http1.must_close());
+    idle.http1.shut_down();
+    assert!(idle.http1.must_close() && idle.http1.is_drained());
+}
+
+#[test]
 fn an_answer_that_ends_with_the_connection_closes_our_side_before_the_request_has_come() {
     let mut server = Endpoint::server();
     server.feed(b"POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\nab");

@@ -19,6 +19,8 @@ pub enum Decision {
 pub enum Reason {
     /// No policy is enforced on the port, and the default policy does not allow the caller.
     Default(DefaultInboundPolicy),
+    /// The port serves private data of the proxy, and no enforced policy names the port.
+    Private,
     /// No rule of the policies that select the port allows the caller.
     NoRule {
         /// The policy that the text names: the first unreadable policy or, if every policy is readable, the first
@@ -35,6 +37,10 @@ impl fmt::Display for Reason {
             Self::Default(default) => {
                 write!(f, "the default inbound policy is {default}, which {}", default.demand())
             }
+            Self::Private => f.write_str(
+                "this port serves private data of the proxy: only an AuthorizationPolicy whose ports name it lets callers \
+                 in, by their identities",
+            ),
             Self::NoRule { policy, .. } if policy.mode == Mode::Unreadable => {
                 let AuthorizationPolicy { namespace, name, .. } = &**policy;
                 write!(f, "AuthorizationPolicy {namespace}/{name} cannot be read, and denies every caller; correct it")

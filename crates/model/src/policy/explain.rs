@@ -103,7 +103,7 @@ impl PortPolicy {
             Decision::Deny(super::Reason::NoRule { policy, .. }) => {
                 (Verdict::Denied, DecidedBy::AuthorizationPolicy(name(policy)))
             }
-            Decision::Deny(super::Reason::Default(_)) => (Verdict::Denied, default()),
+            Decision::Deny(super::Reason::Default(_) | super::Reason::Private) => (Verdict::Denied, default()),
         };
         let reason = match decision {
             Decision::Allow => None,

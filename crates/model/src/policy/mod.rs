@@ -99,6 +99,8 @@ pub struct PortPolicy {
     /// The policies that select the port. If any of them is enforced, this list has only the enforced policies.
     policies: Arc<[Arc<AuthorizationPolicy>]>,
     is_enforced: bool,
+    /// Whether the port serves private data of the proxy.
+    is_private: bool,
     probes: ProbePaths,
 }
 
@@ -116,7 +118,20 @@ impl PortPolicy {
         selecting.retain(|policy| policy.mode.is_enforced() == is_enforced);
         let policies = selecting.into_iter().cloned().collect();
         let (trust_domain, probes) = (own.trust_domain.clone(), ProbePaths::default());
-        Self { trust_domain, default, policies, is_enforced, probes }
+        Self { trust_domain, default, policies, is_enforced, is_private: false, probes }
+    }
+
+    /// Creates the policy for a `port` of the workload `own` where the proxy itself serves private data. Only an
+    /// enforced policy whose ports name this port allows a caller, and only by the caller's identity: a policy for every
+    /// port of the workload is about the application, and anybody may have an address or make a health check.
+    pub(crate) fn private<'a>(
+        policies: impl IntoIterator<Item = &'a Arc<AuthorizationPolicy>>,
+        own: &SpiffeId,
+        port: u16,
+    ) -> Self {
+        let naming = policies.into_iter().filter(|policy| policy.ports.is_some() && policy.mode.is_enforced());
+        let by_identity: Vec<_> = naming.map(|policy| Arc::new(policy.by_identity())).collect();
+        Self { is_private: true, ..Self::new(&by_identity, own, port, DefaultInboundPolicy::Deny) }
     }
 
     /// Additionally allows every caller to make the requests of a kubelet's probes on this port.
@@ -146,7 +161,10 @@ impl PortPolicy {
     }
 
     fn decide(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
-        let default = || self.default.decide(caller, &self.trust_domain);
+        let default = || match self.is_private {
+            true => Decision::Deny(Reason::Private),
+            false => self.default.decide(caller, &self.trust_domain),
+        };
         let Some(first) = self.policies.first() else {
             return default();
         };
@@ -166,6 +184,11 @@ impl PortPolicy {
                 _ => Decision::AllowAudited(reason()),
             },
         }
+    }
+
+    /// Returns the policy that decides if no [`AuthorizationPolicy`] is enforced on the port.
+    pub fn default_policy(&self) -> DefaultInboundPolicy {
+        self.default
     }
 
     /// Returns the first enforced policy; `None` if the default policy decides.
@@ -207,6 +230,12 @@ impl AuthorizationPolicy {
             allow: Allow::default(),
             health_checks: Box::default(),
         }
+    }
+
+    /// Returns the policy without the rules that allow callers without an identity.
+    fn by_identity(&self) -> Self {
+        let rules: Vec<Rule> = self.allow.iter().filter(|rule| rule.identities.is_some()).cloned().collect();
+        Self { allow: rules.into(), health_checks: Box::default(), ..self.clone() }
     }
 
     /// Returns a text for its target, for example `port 8080 of service account cart` or `every port in namespace

@@ -275,3 +275,48 @@ fn a_connection_may_be_read_if_some_request_of_its_caller_may_be_allowed() {
         assert_eq!(may_allow(spec, default, caller), expected, "{spec:?} {default} {caller}");
     }
 }
+
+#[test]
+fn a_port_with_private_data_opens_only_to_identities_of_a_policy_that_names_the_port() {
+    let own = "spiffe://example.org/ns/shop/sa/cart".parse().expect("an id");
+    let decide = |policies: &[(&str, &str)], caller: &str| {
+        let identity = id(caller);
+        let caller = Caller { identity: identity.as_ref(), address: "10.0.0.9".parse().expect("an address") };
+        let check = Request { method: b"GET", path: b"/calls", upgrade: false, has_content: false };
+        match mesh(policies).private_policy(&own, 4190).authorize(&caller, Some(&check)) {
+            Decision::Allow => "allow".to_owned(),
+            Decision::AllowAudited(reason) => format!("audit: {reason}"),
+            Decision::Deny(reason) => format!("deny: {reason}"),
+        }
+    };
+    let web = "spiffe://example.org/ns/shop/sa/web";
+    let other = "spiffe://example.org/ns/shop/sa/other";
+    let private = "deny: this port serves private data of the proxy: only an AuthorizationPolicy whose ports name it lets \
+                   callers in, by their identities";
+    for (policy, of_web, of_other, of_plain) in [
+        ("{allow: [{identities: ['*']}]}", private, private, private),
+        ("{ports: [8080], allow: [{identities: ['*']}]}", private, private, private),
+        ("{mode: Audit, ports: [4190], allow: [{identities: ['*']}]}", private, private, private),
+        ("{ports: [4190], allow: [{identities: [ns/shop/sa/web]}]}", "allow", "deny: no rule", "deny: no rule"),
+        ("{ports: [4190], allow: [{networks: [10.0.0.0/8]}]}", "deny: no rule", "deny: no rule", "deny: no rule"),
+        ("{ports: [4190], healthChecks: [/calls], allow: [{identities: ['*']}]}", "allow", "allow", "deny: no rule"),
+    ] {
+        for (caller, expected) in [(web, of_web), (other, of_other), (PLAIN, of_plain)] {
+            let decided = decide(&[("taps", policy)], caller);
+            assert!(decided.starts_with(expected), "{policy} {caller}: {decided}");
+        }
+    }
+    assert_eq!(decide(&[], web), private);
+}
+
+#[test]
+fn the_example_of_a_policy_for_taps_in_the_documentation_lets_the_watcher_in() {
+    let page = include_str!("../../../../docs/observability.md");
+    let mut examples = page.split("```").filter_map(|block| block.strip_prefix("yaml\n"));
+    let example = examples.find(|example| example.contains("AuthorizationPolicy")).expect("an example");
+    let own = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
+    let watcher: SpiffeId = "spiffe://example.org/ns/watch/sa/watcher".parse().expect("an id");
+    let caller = Caller { identity: Some(&watcher), address: "10.0.0.9".parse().expect("an address") };
+    let mesh = translated(&[("a.yaml", example)]).mesh;
+    assert_eq!(mesh.private_policy(&own, crate::proxy::TAP_PORT).authorize(&caller, None), Decision::Allow);
+}

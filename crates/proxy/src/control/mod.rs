@@ -24,6 +24,7 @@ use std::time::{Duration, SystemTime};
 use leno_admin::logging;
 use leno_identity::issuer::LocalIssuer;
 use leno_identity::upkeep::{Upkeep, UpkeepError};
+use leno_model::protocol::PortRanges;
 use leno_model::spiffe::Workload;
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
@@ -76,6 +77,8 @@ pub(crate) enum ControlError {
     Handover(#[from] HandoverError),
     #[error("--admin {address}: {source}; choose an address of this machine that is free")]
     Admin { address: SocketAddr, source: io::Error },
+    #[error("--tap {address}: {source}; choose an address of this machine that is free")]
+    Tap { address: SocketAddr, source: io::Error },
     #[error("--issuer {}: {source}", path.display())]
     Identity { path: PathBuf, source: Box<UpkeepError> },
     #[error("--access-log-file {}: {source}; name a file that can be written", path.display())]
@@ -123,6 +126,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let namespace = own.as_ref().map_or_else(|| "default".into(), |(workload, _)| workload.namespace.clone());
     let directory = args.config.as_deref().map(Source::open).transpose()?;
     let admin = listen(args.admin)?;
+    let tap = args.tap.map(listen_for_taps).transpose()?;
+    let tap_port = tap.as_ref().map(TcpListener::local_addr).transpose()?.map(|address| address.port());
     let admin_address = admin.local_addr()?;
     // Empty until the proxy can serve. Until then, the pages report what the proxy waits for.
     let serving: Rc<OnceCell<Rc<Shared>>> = Rc::default();
@@ -131,6 +136,13 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         Some(shared) => pages::answer(request, shared).await,
         None => pages::answer_early(&request),
     }));
+    if let Some(tap) = tap {
+        let asked = serving.clone();
+        spawn_local(leno_admin::serve_behind_proxy("tap", tap, async move |request| match asked.get() {
+            Some(shared) => pages::answer_tap_port(request, shared).await,
+            None => pages::answer_early(&request),
+        }));
+    }
     let identity = tokio::select! {
         identity = start_own_identity(own) => identity?,
         never = supervise::refuse_connections_after(REFUSE_AFTER, &sockets) => match never {},
@@ -157,6 +169,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     if questions.is_some() {
         config_metrics = config_metrics.with_connection(false);
     }
+    // The tap port speaks HTTP only: bytes that nobody parses could name another caller in the log.
+    let http_ports = args.http_ports.unwrap_or_default();
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),
@@ -164,9 +178,10 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         settings: Settings {
             default_policy: args.default_inbound_policy,
             opaque_ports: args.opaque_ports.unwrap_or_default(),
-            http_ports: args.http_ports.unwrap_or_default(),
+            http_ports: tap_port.into_iter().fold(http_ports, PortRanges::with),
             forwarded_client_cert: args.forwarded_client_cert,
             forwarded_for: args.forwarded_for,
+            tap_port,
             probes: args.probes.into_iter().collect(),
         },
         access_log: access_log.as_ref(),
@@ -305,6 +320,10 @@ pub(crate) fn raise_open_files_limit() -> Option<u64> {
 
 fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     leno_accept::listen(address).map_err(|source| ControlError::Admin { address, source })
+}
+
+fn listen_for_taps(address: SocketAddr) -> Result<TcpListener, ControlError> {
+    leno_accept::listen(address).map_err(|source| ControlError::Tap { address, source })
 }
 
 async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Option<Upkeep>, ControlError> {

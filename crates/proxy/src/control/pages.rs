@@ -7,7 +7,7 @@ use hyper::{Method, Request, StatusCode};
 use leno_admin::Exposition;
 use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
 use leno_model::settings::parse_duration;
-use leno_relay::{ClusterExplanation, OpenCall, OpenCalls};
+use leno_relay::{ClusterExplanation, OpenCall, OpenCalls, client_id_field};
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -44,7 +44,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     match (path.as_str(), method) {
         ("/log-level", Method::PUT) => set_log_level(request, &shared.log).await,
         ("/explain", Method::POST) => explain::answer(request, shared).await,
-        ("/tap", Method::POST) => tap::answer(request, shared).await,
+        ("/tap", Method::POST) => tap::answer(request, shared, None).await,
         ("/explain" | "/tap", _) => wrong_method("POST"),
         ("/calls", Method::GET | Method::HEAD) => show_calls(request.uri().query(), shared).await,
         (path, Method::GET | Method::HEAD) => show(path, Exposition::asked_for(request.headers()), shared).await,
@@ -53,6 +53,23 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
             wrong_method("GET, HEAD")
         }
         _ => not_found(),
+    }
+}
+
+/// Answers one request of a caller that a policy has let in to the port of the taps, and whose identity the proxy has
+/// written into the request.
+pub(super) async fn answer_tap_port(request: Request<Incoming>, shared: &Shared) -> Answer {
+    let method = request.method().clone();
+    match (request.uri().path(), method) {
+        ("/tap", Method::POST) => {
+            let caller =
+                request.headers().get(client_id_field()).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
+            tap::answer(request, shared, caller.as_deref()).await
+        }
+        ("/tap", _) => wrong_method("POST"),
+        ("/calls", Method::GET | Method::HEAD) => show_calls(request.uri().query(), shared).await,
+        ("/calls", _) => wrong_method("GET, HEAD"),
+        _ => text(StatusCode::NOT_FOUND, "this port has only POST /tap and GET /calls\n"),
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::timeout;
 use tracing_subscriber::{Registry, filter::Targets, reload};
 
-use super::answer;
+use super::{answer, answer_tap_port};
 use crate::control::shared::{Phase, Shared};
 use crate::control::tap::OpenTaps;
 use crate::metrics::ConfigMetrics;
@@ -286,5 +286,37 @@ fn explain_takes_a_question_and_refuses_what_is_none() {
         }
         assert_status(&admin.send("POST", "/explain", &" ".repeat(5_000)).await, 413);
         assert!(admin.get("/").await.contains("\nPOST /explain "));
+    });
+}
+
+#[test]
+fn the_port_of_taps_has_calls_and_taps_and_no_other_page() {
+    with_admin(|admin| async move {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let serving = admin.shared.clone();
+        spawn_local(leno_admin::serve_behind_proxy("tap", listener, async move |request| {
+            answer_tap_port(request, &serving).await
+        }));
+        let send = async |method: &str, path: &str| {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            let request = format!("{method} {path} HTTP/1.1\r\nhost: web\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.expect("it reads");
+            let mut answer = String::new();
+            timeout(Duration::from_secs(20), stream.read_to_string(&mut answer)).await.expect("it ends").expect("text");
+            answer
+        };
+        assert_status(&send("GET", "/calls").await, 200);
+        for (method, path, status) in [
+            ("POST", "/calls", 405),
+            ("GET", "/tap", 405),
+            ("POST", "/tap", 400),
+            ("PUT", "/log-level", 404),
+            ("GET", "/config", 404),
+            ("POST", "/explain", 404),
+            ("GET", "/metrics", 404),
+        ] {
+            assert_status(&send(method, path).await, status);
+        }
     });
 }

@@ -48,8 +48,9 @@ impl Drop for TapPlace {
     }
 }
 
-/// Begins a tap. The request's body is a [`TapSelection`] in JSON; `{}` selects all calls.
-pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answer {
+/// Begins a tap. The request's body is a [`TapSelection`] in JSON; `{}` selects all calls. `caller` is the identity of
+/// the user, for the log; `None` for a user on this machine, who has none.
+pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: Option<&str>) -> Answer {
     let selection = match body(request, "selection").await {
         Ok(json) => serde_json::from_slice::<TapSelection>(&json),
         Err(answer) => return answer,
@@ -69,7 +70,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     let tap = Tap::new(selection.clone());
     // A worker that does not answer in time begins the tap later.
     ask(shared, |worker| worker.begin_tap(tap.clone())).await;
-    tracing::info!(?selection, "a tap begins");
+    tracing::info!(?selection, caller, "a tap begins");
     let (sender, lines) = mpsc::channel(PIECES);
     spawn_local(async move {
         send(&tap, &sender).await;

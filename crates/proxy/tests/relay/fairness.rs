@@ -106,3 +106,14 @@ fn a_request_whose_content_comes_slowly_and_a_silent_grpc_stream_go_on() {
     assert_eq!(slow.client.expect(kind::HEADERS).field("from"), "me");
     assert_eq!(silent.expect(kind::HEADERS).field("from"), "me");
 }
+
+#[test]
+fn a_request_that_was_answered_ends_if_its_content_stays_away() {
+    for request in [open_post(1), open_call(1)] {
+        let mut call = CallInFlight::start_with(&request, "", &[("content_timeout_ms", "300")]);
+        call.endpoint.send(&answer(call.stream, "me"));
+        call.client.expect(kind::HEADERS);
+        call.client.expect(kind::RST_STREAM);
+        call.endpoint.expect(kind::RST_STREAM);
+    }
+}

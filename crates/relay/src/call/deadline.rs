@@ -10,6 +10,7 @@ use crate::audit::AuditedPart;
 use crate::call::attempt::AttemptId;
 use crate::call::due::Due;
 use crate::call::policy::IDLE_CHECKS;
+use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::call::{Call, CallId, Response};
@@ -58,12 +59,13 @@ impl Relay {
     }
 
     /// Plans a check of whether the content of an incomplete request still arrives. A gRPC client, a tunnel and an
-    /// upgraded connection may be silent for any time, so they are not checked. Exception: a gRPC call that policy
-    /// allows only as a health check is checked.
+    /// upgraded connection may be silent for any time, so they are not checked. Exceptions: a gRPC call is checked if
+    /// policy allows it only as a health check, and once its response is complete: nobody waits for its messages then.
     pub(crate) fn expect_content(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
         // Most calls are gRPC calls, so the cheapest checks come first.
-        if call.request_ended || (call.is_grpc && !call.is_health_check) || call.due.waits_for(Due::Content) {
+        let may_be_silent = call.is_grpc && !call.is_health_check && call.response != Response::Ended;
+        if call.request_ended || may_be_silent || call.due.waits_for(Due::Content) {
             return;
         }
         // The two ends of a tunnel may be silent for any time.
@@ -76,16 +78,20 @@ impl Relay {
         timetable.wait_for(id, &mut call.due, Due::Content, now, within);
     }
 
-    /// Fails a call if its endpoint has waited too long for request content. If content still waits in the proxy, the
-    /// client is not to blame, and the call goes on.
+    /// Fails a call if its endpoint has waited too long for request content, or ends the call if it was answered. If
+    /// content still waits in the proxy, the client is not to blame, and the call goes on.
     fn content_is_late(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
-        if call.request_ended || call.response != Response::Awaited {
+        if call.request_ended || call.response == Response::Begun {
             return;
         }
         let waits_here = (call.released as u64) < call.request_bytes;
         if call.request_bytes > call.content_seen || waits_here {
             return self.expect_content(id);
+        }
+        if call.response == Response::Ended {
+            self.stop_client(call.client, call.client_stream);
+            return self.end_call(id, Ending::Complete);
         }
         self.metrics.count_abuse("late_content");
         self.fail(id, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });

@@ -16,6 +16,7 @@ impl Relay {
             self.end_call(id, Ending::Complete);
         } else {
             self.calls.wait_for_nothing(id);
+            self.expect_content(id);
         }
     }
 

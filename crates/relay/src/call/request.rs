@@ -19,7 +19,7 @@ use crate::link::LinkId;
 use crate::metrics::{NoTlsReason, TlsLabel};
 use crate::pool::hop::Protocol;
 use crate::pool::upstream::UpstreamId;
-use crate::target::cluster::ClusterId;
+use crate::target::cluster::{ClusterId, ClusterState};
 use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identities};
 use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
@@ -131,14 +131,16 @@ impl Relay {
         }
     }
 
-    /// Counts an inbound call in the metrics of its client; a kubelet's probes have metrics of their own. Outbound
-    /// calls are counted when their endpoint is known.
+    /// Counts an inbound call in the metrics of its client; a kubelet's probes have metrics of their own, and calls to
+    /// the port of our taps are no traffic of the application. Outbound calls are counted when their endpoint is known.
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
-        let place = if self.is_probe(client, id) {
-            if let Some(call) = self.calls.get_mut(id) {
-                call.method = CallMethod::Uncounted;
-                call.trace = None;
-            }
+        let is_probe = self.is_probe(client, id);
+        let is_tap = self.targets.get(cluster).is_some_and(ClusterState::is_tap);
+        if let Some(call) = self.calls.get_mut(id).filter(|_| is_probe || is_tap) {
+            call.method = CallMethod::Uncounted;
+            call.trace = None;
+        }
+        let place = if is_probe {
             let state = self.targets.get_mut(cluster);
             state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe), None))
         } else {

@@ -88,7 +88,7 @@ impl Relay {
         let policy = self.port_policy(address.port())?;
         let decided_by = match policy.enforced() {
             Some(policy) => DecidedBy::AuthorizationPolicy(format!("{}/{}", policy.namespace, policy.name).into()),
-            None => DecidedBy::Default(self.settings.default_policy.name()),
+            None => DecidedBy::Default(policy.default_policy().name()),
         };
         let traffic = cluster.traffic_labels(client.tls_label());
         let metrics = self.metrics.authorizations(&AuthorizationLabels { traffic, policy: Some(decided_by) });
@@ -96,9 +96,14 @@ impl Relay {
         Some(Gate { policy, port: address.port(), metrics, standing })
     }
 
-    /// Returns the policy for calls to a port of our application; `None` if the proxy has no identity.
+    /// Returns the policy for calls to a port of our application, or to the port of our taps; `None` if the proxy has no
+    /// identity.
     pub(crate) fn port_policy(&self, port: u16) -> Option<PortPolicy> {
-        let policy = self.targets.mesh().inbound_policy(self.targets.own()?, port, self.settings.default_policy);
+        let own = self.targets.own()?;
+        if self.settings.tap_port == Some(port) {
+            return Some(self.targets.mesh().private_policy(own, port));
+        }
+        let policy = self.targets.mesh().inbound_policy(own, port, self.settings.default_policy);
         Some(policy.with_probes(self.settings.probes.on(port)))
     }
 

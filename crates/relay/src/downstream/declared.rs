@@ -101,8 +101,8 @@ impl Relay {
     }
 
     fn lets_strangers_in(&self, origin: &Origin) -> bool {
-        let (Some(own), Some(destination)) = (self.targets.own(), origin.original_destination) else { return true };
-        let policy = self.targets.mesh().inbound_policy(own, destination.port(), self.settings.default_policy);
+        let policy = origin.original_destination.and_then(|destination| self.port_policy(destination.port()));
+        let Some(policy) = policy else { return true };
         let stranger = Caller { identity: None, address: origin.peer.ip() };
         matches!(policy.authorize(&stranger, None), Decision::Allow | Decision::AllowAudited(_))
     }

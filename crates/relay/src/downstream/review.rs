@@ -67,7 +67,7 @@ impl Relay {
     }
 
     /// Ends a call that was accepted before, with the reason why it is denied now.
-    fn end_accepted(&mut self, id: CallId, denied: &ProxyError) {
+    pub(crate) fn end_accepted(&mut self, id: CallId, denied: &ProxyError) {
         let Some(call) = self.calls.get(id).certain() else { return };
         if call.response == Response::Ended {
             self.stop_client(call.client, call.client_stream);

@@ -400,7 +400,7 @@ impl Codec {
     pub(crate) fn shut_down(&mut self) {
         match self {
             Self::Http2(http2) => http2.shut_down(),
-            Self::Http1(http1) => http1.shut_down(),
+            Self::Http1(http1) => http1.announce_end(),
             Self::Opaque(_) => {}
         }
     }

@@ -94,6 +94,8 @@ pub(crate) struct ClusterState {
     traffic: Vec<Option<PeerTraffic>>,
     /// Whether metrics name the target's port, if this is a port of our own application.
     is_named: bool,
+    /// Whether this is the port of our taps. Its calls are no traffic of the application, so no series counts them.
+    is_tap: bool,
     pub(super) members: Members,
     /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
     /// needs to be checked.
@@ -207,6 +209,7 @@ impl ClusterState {
             balancer: Balancer::new(cluster.balancer, seed),
             traffic: Vec::new(),
             is_named: true,
+            is_tap: false,
             members: Members::default(),
             may_be_busy: false,
             routes: None,
@@ -287,6 +290,16 @@ impl ClusterState {
     /// Makes metrics leave out the target's port until [`Self::name_port`].
     pub(super) fn hide_port(&mut self) {
         self.is_named = false;
+    }
+
+    /// Makes this the port of our taps.
+    pub(super) fn become_tap(&mut self) {
+        self.is_tap = true;
+    }
+
+    /// Returns whether this is the port of our taps.
+    pub(crate) fn is_tap(&self) -> bool {
+        self.is_tap
     }
 
     /// Returns whether metrics name the target's port, if this is a port of our own application.
@@ -414,7 +427,10 @@ impl ClusterState {
             }
         }
         let (tls, server) = labels.clone();
-        let series = metrics.traffic(&TrafficLabels { server, ..self.traffic_labels(tls) });
+        let series = match self.is_tap {
+            true => Arc::default(),
+            false => metrics.traffic(&TrafficLabels { server, ..self.traffic_labels(tls) }),
+        };
         let peer = Some(PeerTraffic { labels: Some(labels), series });
         match free.and_then(|free| self.traffic.get_mut(free)) {
             Some(place) => *place = peer,

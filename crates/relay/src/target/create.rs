@@ -75,6 +75,11 @@ impl Relay {
         if !is_named {
             state.hide_port();
         }
+        if let TargetKey::Local(address) = &state.target
+            && self.settings.tap_port == Some(address.port())
+        {
+            state.become_tap();
+        }
         self.targets.insert(state)
     }
 

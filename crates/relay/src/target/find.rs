@@ -16,6 +16,7 @@ use crate::call::reply::ProxyError;
 use crate::certain::Certain;
 use crate::downstream::client::{Client, ClientId, LatestTarget};
 use crate::downstream::origin::Door;
+use crate::drain::tap_ends;
 use crate::link::codec::Codec;
 use crate::metrics::Direction;
 use crate::pool::hop::Protocol;
@@ -103,7 +104,8 @@ impl Relay {
             (Door::Tunnel, _) => {
                 let target = tunnel_target(authority, local)?;
                 if self.settings.http_ports.contains(target.port()) {
-                    let what = "this port speaks HTTP only (--http-ports); send requests to the proxy's inbound port";
+                    let what =
+                        "this port speaks HTTP only (--http-ports, --tap); send requests to the proxy's inbound port";
                     return Err(ProxyError::NoRoute(format!("CONNECT {target}: {what}")));
                 }
                 self.local_target(target, local)
@@ -115,6 +117,9 @@ impl Relay {
     fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
         if self.is_own(address, local) {
             return Err(ProxyError::Loop { target: address });
+        }
+        if self.draining.is_some() && self.settings.tap_port == Some(address.port()) {
+            return Err(tap_ends());
         }
         Ok(Found::Address(TargetKey::Local(address)))
     }
@@ -209,6 +214,12 @@ impl IdentityFields {
             certificate: with_certificate.then(certificate),
         }
     }
+}
+
+/// Returns the name of the field in which the proxy tells its own application, or its own tap port, the identity of a
+/// verified client. The proxy removes this field from the requests of other workloads.
+pub fn client_id_field() -> &'static str {
+    Known::LenoClientId.name()
 }
 
 /// Removes from another workload's message the fields that only the application's own proxy may set.

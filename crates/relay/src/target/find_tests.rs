@@ -75,3 +75,12 @@ fn the_clients_address_is_written_as_one_field_line() {
         assert_eq!(lines, expected, "{how:?}");
     }
 }
+
+#[test]
+fn no_tunnel_leads_to_a_port_that_speaks_http_only() {
+    let mut relay = relay(1, Mesh::empty(), false);
+    relay.settings.http_ports = "4190".parse().expect("a port");
+    let sought = Sought { door: Door::Tunnel, target: None, local: [10, 0, 0, 9].into() };
+    let leads = |authority: &[u8]| relay.find_target(&sought, authority).is_ok();
+    assert!(leads(b"10.0.0.9:8080") && !leads(b"10.0.0.9:4190"));
+}

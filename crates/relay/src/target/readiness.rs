@@ -25,6 +25,7 @@ impl ClusterState {
     pub(crate) fn report_endpoints(&mut self, pools: &Pools, metrics: &WorkerMetrics) {
         let TargetKey::Service(key) = &self.target else { return };
         if self.cluster.protocol == Protocol::Opaque {
+            self.reported_endpoints = None;
             return;
         }
         let (ready, pending) = self.readiness(pools);

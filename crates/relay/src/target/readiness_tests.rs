@@ -71,3 +71,17 @@ fn only_services_with_http_have_the_metrics() {
         assert!(state.reported_endpoints.is_none());
     }
 }
+
+#[test]
+fn a_service_that_becomes_opaque_has_no_endpoints_in_these_metrics() {
+    let now = Instant::now();
+    let mut state = service(3, Protocol::Detect, now);
+    let (pools, metrics) = (Pools::default(), WorkerMetrics::new());
+    state.report_endpoints(&pools, &metrics);
+    assert_eq!(shown(&metrics), (3, 0));
+    let mut opaque = (*state.cluster).clone();
+    opaque.protocol = Protocol::Opaque;
+    state.cluster = Arc::new(opaque);
+    state.report_endpoints(&pools, &metrics);
+    assert_eq!(shown(&metrics), (0, 0));
+}
