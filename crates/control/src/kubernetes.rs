@@ -190,7 +190,6 @@ impl KubernetesSource {
         let mut state = State {
             kinds: kinds(&self.index),
             problems: self.index.problems().cloned().collect(),
-            notices: self.index.notices().collect(),
             translations: before.translations,
             ..State::default()
         };
@@ -214,6 +213,8 @@ impl KubernetesSource {
             state.mesh = Some(mesh.clone());
             self.mesh.send_replace(mesh);
         }
+        // The translation finds held addresses and missing names, so collect the index's notices after it.
+        state.notices.extend(self.index.notices());
         self.state.send_replace(Arc::new(state));
     }
 

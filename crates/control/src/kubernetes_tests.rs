@@ -1,9 +1,12 @@
 use std::collections::HashSet;
 use std::future::pending;
 
+use leno_model::manifest::read_object;
+use serde_json::json;
+
 use super::*;
 use crate::fixtures::client_of;
-use crate::index::{Content, Name};
+use crate::index::{Content, Name, Revision};
 use crate::watch::Hearing;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -63,6 +66,39 @@ async fn what_changes_while_the_listed_objects_wait_for_something_else_is_follow
     };
     let (output, ()) = tokio::join!(source.listed_and(async { waits.await.expect("it is done") }), change);
     assert_eq!(output, "done");
+}
+
+#[tokio::test]
+async fn the_state_has_the_notices_of_its_own_mesh() {
+    let mut source = source();
+    let (changes, state) = (source.changes(), source.state());
+    let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
+    let shop = Name::of_cluster("shop");
+    send(Kind::Namespace, Change::Applied(shop.clone(), Content::Namespace(Namespace::default())));
+    let web = Name::new("shop", "web");
+    let read = read_object(json!({
+        "apiVersion": "leno.dev/v1alpha1",
+        "kind": "AuthorizationPolicy",
+        "metadata": { "name": "web", "namespace": "shop" },
+        "spec": { "targetRef": { "kind": "ServiceAccount", "name": "gone" }, "allow": [] },
+    }));
+    let content = Content::Custom(Revision { uid: "a".into(), generation: 1 }, read);
+    send(Kind::AuthorizationPolicy, Change::Applied(web.clone(), content));
+    for kind in Kind::ALL {
+        let name = match kind {
+            Kind::Namespace => Some(&shop),
+            Kind::AuthorizationPolicy => Some(&web),
+            _ => None,
+        };
+        send(kind, Change::Listed(name.into_iter().cloned().collect()));
+    }
+    tokio::time::timeout(PATIENCE, source.listed_and(async {})).await.expect("all is known");
+    let state = state.borrow().clone();
+    let notices: Vec<String> = state.notices.iter().map(ToString::to_string).collect();
+    assert!(
+        state.mesh.is_some() && notices.iter().any(|notice| notice.contains("no service account shop/gone")),
+        "{notices:?}"
+    );
 }
 
 #[tokio::test]

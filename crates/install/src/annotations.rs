@@ -44,9 +44,10 @@ pub(crate) const EGRESS_CONNECT_TIMEOUT: &str = "leno.dev/egress-connect-timeout
 pub(crate) const INBOUND_PORT: &str = "leno.dev/proxy-inbound-port";
 pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
+pub(crate) const TAP_PORT: &str = "leno.dev/proxy-tap-port";
 
 /// Every annotation: its name, its values, and its meaning.
-pub const ALL: [(&str, &str, &str); 29] = [
+pub const ALL: [(&str, &str, &str); 30] = [
     (INJECT, "enabled, disabled, grpc", "whether Pods get a proxy; grpc: an identity for gRPC's own xDS, and no proxy"),
     (
         OPAQUE_PORTS,
@@ -101,6 +102,7 @@ pub const ALL: [(&str, &str, &str); 29] = [
     (INBOUND_PORT, "1 to 65535", "the port where the proxy accepts connections to the Pod"),
     (OUTBOUND_PORT, "1 to 65535", "the port where the proxy accepts the application's connections"),
     (ADMIN_PORT, "1 to 65535", "where the proxy answers probes and Prometheus"),
+    (TAP_PORT, "1 to 65535", "where other workloads may tap the proxy, if an AuthorizationPolicy names the port"),
 ];
 
 /// The object that has the annotation.

@@ -12,11 +12,21 @@ use crate::manifest::{Findings, Manifest, Review};
 use crate::object::{Object, endpoint_slice, service};
 use crate::problem::Problem;
 
+/// Why an object was refused, and what to use in its place.
+#[derive(Debug)]
+pub struct Invalid {
+    /// Every mistake found.
+    pub problems: Vec<Problem>,
+    /// The object without its invalid annotations. Use it if there is no earlier valid version: if a Service left the
+    /// mesh, callers would reach its endpoints in clear. `None` if the object has other mistakes.
+    pub stand_in: Option<Box<Object>>,
+}
+
 /// Reads a Service.
 ///
 /// # Errors
 /// Every mistake found.
-pub fn service(service: Service) -> Result<Manifest, Vec<Problem>> {
+pub fn service(service: Service) -> Result<Manifest, Invalid> {
     let spec = service.spec.as_ref();
     let is_alias = spec.and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
     let has_ports = spec.and_then(|spec| spec.ports.as_ref()).is_some_and(|ports| !ports.is_empty());
@@ -30,8 +40,9 @@ pub fn service(service: Service) -> Result<Manifest, Vec<Problem>> {
 /// Reads an EndpointSlice.
 ///
 /// # Errors
-/// Every mistake found.
-pub fn endpoint_slice(slice: EndpointSlice) -> Result<Manifest, Vec<Problem>> {
+/// Every mistake found. The stand-in has only the endpoints that name a Pod: an invalid annotation may be the identity
+/// of a proxy, and only a Pod shows its proxy in another way.
+pub fn endpoint_slice(slice: EndpointSlice) -> Result<Manifest, Invalid> {
     if slice.address_type == "FQDN" {
         return Ok(Manifest::default());
     }
@@ -44,11 +55,14 @@ fn read<T>(
     name: &str,
     written: T,
     review: fn(T, &mut Review<'_>) -> Option<Object>,
-) -> Result<Manifest, Vec<Problem>> {
+) -> Result<Manifest, Invalid> {
     let mut findings = Findings::new("");
     let object = review(written, &mut Review::of_typed(&mut findings, kind, name));
     let (problems, notices) = findings.into_parts();
-    if problems.is_empty() { Ok(Manifest { objects: object.into_iter().collect(), notices }) } else { Err(problems) }
+    if problems.is_empty() {
+        return Ok(Manifest { objects: object.into_iter().collect(), notices });
+    }
+    Err(Invalid { problems, stand_in: object.map(Box::new) })
 }
 
 fn name_of(metadata: &ObjectMeta) -> String {

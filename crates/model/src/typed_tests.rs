@@ -11,8 +11,8 @@ fn a_service(spec: &Value) -> Service {
     from(json!({ "metadata": { "name": "echo", "namespace": "shop" }, "spec": spec }))
 }
 
-fn problems(read: Result<Manifest, Vec<Problem>>) -> Vec<String> {
-    read.map_or_else(|problems| problems.iter().map(Problem::to_string).collect(), |_| Vec::new())
+fn problems(read: Result<Manifest, Invalid>) -> Vec<String> {
+    read.map_or_else(|invalid| invalid.problems.iter().map(Problem::to_string).collect(), |_| Vec::new())
 }
 
 #[test]
@@ -46,6 +46,51 @@ fn a_mistake_names_the_object_and_its_field_and_no_file() {
     assert_eq!(found.len(), 1, "{found:?}");
     let field = "metadata.annotations[\"leno.dev/balancer\"]";
     assert!(found[0].starts_with(&format!("{field} of Service shop/echo: \"best\" is not a balancer; ")), "{found:?}");
+}
+
+#[test]
+fn a_service_with_invalid_annotations_has_a_stand_in_without_them() {
+    let invalid = |annotations: Value, spec: Value| {
+        let service =
+            json!({ "metadata": { "name": "echo", "namespace": "shop", "annotations": annotations }, "spec": spec });
+        super::service(from(service)).expect_err("it is invalid")
+    };
+    let ports = json!([{ "port": 80 }, { "name": "b", "port": 81 }]);
+    let spec = json!({ "clusterIP": "10.96.0.10", "ports": [ports[0]] });
+    let annotations = json!({ "leno.dev/balancer": "best", "leno.dev/new": "1", "leno.dev/idle-timeout": "5s" });
+    let Invalid { problems, stand_in } = invalid(annotations.clone(), spec);
+    let Some(Object::Service(service)) = stand_in.as_deref() else { panic!("{stand_in:?}") };
+    assert_eq!((problems.len(), service.balancer, service.cluster_ips.len()), (2, Default::default(), 1));
+    assert_eq!(service.settings.idle_timeout.as_secs(), 5);
+    // A Service with another mistake has no stand-in: the second port needs a name for the first port.
+    assert!(invalid(annotations, json!({ "clusterIP": "10.96.0.10", "ports": ports })).stand_in.is_none());
+}
+
+#[test]
+fn the_stand_in_of_a_slice_has_only_endpoints_whose_proxy_is_known_without_it() {
+    let addresses = |annotations: Value| {
+        let invalid = endpoint_slice(from(json!({
+            "metadata": {
+                "name": "echo-1",
+                "namespace": "shop",
+                "labels": { "kubernetes.io/service-name": "echo" },
+                "annotations": annotations,
+            },
+            "addressType": "IPv4",
+            "ports": [{ "name": "", "port": 8080 }],
+            "endpoints": [
+                { "addresses": ["10.244.1.9"], "targetRef": { "kind": "Pod", "name": "echo-a" } },
+                { "addresses": ["10.0.0.9"] },
+            ],
+        })))
+        .expect_err("it is invalid");
+        let Object::EndpointSlice(slice) = *invalid.stand_in? else { return None };
+        Some(slice.addresses.iter().map(|address| address.ip.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(addresses(json!({ "leno.dev/balancer": "latency" })), Some(vec!["10.244.1.9".to_owned()]));
+    for of_proxies in [json!({ "leno.dev/identity": "echo" }), json!({ "leno.dev/tunnel-port": "15008" })] {
+        assert_eq!(addresses(of_proxies), None);
+    }
 }
 
 #[test]

@@ -8,9 +8,9 @@ use leno_install::annotations::{INJECT, PREFIX};
 use leno_install::inject::{InboundPorts, Wish};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::mesh::Controller;
-use leno_model::problem::Problem;
 use leno_model::route::RouteKind;
 use leno_model::traffic::PolicyKind;
+use leno_model::typed::Invalid;
 use serde::{Serialize, Serializer};
 
 /// A watched kind of object.
@@ -68,7 +68,7 @@ pub enum Change {
 #[derive(Debug)]
 pub enum Content {
     /// An object from which the mesh is made, or the errors in the object.
-    Object(Revision, Result<Manifest, Vec<Problem>>),
+    Object(Revision, Result<Manifest, Invalid>),
     /// An object whose status we write, or the errors in the object.
     Custom(Revision, Result<Manifest, Refused>),
     Pod(Pod),
@@ -98,9 +98,11 @@ pub struct Pod {
     pub ports: InboundPorts,
     /// The Pod's addresses; empty until it has an address.
     pub ips: Box<[IpAddr]>,
+    /// Whether the Pod is on its node's network, so that its addresses are the node's.
+    pub has_host_network: bool,
     /// When the Pod was created, in seconds since 1970.
     pub created_s: Option<i64>,
-    /// Whether the Pod is being deleted.
+    /// Whether the Pod is being deleted, or has ended. Another Pod may have its addresses already.
     pub is_leaving: bool,
 }
 

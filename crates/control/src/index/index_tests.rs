@@ -5,6 +5,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use leno_install::inject::InboundPorts;
 use leno_model::manifest::read_object;
 use leno_model::mesh::{Controller, Endpoint};
+use leno_model::policy::Mode;
 use leno_model::protocol::Protocol;
 use leno_model::typed;
 use serde_json::{Value, json};
@@ -27,6 +28,10 @@ fn a_service(annotations: &Value) -> Content {
 /// A slice of Pods given as name and address; an empty name makes an endpoint that names no Pod. The name of a Pod of
 /// another namespace is `namespace/name`.
 fn a_slice(pods: &[(&str, &str)]) -> Content {
+    a_slice_with(&json!({}), pods)
+}
+
+fn a_slice_with(annotations: &Value, pods: &[(&str, &str)]) -> Content {
     let endpoints: Vec<Value> = pods
         .iter()
         .map(|(pod, ip)| match *pod {
@@ -37,8 +42,9 @@ fn a_slice(pods: &[(&str, &str)]) -> Content {
             }
         })
         .collect();
+    let labels = json!({ "kubernetes.io/service-name": "echo" });
     let slice: EndpointSlice = serde_json::from_value(json!({
-        "metadata": { "name": "echo-1", "namespace": IN_SHOP, "labels": { "kubernetes.io/service-name": "echo" } },
+        "metadata": { "name": "echo-1", "namespace": IN_SHOP, "labels": labels, "annotations": annotations },
         "addressType": "IPv4",
         "ports": [{ "name": "", "port": 8080 }],
         "endpoints": endpoints,
@@ -75,6 +81,7 @@ fn a_pod() -> Pod {
         controller: None,
         ports: InboundPorts::default(),
         ips: IPS.into(),
+        has_host_network: false,
         created_s: None,
         is_leaving: false,
     }
@@ -386,6 +393,51 @@ fn a_mistake_in_one_object_leaves_the_others_alone() {
 }
 
 #[test]
+fn a_service_that_never_was_right_stays_in_the_mesh_without_its_invalid_annotations() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    index.take(Kind::Service, Change::Removed(Name::new(IN_SHOP, "echo")));
+    let wrong = || a_service(&json!({ "leno.dev/balancer": "best", "leno.dev/max-connections-per-endpoint": "7" }));
+    let settings = |index: &mut Index| {
+        let mesh = index.translate().mesh;
+        let known = mesh.cluster_by_address(SocketAddr::from(([10, 96, 0, 10], 80)));
+        known.map(|cluster| (cluster.balancer, cluster.settings.max_connections_per_endpoint))
+    };
+    let news = apply(&mut index, Kind::Service, "echo", wrong());
+    assert_eq!((news.problems.len(), index.problems().count()), (1, 1));
+    assert_eq!(news.until_then, "it is in force without the invalid annotations");
+    assert_eq!(settings(&mut index), Some((Default::default(), 7)));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo"]);
+    // The next version is invalid too: its valid annotations apply.
+    let next = json!({ "leno.dev/balancer": "best", "leno.dev/max-connections-per-endpoint": "8" });
+    assert!(apply(&mut index, Kind::Service, "echo", a_service(&next)).is_change);
+    assert_eq!(settings(&mut index), Some((Default::default(), 8)));
+
+    let valid = json!({ "leno.dev/max-connections-per-endpoint": "9" });
+    assert!(apply(&mut index, Kind::Service, "echo", a_service(&valid)).is_mended);
+    let news = apply(&mut index, Kind::Service, "echo", wrong());
+    assert_eq!(news.until_then, "its last valid version stays in force");
+    assert_eq!(settings(&mut index), Some((Default::default(), 9)));
+}
+
+#[test]
+fn a_slice_that_never_was_right_has_the_endpoints_that_are_pods() {
+    let mut index = Index::new();
+    apply(&mut index, Kind::Service, "echo", a_service(&json!({})));
+    let slice = |pods: &[(&str, &str)]| a_slice_with(&json!({ "leno.dev/balancer": "latency" }), pods);
+    let news = apply(&mut index, Kind::EndpointSlice, "echo-1", slice(&[("echo-a", "10.244.1.1"), ("", "10.0.0.9")]));
+    assert_eq!(
+        news.until_then,
+        "it is in force without the invalid annotations, and only for endpoints that name a Pod"
+    );
+    assert!(endpoints(&mut index).is_empty(), "its Pod is not known");
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo"]);
+    apply(&mut index, Kind::EndpointSlice, "echo-1", slice(&[("echo-a", "10.244.1.2")]));
+    assert_eq!(endpoints(&mut index), ["10.244.1.2 ns/shop/sa/echo"]);
+}
+
+#[test]
 fn what_did_not_change_is_shared_with_the_mesh_before() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
     apply(&mut index, Kind::Pod, "echo-a", bare());
@@ -567,6 +619,28 @@ fn of_two_pods_at_one_address_the_one_that_stays_counts_and_then_the_newest() {
         apply(&mut index, Kind::Pod, "a", a);
         apply(&mut index, Kind::Pod, "b", b);
         assert_eq!(&*index.translate().mesh.pods()[&IPS[0]].name, wins);
+    }
+}
+
+#[test]
+fn a_pod_without_a_proxy_at_the_address_of_an_ended_meshed_pod_is_called_in_clear() {
+    let meshed = || Pod { injected_as: Some("echo".into()), created_s: Some(1), ..a_pod() };
+    let bare = || Pod { created_s: Some(2), ..a_pod() };
+    for (old, new, is_meshed) in [
+        (meshed(), bare(), false),
+        (Pod { is_leaving: true, created_s: Some(3), ..meshed() }, bare(), false),
+        // A Pod without a proxy that has ended, or that is on its node's network, does not have the address.
+        (meshed(), Pod { is_leaving: true, ..bare() }, true),
+        (meshed(), Pod { has_host_network: true, ..bare() }, true),
+        // Two Pods of one second: a call in clear could reveal what it carries.
+        (meshed(), Pod { created_s: Some(1), ..bare() }, true),
+    ] {
+        let mut index = with_echo(&[("", "10.244.1.1")]);
+        apply(&mut index, Kind::Pod, "z", Content::Pod(old.clone()));
+        apply(&mut index, Kind::Pod, "a", Content::Pod(new.clone()));
+        let expected = if is_meshed { "10.244.1.1 ns/shop/sa/echo" } else { "10.244.1.1" };
+        assert_eq!(endpoints(&mut index), [expected], "{old:?} {new:?}");
+        assert_eq!(index.translate().mesh.pods().contains_key(&IPS[0]), is_meshed, "{old:?} {new:?}");
     }
 }
 

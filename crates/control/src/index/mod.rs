@@ -3,9 +3,11 @@
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
 //! becomes invalid, its last valid version stays in force. An object that is deleted and created again is another
-//! object, even if no watch reported the removal. While a kind is listed again, its previous list stays in force. An
-//! AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it protects stay
-//! closed.
+//! object, even if no watch reported the removal. While a kind is listed again, its previous list stays in force.
+//!
+//! Some objects have a stand-in if there was no valid version since the start. An AuthorizationPolicy then allows no
+//! caller, so that the ports it protects stay closed. A Service or EndpointSlice with invalid annotations is used without
+//! them, so that the Service's calls do not leave the mesh.
 
 mod change;
 mod names;
@@ -20,11 +22,11 @@ use leno_install::inject::{Wish, is_never_meshed};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::mesh::{Dialled, Mesh, MeshedPods};
 use leno_model::object::{Address, Object};
-use leno_model::policy::Mode;
 use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
+use leno_model::typed::Invalid;
 
 /// Limit on namespaces that the watch has not reported and in which Pods are expected.
 const EXPECTED_UNKNOWN_MAX: usize = 64;
@@ -61,8 +63,10 @@ pub struct Index {
 /// One object of a mesh.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The last valid version. An EndpointSlice contains only its addresses that are in use.
+    /// The last valid version, or the stand-in. An EndpointSlice contains only its addresses that are in use.
     object: Option<Object>,
+    /// Whether `object` replaces the current version, because there was no valid version.
+    is_stand_in: bool,
     /// Addresses of a slice that their Pods do not report yet. Whether these Pods have proxies is unknown, so the
     /// addresses stay unused.
     held: Vec<Address>,
@@ -124,19 +128,33 @@ pub struct News {
 impl Entry {
     /// Whether the entry holds a valid version.
     fn is_good(&self) -> bool {
-        match &self.object {
-            None => false,
-            Some(Object::AuthorizationPolicy(policy)) => policy.policy.mode != Mode::Unreadable,
-            Some(_) => true,
+        self.object.is_some() && !self.is_stand_in
+    }
+
+    /// Replaces the object.
+    fn put(&mut self, object: Option<Object>, pods: &HashMap<Name, Pod>, meshed: &MeshedPods) {
+        self.object = object;
+        self.held.clear();
+        match &mut self.object {
+            Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut self.held, pods, meshed),
+            // Only proxies match requests against the route's patterns. The index needs only the text and the size of
+            // the patterns. The compiled patterns of many small routes would take a hundred times the memory of their
+            // text.
+            Some(Object::Route(route)) => route.forget_compiled(),
+            _ => {}
         }
     }
 
     /// Describes what is in force while the object is invalid.
     fn until_then(&self, kind: Kind) -> String {
         match &self.object {
-            Some(Object::AuthorizationPolicy(policy)) if !self.is_good() => {
+            Some(Object::AuthorizationPolicy(policy)) if self.is_stand_in => {
                 format!("it allows no caller on {}", policy.policy.target())
             }
+            Some(Object::EndpointSlice(_)) if self.is_stand_in => {
+                "it is in force without the invalid annotations, and only for endpoints that name a Pod".to_owned()
+            }
+            Some(_) if self.is_stand_in => "it is in force without the invalid annotations".to_owned(),
             None if kind == Kind::AuthorizationPolicy => "it has no effect, since its mode is Audit".to_owned(),
             None => "it has no effect".to_owned(),
             Some(_) => "its last valid version stays in force".to_owned(),
@@ -298,10 +316,11 @@ impl Index {
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         let is_change = match content {
-            Content::Object(revision, read) => {
-                return self.apply_object(kind, &name, revision, read.map_err(Refused::from));
+            Content::Object(revision, read) => return self.apply_object(kind, &name, revision, read),
+            Content::Custom(revision, read) => {
+                let read = read.map_err(|refused| invalid(kind, &name, refused));
+                return self.apply_object(kind, &name, revision, read);
             }
-            Content::Custom(revision, read) => return self.apply_object(kind, &name, revision, read),
             Content::Pod(pod) => {
                 let is_change = self.pods.get(&name) != Some(&pod);
                 if is_change {
@@ -355,7 +374,7 @@ impl Index {
         }
     }
 
-    fn apply_object(&mut self, kind: Kind, name: &Name, revision: Revision, read: Result<Manifest, Refused>) -> News {
+    fn apply_object(&mut self, kind: Kind, name: &Name, revision: Revision, read: Result<Manifest, Invalid>) -> News {
         let digest = digest_of(&read);
         let entry = self.objects.entry((kind, name.clone())).or_default();
         // Many events change nothing that we read: for example a write of a status (also by us), or of a timestamp.
@@ -372,25 +391,16 @@ impl Index {
             Ok(Manifest { mut objects, notices }) => {
                 let is_mended = !entry.problems.is_empty();
                 let revision = std::mem::take(&mut entry.revision);
-                *entry = Entry { object: objects.pop(), notices, revision, digest: Some(digest), ..Entry::default() };
-                match &mut entry.object {
-                    Some(Object::EndpointSlice(slice)) => {
-                        pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods, &self.meshed_pods);
-                    }
-                    // Only proxies match requests against the route's patterns. The index needs only the text and the
-                    // size of the patterns. The compiled patterns of many small routes would take a hundred times the
-                    // memory of their text.
-                    Some(Object::Route(route)) => route.forget_compiled(),
-                    _ => {}
-                }
+                *entry = Entry { notices, revision, digest: Some(digest), ..Entry::default() };
+                entry.put(objects.pop(), &self.pods, &self.meshed_pods);
                 News { is_change: true, is_mended, ..News::default() }
             }
-            Err(refused) => {
-                let problems = refused.problems.clone();
+            Err(Invalid { problems, stand_in }) => {
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
-                if kind == Kind::AuthorizationPolicy && !entry.is_good() {
-                    entry.object = refused.into_policy(&name.namespace, &name.name);
+                if !entry.is_good() {
+                    entry.is_stand_in = true;
+                    entry.put(stand_in.map(|object| *object), &self.pods, &self.meshed_pods);
                 }
                 let until_then = entry.until_then(kind);
                 let problems = if is_news { problems } else { Vec::new() };
@@ -455,8 +465,18 @@ impl Index {
     }
 }
 
+/// Returns the problems and the stand-in of a custom object: only policies have stand-ins.
+fn invalid(kind: Kind, name: &Name, refused: Refused) -> Invalid {
+    let problems = refused.problems.clone();
+    let stand_in = match kind {
+        Kind::AuthorizationPolicy => refused.into_policy(&name.namespace, &name.name),
+        _ => None,
+    };
+    Invalid { problems, stand_in: stand_in.map(Box::new) }
+}
+
 /// Returns the digest of an object as it was read. The debug text includes every field, also of nested types.
-fn digest_of(read: &Result<Manifest, Refused>) -> [u8; 32] {
+fn digest_of(read: &Result<Manifest, Invalid>) -> [u8; 32] {
     let digest = digest(&SHA256, format!("{read:?}").as_bytes());
     digest.as_ref().first_chunk().copied().unwrap_or_default()
 }

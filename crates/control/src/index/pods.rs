@@ -7,7 +7,7 @@
 //! have. An endpoint that names no Pod has the proxy of the Pod at its address, if that Pod has one.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use leno_model::mesh::{EndpointProxy, MeshedPod, MeshedPods};
@@ -19,22 +19,25 @@ use leno_model::spiffe::Workload;
 use super::{Name, Pod};
 
 /// The Pods with a proxy by address. Two Pods may report one address, for example because a new Pod gets the address of
-/// a deleted Pod. Then a Pod that is not being deleted wins, then the newest Pod, then the Pod whose name sorts first.
+/// a deleted Pod. Then a Pod that still runs wins, then the newest Pod, then a Pod with a proxy, then the Pod whose name
+/// sorts first. If the winner has no proxy, its address is not in the result.
+///
+/// A Pod on its node's network does not compete: its address is the node's, and never the address of a meshed Pod.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
-    fn rank<'a>(name: &'a Name, pod: &Pod) -> (bool, Reverse<Option<i64>>, &'a Name) {
-        (pod.is_leaving, Reverse(pod.created_s), name)
+    fn rank<'a>(name: &'a Name, pod: &Pod) -> (bool, Reverse<Option<i64>>, bool, &'a Name) {
+        (pod.is_leaving, Reverse(pod.created_s), pod.injected_as.is_none(), name)
     }
-    let mut meshed: BTreeMap<IpAddr, (&Name, &Pod, &str)> = BTreeMap::new();
-    for (name, pod) in pods {
-        let Some(service_account) = pod.injected_as.as_deref() else { continue };
+    let mut winners: HashMap<IpAddr, (&Name, &Pod)> = HashMap::new();
+    for (name, pod) in pods.iter().filter(|(_, pod)| !pod.has_host_network) {
         for ip in &pod.ips {
-            let known = meshed.entry(*ip).or_insert((name, pod, service_account));
+            let known = winners.entry(*ip).or_insert((name, pod));
             if rank(name, pod) < rank(known.0, known.1) {
-                *known = (name, pod, service_account);
+                *known = (name, pod);
             }
         }
     }
-    let entry = |(ip, (name, pod, service_account)): (IpAddr, (&Name, &Pod, &str))| {
+    let entry = |(ip, (name, pod)): (IpAddr, (&Name, &Pod))| {
+        let service_account = pod.injected_as.as_deref()?;
         let other_ip = pod.ips.iter().find(|other| other.is_ipv4() != ip.is_ipv4()).copied();
         let meshed = MeshedPod {
             namespace: name.namespace.clone(),
@@ -45,9 +48,9 @@ pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
             skipped_ports: pod.ports.skipped.clone(),
             opaque_ports: pod.ports.opaque.clone(),
         };
-        (ip, meshed)
+        Some((ip, meshed))
     };
-    meshed.into_iter().map(entry).collect()
+    winners.into_iter().filter_map(entry).collect()
 }
 
 /// Returns the addresses at which the Pods of two tables differ.

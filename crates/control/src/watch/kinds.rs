@@ -62,6 +62,7 @@ struct Container {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct PodStatus {
+    phase: Option<String>,
     #[serde(rename = "podIPs")]
     pod_ips: Option<Vec<PodIp>>,
 }
@@ -137,14 +138,18 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();
+    // A Pod that has ended, such as the Pod of a Job, keeps its addresses in its status after the network has released
+    // them.
+    let has_ended = pod.status.phase.as_deref().is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
     Content::Pod(index::Pod {
         injected_as: is_injected.then_some(service_account),
         bare,
         controller,
         ports,
         ips,
+        has_host_network: pod.spec.host_network,
         created_s: pod.metadata.creation_timestamp.as_ref().map(|created| created.0.as_second()),
-        is_leaving: pod.metadata.deletion_timestamp.is_some(),
+        is_leaving: pod.metadata.deletion_timestamp.is_some() || has_ended,
     })
 }
 

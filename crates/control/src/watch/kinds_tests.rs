@@ -103,6 +103,29 @@ fn a_pod_has_the_addresses_that_its_status_says() {
 }
 
 #[test]
+fn a_pod_that_is_being_deleted_or_has_ended_is_leaving() {
+    let is_leaving = |metadata: Value, phase: &str| {
+        let object = json!({ "metadata": metadata, "status": { "phase": phase } });
+        match pod(&Name::new("shop", "a"), from(object)) {
+            Content::Pod(pod) => pod.is_leaving,
+            other => panic!("{other:?}"),
+        }
+    };
+    let deleted = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    let found = [(json!({}), "Running"), (json!({}), "Succeeded"), (json!({}), "Failed"), (deleted, "Running")];
+    assert_eq!(found.map(|(metadata, phase)| is_leaving(metadata, phase)), [false, true, true, true]);
+}
+
+#[test]
+fn a_pod_on_its_nodes_network_is_told_apart() {
+    for has_host_network in [true, false] {
+        let object = json!({ "metadata": {}, "spec": { "hostNetwork": has_host_network } });
+        let read = pod(&Name::new("shop", "a"), from(object));
+        assert!(matches!(read, Content::Pod(pod) if pod.has_host_network == has_host_network));
+    }
+}
+
+#[test]
 fn a_namespace_injects_if_its_annotation_says_so() {
     for (annotations, injects) in [
         (json!({}), false),

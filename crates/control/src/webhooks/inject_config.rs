@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leno_install::inject::{BadOptions, BadSetting, Options};
+use leno_model::problem::quoted;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -47,10 +48,10 @@ impl InjectConfig {
     /// Reads the file for the first time.
     ///
     /// # Errors
-    /// [`BadConfig`] if it cannot be read or is invalid: there are no default options.
+    /// [`BadConfig`] if it cannot be read or has an invalid value: there are no default options.
     pub(super) fn open(path: &Path) -> Result<Self, BadConfig> {
         let text = fs::read_to_string(path)?;
-        let options = Options::read(&text)?;
+        let options = parse(path, &text)?;
         Ok(Self { path: path.to_owned(), seen: Ok(text), options: watch::Sender::new(Arc::new(options)) })
     }
 
@@ -74,7 +75,7 @@ impl InjectConfig {
             return;
         }
         let parsed = match &read {
-            Ok(text) => Options::read(text).map_err(|error| BadConfig::from(error).to_string()),
+            Ok(text) => parse(&self.path, text).map_err(|error| error.to_string()),
             Err(error) => Err(error.clone()),
         };
         match parsed {
@@ -86,6 +87,22 @@ impl InjectConfig {
         }
         self.seen = read;
     }
+}
+
+/// Reads the options, and warns of unknown fields. They are no error: otherwise no replica of this version could start
+/// again once a newer version's ConfigMap is applied, for example during an upgrade that does not finish.
+fn parse(path: &Path, text: &str) -> Result<Options, BadConfig> {
+    let (options, unknown) = Options::read_known(text)?;
+    if !unknown.is_empty() {
+        let names: Vec<String> = unknown.iter().map(|name| quoted(name)).collect();
+        tracing::warn!(
+            "{}: this version does not know the fields {}, and ignores them; correct them, unless a newer version has \
+             written them",
+            path.display(),
+            names.join(", ")
+        );
+    }
+    Ok(options)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn it_is_followed_and_what_was_right_last_holds() {
     for (text, expected) in [
         ("{proxy: {version: two}}", "two"),
         ("{proxy: {version: three", "two"),
-        ("{proxy: {verzion: four}}", "two"),
+        ("{proxy: 7}", "two"),
         ("{proxy: {version: four, skipInboundPorts: '22;80'}}", "two"),
     ] {
         fs::write(&path, text).expect("a file");
@@ -34,6 +34,16 @@ fn it_is_followed_and_what_was_right_last_holds() {
     fs::write(&path, "{proxy: {version: five}}").expect("a file");
     config.check();
     assert_eq!(version(&config), "five");
+}
+
+#[test]
+fn a_field_of_a_newer_version_is_left_out_and_the_rest_counts() {
+    let (_directory, path) = with("{newList: [1], proxy: {version: one, newPort: 7}}");
+    let mut config = InjectConfig::open(&path).expect("a newer version has written it");
+    assert_eq!(version(&config), "one");
+    fs::write(&path, "{proxy: {version: two, newPort: 8}}").expect("a file");
+    config.check();
+    assert_eq!(version(&config), "two");
 }
 
 #[test]

@@ -86,6 +86,19 @@ fn an_installation_runs_apart_on_two_nodes_and_high_availability_on_three() {
 }
 
 #[test]
+fn a_replica_that_waits_is_not_restarted_and_serves_a_second_after_it_is_ready() {
+    let objects = rendered(&[], false).expect("it renders");
+    let template = &find(&objects, "Deployment", "leno-control")["spec"]["template"];
+    let container = &template["spec"]["containers"][0];
+    // Kubernetes restarts a container whose startup or liveness probe fails. A replica without the API server or without
+    // an authority is live, and not ready.
+    let restarting = ["startupProbe", "livenessProbe"].map(|probe| &container[probe]["httpGet"]["path"]);
+    assert_eq!(restarting, [&Value::Null, &json!("/live")]);
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/ready");
+    assert_eq!(container["readinessProbe"]["periodSeconds"], 1);
+}
+
+#[test]
 fn the_guard_leaves_out_the_namespaces_that_the_injector_leaves_out() {
     for sets in [&[][..], &["webhook.excludedNamespaces=[ci, build]"]] {
         let objects = rendered(sets, false).expect("it renders");
@@ -146,6 +159,7 @@ fn a_network_policy_needs_the_api_servers_and_opens_the_webhooks_to_them_alone()
     };
     assert_eq!(callers(15_017), [&json!([{"ipBlock": {"cidr": "10.0.0.10/32"}}])]);
     assert!(callers(15_021).is_empty(), "Kubernetes lets a node reach its own Pods");
+    assert!(callers(4_190).is_empty(), "no caller taps the control plane's own proxy");
     for port in [15_010, 15_012, 15_014, 15_008, 4_191] {
         assert_eq!(callers(port), [&json!([{"namespaceSelector": {}}])], "{port}");
     }

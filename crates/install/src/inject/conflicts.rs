@@ -7,7 +7,7 @@ use super::containers::PROXY_UID;
 use super::plan::is_ours;
 use super::settings::Settings;
 use super::skip::containers;
-use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
+use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT, TAP_PORT};
 
 /// The values allowed for a port that the proxy would use for two purposes.
 pub(super) const OTHER_PORT: &str = "a port that the proxy does not use for something else";
@@ -61,12 +61,13 @@ fn port_conflict(container: &str, port: i64, settings: &Settings) -> Option<Mist
 }
 
 /// The proxy's ports, each with the annotation that changes it.
-fn own(settings: &Settings) -> [(Option<&'static str>, u16); 4] {
+fn own(settings: &Settings) -> [(Option<&'static str>, u16); 5] {
     [
         (None, proxy::TUNNEL_PORT),
         (Some(INBOUND_PORT), settings.inbound_port),
         (Some(OUTBOUND_PORT), settings.outbound_port),
         (Some(ADMIN_PORT), settings.admin_port),
+        (Some(TAP_PORT), settings.tap_port),
     ]
 }
 

@@ -148,6 +148,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe], applic
         format!("--outbound=[::1]:{}", settings.outbound_port),
         format!("--tunnel=[::]:{}", proxy::TUNNEL_PORT),
         format!("--admin=[::]:{}", settings.admin_port),
+        format!("--tap=[::]:{}", settings.tap_port),
         format!("--default-inbound-policy={}", settings.default_inbound_policy),
         format!("--workers={}", settings.workers),
     ]);

@@ -5,32 +5,37 @@
 //! added them, and the API server asks again because a later webhook has changed the Pod (`reinvocationPolicy`).
 //!
 //! Only the fields that decide what the containers do are compared: the image, the command, the arguments, the hooks,
-//! the restart policy, and mounts over our programs. Any other field may differ: the API server writes defaults into
-//! our containers, LimitRanges add resources, and other webhooks add mounts and variables.
+//! the restart policy, the sources of the volume with the proxy's identity, and mounts over our programs or over this
+//! volume. Any other field may differ: the API server writes defaults into our containers and volumes, LimitRanges add
+//! resources, and other webhooks add mounts and variables.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Volume};
 use leno_model::problem::quoted;
 use serde_json::{Value, json};
 
 use super::containers::TRACE_SERVICE;
-use super::plan::{INIT_CONTAINERS, items};
+use super::plan::{Additions, INIT_CONTAINERS, VOLUMES, items};
 use super::{Options, Outcome, Skipped, probes, reserved};
 use crate::annotations::Mistake;
 use crate::names::{INIT, PROXY};
 use crate::patch::Operation;
 
 /// Keeps the existing containers, and corrects only the arguments that depend on the application: its probes, and its
-/// name. A later webhook may have added a container with a probe, or a label. `ours` are the containers that the
-/// injector would add.
+/// name. A later webhook may have added a container with a probe, or a label. `ours` are the items that the injector
+/// would add.
 ///
 /// # Errors
-/// If the containers differ from ours, and the installation reserves a setting that such containers could evade.
-pub(super) fn keep(template: &Value, ours: &[Container], options: &Options) -> Result<Outcome, Vec<Mistake>> {
-    let differences: Vec<String> = ours.iter().filter_map(|container| difference(template, container)).collect();
+/// If the containers or the volume differ from ours, and the installation reserves a setting that a user could evade in
+/// this way.
+pub(super) fn keep(template: &Value, ours: &Additions, options: &Options) -> Result<Outcome, Vec<Mistake>> {
+    let of_containers = ours.init_containers.iter().filter_map(|container| difference(template, container));
+    let of_volumes = ours.volumes.iter().filter_map(|volume| other_sources(template, volume));
+    let differences: Vec<String> = of_containers.chain(of_volumes).collect();
     if differences.is_empty() {
-        let patch: Vec<Operation> = ours.iter().filter_map(|container| correction(template, container)).collect();
+        let patch: Vec<Operation> =
+            ours.init_containers.iter().filter_map(|container| correction(template, container)).collect();
         return Ok(match patch.is_empty() {
             true => Outcome::Skipped(Skipped::HasProxy),
             false => Outcome::Injected { patch, replaced: true },
@@ -75,16 +80,83 @@ fn difference(template: &Value, ours: &Container) -> Option<String> {
         return Some(format!("container {name} has another restartPolicy than the injector gives it"));
     }
     let program = ours.command.iter().flatten().next().map(String::as_str).unwrap_or_default();
-    let mounts = existing.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
-    let paths = mounts.map(|mount| mount.get("mountPath").and_then(Value::as_str).unwrap_or_default());
-    let over = paths.into_iter().find(|path| covers(path, program))?;
-    Some(format!("container {name} has the mount {}, which hides its program {program}", quoted(over)))
+    other_mount(&mounts(existing), &mounts(&json!(ours)), program).map(|what| format!("container {name} {what}"))
 }
 
-/// Returns whether a mount at `path` hides the file `program`, or may hide it.
-fn covers(path: &str, program: &str) -> bool {
-    let path = Path::new(path);
-    Path::new(program).starts_with(path) || path.components().any(|component| component == Component::ParentDir)
+/// Returns how the Pod's volume of the same name differs from ours in its sources; `None` if it has the same. With other
+/// sources, the proxy would trust another authority.
+fn other_sources(template: &Value, ours: &Volume) -> Option<String> {
+    let sources = |volume: &Value| volume.pointer("/projected/sources").cloned();
+    let existing = items(template, VOLUMES).iter().find(|item| item["name"] == ours.name);
+    let differs = existing.and_then(sources) != sources(&json!(ours));
+    differs.then(|| format!("volume {} has other sources than the injector gives it", ours.name))
+}
+
+struct Mount {
+    /// The path as it is written.
+    written: String,
+    /// The path in the container.
+    path: PathBuf,
+    volume: String,
+    /// Whether the mount has the whole volume, and not only a part of it.
+    is_whole: bool,
+}
+
+fn mounts(container: &Value) -> Vec<Mount> {
+    let mount = |mount: &Value| {
+        let text = |field: &str| mount.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (written, volume) = (text("mountPath"), text("name"));
+        let is_whole = text("subPath").is_empty() && text("subPathExpr").is_empty();
+        Mount { path: resolved(&written), written, volume, is_whole }
+    };
+    items(container, "/volumeMounts").iter().map(mount).collect()
+}
+
+/// Returns the path in the container. Kubernetes takes relative paths from the root, and allows `..`.
+fn resolved(path: &str) -> PathBuf {
+    let mut resolved = PathBuf::from("/");
+    for component in Path::new(path).components() {
+        match component {
+            Component::Normal(name) => resolved.push(name),
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    resolved
+}
+
+/// Returns which of a container's mounts could replace the container's program or the files in our mounts; `None` if no
+/// mount could.
+fn other_mount(mounts: &[Mount], ours: &[Mount], program: &str) -> Option<String> {
+    let has = |mount: &Mount, what: String| Some(format!("has the mount {}{what}", quoted(&mount.written)));
+    if let Some(mount) = mounts.iter().find(|mount| Path::new(program).starts_with(&mount.path)) {
+        return has(mount, format!(", which hides its program {program}"));
+    }
+    for own in ours {
+        let is_own = |mount: &&Mount| mount.path == own.path && mount.volume == own.volume && mount.is_whole;
+        let overlaps = |mount: &&Mount| own.path.starts_with(&mount.path) || mount.path.starts_with(&own.path);
+        if let Some(mount) = mounts.iter().filter(overlaps).find(|mount| !is_own(mount)) {
+            return has(mount, format!(", and the injector mounts only the volume {} at {}", own.volume, own.written));
+        }
+        if !mounts.iter().any(|mount| is_own(&mount)) {
+            return Some(format!("has no mount at {}", own.written));
+        }
+    }
+    let (outer, inner) = nested(mounts)?;
+    has(inner, format!(" within the mount {}, which may lead elsewhere", quoted(&outer.written)))
+}
+
+/// Returns a mount that contains another mount, and that other mount. A symbolic link in the outer volume could lead the
+/// inner mount to any place.
+fn nested(mounts: &[Mount]) -> Option<(&Mount, &Mount)> {
+    // A path is sorted before the paths within it, and no other path is between them.
+    let mut sorted: Vec<&Mount> = mounts.iter().collect();
+    sorted.sort_by(|a, b| a.path.cmp(&b.path));
+    let pairs = sorted.iter().zip(sorted.iter().skip(1));
+    let mut nested = pairs.filter(|(outer, inner)| inner.path != outer.path && inner.path.starts_with(&outer.path));
+    nested.next().map(|(outer, inner)| (*outer, *inner))
 }
 
 /// Returns the change that gives the Pod's container of the same name our arguments; `None` if the container already

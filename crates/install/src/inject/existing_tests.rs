@@ -41,6 +41,7 @@ fn stored() -> Value {
         let token = json!({"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"});
         container["volumeMounts"] = mounts.into_iter().chain([token]).collect();
     }
+    pod["spec"]["volumes"][0]["projected"]["defaultMode"] = json!(420);
     pod
 }
 
@@ -56,9 +57,16 @@ fn args(container: &mut Value) -> &mut Vec<Value> {
     container["args"].as_array_mut().expect("arguments")
 }
 
+fn mounts(container: &mut Value) -> &mut Vec<Value> {
+    container["volumeMounts"].as_array_mut().expect("a list")
+}
+
 fn mount(container: &mut Value, path: &str) {
-    let mounts = container["volumeMounts"].as_array_mut().expect("a list");
-    mounts.push(json!({"name": "programs", "mountPath": path}));
+    mounts(container).push(json!({"name": "programs", "mountPath": path}));
+}
+
+fn identity(pod: &mut Value) -> &mut Value {
+    &mut pod["spec"]["volumes"][0]
 }
 
 #[test]
@@ -96,7 +104,7 @@ fn a_probe_that_no_container_has_is_not_allowed() {
 #[test]
 fn containers_that_a_user_wrote_cannot_evade_what_is_reserved() {
     type Change = fn(&mut Value);
-    let evasions: [(&str, Change); 19] = [
+    let evasions: [(&str, Change); 29] = [
         ("leno-proxy has another command", |pod| {
             proxy(pod)["command"] = json!(["/leno-proxy", "supervise", "--probe=8080/orders"]);
         }),
@@ -104,6 +112,33 @@ fn containers_that_a_user_wrote_cannot_evade_what_is_reserved() {
         ("leno-proxy has the mount \"//leno-proxy/\"", |pod| mount(proxy(pod), "//leno-proxy/")),
         ("leno-proxy has the mount \"/\"", |pod| mount(proxy(pod), "/")),
         ("leno-init has the mount \"/tmp/../leno-init\"", |pod| mount(init(pod), "/tmp/../leno-init")),
+        ("leno-init has the mount \"leno-init\"", |pod| mount(init(pod), "leno-init")),
+        ("leno-proxy has the mount \"/tmp/link/a\" within the mount \"/tmp\"", |pod| {
+            mount(proxy(pod), "/tmp");
+            mount(proxy(pod), "/tmp/link/a");
+        }),
+        ("volume leno-identity has other sources", |pod| {
+            let name = identity(pod)["name"].clone();
+            *identity(pod) = json!({"name": name, "configMap": {"name": "mine"}});
+        }),
+        ("volume leno-identity has other sources", |pod| {
+            identity(pod)["projected"]["sources"][1]["configMap"]["name"] = json!("mine");
+        }),
+        ("volume leno-identity has other sources", |pod| {
+            let mine = json!({"secret": {"name": "mine", "items": [{"key": "ca.crt", "path": "ca.crt"}]}});
+            identity(pod)["projected"]["sources"].as_array_mut().expect("a list").push(mine);
+        }),
+        ("leno-proxy has the mount \"/var/run/secrets/leno.dev\"", |pod| {
+            mounts(proxy(pod))[0]["name"] = json!("programs");
+        }),
+        ("leno-proxy has the mount \"/var/run/secrets/leno.dev\"", |pod| {
+            mounts(proxy(pod))[0]["subPath"] = json!("mine");
+        }),
+        ("leno-proxy has the mount \"/var/run/secrets/x/../leno.dev/ca.crt\"", |pod| {
+            mount(proxy(pod), "/var/run/secrets/x/../leno.dev/ca.crt");
+        }),
+        ("leno-proxy has the mount \"/var/run/\"", |pod| mount(proxy(pod), "/var/run/")),
+        ("leno-proxy has no mount at /var/run/secrets/leno.dev", |pod| drop(mounts(proxy(pod)).remove(0))),
         ("leno-init has other hooks", |pod| {
             init(pod)["lifecycle"] =
                 json!({"postStart": {"exec": {"command": ["/leno-init", "--skip-inbound-ports=1"]}}});

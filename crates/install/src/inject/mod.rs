@@ -92,8 +92,9 @@ pub fn inject(
         let warnings = skip::warning(&skipped, annotations).into_iter().chain(typos(template)).collect();
         return Ok(Decision { outcome: Outcome::Skipped(skipped), warnings });
     }
-    let settings = options.proxy.with_annotations(Some(&namespace.annotations), annotations)?;
-    let inherited = options.proxy.with_annotations(Some(&namespace.annotations), None)?;
+    let installed = options.proxy.within_pod(template);
+    let settings = installed.with_annotations(Some(&namespace.annotations), annotations)?;
+    let inherited = installed.with_annotations(Some(&namespace.annotations), None)?;
     if grpc::is_asked(annotations, &namespace.annotations) {
         return inject_grpc(template, annotations, &settings, asked, options);
     }
@@ -116,7 +117,7 @@ pub fn inject(
     warnings.extend(probes::warnings(&probes, &settings));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
-            existing::keep(template, &additions.init_containers, options)?
+            existing::keep(template, &additions, options)?
         }
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),

@@ -1,6 +1,7 @@
 //! An installation's settings for all of its proxies, and the file inject.yaml that holds them.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::installation;
 use super::settings::{BadSetting, Settings};
@@ -56,11 +57,43 @@ impl Options {
     /// # Errors
     /// [`BadOptions`] if the text is not YAML, or if a field or its value is unknown.
     pub fn read(text: &str) -> Result<Self, BadOptions> {
-        let mut options: Self = serde_json::from_value(yaml::read(text)?)?;
+        Self::of_value(yaml::read(text)?)
+    }
+
+    /// Like [`read`](Self::read), but leaves out unknown fields, and returns their names. A newer version may have written
+    /// them.
+    ///
+    /// # Errors
+    /// [`BadOptions`] if the text is not YAML, or if a value is invalid.
+    pub fn read_known(text: &str) -> Result<(Self, Vec<String>), BadOptions> {
+        let mut value = yaml::read(text)?;
+        let mut unknown = Vec::new();
+        remove_unknown(&mut value, &serde_json::to_value(Self::default())?, "", &mut unknown);
+        Ok((Self::of_value(value)?, unknown))
+    }
+
+    fn of_value(value: Value) -> Result<Self, BadOptions> {
+        let mut options: Self = serde_json::from_value(value)?;
         installation::check_domains(&options.cluster_domain, &options.trust_domain)?;
         options.proxy = options.proxy.checked()?;
         Ok(options)
     }
+}
+
+/// Removes the fields that `known` does not have, and adds their names to `unknown`. `path` is empty, or a field's name
+/// followed by a dot.
+fn remove_unknown(value: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {
+    let (Value::Object(fields), Value::Object(known)) = (value, known) else { return };
+    fields.retain(|name, value| match known.get(name) {
+        Some(known) => {
+            remove_unknown(value, known, &format!("{path}{name}."), unknown);
+            true
+        }
+        None => {
+            unknown.push(format!("{path}{name}"));
+            false
+        }
+    });
 }
 
 #[cfg(test)]

@@ -13,6 +13,19 @@ fn the_default_options_are_valid_and_a_file_changes_some_of_them() {
 }
 
 #[test]
+fn an_unknown_field_is_an_error_unless_the_reader_leaves_it_out() {
+    let text = "{new: {deep: 1}, trustDomain: corp, proxy: {workers: 2, verzion: a}}";
+    assert!(refused(text).contains("unknown field"), "{}", refused(text));
+    let (read, unknown) = Options::read_known(text).expect("the rest is valid");
+    assert_eq!((&*read.trust_domain, read.proxy.workers), ("corp", 2));
+    assert_eq!(unknown, ["new", "proxy.verzion"]);
+    let known = serde_json::to_string(&Options::default()).expect("JSON is YAML");
+    assert_eq!(Options::read_known(&known).expect("nothing is wrong"), (Options::default(), Vec::new()));
+    let invalid = Options::read_known("{new: 1, proxy: {workers: 0}}").expect_err("a value is invalid");
+    assert!(invalid.to_string().starts_with("proxy.workers: "), "{invalid}");
+}
+
+#[test]
 fn spaces_that_a_proxy_could_not_parse_are_dropped() {
     let text = "{proxy: {skipInboundPorts: '22, 80', opaquePorts: ' 3306 ', skipSubnets: '10.0.0.0/8, fd00::/8'}}";
     let proxy = Options::read(text).expect("annotations may have spaces too").proxy;

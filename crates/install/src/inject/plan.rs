@@ -12,7 +12,7 @@ use crate::patch::{Operation, escape};
 
 pub(super) const INIT_CONTAINERS: &str = "/spec/initContainers";
 const CONTAINERS: &str = "/spec/containers";
-const VOLUMES: &str = "/spec/volumes";
+pub(super) const VOLUMES: &str = "/spec/volumes";
 const LABELS: &str = "/metadata/labels";
 const OUR_CONTAINERS: [&str; 3] = [INIT, PROXY, GRPC];
 const OUR_VOLUMES: [&str; 2] = [IDENTITY_VOLUME, grpc::VOLUME];

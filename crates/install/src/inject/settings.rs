@@ -14,7 +14,7 @@ use crate::annotations::{
     FORWARDED_FOR, HTTP_PORTS, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT,
     PROXY_CPU_REQUEST, PROXY_IMAGE, PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT,
     PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS,
-    SKIP_SUBNETS, TAP_HEADERS, TRACE_FAILED, TRACE_RATIO, TRACE_SLOWER_THAN, ours,
+    SKIP_SUBNETS, TAP_HEADERS, TAP_PORT, TRACE_FAILED, TRACE_RATIO, TRACE_SLOWER_THAN, ours,
 };
 
 /// A setting of the installation with which no proxy could run.
@@ -85,6 +85,8 @@ pub struct Settings {
     pub outbound_port: u16,
     /// The port of the proxy's admin endpoint.
     pub admin_port: u16,
+    /// The proxy's port for taps of other workloads.
+    pub tap_port: u16,
 }
 
 impl Default for Settings {
@@ -120,11 +122,31 @@ impl Default for Settings {
             inbound_port: proxy::INBOUND_PORT,
             outbound_port: proxy::OUTBOUND_PORT,
             admin_port: proxy::ADMIN_PORT,
+            tap_port: proxy::TAP_PORT,
         }
     }
 }
 
 impl Settings {
+    /// Returns the settings for a Pod: without the requests and limits of each resource that the Pod limits for all of its
+    /// containers together (`spec.resources`). Kubernetes refuses a Pod whose containers ask for more than the Pod, and
+    /// the Pod's author chose these values without the proxy in mind.
+    pub(super) fn within_pod(&self, template: &Value) -> Self {
+        let has = |list: &str, resource: &str| {
+            template.pointer(&format!("/spec/resources/{list}/{resource}")).is_some_and(|quantity| !quantity.is_null())
+        };
+        let mut settings = self.clone();
+        for (resource, own) in [
+            ("cpu", [&mut settings.cpu_request, &mut settings.cpu_limit]),
+            ("memory", [&mut settings.memory_request, &mut settings.memory_limit]),
+        ] {
+            if has("requests", resource) || has("limits", resource) {
+                own.into_iter().for_each(String::clear);
+            }
+        }
+        settings
+    }
+
     /// Applies the annotations of a namespace, then the annotations of a Pod.
     ///
     /// # Errors
@@ -175,6 +197,7 @@ impl Settings {
             ("proxy.inboundPort", INBOUND_PORT, self.inbound_port.to_string()),
             ("proxy.outboundPort", OUTBOUND_PORT, self.outbound_port.to_string()),
             ("proxy.adminPort", ADMIN_PORT, self.admin_port.to_string()),
+            ("proxy.tapPort", TAP_PORT, self.tap_port.to_string()),
         ];
         // An empty text leaves these settings out.
         let optional = [
@@ -247,6 +270,7 @@ impl Settings {
             INBOUND_PORT => self.inbound_port = number(value)?,
             OUTBOUND_PORT => self.outbound_port = number(value)?,
             ADMIN_PORT => self.admin_port = number(value)?,
+            TAP_PORT => self.tap_port = number(value)?,
             _ => {}
         }
         Some(())

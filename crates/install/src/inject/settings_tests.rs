@@ -49,6 +49,7 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
         (INBOUND_PORT, "1"),
         (OUTBOUND_PORT, "65535"),
         (ADMIN_PORT, "9191"),
+        (TAP_PORT, "9190"),
     ];
     assert_eq!(examples.map(|(name, _)| name), ALL.map(|(name, ..)| name), "each is here, in the table's order");
     let defaults = Settings::default();

@@ -142,6 +142,27 @@ fn annotations_change_what_the_containers_are_told() {
 }
 
 #[test]
+fn where_a_pod_has_resources_as_a_whole_its_containers_get_none_of_these_unless_an_annotation_says_so() {
+    let resources = |whole: Value, annotations: Value| {
+        let mut template = annotated(annotations);
+        template["spec"]["resources"] = whole;
+        let patched = patched(&template);
+        let [init, proxy] = [0, 1].map(|index| patched["spec"]["initContainers"][index]["resources"].clone());
+        assert_eq!(init, proxy);
+        proxy
+    };
+    let usual = json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "128Mi"}});
+    assert_eq!(resources(json!({}), json!({})), usual);
+    let of_memory = json!({"requests": {"memory": "16Mi"}, "limits": {"memory": "128Mi"}});
+    assert_eq!(resources(json!({"requests": {"cpu": "1"}}), json!({})), of_memory);
+    assert_eq!(resources(json!({"limits": {"memory": "64Mi"}}), json!({})), json!({"requests": {"cpu": "10m"}}));
+    let whole = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1", "memory": "64Mi"}});
+    assert_eq!(resources(whole.clone(), json!({})), json!({}));
+    let own = json!({"leno.dev/proxy-memory-request": "32Mi"});
+    assert_eq!(resources(whole, own), json!({"requests": {"memory": "32Mi"}}));
+}
+
+#[test]
 fn proxies_trace_calls_if_there_is_a_collector() {
     let mut template = annotated(json!({"leno.dev/trace-ratio": "0.5", "leno.dev/trace-failed": "true"}));
     template["metadata"]["labels"] = json!({"app": "old-name", "app.kubernetes.io/name": "cart"});

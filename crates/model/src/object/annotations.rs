@@ -52,9 +52,16 @@ pub(super) struct OfService {
     pub(super) settings: Settings,
 }
 
+/// The annotations of an EndpointSlice.
+pub(super) struct OfSlice {
+    pub(super) proxy: Option<EndpointProxy>,
+    pub(super) controller: Option<Controller>,
+}
+
 type Annotations = BTreeMap<String, String>;
 
-/// Reads a Service's annotations that begin with `leno.dev/`. An unknown annotation is a mistake.
+/// Reads a Service's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. An invalid annotation
+/// leaves the default in force.
 pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<'_>) -> OfService {
     let mut read = OfService::default();
     let settings = &mut read.settings;
@@ -133,11 +140,9 @@ pub(super) fn of_policy(
     objectives
 }
 
-/// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown annotation is a mistake.
-pub(super) fn of_slice(
-    annotations: Option<&Annotations>,
-    review: &mut Review<'_>,
-) -> (Option<EndpointProxy>, Option<Controller>) {
+/// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. `None` if the
+/// slice has proxies whose identity is invalid or missing.
+pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_>) -> Option<OfSlice> {
     let (mut identity, mut inbound_port, mut tunnel_port, mut controller) = (None, None, None, None);
     let mut has_identity = false;
     for (key, value) in ours(annotations) {
@@ -157,9 +162,14 @@ pub(super) fn of_slice(
     {
         let what = "a port of proxies without their identity".to_owned();
         problem(review, key, what, &format!("add {IDENTITY}, the identity of the workload behind the proxies"));
+        return None;
+    }
+    if has_identity && identity.is_none() {
+        return None;
     }
     let tunnel_port = tunnel_port.unwrap_or(proxy::TUNNEL_PORT);
-    (identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port }), controller)
+    let proxy = identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port });
+    Some(OfSlice { proxy, controller })
 }
 
 fn ours(annotations: Option<&Annotations>) -> impl Iterator<Item = (&str, &str)> {

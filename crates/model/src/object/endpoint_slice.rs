@@ -75,7 +75,9 @@ pub enum Readiness {
     Unready,
 }
 
-/// Checks an EndpointSlice and extracts what the mesh needs.
+/// Checks an EndpointSlice and extracts what the mesh needs. If only annotations are invalid, the result has the
+/// endpoints that name a Pod. It is empty if the identity of the slice's proxies is invalid or missing: callers must not
+/// reach these proxies in clear.
 pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&slice.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let address_type = slice.address_type.as_str();
@@ -97,7 +99,6 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
             return None;
         }
     };
-    let (proxy, controller) = annotations::of_slice(slice.metadata.annotations.as_ref(), review);
     let ports = ports(&slice.ports.unwrap_or_default(), review);
     let mut addresses = Vec::new();
     for (index, endpoint) in slice.endpoints.unwrap_or_default().into_iter().enumerate() {
@@ -118,11 +119,17 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
             }
         }
     }
+    let is_usable = review.is_clean();
+    let annotations = annotations::of_slice(slice.metadata.annotations.as_ref(), review);
     let Some(service) = slice.metadata.labels.and_then(|mut labels| labels.remove(SERVICE_LABEL)) else {
         let what = format!("belongs to no Service: add the label {SERVICE_LABEL} with the Service's name");
         review.notice("metadata.labels", what);
         return None;
     };
+    let annotations::OfSlice { proxy, controller } = annotations.filter(|_| is_usable)?;
+    if !review.is_clean() {
+        addresses.retain(|address| address.pod.is_some());
+    }
     let slice = EndpointSlice {
         identity,
         service: service.into(),
@@ -132,7 +139,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
         controller,
         addresses: addresses.into(),
     };
-    review.is_clean().then(|| Object::EndpointSlice(Arc::new(slice)))
+    Some(Object::EndpointSlice(Arc::new(slice)))
 }
 
 fn ports(ports: &[kubernetes::EndpointPort], review: &mut Review<'_>) -> Box<[SlicePort]> {

@@ -44,13 +44,16 @@ pub struct ServicePort {
     pub name: Box<str>,
     /// The protocol from `appProtocol`, if set.
     pub protocol: Option<Protocol>,
+    /// Whether `appProtocol` declares that the endpoints themselves speak TLS.
+    pub is_tls: bool,
     /// Its index in `spec.ports`.
     pub index: usize,
     /// Position of its definition.
     pub mark: Mark,
 }
 
-/// Checks a Service and extracts what the mesh needs.
+/// Checks a Service and extracts what the mesh needs. If only annotations are invalid, the result is the Service without
+/// these annotations.
 pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&service.metadata, review, is_dns_label, DNS_LABEL_RULE);
     let spec = service.spec.unwrap_or_default();
@@ -66,12 +69,13 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
             review.problem("spec.type", what, "use ClusterIP, NodePort or LoadBalancer");
         }
     }
-    let annotations = annotations::of_service(service.metadata.annotations.as_ref(), review);
     let (cluster_ips, headless) = cluster_ips(&spec, review);
     let ports = ports(&spec.ports.unwrap_or_default(), review);
+    let is_usable = review.is_clean();
+    let annotations = annotations::of_service(service.metadata.annotations.as_ref(), review);
     let annotations::OfService { balancer, opaque_ports, objectives, settings } = annotations;
     let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, objectives, settings };
-    review.is_clean().then(|| Object::Service(Arc::new(service)))
+    is_usable.then(|| Object::Service(Arc::new(service)))
 }
 
 /// Reads `clusterIP` and `clusterIPs`. As in Kubernetes, the first of the list must equal the single address.
@@ -138,11 +142,17 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
             port: number,
             name: name.into(),
             protocol: port.app_protocol.as_deref().and_then(|text| protocol(text, &field, review)),
+            is_tls: port.app_protocol.as_deref().is_some_and(is_tls),
             index,
             mark: review.mark(&field),
         });
     }
     read.into()
+}
+
+/// Returns whether an `appProtocol` means TLS. For the mesh, its protocol is opaque.
+fn is_tls(app_protocol: &str) -> bool {
+    ["https", "tls", "kubernetes.io/wss"].iter().any(|name| app_protocol.eq_ignore_ascii_case(name))
 }
 
 /// Reads `appProtocol`; adds a notice if the protocol is unknown.

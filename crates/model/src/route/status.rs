@@ -78,6 +78,8 @@ pub enum Reason {
     BackendNotFound,
     /// Not resolved: the Service is in another namespace, and no ReferenceGrant there allows the reference.
     RefNotPermitted,
+    /// Not resolved: the endpoints speak a protocol that the route cannot send.
+    UnsupportedProtocol,
 }
 
 impl fmt::Display for ConditionKind {

@@ -74,8 +74,9 @@ pub fn translate_again<'a>(
     }
     join.overlaps(&policies);
     let known = Known::new(&services, &grants, &join.clusters);
-    let traffic = Policies::new(&traffic, &routes, &known);
+    let mut traffic = Policies::new(&traffic, &routes, &known);
     let mut attached = routes::attach(&routes, &traffic, &known);
+    traffic.report_idle(&attached.tables, &known);
     attached.tables.extend(traffic.tables(&join.clusters, &attached.tables, &known));
     let clusters = join.clusters.iter().map(|cluster| traffic.of_all_calls(cluster, &known, memo)).collect();
     memo.forget_unused();

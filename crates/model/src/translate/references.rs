@@ -59,6 +59,15 @@ impl<'a> Known<'a> {
         self.opaque.contains(key)
     }
 
+    /// Returns whether the port's own `appProtocol` declares TLS. A port that is opaque for another reason may speak HTTP.
+    fn is_tls(&self, key: &ClusterKey) -> bool {
+        // Every such port is opaque, so most ports need no search.
+        self.is_opaque(key)
+            && self
+                .service(&key.namespace, &key.service)
+                .is_some_and(|service| service.ports.iter().any(|port| port.port == key.port && port.is_tls))
+    }
+
     /// Returns a rule with its references resolved. Adds failures to `faults`. A rule with an unsupported part answers
     /// with an error, because skipping a filter would be unsafe.
     pub(super) fn rule(&self, rule: &RouteRule, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Rule {
@@ -122,6 +131,14 @@ impl<'a> Known<'a> {
         }
         let key = ClusterKey { namespace: namespace.into(), service: name.clone(), port };
         if self.clusters.contains(&key) {
+            if from.route.kind.is_of_requests() && self.is_tls(&key) {
+                let what = format!(
+                    "port {port} of Service {namespace}/{name} expects the application's own TLS, which {}s do not send",
+                    from.route.kind.name()
+                );
+                let fix = "name a port without TLS, or correct its appProtocol".to_owned();
+                return Err(fault(Reason::UnsupportedProtocol, what, fix));
+            }
             return Ok(key);
         }
         let (what, fix) = match self.service(namespace, name) {

@@ -264,6 +264,47 @@ fn a_backend_that_cannot_be_resolved_fails_its_share_of_the_calls() {
 }
 
 #[test]
+fn a_backend_that_expects_the_applications_tls_gets_no_requests() {
+    let services = |app_protocol: &str, annotations: &str| {
+        format!(
+            "{SERVICES}- {{apiVersion: v1, kind: Service, metadata: {{name: web, namespace: shop, annotations: {annotations}}}, \
+             spec: {{ports: [{{name: plain, port: 80}}, {{name: a, port: 4443, {app_protocol}}}]}}}}\n"
+        )
+    };
+    let rules = "[{backendRefs: [{name: cart, port: 80}, {name: web, port: 4443}]}]";
+    let of = |kind: &str, services: &str| {
+        let route = route(kind, "shop/a", CART, rules);
+        translated(&[("a-services.yaml", services), ("routes.yaml", route.trim_start_matches("---\n"))])
+    };
+    for kind in ["HTTPRoute", "GRPCRoute"] {
+        for protocol in ["https", "TLS", "kubernetes.io/wss"] {
+            let translation = of(kind, &services(&format!("appProtocol: {protocol}"), "{}"));
+            assert_eq!(reasons(&translation), [ACCEPTED, (false, Reason::UnsupportedProtocol)], "{kind} {protocol}");
+            let why =
+                format!("port 4443 of Service shop/web expects the application's own TLS, which {kind}s do not send");
+            let invalid = BackendTarget::Invalid(why.as_str().into());
+            let table = table(&translation.mesh, "shop").expect("a table");
+            assert_eq!(table.entries()[0].rule.backends[1].to, invalid);
+            let expected =
+                format!("spec.rules[0].backendRefs[1]: {why}; name a port without TLS, or correct its appProtocol");
+            assert_eq!(translation.routes[0].conditions[1].message, expected);
+        }
+    }
+    // A port that is opaque for another reason may speak HTTP. A route of connections carries the TLS of the client.
+    for (kind, app_protocol, annotations) in [
+        ("HTTPRoute", "appProtocol: tcp", "{}"),
+        ("HTTPRoute", "", "{leno.dev/opaque-ports: '4443'}"),
+        ("TCPRoute", "appProtocol: https", "{}"),
+    ] {
+        let rules = "[{backendRefs: [{name: web, port: 4443}]}]";
+        let route = route(kind, "shop/a", CART, rules);
+        let services = services(app_protocol, annotations);
+        let files = [("a-services.yaml", &*services), ("routes.yaml", route.trim_start_matches("---\n"))];
+        assert_eq!(reasons(&translated(&files)), [ACCEPTED, RESOLVED], "{kind} {app_protocol} {annotations}");
+    }
+}
+
+#[test]
 fn a_reference_grant_opens_another_namespace() {
     let rules = "[{backendRefs: [{name: pay, namespace: bank, port: 80}]}]";
     let grant = |namespace: &str, kind: &str| {

@@ -18,12 +18,12 @@ use super::references::{Known, no_service};
 use super::{Memo, name_of, place};
 use crate::mesh::{AttachedRoutes, Cluster, ClusterKey};
 use crate::object::route::RouteRule;
-use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy};
+use crate::object::{Identity, PolicyTarget, Route, ServicePort, TrafficPolicy};
 use crate::problem::{Problem, listed};
 use crate::protocol::Protocol;
 use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{Backend, BackendTarget, Entry, Filters, Match, RouteKind, RouteName, RouteTable, Rule};
-use crate::traffic::status::{TargetKind, TargetStatus};
+use crate::traffic::status::{TargetKind, TargetRef, TargetStatus};
 use crate::traffic::{CallPolicy, PolicyKind, XdsClient, unsupported};
 
 /// What a policy selects: the kind, the namespace, the name and the section.
@@ -98,6 +98,34 @@ impl<'a> Policies<'a> {
         };
         let place = place(&policy.identity, policy.kind.name(), &target.spot.field, target.spot.mark);
         self.problems.push(Problem { place, what, fix: fix.to_owned() });
+    }
+
+    /// Writes into the statuses which policies have no effect, because the mesh reads no calls at any port that they
+    /// select. `attached` are the tables of routes.
+    pub(super) fn report_idle(&mut self, attached: &[AttachedRoutes], known: &Known<'_>) {
+        let (of_requests, of_connections): (Vec<_>, Vec<_>) =
+            attached.iter().partition(|routes| routes.table.kind().is_of_requests());
+        // Routes in another namespace are for the clients of that namespace only.
+        let for_all = of_connections.iter().filter(|routes| routes.namespace == routes.cluster.namespace);
+        let mut unread: HashSet<&ClusterKey> = for_all.map(|routes| &routes.cluster).collect();
+        for routes in of_requests {
+            unread.remove(&routes.cluster);
+        }
+        let is_read = |key: &ClusterKey| !known.is_opaque(key) && !unread.contains(key);
+        let accepted = self.statuses.iter_mut().filter(|status| status.condition.status);
+        for TargetStatus { namespace, target, condition, .. } in accepted {
+            let TargetRef { kind: TargetKind::Service, name, section_name } = target else { continue };
+            let Some(service) = known.service(namespace, name) else { continue };
+            let selected = |port: &&ServicePort| section_name.as_ref().is_none_or(|section| port.name == *section);
+            let key = |port: u16| ClusterKey { namespace: namespace.clone(), service: name.clone(), port };
+            if !service.ports.iter().filter(selected).any(|port| is_read(&key(port.port))) {
+                let ports = section_name.as_ref().map_or("every port".to_owned(), |section| format!("port {section}"));
+                condition.message = format!(
+                    "it has no effect: {ports} of Service {namespace}/{name} is opaque or has a TCPRoute or TLSRoute, so \
+                     the mesh reads no calls there"
+                );
+            }
+        }
     }
 
     /// Returns the policy of a route's rule for calls to a cluster, including the parts that the route sets.

@@ -330,6 +330,34 @@ fn the_status_says_what_programs_without_a_proxy_ignore() {
 }
 
 #[test]
+fn a_policy_where_the_mesh_reads_no_calls_says_that_it_has_no_effect() {
+    let tcp_route = |namespace: &str, port: u16| {
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: TCPRoute\nmetadata: {{name: cart-{port}, namespace: {namespace}}}\n\
+             spec:\n  parentRefs: [{{group: '', kind: Service, name: cart, namespace: shop, port: {port}}}]\n  \
+             rules: [{{backendRefs: [{{name: cart, namespace: shop, port: {port}}}]}}]\n"
+        )
+    };
+    let message = |target: &str, routes: &[String]| {
+        let translation = with(&[&[policy("one", target, "retry: {attempts: 2}")], routes].concat());
+        assert_eq!(reasons(&translation), [("one", true, Reason::Accepted)]);
+        translation.traffic[0].condition.message.clone()
+    };
+    let idle = |ports: &str| {
+        format!("it has no effect: {ports} is opaque or has a TCPRoute or TLSRoute, so the mesh reads no calls there")
+    };
+    assert_eq!(message("kind: Service, name: db", &[]), idle("every port of Service shop/db"));
+    let (cart, admin) = ("kind: Service, name: cart", "kind: Service, name: cart, sectionName: admin");
+    assert_eq!(message(admin, &[tcp_route("shop", 81)]), idle("port admin of Service shop/cart"));
+    assert_eq!(message(cart, &[tcp_route("shop", 80), tcp_route("shop", 81)]), idle("every port of Service shop/cart"));
+    // The mesh still reads the calls of the other port, and of clients in other namespaces.
+    assert_eq!(message(cart, &[tcp_route("shop", 81)]), "");
+    assert_eq!(message(admin, &[tcp_route("web", 81)]), "");
+    let of_consumers = grpc_route("web/mine").replace("port: 80", "port: 81");
+    assert_eq!(message(admin, &[tcp_route("shop", 81), of_consumers]), "");
+}
+
+#[test]
 fn the_examples_of_the_documentation_do_what_they_say() {
     let page = include_str!("../../../../docs/traffic.md");
     let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
