@@ -12,13 +12,13 @@ use leno_model::policy::AuthorizationPolicy;
 use leno_model::spiffe::Workload;
 use serde::Serialize;
 
-use super::connect::{ClusterError, Connect};
+use super::connect::{Cluster, ClusterError, Connect};
 use super::metrics::{self, Pages};
 use super::pods;
 use super::policies::{self, callers};
 use super::progress::sign_of_life;
 use super::scrape::Scrape;
-use super::select::{Choice, Group, Kind, Selection};
+use super::select::{Choice, Group, Kind, Scope, Selection};
 use super::stat::counts::DENIALS;
 use super::table::{Output, Table, show};
 
@@ -67,30 +67,37 @@ enum Decides {
 impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let selection = self.choice.or_all(Kind::Workloads)?;
-        let rows = super::block_on(self.read(&selection))??;
+        let rows = super::block_on(async {
+            let cluster = self.connect.cluster().await?;
+            read(&cluster, &selection, &self.choice.scope).await
+        })??;
         show(self.output, &rows, |rows| table(rows))?;
         Ok(())
     }
+}
 
-    async fn read(&self, selection: &Selection) -> Result<Vec<Row>, ClusterError> {
-        let cluster = self.connect.cluster().await?;
-        let mut groups = selection.groups(&cluster, &self.choice.scope).await?;
-        for group in &mut groups {
-            group.pods.retain(pods::is_meshed);
-        }
-        groups.retain(|group| !group.pods.is_empty());
-        let namespaces: BTreeSet<&str> = groups.iter().map(|group| group.namespace.as_str()).collect();
-        let only = if namespaces.len() == 1 { namespaces.first().copied() } else { None };
-        let progress = sign_of_life("asking proxies");
-        let pods = groups.iter().flat_map(|group| &group.pods);
-        let (found, pages) = tokio::join!(policies::list(&cluster, only), metrics::pages(&cluster, pods));
-        progress.finish_and_clear();
-        let found = found?;
-        for mistake in &found.mistakes {
-            eprintln!("leno: {mistake}");
-        }
-        Ok(groups.iter().flat_map(|group| rows(group, &found.all, &pages)).collect())
+/// Returns the rows of the selected workloads.
+async fn read(cluster: &Cluster, selection: &Selection, scope: &Scope) -> Result<Vec<Row>, ClusterError> {
+    let mut groups = selection.groups(cluster, scope).await?;
+    for group in &mut groups {
+        group.pods.retain(pods::is_meshed);
     }
+    groups.retain(|group| !group.pods.is_empty());
+    if groups.is_empty() {
+        // No policy matters. The user may not have the right to list the policies of all namespaces.
+        return Ok(Vec::new());
+    }
+    let namespaces: BTreeSet<&str> = groups.iter().map(|group| group.namespace.as_str()).collect();
+    let only = if namespaces.len() == 1 { namespaces.first().copied() } else { None };
+    let progress = sign_of_life("asking proxies");
+    let pods = groups.iter().flat_map(|group| &group.pods);
+    let (found, pages) = tokio::join!(policies::list(cluster, only), metrics::pages(cluster, pods));
+    progress.finish_and_clear();
+    let found = found?;
+    for mistake in &found.mistakes {
+        eprintln!("leno: {mistake}");
+    }
+    Ok(groups.iter().flat_map(|group| rows(group, &found.all, &pages)).collect())
 }
 
 /// Returns a row for each port that a policy or a container names or that a call used. If there is no such port,

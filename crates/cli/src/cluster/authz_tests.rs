@@ -1,8 +1,11 @@
+use std::cell::RefCell;
+
 use leno_model::policy::{Mode, Rule};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
+use crate::cluster::connect::tests::with_api_server;
 use crate::cluster::metrics::Reading;
 
 fn pod(name: &str, default: &str) -> Pod {
@@ -88,6 +91,23 @@ fn policies_of_other_accounts_and_namespaces_say_nothing() {
         AuthorizationPolicy { namespace: "bank".into(), ..(*policy("cart", Mode::Enforce, None, &[])).clone() };
     let rows = rows(&group(vec![pod("cart-1", "deny")]), &[Arc::new(other), Arc::new(elsewhere)], &Pages::new());
     assert_eq!(rows[0].decides, Decides::Default(["deny".to_owned()].into()));
+}
+
+#[test]
+fn without_a_meshed_workload_no_policy_is_read() {
+    let paths = RefCell::new(Vec::new());
+    let bare = json!({"metadata": {"namespace": "shop", "name": "web-1"}, "spec": {"containers": [{"name": "app"}]}});
+    let reply = |path: &str| {
+        paths.borrow_mut().push(path.to_owned());
+        match path {
+            "/api/v1/namespaces/shop/pods" => (200, json!({"metadata": {}, "items": [bare.clone()]})),
+            _ => (403, json!({"kind": "Status", "status": "Failure", "message": "forbidden", "code": 403})),
+        }
+    };
+    let (all, scope) = (Selection { kind: Kind::Workloads, name: None }, Scope::of(Some("shop".to_owned())));
+    let rows = with_api_server(reply, async |cluster| read(&cluster, &all, &scope).await);
+    assert_eq!(table(&rows.expect("no policy is needed")), "nothing here has a proxy; -n NAME or -A looks elsewhere\n");
+    assert_eq!(paths.into_inner(), ["/api/v1/namespaces/shop/pods"]);
 }
 
 #[test]

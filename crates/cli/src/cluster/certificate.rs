@@ -13,6 +13,7 @@ const CERTIFICATES_MAX: usize = 32;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
+const SIX_HOURS: u64 = 6 * HOUR;
 const DAY: u64 = 24 * HOUR;
 
 /// The parts of a certificate that the tool shows.
@@ -91,10 +92,14 @@ pub(crate) fn rfc3339(moment: SystemTime) -> Option<String> {
     jiff::Timestamp::try_from(moment).ok().map(|moment| moment.to_string())
 }
 
-/// Formats a moment relative to `now`: `in 59 days`, or `3 h ago` for a moment in the past.
+/// Formats a moment relative to `now`: `in 59 days`, `in 1 h 59 min`, or `3 h ago` for a moment in the past.
 pub(crate) fn relative(moment: SystemTime, now: SystemTime) -> String {
     let text = |duration: Duration| {
         let (number, unit) = match duration.as_secs() {
+            // With few hours left, the minutes matter.
+            seconds @ HOUR..SIX_HOURS if seconds % HOUR >= MINUTE => {
+                return format!("{} h {} min", seconds / HOUR, seconds % HOUR / MINUTE);
+            }
             seconds @ 0..MINUTE => (seconds, "s"),
             seconds @ MINUTE..HOUR => (seconds / MINUTE, "min"),
             // Less than two days: show hours.

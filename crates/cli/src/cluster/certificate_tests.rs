@@ -40,8 +40,8 @@ fn times_are_told_in_the_unit_that_matters() {
     let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let told = |seconds: u64| relative(now + Duration::from_secs(seconds), now);
     assert_eq!(
-        [told(59), told(3_599), told(86_400), told(59 * DAY + 5)],
-        ["in 59 s", "in 59 min", "in 24 h", "in 59 days"]
+        [told(59), told(3_599), told(7_199), told(7_210), told(86_399), told(59 * DAY + 5)],
+        ["in 59 s", "in 59 min", "in 1 h 59 min", "in 2 h", "in 23 h", "in 59 days"]
     );
     assert_eq!(relative(now - Duration::from_secs(3 * HOUR), now), "3 h ago");
 }

@@ -124,16 +124,34 @@ impl Cluster {
     where
         K: Clone + DeserializeOwned + Debug,
     {
-        match api.list(&ListParams::default().labels(labels)).await {
-            Ok(list) => Ok(list.items),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-            Err(error) => Err(self.explain(&error)),
+        list(api, labels).await.map_err(|error| self.explain(&error))
+    }
+
+    /// Like [`Self::list`], but returns `None` if the user lacks the right to list the kind.
+    pub(crate) async fn list_if_allowed<K>(&self, api: Api<K>, labels: &str) -> Result<Option<Vec<K>>, ClusterError>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        match list(api, labels).await {
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+            listed => listed.map(Some).map_err(|error| self.explain(&error)),
         }
     }
 
     /// Explains why a request to this cluster failed.
     pub(crate) fn explain(&self, error: &kube::Error) -> ClusterError {
         explain(&self.server, error)
+    }
+}
+
+async fn list<K>(api: Api<K>, labels: &str) -> Result<Vec<K>, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    match api.list(&ListParams::default().labels(labels)).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
 }
 
@@ -200,4 +218,4 @@ fn cannot_infer(error: &InferConfigError) -> ClusterError {
 
 #[cfg(test)]
 #[path = "connect_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -1,9 +1,60 @@
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use kube::core::Status;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::cluster::block_on;
+
+/// Runs `client` with a cluster. The cluster's API server answers each request with the status and the JSON that `reply`
+/// gives for the request's path.
+pub(in crate::cluster) fn with_api_server<T>(
+    reply: impl Fn(&str) -> (u16, Value),
+    client: impl AsyncFnOnce(Cluster) -> T,
+) -> T {
+    let run = async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("its address"));
+        let config = Config::new(url.parse().expect("a URL"));
+        let (api, namespace) = (Client::try_from(config).expect("a client"), "default".to_owned());
+        let cluster = Cluster { client: api, server: url, namespace };
+        tokio::select! {
+            result = client(cluster) => result,
+            () = accept(&listener, &reply) => panic!("the server does not end"),
+        }
+    };
+    block_on(run).expect("a runtime")
+}
+
+async fn accept(listener: &TcpListener, reply: &impl Fn(&str) -> (u16, Value)) {
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => connections.push(serve(accepted.expect("a connection").0, reply)),
+            Some(()) = connections.next() => {}
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, reply: &impl Fn(&str) -> (u16, Value)) {
+    let answer = async |request: Request<Incoming>| {
+        let (status, json) = reply(request.uri().path());
+        Response::builder().status(status).body(Full::new(Bytes::from(json.to_string())))
+    };
+    // Ignore an error: the client may close the connection.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+}
 
 fn refused(code: u16, message: &str) -> kube::Error {
     kube::Error::Api(Status::failure(message, "").with_code(code).boxed())

@@ -34,6 +34,11 @@ pub(crate) fn is_alive(pod: &Pod) -> bool {
     !matches!(phase, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none()
 }
 
+/// Whether a Pod is alive, and has a container that the mesh has added.
+pub(crate) fn is_alive_with_sidecar(pod: &Pod) -> bool {
+    sidecar(pod).is_some() && is_alive(pod)
+}
+
 /// The proxy's container: a native sidecar or, in Pods of older clusters, an ordinary container.
 pub(crate) fn proxy(pod: &Pod) -> Option<&Container> {
     container(pod, &[PROXY])

@@ -1,5 +1,5 @@
-//! `leno problems`: what an operator should look at first. The command reads the proxies for a few seconds, finds the same
-//! problems as the dashboard, and prints them.
+//! `leno problems`: what an operator should look at first. The command reads the proxies for a window, finds the same kinds
+//! of problems as the dashboard, and prints them. The dashboard's figures are moving means; here they cover the window.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -14,8 +14,8 @@ use super::printable::{self, line};
 use super::source::Source;
 use super::table::{Output, coloured, has_colours, show};
 
-/// Minimum window. The command reads each proxy every 2 s and counts the calls between two readings. This window has
-/// about three readings of each proxy.
+/// Minimum window. The command reads each proxy every 2 s, and counts the calls between the first and the last reading.
+/// This window has about three readings of each proxy.
 const WINDOW_MIN: Duration = Duration::from_secs(5);
 const WINDOW_MAX: Duration = Duration::from_secs(5 * 60);
 
@@ -24,6 +24,7 @@ const ERROR_FOUND: u8 = 3;
 
 /// Options of `leno problems`.
 #[derive(Args)]
+#[command(after_help = "Exit code: 0 without an error among the problems, 3 with one, 1 if the command fails.")]
 pub(crate) struct Options {
     #[command(flatten)]
     source: Source,

@@ -18,8 +18,19 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) struct Readings {
     /// The workloads, by namespace and name.
     workloads: BTreeMap<(String, String), Workload>,
-    /// Time constant of the moving means. `None`: no means, only the growth between the last two readings.
-    mean_over: Option<Duration>,
+    period: Period,
+}
+
+/// The period of time over which the growth per second is a mean.
+#[derive(Clone, Copy, Debug, Default)]
+enum Period {
+    /// From the page before the last to the last page of the proxy.
+    #[default]
+    LastTwoPages,
+    /// A moving mean with this time constant.
+    Moving(Duration),
+    /// From the first to the last page of the proxy.
+    SinceStart,
 }
 
 struct Workload {
@@ -31,10 +42,14 @@ struct Workload {
 /// One proxy.
 pub(crate) struct Member {
     pub(crate) proxy: ProxyAt,
+    /// When the first page arrived.
+    first_read_at: Option<Instant>,
     /// When the last page arrived.
     read_at: Option<Instant>,
     /// Whether two pages have arrived.
     pub(crate) is_counted: bool,
+    /// Whether the stored growth is a mean that includes earlier growth. A silence ends a moving mean.
+    has_mean: bool,
     /// Why the proxy does not answer.
     pub(crate) silent: Option<String>,
 }
@@ -42,21 +57,19 @@ pub(crate) struct Member {
 impl Readings {
     /// Creates readings whose growth is a moving mean with the time constant `mean_over`.
     pub(crate) fn with_means(mean_over: Duration) -> Self {
-        Self { mean_over: Some(mean_over), ..Self::default() }
+        Self { period: Period::Moving(mean_over), ..Self::default() }
+    }
+
+    /// Creates readings whose growth is the mean since the first page of each proxy.
+    pub(crate) fn since_start() -> Self {
+        Self { period: Period::SinceStart, ..Self::default() }
     }
 
     pub(crate) fn take(&mut self, news: News) {
         match news {
             News::Proxies(proxies) => self.list(&proxies),
             News::Page(proxy, page, at) => self.page(&proxy, page, at),
-            News::Silent(proxy, why) => {
-                if let Some((member, growth)) = self.member(&proxy) {
-                    member.silent = Some(why);
-                    // Keep the last page, so that the calls during the silence are counted when the proxy answers
-                    // again.
-                    growth.grown = Scrape::default();
-                }
-            }
+            News::Silent(proxy, why) => self.silence(&proxy, why),
         }
     }
 
@@ -95,24 +108,43 @@ impl Readings {
             measured: Measured { namespace, name, pods: None, meshed_pods: 0, proxies: Vec::new() },
             members: Vec::new(),
         });
-        workload.members.push(Member { proxy, read_at: None, is_counted: false, silent: None });
+        workload.members.push(Member {
+            proxy,
+            first_read_at: None,
+            read_at: None,
+            is_counted: false,
+            has_mean: false,
+            silent: None,
+        });
         workload.measured.proxies.push(Growth { grown: Scrape::default(), now: Scrape::default() });
     }
 
-    fn page(&mut self, proxy: &ProxyAt, page: Scrape, at: Instant) {
-        let mean_over = self.mean_over;
+    /// Keeps the last page, so that the calls during the silence are counted when the proxy answers again.
+    fn silence(&mut self, proxy: &ProxyAt, why: String) {
+        let period = self.period;
         let Some((member, growth)) = self.member(proxy) else { return };
+        member.silent = Some(why);
+        // The present rates of a silent proxy are unknown. But what it has counted since its first page remains true.
+        if !matches!(period, Period::SinceStart) {
+            growth.grown = Scrape::default();
+            member.has_mean = false;
+        }
+    }
+
+    fn page(&mut self, proxy: &ProxyAt, page: Scrape, at: Instant) {
+        let period = self.period;
+        let Some((member, growth)) = self.member(proxy) else { return };
+        let first_read_at = *member.first_read_at.get_or_insert(at);
         if let Some(before) = member.read_at.replace(at) {
             let elapsed = (at - before).max(Duration::from_millis(1));
             let grown = page.since(&growth.now).times(SECOND.as_secs_f64() / elapsed.as_secs_f64());
-            growth.grown = match mean_over.filter(|_| member.is_counted) {
-                Some(mean_over) => {
-                    let weight = 1.0 - (-elapsed.as_secs_f64() / mean_over.as_secs_f64()).exp();
-                    grown.mixed(&growth.grown, weight)
-                }
+            let weight = period.weight(elapsed, (at - first_read_at).max(elapsed));
+            growth.grown = match weight.filter(|_| member.has_mean) {
+                Some(weight) => grown.mixed(&growth.grown, weight),
                 None => grown,
             };
             member.is_counted = true;
+            member.has_mean = true;
         }
         growth.now = page;
         member.silent = None;
@@ -122,6 +154,18 @@ impl Readings {
         let workload = self.workloads.get_mut(&(proxy.namespace.clone(), proxy.name.clone()))?;
         let mut both = workload.members.iter_mut().zip(&mut workload.measured.proxies);
         both.find(|(member, _)| member.proxy == *proxy)
+    }
+}
+
+impl Period {
+    /// Returns the weight of the newest growth in the mean; `None` if the newest growth replaces the earlier growth.
+    /// `elapsed` is the time between the last two pages, and `total` the time since the first page.
+    fn weight(self, elapsed: Duration, total: Duration) -> Option<f64> {
+        match self {
+            Self::LastTwoPages => None,
+            Self::Moving(mean_over) => Some(1.0 - (-elapsed.as_secs_f64() / mean_over.as_secs_f64()).exp()),
+            Self::SinceStart => Some(elapsed.as_secs_f64() / total.as_secs_f64()),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Smallest value of a moving mean, in calls per second. A smaller mean becomes 0.
+/// Smallest value of a mean, in calls per second. A smaller mean becomes 0. One call in the longest window of `leno
+/// problems`, 5 min, is above this value.
 const MEAN_LEAST: f64 = 0.001;
 
 /// Number of parts of a series for which the parser allocates memory at once: the metric's name, and the name and value
@@ -84,8 +85,8 @@ impl Scrape {
         Self { samples: self.samples.iter().zip(self.values_in(earlier)).map(grown).collect() }
     }
 
-    /// Returns a moving mean: `weight` times these values plus `1 - weight` times the values of `earlier`. A mean below
-    /// [`MEAN_LEAST`] becomes 0, so that a mean without new calls does not decrease for ever.
+    /// Returns a mean: `weight` times these values plus `1 - weight` times the values of `earlier`. A mean below
+    /// [`MEAN_LEAST`] becomes 0, so that a moving mean without new calls does not decrease for ever.
     pub(crate) fn mixed(mut self, earlier: &Self, weight: f64) -> Self {
         let before = self.values_in(earlier);
         for (sample, before) in self.samples.iter_mut().zip(before) {

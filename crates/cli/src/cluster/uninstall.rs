@@ -1,5 +1,6 @@
 //! `leno uninstall`: prints the objects of an installation that the cluster has, for `kubectl delete`.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Debug;
 use std::io::{self, Write};
@@ -74,6 +75,14 @@ pub(crate) struct Options {
     connect: Connect,
 }
 
+/// The result of [`find`].
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    pub(super) objects: Vec<Found>,
+    /// Kinds in [`MONITORING`] that the user may not list.
+    unlisted: BTreeSet<&'static str>,
+}
+
 /// An object of the installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -97,16 +106,19 @@ struct Bystanders {
 impl Options {
     /// Writes the objects, and warns about workloads and policies that their deletion affects.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let (mut found, bystanders) = super::block_on(async {
+        let (mut inventory, bystanders) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
             let bystanders = bystanders(&cluster);
-            let (found, bystanders) = tokio::try_join!(find(&cluster, &LABELS), bystanders)?;
-            Ok::<_, ClusterError>((found, bystanders))
+            let (inventory, bystanders) = tokio::try_join!(find(&cluster, &LABELS), bystanders)?;
+            Ok::<_, ClusterError>((inventory, bystanders))
         })??;
-        found.retain(|object| !self.keep_crds || object.kind != "CustomResourceDefinition");
-        io::stdout().write_all(text(&mut found).as_bytes())?;
-        for line in warnings(&found, &bystanders) {
+        inventory.objects.retain(|object| !self.keep_crds || object.kind != "CustomResourceDefinition");
+        io::stdout().write_all(text(&mut inventory.objects).as_bytes())?;
+        for line in warnings(&inventory.objects, &bystanders) {
             eprintln!("leno: {line}");
+        }
+        if let Some(unseen) = inventory.unseen() {
+            eprintln!("leno: {unseen}; Kubernetes deletes such objects with the namespace");
         }
         Ok(())
     }
@@ -167,7 +179,7 @@ fn workload(pod: &Pod) -> String {
 }
 
 /// Finds the installation's objects that have one of the labels.
-pub(super) async fn find(cluster: &Cluster, labels: &[&str]) -> Result<Vec<Found>, ClusterError> {
+pub(super) async fn find(cluster: &Cluster, labels: &[&str]) -> Result<Inventory, ClusterError> {
     let lists = labels.iter().map(|labels| async move {
         let global = tokio::try_join!(
             list(cluster, cluster.global::<Namespace>(), labels),
@@ -190,13 +202,13 @@ pub(super) async fn find(cluster: &Cluster, labels: &[&str]) -> Result<Vec<Found
             list(cluster, cluster.within::<RoleBinding>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<Secret>(CONTROL_NAMESPACE), labels),
         )?;
-        let [monitors, rules] = MONITORING.map(|kind| list_monitoring(cluster, kind, labels));
-        let (monitors, rules) = tokio::try_join!(monitors, rules)?;
         let (a, b, c, d, e, f, g, h, i) = global;
         let (j, k, l, m, n, o, p, q) = own;
-        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, monitors, rules].concat())
+        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q].concat())
     });
-    Ok(try_join_all(lists).await?.concat())
+    let (lists, mut inventory) = tokio::try_join!(try_join_all(lists), find_monitoring(cluster, labels))?;
+    inventory.objects.extend(lists.concat());
+    Ok(inventory)
 }
 
 /// Lists one kind's objects; requests metadata only.
@@ -209,12 +221,23 @@ where
     Ok(all.items.iter().map(|object| Found::named::<K>(&object.metadata)).collect())
 }
 
-/// Lists the objects of a kind of the Prometheus Operator, which the cluster need not have.
-async fn list_monitoring(cluster: &Cluster, kind: &str, labels: &str) -> Result<Vec<Found>, ClusterError> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("monitoring.coreos.com", "v1", kind));
-    let api = Api::<DynamicObject>::namespaced_with(cluster.client.clone(), CONTROL_NAMESPACE, &resource);
-    let objects = cluster.list(api, labels).await?;
-    Ok(objects.iter().map(|object| Found::of(&resource.api_version, kind, &object.metadata)).collect())
+/// Finds the objects of [`MONITORING`]. The cluster need not have these kinds, and a user who may uninstall Leno need not
+/// have rights on them.
+async fn find_monitoring(cluster: &Cluster, labels: &[&str]) -> Result<Inventory, ClusterError> {
+    let mut inventory = Inventory::default();
+    for kind in MONITORING {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("monitoring.coreos.com", "v1", kind));
+        let api = Api::<DynamicObject>::namespaced_with(cluster.client.clone(), CONTROL_NAMESPACE, &resource);
+        for labels in labels {
+            let Some(objects) = cluster.list_if_allowed(api.clone(), labels).await? else {
+                inventory.unlisted.insert(kind);
+                break;
+            };
+            let found = objects.iter().map(|object| Found::of(&resource.api_version, kind, &object.metadata));
+            inventory.objects.extend(found);
+        }
+    }
+    Ok(inventory)
 }
 
 async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
@@ -232,7 +255,18 @@ async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
 /// Whether a Pod has a container of the mesh and outlives the installation. The control plane's own Pods do not outlive
 /// the installation.
 fn stays_with_a_proxy(pod: &Pod) -> bool {
-    pods::sidecar(pod).is_some() && pods::is_alive(pod) && !pods::is_control(pod)
+    pods::is_alive_with_sidecar(pod) && !pods::is_control(pod)
+}
+
+impl Inventory {
+    /// Names the kinds that [`find`] could not list; `None` if it listed all kinds.
+    pub(super) fn unseen(&self) -> Option<String> {
+        let kinds: Vec<&str> = self.unlisted.iter().copied().collect();
+        (!kinds.is_empty()).then(|| {
+            let kinds = kinds.join(" or ");
+            format!("cannot tell whether namespace {CONTROL_NAMESPACE} has a {kinds} of Leno: you may not list them")
+        })
+    }
 }
 
 impl Found {

@@ -1,6 +1,7 @@
 use leno_install::chart::{default_values, objects, set_value};
 
 use super::*;
+use crate::cluster::connect::tests::with_api_server;
 
 fn found(kind: &str, namespace: Option<&str>, name: &str) -> Found {
     Found {
@@ -108,4 +109,32 @@ fn a_release_of_helm_is_helms_to_uninstall() {
     let helms = Found { is_helms: true, ..found("Deployment", Some("leno"), "leno-control") };
     assert!(warnings(&[helms], &Bystanders::default())[0].contains("helm uninstall leno --namespace leno"));
     assert_eq!(warnings(&[], &Bystanders::default()), ["this cluster has no object of Leno"]);
+}
+
+/// What [`find`] finds in a cluster that has one ConfigMap of Leno, and answers a list of a kind of the Prometheus
+/// Operator with this status.
+fn found_with_monitoring(status: u16) -> Result<Inventory, ClusterError> {
+    let reply = |path: &str| match path {
+        _ if path.contains("/monitoring.coreos.com/") => {
+            (status, json!({"kind": "Status", "status": "Failure", "message": "no", "code": status}))
+        }
+        "/api/v1/configmaps" => {
+            (200, json!({"metadata": {}, "items": [{"metadata": {"namespace": "leno", "name": "leno-config"}}]}))
+        }
+        _ => (200, json!({"metadata": {}, "items": []})),
+    };
+    with_api_server(reply, async |cluster| find(&cluster, &[CHART_LABEL]).await)
+}
+
+#[test]
+fn kinds_of_monitoring_that_the_user_may_not_list_are_named_and_the_rest_is_found() {
+    let inventory = found_with_monitoring(403).expect("the other kinds are enough");
+    assert_eq!(inventory.objects, [found("ConfigMap", Some("leno"), "leno-config")]);
+    assert_eq!(
+        inventory.unseen().as_deref(),
+        Some("cannot tell whether namespace leno has a PodMonitor or PrometheusRule of Leno: you may not list them")
+    );
+    let unknown = found_with_monitoring(404).expect("the kinds need not exist");
+    assert_eq!((unknown.objects.len(), unknown.unseen()), (1, None));
+    found_with_monitoring(500).expect_err("the objects are unknown");
 }

@@ -41,9 +41,13 @@ impl Options {
         let rendered = self.rendered(&running)?;
         io::stdout().write_all(rendered.text.as_bytes())?;
         match found {
-            Ok(found) => {
-                for line in leftovers(found, &rendered.objects) {
+            Ok(inventory) => {
+                let unseen = inventory.unseen();
+                for line in leftovers(inventory.objects, &rendered.objects) {
                     eprintln!("leno: {line}");
+                }
+                if let Some(unseen) = unseen {
+                    eprintln!("leno: {unseen}; ask an administrator of the cluster for that right");
                 }
             }
             Err(error) => eprintln!("leno: cannot tell which objects this installation no longer has: {error}"),

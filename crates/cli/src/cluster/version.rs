@@ -76,7 +76,7 @@ fn known(deployment: Option<&Deployment>, meshed: &[Pod]) -> ClusterVersions {
     let control_plane =
         deployment.map(|deployment| deployment.labels().get(VERSION_LABEL).cloned().unwrap_or_else(untold));
     let mut proxies = BTreeMap::new();
-    for pod in meshed.iter().filter(|pod| pods::sidecar(pod).is_some() && pods::is_alive(pod)) {
+    for pod in meshed.iter().filter(|pod| pods::is_alive_with_sidecar(pod)) {
         *proxies.entry(pods::sidecar_version(pod).map_or_else(untold, str::to_owned)).or_default() += 1;
     }
     ClusterVersions::Known { control_plane, proxies }

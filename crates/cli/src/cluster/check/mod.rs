@@ -26,9 +26,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use leno_install::chart::{default_values, set_value};
 use leno_model::settings::parse_duration;
-use serde_json::Value;
 
 use super::connect::{Cluster, Connect};
 use super::progress::sign_of_life;
@@ -67,25 +65,19 @@ pub(crate) struct Options {
 impl Options {
     /// Runs the checks. The exit code is a failure if a check fails.
     pub(crate) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        let mut values = default_values(false)?;
-        for set in &self.set {
-            set_value(&mut values, set)?;
-        }
-        if !self.set.is_empty() {
-            // Before any request to the cluster, reject names and values that the chart does not accept.
-            leno_install::chart::objects(&values)?;
-        }
-        let list = super::block_on(self.check(&values))??;
+        // Before any request to the cluster, reject names and values that the chart does not accept.
+        let plan = self.pre.then(|| pre::Plan::new(&self.set)).transpose()?;
+        let list = super::block_on(self.check(plan.as_ref()))??;
         show(self.output, &list, |list| list.text(has_colours()))?;
         Ok(if list.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    async fn check(&self, values: &Value) -> Result<Checklist, super::connect::ClusterError> {
+    async fn check(&self, plan: Option<&pre::Plan>) -> Result<Checklist, super::connect::ClusterError> {
         let cluster = self.connect.cluster().await?;
         let until = Instant::now() + self.wait.unwrap_or_default();
         let progress = sign_of_life("asking the cluster");
         loop {
-            let list = self.look(&cluster, values).await;
+            let list = self.look(&cluster, plan).await;
             match list.failure() {
                 Some(failure) if Instant::now() + PAUSE < until => {
                     progress.set_message(format!("waiting: {}: {}", failure.name, failure.why));
@@ -99,9 +91,10 @@ impl Options {
         }
     }
 
-    async fn look(&self, cluster: &Cluster, values: &Value) -> Checklist {
-        if self.pre {
-            return pre::conclude(&pre::read(cluster).await, values);
+    /// Checks the planned installation or, without a plan, the installation in the cluster.
+    async fn look(&self, cluster: &Cluster, plan: Option<&pre::Plan>) -> Checklist {
+        if let Some(plan) = plan {
+            return pre::conclude(&pre::read(cluster, plan).await, plan);
         }
         let installed = read::installed(cluster).await;
         let mut list = installed::conclude(&installed, SystemTime::now());

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
 use kube::api::PostParams;
-use leno_install::chart::{default_values, objects};
+use leno_install::chart::{ChartError, default_values, objects, set_value};
 use leno_install::names::{CONTROL, CONTROL_NAMESPACE, GUARD, INJECTOR, VALIDATOR, VERSION_LABEL};
 use serde_json::Value;
 
@@ -20,6 +20,12 @@ use super::kubernetes::{self, API_SERVER};
 use super::read;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::{Cluster, ClusterError};
+
+/// The installation that the user plans.
+pub(super) struct Plan {
+    pub(super) values: Value,
+    creations: BTreeSet<Creation>,
+}
 
 /// A kind of object that the installation creates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,10 +49,26 @@ pub(super) struct Facts {
     routes: Result<kubernetes::Routes, ClusterError>,
 }
 
-pub(super) async fn read(cluster: &Cluster) -> Facts {
+impl Plan {
+    /// Plans an installation with the chart's default values, changed by `set`: texts as `control.replicas=3`.
+    ///
+    /// # Errors
+    /// If the chart does not accept a name or a value.
+    pub(super) fn new(set: &[String]) -> Result<Self, ChartError> {
+        let mut values = default_values(false)?;
+        for set in set {
+            set_value(&mut values, set)?;
+        }
+        // Include the kinds of `leno install --ha`, which no option of this command announces.
+        let all = [objects(&values)?, objects(&default_values(true)?)?].concat();
+        Ok(Self { values, creations: all.iter().map(creation).collect() })
+    }
+}
+
+pub(super) async fn read(cluster: &Cluster, plan: &Plan) -> Facts {
     let (version, forbidden, deployment, webhooks, nodes, routes) = tokio::join!(
         read::version(cluster),
-        forbidden(cluster),
+        forbidden(cluster, &plan.creations),
         cluster.get(cluster.within::<Deployment>(CONTROL_NAMESPACE), CONTROL),
         webhooks(cluster),
         cluster.list(cluster.global(), ""),
@@ -55,8 +77,8 @@ pub(super) async fn read(cluster: &Cluster) -> Facts {
     Facts { version, forbidden, deployment, webhooks, nodes, routes }
 }
 
-/// Checks whether an installation with these values can succeed.
-pub(super) fn conclude(facts: &Facts, values: &Value) -> Checklist {
+/// Checks whether the planned installation can succeed.
+pub(super) fn conclude(facts: &Facts, plan: &Plan) -> Checklist {
     let mut list = Checklist::default();
     kubernetes::conclude(&mut list, &facts.version);
     list.section("you");
@@ -67,7 +89,7 @@ pub(super) fn conclude(facts: &Facts, values: &Value) -> Checklist {
     list.section("room for Leno");
     list.check("installation", &[API_SERVER], || installation(facts));
     list.check("images", &[API_SERVER], || match &facts.nodes {
-        Ok(nodes) => images::conclude(&images::images(values), nodes),
+        Ok(nodes) => images::conclude(&images::images(&plan.values), nodes),
         // A user who may not list nodes can still install Leno, so only warn.
         Err(error) => Finding::from(error).into_warning(),
     });
@@ -106,13 +128,6 @@ fn installation(facts: &Facts) -> Finding {
     }
 }
 
-/// The kinds of objects in the chart, without duplicates.
-fn creations() -> BTreeSet<Creation> {
-    let values = default_values(true).expect("the chart's tests read its values");
-    let objects = objects(&values).expect("the chart's tests render it");
-    objects.iter().map(creation).collect()
-}
-
 fn creation(object: &Value) -> Creation {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     Creation {
@@ -148,10 +163,10 @@ impl Creation {
     }
 }
 
-async fn forbidden(cluster: &Cluster) -> Result<Vec<String>, ClusterError> {
+async fn forbidden(cluster: &Cluster, creations: &BTreeSet<Creation>) -> Result<Vec<String>, ClusterError> {
     let reviews = cluster.global::<SelfSubjectAccessReview>();
     let mut forbidden = Vec::new();
-    for creation in creations() {
+    for creation in creations {
         let review = reviews.create(&PostParams::default(), &creation.review()).await;
         let review = review.map_err(|error| cluster.explain(&error))?;
         if !review.status.is_some_and(|status| status.allowed) {

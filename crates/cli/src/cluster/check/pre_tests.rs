@@ -5,12 +5,18 @@ use super::*;
 
 /// A node that has the images.
 fn node() -> Node {
-    let images = images::images(&values());
+    let images = images::images(&plan(&[]).values);
     serde_json::from_value(json!({"status": {"images": [{"names": images, "sizeBytes": 1}]}})).expect("a Node")
 }
 
-fn values() -> Value {
-    default_values(false).expect("the chart's values")
+fn plan(set: &[&str]) -> Plan {
+    Plan::new(&set.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("the chart accepts the values")
+}
+
+/// The kinds of the plan, each with its namespace.
+fn created(plan: &Plan) -> Vec<String> {
+    let words = |creation: &Creation| format!("{} {}", creation.name(), creation.namespace.as_deref().unwrap_or("-"));
+    plan.creations.iter().map(words).collect()
 }
 
 fn facts() -> Facts {
@@ -27,12 +33,12 @@ fn facts() -> Facts {
 }
 
 fn found(facts: &Facts, name: &str) -> Check {
-    conclude(facts, &values()).checks().iter().find(|check| check.name == name).expect("the check").clone()
+    conclude(facts, &plan(&[])).checks().iter().find(|check| check.name == name).expect("the check").clone()
 }
 
 #[test]
 fn an_empty_cluster_is_ready() {
-    assert!(conclude(&facts(), &values()).checks().iter().all(|check| check.verdict == Verdict::Ok));
+    assert!(conclude(&facts(), &plan(&[])).checks().iter().all(|check| check.verdict == Verdict::Ok));
 }
 
 #[test]
@@ -66,10 +72,6 @@ fn webhooks_that_an_installation_left_are_to_be_removed() {
 
 #[test]
 fn every_kind_of_the_chart_is_asked_for_where_it_is_created() {
-    let asked: Vec<String> = creations()
-        .iter()
-        .map(|creation| format!("{} {}", creation.name(), creation.namespace.as_deref().unwrap_or("-")))
-        .collect();
     let expected = [
         "configmaps leno",
         "namespaces -",
@@ -87,7 +89,16 @@ fn every_kind_of_the_chart_is_asked_for_where_it_is_created() {
         "rolebindings.rbac.authorization.k8s.io leno",
         "roles.rbac.authorization.k8s.io leno",
     ];
-    assert_eq!(asked, expected);
+    assert_eq!(created(&plan(&[])), expected);
+}
+
+#[test]
+fn the_kinds_that_only_the_set_values_create_are_asked_for_too() {
+    let (usual, more) = (created(&plan(&[])), created(&plan(&["monitoring.enabled=true"])));
+    let added: Vec<_> = more.iter().filter(|kind| !usual.contains(kind)).collect();
+    assert_eq!(added, ["podmonitors.monitoring.coreos.com leno", "prometheusrules.monitoring.coreos.com leno"]);
+    assert!(usual.iter().all(|kind| more.contains(kind)), "{more:?}");
+    assert!(Plan::new(&["monitoring.enable=true".to_owned()]).is_err(), "there is no such value");
 }
 
 #[test]

@@ -45,7 +45,8 @@ pub(super) struct Installed {
     pub(super) pods: Read<Vec<Pod>>,
     pub(super) issuer: Read<Option<Secret>>,
     pub(super) namespaces: Read<Vec<Namespace>>,
-    /// Pods that have a proxy.
+    /// Pods whose label says that the injector has added a container. Users may edit the label, and the Pods may have
+    /// ended.
     pub(super) meshed: Read<Vec<Pod>>,
     /// The trust bundles of all namespaces.
     pub(super) bundles: Read<Vec<ConfigMap>>,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
 use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VALIDATOR};
@@ -14,6 +14,7 @@ use super::read::Installed;
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, rfc3339, same_anchors};
 use crate::cluster::connect::ClusterError;
+use crate::cluster::pods;
 
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
@@ -98,15 +99,19 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
 }
 
 /// The namespaces that need a trust bundle: the control plane's own namespace, namespaces with proxies, and namespaces
-/// whose annotation asks for proxies.
+/// whose annotation asks for proxies. A namespace that is being deleted needs none: Kubernetes deletes its bundle, and no
+/// new Pod starts in it.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
-    let wants = namespaces.iter().filter(|namespace| {
-        let is_leaving = namespace.metadata.deletion_timestamp.is_some();
-        !is_leaving && namespace.annotations().get(INJECT).is_some_and(|word| word == "enabled")
-    });
-    let all = wants.map(ResourceExt::name_any).chain(pods.iter().filter_map(ResourceExt::namespace));
-    Ok(all.chain([CONTROL_NAMESPACE.to_owned()]).collect())
+    let asks = |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|word| word == "enabled");
+    let asking = namespaces.iter().filter(asks).map(ResourceExt::name_any);
+    let inhabited = pods.iter().filter(|pod| pods::is_alive_with_sidecar(pod)).filter_map(ResourceExt::namespace);
+    let mut meshed: BTreeSet<String> = asking.chain(inhabited).collect();
+    for namespace in namespaces.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_some()) {
+        meshed.remove(&namespace.name_any());
+    }
+    meshed.insert(CONTROL_NAMESPACE.to_owned());
+    Ok(meshed)
 }
 
 fn copies(meshed: &BTreeSet<String>, bundles: &[ConfigMap], anchors: &[u8]) -> Vec<Finding> {

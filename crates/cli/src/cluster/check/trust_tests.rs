@@ -1,5 +1,6 @@
 use std::time::UNIX_EPOCH;
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::super::fixtures::{DAY, installed, named, object, secret};
@@ -50,14 +51,37 @@ fn a_secret_that_holds_something_else_is_told_by_its_key() {
     assert_eq!(check.why, "tls.crt of Secret leno-identity-issuer: it has no certificate");
 }
 
+/// A Pod that has the label of meshed Pods and this container.
+fn labelled(namespace: &str, container: &str, phase: &str) -> Pod {
+    object(json!({
+        "metadata": {"name": "a", "namespace": namespace, "labels": {"leno.dev/injected": "true"}},
+        "spec": {"containers": [{"name": container}]},
+        "status": {"phase": phase},
+    }))
+}
+
 #[test]
 fn every_meshed_namespace_must_have_the_anchors() {
-    let pod =
-        object(json!({"metadata": {"name": "a", "namespace": "lonely", "labels": {"leno.dev/injected": "true"}}}));
-    let facts = Installed { meshed: Ok(vec![pod]), ..installed(now()) };
+    let facts = Installed { meshed: Ok(vec![labelled("lonely", "leno-proxy", "Running")]), ..installed(now()) };
     let check = checked(&facts, now(), "trust bundles").remove(0);
     assert_eq!(check.verdict, Verdict::Failed);
     assert!(check.why.starts_with("namespace lonely has no ConfigMap leno-trust-bundle"), "{}", check.why);
+}
+
+#[test]
+fn only_living_pods_with_a_proxy_outside_of_leaving_namespaces_need_the_anchors() {
+    let leaving = object(json!({"metadata": {
+        "name": "left", "annotations": {"leno.dev/inject": "enabled"}, "deletionTimestamp": "2024-01-01T00:00:00Z",
+    }}));
+    let mut facts = installed(now());
+    facts.namespaces.as_mut().expect("some").push(leaving);
+    facts.meshed = Ok(vec![
+        labelled("left", "leno-proxy", "Running"),
+        labelled("done", "leno-proxy", "Succeeded"),
+        labelled("bare", "app", "Running"),
+    ]);
+    let check = checked(&facts, now(), "trust bundles").remove(0);
+    assert_eq!((check.verdict, &*check.why), (Verdict::Ok, "the anchors are in 2 of 2 meshed namespaces"));
 }
 
 #[test]

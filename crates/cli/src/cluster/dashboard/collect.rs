@@ -97,7 +97,7 @@ pub(crate) struct Found {
 }
 
 /// Collects readings for `window`. Then continues, for at most about [`LAST_ANSWERS_MAX`], until each proxy has been
-/// read twice or has failed to answer. Returns the problems that the page would then show.
+/// read twice or has failed to answer. Returns the problems of the last snapshot.
 pub(super) async fn collect_for(source: &Source, state: &State, window: Duration) -> Found {
     let unread = || {
         let is_unread = |member: &&Member| !member.is_counted && member.silent.is_none();
@@ -160,6 +160,7 @@ fn snapshot(state: &State) {
         denials: &denials,
         configuration: &configuration,
         options: state.options.as_deref(),
+        period: state.period,
         now: SystemTime::now(),
     };
     *state.problems.borrow_mut() = problems(&facts);
@@ -229,3 +230,7 @@ impl ConfigurationProblem {
         format!("{file}:{line}: {place}{what}; {fix}")
     }
 }
+
+#[cfg(test)]
+#[path = "collect_tests.rs"]
+mod tests;

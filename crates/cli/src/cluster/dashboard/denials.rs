@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::mesh::id;
 use crate::cluster::readings::Readings;
-use crate::cluster::scrape::Sample;
+use crate::cluster::scrape::{Sample, Scrape};
 use crate::cluster::source::{Growth, Measured};
 use crate::cluster::stat::counts::DENIALS;
 use crate::cluster::stat::peer::caller_name;
@@ -56,30 +56,24 @@ pub(super) struct Row {
 impl Denials {
     /// Updates the denials with the latest counts of all proxies.
     pub(super) fn take(&mut self, readings: &Readings, now: Duration) {
-        let mut totals = BTreeMap::<Key, f64>::new();
-        for measured in readings.measured() {
-            for Growth { now, .. } in &measured.proxies {
-                for sample in DENIALS.iter().flat_map(|name| now.all(name, &[])).filter(|sample| sample.value > 0.0) {
-                    *totals.entry(key(measured, sample)).or_default() += sample.value;
-                }
-            }
-        }
+        let totals = sums(readings, |proxy| &proxy.now);
+        let grown = sums(readings, |proxy| &proxy.grown);
         // If a proxy ends, its counts are no longer in the readings. Keep its recent denials nevertheless.
         self.known.retain(|key, known| totals.contains_key(key) || known.is_recent(now));
         for (key, total) in totals {
+            // A total also rises when the first page of a proxy arrives. In the first 30 s, the denials on this page may
+            // be old, so only growth between two pages of a proxy shows a recent denial.
+            let may_be_recent = grown.contains_key(&key) || now > RECENT / 10;
             let has_room = self.known.len() < DENIALS_MAX;
             match self.known.get_mut(&key) {
                 Some(known) => {
-                    if total > known.total {
+                    if may_be_recent && total > known.total {
                         known.grew_at = Some(now);
                     }
                     known.total = total;
                 }
                 None if has_room => {
-                    // The counts that the dashboard finds in its first 30 s may be old, so the time of their last
-                    // growth is unknown.
-                    let grew_at = (now > RECENT / 10).then_some(now);
-                    self.known.insert(key, Known { total, grew_at });
+                    self.known.insert(key, Known { total, grew_at: may_be_recent.then_some(now) });
                 }
                 None => {}
             }
@@ -105,6 +99,19 @@ impl Known {
     fn is_recent(&self, now: Duration) -> bool {
         self.grew_at.is_some_and(|at| now.saturating_sub(at) < RECENT)
     }
+}
+
+/// Returns the sums of the denials on the pages that `page` selects, without the sums that are 0.
+fn sums(readings: &Readings, page: impl Fn(&Growth) -> &Scrape) -> BTreeMap<Key, f64> {
+    let mut sums = BTreeMap::<Key, f64>::new();
+    for measured in readings.measured() {
+        let samples =
+            measured.proxies.iter().flat_map(|proxy| DENIALS.iter().flat_map(|name| page(proxy).all(name, &[])));
+        for sample in samples.filter(|sample| sample.value > 0.0) {
+            *sums.entry(key(measured, sample)).or_default() += sample.value;
+        }
+    }
+    sums
 }
 
 fn key(measured: &Measured, sample: &Sample) -> Key {

@@ -92,8 +92,9 @@ pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
     };
     let proxies = all.get(..PROXIES_MAX).unwrap_or(&all);
     let now = read(state, proxies, "/calls?longer_than=500ms").await;
-    let (mut streams, _) = streams(&state.calls.borrow(), &now);
-    *state.calls.borrow_mut() = now;
+    let mut earlier = state.calls.borrow_mut();
+    let (mut streams, _) = streams(earlier.comparable(&now), &now);
+    earlier.keep(now);
     streams.omitted += streams.calls.len().saturating_sub(CALLS_MAX);
     streams.calls.truncate(CALLS_MAX);
     clean(&Calls { streams, proxies: proxies.len(), proxies_omitted: all.len() - proxies.len() })

@@ -5,6 +5,7 @@
 //!   `denials`, `problems`, `history`.
 //! - `guard` checks the page's requests, and `pages` answers them.
 //! - `live` and `watch` read the present state of proxies (endpoints, open calls, taps), only while the page shows it.
+//!   `earlier` has the earlier readings of the open calls.
 //! - The browser runs the files in `page/`.
 //!
 //! Everything runs on one thread. No component runs in the cluster.
@@ -13,6 +14,7 @@ mod browser;
 mod collect;
 mod denials;
 mod detail;
+mod earlier;
 mod find;
 mod guard;
 mod history;
@@ -95,7 +97,7 @@ impl Options {
             eprintln!("leno: no browser could be started ({why}); open the URL yourself");
         }
         let options = find::options(&self.source, &proxies);
-        let state = Rc::new(State::new(proxies, options, self.every));
+        let state = Rc::new(State::new(proxies, options, self.every, None));
         let guard = Rc::new(Guard::new(address, token));
         tokio::select! {
             never = collect::collect(&self.source, &state) => match never {},
@@ -116,7 +118,7 @@ impl Options {
     }
 }
 
-/// Reads the proxies for at least `window`, and returns the problems that the dashboard would then show.
+/// Reads the proxies for at least `window`, and returns the problems in the counts of this time.
 ///
 /// # Errors
 /// If the named cluster does not answer, or no proxy was found.
@@ -127,7 +129,7 @@ pub(crate) async fn find_problems(source: &Source, window: Duration) -> Result<F
         return Err(ClusterError::new("no proxy runs there", "-n NAMESPACE or -A looks elsewhere"));
     }
     let options = find::options(source, &found);
-    let state = State::new(found, options, PROBLEMS_EVERY);
+    let state = State::new(found, options, PROBLEMS_EVERY, Some(window));
     let progress = sign_of_life_or_line(&format!("watching {} for {}", proxies(count), format_duration(window)));
     let found = collect::collect_for(source, &state, window).await;
     progress.finish_and_clear();

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::denials::{Key, Row};
 use super::detail::service_at;
-use super::mesh::{Mesh, id};
+use super::mesh::{Id, Mesh, Node, id};
 use super::objective::Level;
 use crate::cluster::certificate::relative;
 use crate::cluster::readings::{Member, Readings, SECOND};
@@ -22,9 +22,9 @@ use crate::cluster::stat::peer::Destination;
 const SUCCESS_FAIR: f64 = 0.95;
 /// A Service whose share of successful calls is below this limit has a warning.
 const SUCCESS_GOOD: f64 = 0.99;
-/// A burn rate is a problem only if at least this many calls per second miss the objective: one failed call of a rarely
-/// called method is no trend.
-const MISSES_LEAST: f64 = 0.3;
+/// A burn rate is a problem only if at least this many calls miss the objective within [`Facts::period`]: one failed
+/// call of a rarely called method is no trend.
+const MISSES_LEAST: f64 = 3.0;
 /// A unary method with a p99 above this limit, in milliseconds, is slow.
 const SLOW_MS: f64 = 250.0;
 /// If the mean number of messages per call is higher than this limit, the method is a stream. The duration of a stream
@@ -79,6 +79,8 @@ pub(super) struct Facts<'a> {
     /// The options with which other commands read the same proxies, each after a space; `None` if only `leno dashboard`
     /// reaches them.
     pub(super) options: Option<&'a str>,
+    /// The period of time over which the counts per second are means.
+    pub(super) period: Duration,
     pub(super) now: SystemTime,
 }
 
@@ -94,6 +96,7 @@ pub(super) fn problems(facts: &Facts<'_>) -> Vec<Problem> {
         certificates(facts),
         unreachable(facts),
         denied(facts),
+        refused(facts),
         slow(facts),
     ] {
         let omitted = found.len().saturating_sub(OF_KIND_MAX);
@@ -114,7 +117,7 @@ fn silent(facts: &Facts<'_>) -> Vec<Problem> {
             severity: Severity::Error,
             kind: "silent proxy",
             what: format!("The proxy {} does not answer: {why}", proxy(member)),
-            fix: "Check that the program runs. Its calls are missing in all figures.".to_owned(),
+            fix: "Check that the program runs. While it is silent, its calls are missing in the figures.".to_owned(),
             service: Some(service),
         })
     };
@@ -180,7 +183,8 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
     let burns = |row: &methods::Row| {
         let objective = row.objective.as_ref()?;
         let (name, part) = objective.worse()?;
-        let burn = part.burn_rate.filter(|_| part.misses >= MISSES_LEAST)?;
+        let misses = part.misses * facts.period.as_secs_f64();
+        let burn = part.burn_rate.filter(|_| misses >= MISSES_LEAST)?;
         let severity = match Level::of(burn) {
             Level::Error => Severity::Error,
             Level::Warning => Severity::Warning,
@@ -309,14 +313,49 @@ fn denied(facts: &Facts<'_>) -> Vec<Problem> {
         Problem {
             severity: if row.is_recent { Severity::Warning } else { Severity::Note },
             kind: "denied calls",
-            what: format!("{workload} denied {calls} of {caller} on port {port}, because of {policy}"),
-            fix: "If the caller should be allowed, add it to the policy. leno authz shows who may call; leno explain, which \
-                  line decides."
-                .to_owned(),
+            what: format!(
+                "{workload} denied {calls} of {caller} on port {port} since its proxies started, because of {policy}"
+            ),
+            fix: how_to_allow(caller),
             service: Some(workload.clone()),
         }
     };
     facts.denials.iter().map(problem).collect()
+}
+
+/// Returns how to let a caller in, which is named as `shop/web` if it has an identity.
+fn how_to_allow(caller: &str) -> String {
+    let add = match caller.split_once('/') {
+        Some((namespace, account)) => {
+            format!("add ns/{namespace}/sa/{account} to spec.allow[].identities of the policy")
+        }
+        None => "add it to the policy".to_owned(),
+    };
+    format!(
+        "If the caller should be allowed, {add}. leno authz shows who may call; leno explain, which policy decides."
+    )
+}
+
+/// Finds denied calls that only the callers' proxies count, because the Service's own proxies are not read.
+fn refused(facts: &Facts<'_>) -> Vec<Problem> {
+    let problem = |(id, node): (&Id, &Node)| {
+        let calls = node.asked.refused * facts.period.as_secs_f64();
+        (node.proxies == 0 && calls >= 1.0).then(|| Problem {
+            severity: Severity::Warning,
+            kind: "denied calls",
+            what: format!(
+                "{id} denies {:.1} of the {:.1} calls a second that it gets from the callers watched here",
+                node.asked.refused,
+                node.asked.figures(SECOND).calls_per_second
+            ),
+            fix: format!(
+                "leno explain says which policy decides, and leno authz in the namespace of {id} who may call. The \
+                 application may also have answered 401, 403, UNAUTHENTICATED or PERMISSION_DENIED itself."
+            ),
+            service: Some(id.clone()),
+        })
+    };
+    facts.mesh.nodes.iter().filter_map(problem).collect()
 }
 
 fn slow(facts: &Facts<'_>) -> Vec<Problem> {
@@ -335,7 +374,10 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
             _ => {
                 let fix = match facts.options {
                     Some(options) => {
-                        format!("leno tap --slower-than p90{options} shows which endpoints answer the slow calls.")
+                        // A percentile could lie within the slow calls.
+                        format!(
+                            "leno tap --slower-than {SLOW_MS:.0}ms{options} shows which endpoints answer the slow calls."
+                        )
                     }
                     None => "leno dashboard shows the Service's endpoints.".to_owned(),
                 };

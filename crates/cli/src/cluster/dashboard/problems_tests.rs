@@ -17,6 +17,7 @@ fn found(pages: &[(&str, &str)]) -> Vec<Problem> {
         denials: &[],
         configuration: &[],
         options: Some(" -n shop"),
+        period: Duration::from_secs(10),
         now,
     })
 }
@@ -57,7 +58,7 @@ fn a_certificate_is_a_problem_if_its_renewal_is_late_or_its_authority_ends() {
     const DAY_S: u64 = 86_400;
     assert!(found(&[("web", &page(DAY_S / 9, DAY_S))]).is_empty(), "more than a tenth is left");
     let late = found(&[("web", &page(DAY_S / 11, DAY_S))]);
-    assert_eq!(late[0].what, "The certificate of pod of shop/web expires in 2 h");
+    assert_eq!(late[0].what, "The certificate of pod of shop/web expires in 2 h 10 min");
     // The Pods renewed both certificates in time. Both expire together with their authority.
     let ending = found(&[("cart", &page(600, 1_500)), ("web", &page(600, 900))]);
     assert_eq!(ending.len(), 1, "{ending:?}");
@@ -123,4 +124,29 @@ fn only_the_name_of_a_service_becomes_a_part_of_a_command() {
     };
     assert!(fix("cart").starts_with("leno stat methods --to cart.shop -n shop shows"), "{}", fix("cart"));
     assert!(fix("x;reboot;").starts_with("leno stat methods -n shop shows"), "{}", fix("x;reboot;"));
+}
+
+#[test]
+fn callers_are_told_that_their_calls_are_denied_if_the_denying_proxies_are_not_read() {
+    let page = |status: u32| {
+        format!(
+            "request_total{{{OUTBOUND}}} 50\n\
+             response_total{{{OUTBOUND},classification=\"success\",status_code=\"{status}\"}} 50\n"
+        )
+    };
+    let denied = found(&[("web", &page(403))]);
+    assert_eq!((denied[0].kind, denied[0].severity), ("denied calls", Severity::Warning));
+    assert_eq!(
+        denied[0].what,
+        "shop/cart denies 50.0 of the 50.0 calls a second that it gets from the callers watched here"
+    );
+    assert!(found(&[("web", &page(200))]).is_empty());
+    let served = "request_total{direction=\"inbound\",target_port=\"80\"} 1\n";
+    assert!(found(&[("web", &page(403)), ("cart", served)]).is_empty(), "its own proxies count the denials");
+}
+
+#[test]
+fn a_caller_with_an_identity_is_named_as_policies_write_it() {
+    assert!(how_to_allow("reports/nightly").contains("add ns/reports/sa/nightly to spec.allow[].identities"));
+    assert!(how_to_allow("no identity").contains("add it to the policy"));
 }

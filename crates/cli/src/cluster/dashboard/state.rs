@@ -7,21 +7,23 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::denials::Denials;
+use super::earlier::EarlierCalls;
 use super::history::History;
 use super::mesh::Mesh;
 use super::problems::Problem;
 use crate::cluster::readings::Readings;
 use crate::cluster::source::Proxies;
-use crate::cluster::stat::streams::Reading;
 
-/// Time constant of the means that the page shows.
-pub(super) const MEAN_OVER: Duration = Duration::from_secs(10);
+/// Time constant of the moving means that the page shows.
+const MEAN_OVER: Duration = Duration::from_secs(10);
 
 pub(super) struct State {
     pub(super) proxies: Proxies,
     /// See [`Facts::options`](super::problems::Facts::options).
     pub(super) options: Option<String>,
     pub(super) every: Duration,
+    /// The period of time over which the figures are means.
+    pub(super) period: Duration,
     start: Instant,
     pub(super) readings: RefCell<Readings>,
     pub(super) mesh: RefCell<Mesh>,
@@ -33,20 +35,26 @@ pub(super) struct State {
     pub(super) problems: RefCell<Vec<Problem>>,
     /// The latest snapshot in JSON, and its number.
     pub(super) snapshot: RefCell<(u64, Bytes)>,
-    /// The previous reading of the open calls.
-    pub(super) calls: RefCell<Vec<Reading>>,
+    pub(super) calls: RefCell<EarlierCalls>,
     /// Number of open taps of the page.
     pub(super) taps: Cell<usize>,
 }
 
 impl State {
-    pub(super) fn new(proxies: Proxies, options: Option<String>, every: Duration) -> Self {
+    /// Creates a state without readings. With a `window`, the figures are means since the start, and the caller collects
+    /// readings for this time. Without a window, the figures are moving means.
+    pub(super) fn new(proxies: Proxies, options: Option<String>, every: Duration, window: Option<Duration>) -> Self {
+        let readings = match window {
+            Some(_) => Readings::since_start(),
+            None => Readings::with_means(MEAN_OVER),
+        };
         Self {
             proxies,
             options,
             every,
+            period: window.unwrap_or(MEAN_OVER),
             start: Instant::now(),
-            readings: RefCell::new(Readings::with_means(MEAN_OVER)),
+            readings: RefCell::new(readings),
             mesh: RefCell::default(),
             history: RefCell::default(),
             denials: RefCell::default(),

@@ -18,8 +18,8 @@ use crate::cluster::progress::sign_of_life;
 use crate::cluster::source::{ProxyAt, Source};
 use crate::cluster::table::{Output, Table, show};
 
-/// Time between the two readings of each proxy, for the rates of messages.
-const BETWEEN: Duration = Duration::from_secs(1);
+/// Minimum time between the two readings of a proxy, for the rates of messages.
+pub(crate) const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Options of `leno stat streams`.
 #[derive(Args)]
@@ -116,7 +116,10 @@ fn owned(pages: Vec<(&ProxyAt, Instant, String)>) -> Vec<Reading> {
 
 /// Returns the calls of the second reading, the oldest call first, with the changes since the first reading. Also
 /// returns an error for each page of the second reading that could not be parsed.
-pub(crate) fn streams(first: &[Reading], second: &[Reading]) -> (Streams, Vec<ClusterError>) {
+pub(crate) fn streams<'a>(
+    first: impl IntoIterator<Item = &'a Reading>,
+    second: &[Reading],
+) -> (Streams, Vec<ClusterError>) {
     let mut before = HashMap::new();
     for (proxy, at, page) in first {
         let calls = page_of(proxy, page).map(|page| page.calls).unwrap_or_default();

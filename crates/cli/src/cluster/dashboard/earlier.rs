@@ -1,0 +1,71 @@
+//! The earlier readings of the open calls, with which the next readings are compared. All tabs of the browser share
+//! them. No I/O, no clock: each reading has its time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::source::ProxyAt;
+use crate::cluster::stat::streams::{BETWEEN, Reading};
+
+/// The readings of a proxy that no tab has read for this time are dropped: the proxy may be gone. A tab reads the proxies
+/// at least every minute.
+const UNREAD_MAX: Duration = Duration::from_secs(120);
+
+/// The earlier readings of each proxy.
+#[derive(Default)]
+pub(super) struct EarlierCalls {
+    proxies: HashMap<ProxyAt, Earlier>,
+}
+
+struct Earlier {
+    last: Reading,
+    /// A reading at least [`BETWEEN`] before `last`, for comparison while `last` is too young.
+    previous: Option<Reading>,
+}
+
+impl EarlierCalls {
+    /// For each new reading, returns the youngest earlier reading of the same proxy that is at least [`BETWEEN`] older. In
+    /// a shorter time, a side may take no content although it does not stall.
+    pub(super) fn comparable(&self, new: &[Reading]) -> Vec<&Reading> {
+        new.iter().filter_map(|(proxy, at, _)| self.proxies.get(proxy)?.comparable(*at)).collect()
+    }
+
+    /// Keeps the new readings, except those that follow an earlier reading of the same proxy too soon.
+    pub(super) fn keep(&mut self, new: Vec<Reading>) {
+        if let Some(now) = new.iter().map(|(_, at, _)| *at).max() {
+            self.proxies.retain(|_, earlier| now.saturating_duration_since(earlier.last.1) < UNREAD_MAX);
+        }
+        for reading in new {
+            match self.proxies.entry(reading.0.clone()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Earlier { last: reading, previous: None });
+                }
+                Entry::Occupied(mut entry) => entry.get_mut().keep(reading),
+            }
+        }
+    }
+}
+
+impl Earlier {
+    fn comparable(&self, at: Instant) -> Option<&Reading> {
+        if is_apart(&self.last, at) { Some(&self.last) } else { self.previous.as_ref() }
+    }
+
+    fn keep(&mut self, new: Reading) {
+        if is_apart(&self.last, new.1) {
+            self.previous = Some(std::mem::replace(&mut self.last, new));
+        }
+    }
+}
+
+/// Whether a reading is old enough for a comparison with a reading at the time `at`.
+fn is_apart((_, then, _): &Reading, at: Instant) -> bool {
+    at.saturating_duration_since(*then) >= BETWEEN
+}
+
+#[cfg(test)]
+#[path = "earlier_tests.rs"]
+mod tests;
