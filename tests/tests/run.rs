@@ -65,6 +65,21 @@ fn a_run_that_was_killed_is_removed_by_the_next_one() {
 }
 
 #[test]
+fn a_run_that_was_killed_is_removed_with_its_own_bridge() {
+    namespaces::run_test_inside("run::was_killed_on_another_bridge", &[]);
+}
+
+#[test]
+fn a_program_that_survives_a_signal_is_called_again() {
+    namespaces::run_test_inside("run::survives", &[]);
+}
+
+#[test]
+fn a_run_under_nohup_ignores_hang_ups_and_so_does_its_program() {
+    namespaces::run_test_inside("run::ignores_hang_ups", &[]);
+}
+
+#[test]
 fn a_mesh_touches_neither_the_bridge_nor_the_namespaces_of_others() {
     namespaces::run_test_inside("run::two_meshes", &[]);
 }
@@ -262,6 +277,74 @@ fn was_killed() {
 
 #[ignore = "runs inside the namespaces that another test makes"]
 #[test]
+fn was_killed_on_another_bridge() {
+    let living = Run::start(&["--service", "cart", "--port", "7000"], &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(2);
+    let other = ["--service", "cart", "--port", "7000", "--bridge", "other0", "--subnet", "10.244.79.0/24"];
+    let mut killed = Run::start(&other, &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(3);
+    killed.signal(Signal::KILL);
+    killed.wait();
+    assert!(Path::new("/run/netns/other0-3").exists() && device_exists("other0"), "nothing has removed it yet");
+
+    // The command line names no bridge, so its bridge is leno0.
+    let cleaned = programs::run_well("leno", &["run", "--clean"], PATIENCE);
+    assert_eq!(cleaned, "dead runs removed: 1\n");
+    assert!(!Path::new("/run/netns/other0-3").exists() && !endpoint(3).exists());
+    assert!(!device_exists("other0") && device_exists("leno0"), "a run on leno0 lives");
+
+    // Afterwards, another program makes a bridge of this name, so the namespace may be that program's too.
+    let mut killed = Run::start(&other, &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(3);
+    killed.signal(Signal::KILL);
+    killed.wait();
+    programs::run_well("ip", &["link", "delete", "dev", "other0"], PATIENCE);
+    programs::run_well("ip", &["link", "add", "name", "other0", "type", "bridge"], PATIENCE);
+    let cleaned = programs::run_well("leno", &["run", "--clean"], PATIENCE);
+    assert_eq!(cleaned, "dead runs removed: 1\n");
+    assert!(Path::new("/run/netns/other0-3").exists() && device_exists("other0") && !endpoint(3).exists());
+    drop(living);
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn survives() {
+    let handles = "import signal\nfor of in (signal.SIGHUP, signal.SIGINT): signal.signal(of, lambda *_: None)";
+    let server = format!("{handles}\n{SHOUTING_SERVER}");
+    let command = leno(&["--service", "shouter", "--port", "7000"], &["python3", "-c", &server]);
+    let mut run = Run(with_hang_ups("--default-signal=HUP", &command).spawn().expect("env (coreutils) runs"));
+    wait_for_endpoint(2);
+    for signal in [Signal::HUP, Signal::INT] {
+        run.signal(signal);
+        // The program may end now, so it gets no calls.
+        wait_for("the withdrawal", PATIENCE, || (!endpoint(2).exists()).then_some(()));
+        wait_for_endpoint(2);
+        assert_eq!(run_well(&["--service", "web"], &["bash", "-ec", SHOUTING_CLIENT]), "A SECRET\n", "{signal:?}");
+    }
+    run.signal(Signal::TERM);
+    assert_eq!(run.wait(), Some(143));
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn ignores_hang_ups() {
+    // The program prints the ignored signals of `leno run`, its parent, and its own.
+    let masks = ["sh", "-c", "sed -n 's/SigIgn://p' /proc/$PPID/status /proc/self/status"];
+    for (setting, wanted) in [("--ignore-signal=HUP", [1, 1]), ("--default-signal=HUP", [0, 0])] {
+        let output = with_hang_ups(setting, &leno(&["--service", "web"], &masks)).output().expect("env runs");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let is_ignored = |mask: &str| u64::from_str_radix(mask, 16).expect("a mask") & 1;
+        // SIGHUP is the lowest bit.
+        let masks: Vec<u64> = printed.split_whitespace().map(is_ignored).collect();
+        assert_eq!(masks, wanted, "{setting}: {}", programs::text(&output));
+    }
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
 fn two_meshes() {
     let living = Run::start(&["--service", "shouter", "--port", "7000"], &["python3", "-c", SHOUTING_SERVER]);
     wait_for_endpoint(2);
@@ -407,6 +490,14 @@ fn leno(options: &[&str], program: &[&str]) -> Command {
     command
 }
 
+/// Returns the same command, started by `env` (coreutils) with a setting for SIGHUP. The tests may themselves run under
+/// nohup, which lets every program ignore SIGHUP.
+pub(crate) fn with_hang_ups(setting: &str, command: &Command) -> Command {
+    let mut with_setting = Command::new("env");
+    with_setting.arg(setting).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    with_setting
+}
+
 fn run(options: &[&str], program: &[&str]) -> Output {
     leno(options, program).output().expect("leno starts: `cargo build --release -p leno` builds it")
 }
@@ -428,6 +519,10 @@ fn proxy_in(namespace: &str) -> Option<Pid> {
 
 fn endpoint(number: u16) -> PathBuf {
     Path::new(MANIFESTS).join(format!("endpoint.{number}.yaml"))
+}
+
+fn device_exists(name: &str) -> bool {
+    programs::run("ip", &["link", "show", "dev", name], PATIENCE).status.success()
 }
 
 fn wait_for_endpoint(number: u16) {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::{Error, Result, io};
 pub use address::free_address;
@@ -117,6 +118,20 @@ impl Child {
             }),
             Err(error) => Err(io(format!("watching {}", self.name))(error)),
         }
+    }
+
+    /// Waits until the program has ended by itself, and returns its output. Needs a tokio runtime. If the caller stops
+    /// waiting, the program is killed.
+    ///
+    /// # Errors
+    /// If the program cannot be watched, or its output cannot be read.
+    pub(crate) async fn output(mut self) -> Result<Vec<u8>> {
+        let what = format!("watching {}", self.name);
+        let mut ends = signal(SignalKind::child()).map_err(io(what.as_str()))?;
+        while self.process.try_wait().map_err(io(what.as_str()))?.is_none() {
+            ends.recv().await;
+        }
+        fs::read(&self.log).map_err(io(format!("reading {}", self.log.display())))
     }
 
     /// Asks the program to end, with SIGTERM, and waits until it has ended. Kills it after `grace`. `wait` waits

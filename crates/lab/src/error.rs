@@ -87,7 +87,7 @@ pub enum Error {
         what: String,
         why: String,
     },
-    /// Ctrl-C or SIGTERM.
+    /// Ctrl-C, SIGTERM or SIGHUP.
     #[error("interrupted")]
     Interrupted,
     /// An option has an invalid value.

@@ -4,35 +4,29 @@ use std::io::{self, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::{Error, Result, io as io_error};
+use crate::signals::EndSignals;
 
 const STYLE: &str = "  {spinner} {msg} {pos}/{len}";
 
 /// The main thread's runtime, and its output on the terminal.
 pub(crate) struct Foreground {
     runtime: Runtime,
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
+    signals: EndSignals,
     bar: ProgressBar,
 }
 
 impl Foreground {
-    /// Installs handlers, after which Ctrl-C, SIGTERM and SIGHUP end the current wait instead of the process.
+    /// Installs handlers, after which Ctrl-C, SIGTERM and SIGHUP end the current wait instead of the process. Under
+    /// nohup, SIGHUP ends nothing.
     ///
     /// # Errors
     /// If the system rejects signal handlers.
     pub(crate) fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(io_error("starting the lab"))?;
-        let listen = |kind| {
-            let _context = runtime.enter();
-            signal(kind).map_err(io_error("listening for signals"))
-        };
-        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-        let hang_up = listen(SignalKind::hangup())?;
-        Ok(Self { runtime, interrupt, terminate, hang_up, bar: ProgressBar::hidden() })
+        let signals = EndSignals::listen(&runtime).map_err(io_error("listening for signals"))?;
+        Ok(Self { runtime, signals, bar: ProgressBar::hidden() })
     }
 
     /// Waits for `something`.
@@ -40,20 +34,18 @@ impl Foreground {
     /// # Errors
     /// The error of `something`, or [`Error::Interrupted`] after Ctrl-C, SIGTERM or SIGHUP.
     pub(crate) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
-        let Self { runtime, interrupt, terminate, hang_up, .. } = self;
+        let Self { runtime, signals, .. } = self;
         runtime.block_on(async {
             tokio::select! {
                 done = something => done,
-                _ = interrupt.recv() => Err(Error::Interrupted),
-                _ = terminate.recv() => Err(Error::Interrupted),
-                _ = hang_up.recv() => Err(Error::Interrupted),
+                () = signals.recv() => Err(Error::Interrupted),
             }
         })
     }
 
     /// Forgets the signals that have arrived, so that only a later signal ends the next wait.
     pub(crate) fn forget_signals(&mut self) {
-        let Self { runtime, interrupt, terminate, hang_up, .. } = self;
+        let Self { runtime, signals, .. } = self;
         runtime.block_on(async {
             // The runtime notices a signal only when it polls the system. Yielding makes it poll once, so that the loop
             // finds the signals that arrived while the runtime did not run.
@@ -61,9 +53,7 @@ impl Foreground {
             loop {
                 tokio::select! {
                     biased;
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                    _ = hang_up.recv() => {}
+                    () = signals.recv() => {}
                     () = std::future::ready(()) => return,
                 }
             }

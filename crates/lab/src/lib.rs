@@ -30,6 +30,7 @@ pub mod publication;
 mod reflect;
 pub mod relay_cost;
 pub mod report;
+pub mod signals;
 pub mod simulate;
 mod targets;
 pub mod tls;

@@ -1,6 +1,7 @@
 //! `leno lab publish` with short runs.
 
 use super::*;
+use crate::run::with_hang_ups;
 
 /// Returns the command `leno lab publish` with these arguments, and with its results in `out`.
 fn publish(words: &str, out: &Path) -> Command {
@@ -43,20 +44,23 @@ fn a_publication_gets_its_table_with_lenos_row_and_a_reason_for_each_missing_con
 
 #[test]
 fn ending_a_publication_leaves_the_report_of_what_was_measured() {
-    let out = new_dir();
-    let words = "slow-pod-2026 --targets leno-mesh --duration-s 1 --warm-up-s 0 --repeat 100";
-    let mut lab = Running(publish(words, out.path()).stdout(Stdio::null()).spawn().expect("leno starts"));
-    let step = out.path().join("slow-pod");
-    wait_for("the first run", Duration::from_secs(60), || (!runs(&step).is_empty()).then_some(()));
-    kill_process(Pid::from_child(&lab.0), Signal::TERM).expect("it runs");
-    let status = lab.0.wait().expect("it ends");
-    assert_eq!(status.code(), Some(130), "{status}");
-    let summary = fs::read_to_string(out.path().join("summary.md")).expect("summary.md is written");
-    assert!(
-        summary.contains("Interrupted: ") && summary.contains("The experiment connections has not run."),
-        "{summary}"
-    );
+    for signal in [Signal::TERM, Signal::HUP] {
+        let out = new_dir();
+        let words = "slow-pod-2026 --targets leno-mesh --duration-s 1 --warm-up-s 0 --repeat 100";
+        let mut command = with_hang_ups("--default-signal=HUP", &publish(words, out.path()));
+        let mut lab = Running(command.stdout(Stdio::null()).spawn().expect("env (coreutils) runs"));
+        let step = out.path().join("slow-pod");
+        wait_for("the first run", Duration::from_secs(60), || (!runs(&step).is_empty()).then_some(()));
+        kill_process(Pid::from_child(&lab.0), signal).expect("it runs");
+        let status = lab.0.wait().expect("it ends");
+        assert_eq!(status.code(), Some(130), "{signal:?}: {status}");
+        let summary = fs::read_to_string(out.path().join("summary.md")).expect("summary.md is written");
+        assert!(
+            summary.contains("Interrupted: ") && summary.contains("The experiment connections has not run."),
+            "{signal:?}: {summary}"
+        );
 
-    let remade = Command::new(programs::program("leno")).args(["lab", "report"]).arg(out.path()).output();
-    assert!(remade.is_ok_and(|output| output.status.success()), "the report can be made again");
+        let remade = Command::new(programs::program("leno")).args(["lab", "report"]).arg(out.path()).output();
+        assert!(remade.is_ok_and(|output| output.status.success()), "the report can be made again");
+    }
 }

@@ -1,7 +1,7 @@
 //! Errors of `leno run`, each with the remedy.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use leno_identity::directory::DirectoryError;
 
@@ -78,13 +78,33 @@ pub(crate) enum Error {
     /// The proxy ended during its start.
     #[error("the proxy ended at once ({status}): {last_line}")]
     ProxyEnded { status: String, last_line: String },
-    #[error("the proxy was not ready after {waited_s} s: {last_line}; its whole log is {}", log.display())]
-    ProxyNotReady { waited_s: u64, last_line: String, log: PathBuf },
+    #[error(
+        "the proxy was not ready after {waited_s} s; its log ends with: {log_end}; {}",
+        whole_log(kept_log.as_deref())
+    )]
+    ProxyNotReady {
+        waited_s: u64,
+        log_end: String,
+        /// The log's file, if it stays after the run.
+        kept_log: Option<PathBuf>,
+    },
 }
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
+
+/// Where the user finds the whole log of a proxy.
+fn whole_log(kept: Option<&Path>) -> String {
+    match kept {
+        Some(log) => format!("the whole log is {}", log.display()),
+        None => "to keep the whole log, repeat the command with --proxy-log FILE".to_owned(),
+    }
+}
 
 /// Adds to an error of the operating system the action that failed.
 pub(super) fn io<'a>(what: impl Into<String> + 'a) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::Io { what: what.into(), source }
 }
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

@@ -70,11 +70,13 @@ impl<'a> Member<'a> {
     fn set_up(&mut self) -> Result<()> {
         let state = &self.mesh.state;
         let _lock = state.lock()?;
-        self.mesh.network.add_namespace(self.run)?;
+        let network = &self.mesh.network;
+        network.add_namespace(self.run)?;
         self.has_namespace = true;
-        self.mesh.network.connect(self.run)?;
-        let network = self.mesh.network.name(self.run);
-        state.set_about(self.run, &Running::line(&network, self.service.namespace, self.service.name))?;
+        // Record the namespace at once: if this run is killed, a later run needs its name to remove it.
+        let name = network.name(self.run);
+        state.set_about(self.run, &Running::line(&name, self.service.namespace, self.service.name))?;
+        network.connect(self.run)?;
         self.mirrors.push(self.issuer_mirror()?);
         if let Some(directory) = &self.options.config {
             self.mirrors.push(self.config_mirror(directory)?);
@@ -141,9 +143,15 @@ impl<'a> Member<'a> {
         self.mesh.state.run(self.run).join("hosts")
     }
 
+    /// The proxy's log. It is removed with the run, unless it is the file of [`Member::kept_log`].
     pub(super) fn proxy_log(&self) -> PathBuf {
         let own = || self.mesh.state.run(self.run).join("proxy.log");
-        self.options.proxy_log.clone().unwrap_or_else(own)
+        self.kept_log().map_or_else(own, Path::to_owned)
+    }
+
+    /// The file of --proxy-log, if given.
+    pub(super) fn kept_log(&self) -> Option<&Path> {
+        self.options.proxy_log.as_deref()
     }
 
     /// The caller's arguments for the proxy.

@@ -3,6 +3,7 @@
 use super::error::{Result, io};
 use super::network::Network;
 use super::options::Options;
+use super::running::Running;
 use super::state::State;
 use super::{manifests, mirror};
 
@@ -33,20 +34,24 @@ impl Mesh {
     pub(super) fn clean(&self) -> Result<usize> {
         let _lock = self.state.lock()?;
         let dead: Vec<u16> = self.state.numbers()?.into_iter().filter(|run| self.state.is_dead(*run)).collect();
-        dead.iter().try_for_each(|run| self.remove(*run))?;
+        for run in &dead {
+            // Another mesh may have made a bridge of the same name, and namespaces of the same names, after the run's
+            // bridge was deleted, for example by a restart of the machine.
+            let is_ours = self.network_of(*run).ensure_ours().is_ok();
+            if is_ours { self.remove(*run)? } else { self.forget(*run)? }
+        }
         if self.state.numbers()?.is_empty() {
             self.network.remove_bridge()?;
         }
         Ok(dead.len())
     }
 
-    /// Removes a run and, with the last run, the shared parts. The caller must hold the lock.
+    /// Removes a run and the shared parts that no other run uses. The caller must hold the lock.
     ///
     /// # Errors
     /// If something cannot be removed; the call can be repeated.
     pub(super) fn remove(&self, run: u16) -> Result<()> {
-        manifests::remove_endpoint(&self.state.manifests(), run)?;
-        self.network.remove(run)?;
+        self.network_of(run).remove(run)?;
         self.forget(run)
     }
 
@@ -56,6 +61,7 @@ impl Mesh {
     /// If something cannot be removed; the call can be repeated.
     pub(super) fn forget(&self, run: u16) -> Result<()> {
         let manifests = self.state.manifests();
+        manifests::remove_endpoint(&manifests, run)?;
         let others: Vec<u16> = self.state.numbers()?.into_iter().filter(|other| *other != run).collect();
         let removing = || io(format!("removing manifests from {}", manifests.display()));
         if let Some(prefix) = self.state.config_prefix(run) {
@@ -64,11 +70,30 @@ impl Mesh {
                 mirror::remove(&manifests, &prefix, |_| true).map_err(removing())?;
             }
         }
-        self.state.forget(run)?;
         if others.is_empty() {
             mirror::remove(&manifests, manifests::SERVICE_PREFIX, |_| true).map_err(removing())?;
-            self.network.remove_bridge()?;
         }
-        Ok(())
+        let network = self.network_of(run);
+        // A run that has recorded no network is starting. It makes the bridge again if it needs it.
+        let uses_bridge = |other: u16| self.recorded_network(other).is_some_and(|its| its.bridge == network.bridge);
+        if !others.into_iter().any(uses_bridge) {
+            network.remove_bridge()?;
+        }
+        self.state.forget(run)
+    }
+
+    /// The network of a run, which may have another bridge than this command line.
+    fn network_of(&self, run: u16) -> Network {
+        self.recorded_network(run).unwrap_or_else(|| self.network.clone())
+    }
+
+    /// The network that a run has recorded; `None` while the run starts.
+    fn recorded_network(&self, run: u16) -> Option<Network> {
+        let about = self.state.about(run)?;
+        self.network.of_namespace(Running::network_name(&about)?, run)
     }
 }
+
+#[cfg(test)]
+#[path = "mesh_tests.rs"]
+mod tests;

@@ -43,6 +43,13 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// The network of a run whose namespace has this name: the same mesh, but possibly another bridge. `None` if the
+    /// namespace is not of this run.
+    pub(super) fn of_namespace(&self, name: &str, run: u16) -> Option<Self> {
+        let bridge = name.strip_suffix(&format!("-{run}"))?.to_owned();
+        Some(Self { bridge, ..self.clone() })
+    }
+
     /// The name of a run's namespace and device.
     pub(super) fn name(&self, run: u16) -> String {
         format!("{}-{run}", self.bridge)

@@ -68,3 +68,12 @@ fn the_longest_names_fit_a_network_device() {
     let network = Network { bridge: "123456789".to_owned(), ..network() };
     assert!(network.name(u16::MAX).len() <= 15, "{}", network.name(u16::MAX));
 }
+
+#[test]
+fn a_run_with_another_bridge_is_recognized_by_the_name_of_its_namespace() {
+    let other = network().of_namespace("old-0-12", 12).expect("the namespace of run 12");
+    assert_eq!((other.bridge.as_str(), other.subnet), ("old-0", network().subnet));
+    for name in ["old0-12", "old0", ""] {
+        assert!(network().of_namespace(name, 2).is_none(), "{name}");
+    }
+}

@@ -23,6 +23,8 @@ use super::user::User;
 /// Maximum time until a proxy is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
+/// Number of lines of the proxy's log that the error about a proxy that is not ready quotes.
+const LOG_END_LINES: usize = 3;
 /// Time for calls in flight to finish after the program has ended.
 const GRACE: Duration = Duration::from_secs(5);
 /// Additional time for the proxy to exit.
@@ -78,11 +80,14 @@ impl Proxy {
         let (network, log) = (&member.mesh.network, member.proxy_log());
         while !network.inside(member.run, || http::is_ok(ADMIN, "/ready"))? {
             if let Some(status) = self.status() {
-                return Err(Error::ProxyEnded { status, last_line: last_line(&log) });
+                return Err(Error::ProxyEnded { status, last_line: last_lines(&log, 1) });
             }
             if Instant::now() > latest {
-                let (waited_s, last_line) = (READY_TIMEOUT.as_secs(), last_line(&log));
-                return Err(Error::ProxyNotReady { waited_s, last_line, log });
+                return Err(Error::ProxyNotReady {
+                    waited_s: READY_TIMEOUT.as_secs(),
+                    log_end: last_lines(&log, LOG_END_LINES),
+                    kept_log: member.kept_log().map(Path::to_owned),
+                });
             }
             thread::sleep(READY_POLL);
         }
@@ -158,11 +163,13 @@ fn executable() -> PathBuf {
     file.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// Returns the last line of a log that is not empty, to quote in a one-line error.
-fn last_line(log: &Path) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
-    line.unwrap_or("it wrote nothing").to_owned()
+/// Returns the last lines of a log that are not empty, at most `count`, to quote in a one-line error.
+fn last_lines(log: &Path, count: usize) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut lines: Vec<&str> = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(count).collect();
+    lines.reverse();
+    if lines.is_empty() { "it wrote nothing".to_owned() } else { lines.join(" / ") }
 }
 
 #[cfg(test)]

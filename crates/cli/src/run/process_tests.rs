@@ -27,9 +27,11 @@ fn on_a_kernel_without_ipv6_the_proxy_listens_on_ipv4_only() {
 }
 
 #[test]
-fn the_last_line_of_a_log_is_the_last_that_says_something() {
+fn the_end_of_a_log_is_its_last_lines_that_are_not_empty() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    assert_eq!(last_line(file.path()), "it wrote nothing");
-    fs::write(file.path(), "first\nlast\n\n").expect("it is written");
-    assert_eq!(last_line(file.path()), "last");
+    assert_eq!(last_lines(file.path(), 2), "it wrote nothing");
+    fs::write(file.path(), "first\nmiddle\n\nlast\n\n").expect("it is written");
+    assert_eq!(last_lines(file.path(), 1), "last");
+    assert_eq!(last_lines(file.path(), 2), "middle / last");
+    assert_eq!(last_lines(file.path(), 9), "first / middle / last");
 }

@@ -52,6 +52,11 @@ impl Running {
         let (network, namespace_name, service) = (words.next()?, words.next()?, words.next()?);
         Some(Self { namespace: namespace_name.to_owned(), service: service.to_owned(), network: namespace(network) })
     }
+
+    /// Parses only the name of the network namespace.
+    pub(super) fn network_name(line: &str) -> Option<&str> {
+        line.split_whitespace().next()
+    }
 }
 
 /// Connects to the admin port in a network namespace. A socket stays in the namespace in which a thread opened it, so

@@ -6,6 +6,7 @@ use std::process::{Child, ExitStatus};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use leno_lab::signals::is_ignored;
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +21,9 @@ use super::process::Proxy;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 /// Time after which a message reports a program that does not listen yet.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a program has to end after a signal. A program that listens after this time has survived the signal. A
+/// program that ends gracefully usually closes its ports at once, and then finishes its calls.
+const ENDING_TIME: Duration = Duration::from_secs(5);
 /// Maximum pause between two checks of the ports. A check costs milliseconds: the kernel walks all its TCP connections.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
@@ -32,13 +36,16 @@ const OTHER: [Signal; 2] = [Signal::USR1, Signal::USR2];
 pub(super) struct Signals(Vec<(Signal, tokio::signal::unix::Signal)>);
 
 impl Signals {
-    /// Starts to receive the signals. Needs a tokio runtime.
+    /// Starts to receive the signals. If nohup started us, we continue to ignore SIGHUP, and the program does too. Needs
+    /// a tokio runtime.
     ///
     /// # Errors
     /// If the system refuses it.
     pub(super) fn take() -> Result<Self> {
+        let has_nohup = is_ignored(SignalKind::hangup());
+        let taken = ENDING.into_iter().chain(OTHER).filter(|signal| !(has_nohup && *signal == Signal::HUP));
         let listen = |of: Signal| Ok((of, signal(SignalKind::from_raw(of.as_raw()))?));
-        let signals: std::io::Result<_> = ENDING.into_iter().chain(OTHER).map(listen).collect();
+        let signals: std::io::Result<_> = taken.map(listen).collect();
         Ok(Self(signals.map_err(io("watching for signals"))?))
     }
 
@@ -71,13 +78,13 @@ pub(super) async fn supervise(
 ) -> Result<ExitStatus> {
     let mut children = signal(SignalKind::child()).map_err(io("watching for signals"))?;
     let mut refresh = interval(REFRESH_INTERVAL);
-    let mut readiness = Readiness::new(member.ports());
+    let mut readiness = Readiness::new(member.ports(), Instant::now());
     loop {
         tokio::select! {
             _ = children.recv() => {}
             signal = signals.next() => {
                 if ENDING.contains(&signal) {
-                    readiness.waits = false;
+                    readiness.note_ending(Instant::now());
                     // Withdraw first: clients must choose other endpoints before the program stops accepting calls.
                     if member.withdraw()? {
                         sleep(NOTICE_TIME).await;
@@ -109,6 +116,7 @@ pub(super) async fn supervise(
 /// Tracks whether the program listens, and publishes it once it does.
 struct Readiness {
     ports: Vec<u16>,
+    /// Whether the program is not published, but may be once it listens.
     waits: bool,
     began: Instant,
     look_at: Instant,
@@ -116,14 +124,28 @@ struct Readiness {
 }
 
 impl Readiness {
-    fn new(ports: Vec<u16>) -> Self {
-        let now = Instant::now();
+    fn new(ports: Vec<u16>, now: Instant) -> Self {
         Self { waits: !ports.is_empty(), ports, began: now, look_at: now, has_complained: false }
+    }
+
+    /// Notes a signal that may end the program. A program that survives the signal is published again: for example, HUP
+    /// makes many servers read their configuration again.
+    fn note_ending(&mut self, now: Instant) {
+        let earliest = now + ENDING_TIME;
+        *self = Self {
+            // A program that ends closes its ports, so a complaint about them would mislead.
+            has_complained: true,
+            ..Self::new(std::mem::take(&mut self.ports), earliest)
+        };
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.waits && now >= self.look_at
     }
 
     fn look(&mut self, member: &Member<'_>, proxy: &Proxy) -> Result<()> {
         let now = Instant::now();
-        if !self.waits || now < self.look_at {
+        if !self.is_due(now) {
             return Ok(());
         }
         // Read the ports through the proxy's process: it is in the namespace already, and a program that was just

@@ -9,6 +9,29 @@ fn a_program_that_was_killed_ends_as_a_shell_would_say() {
 }
 
 #[test]
+fn a_program_that_survives_a_signal_is_published_again_some_seconds_later() {
+    let start = Instant::now();
+    let mut readiness = Readiness::new(vec![8080], start);
+    assert!(readiness.is_due(start));
+    // It listens and is published.
+    readiness.waits = false;
+    let signal = start + Duration::from_secs(60);
+    readiness.note_ending(signal);
+    assert!(!readiness.is_due(signal + ENDING_TIME / 2), "it has time to end");
+    assert!(readiness.is_due(signal + ENDING_TIME) && readiness.ports == [8080]);
+    // A program that ends closes its ports, so nothing is said about them.
+    assert!(readiness.has_complained);
+}
+
+#[test]
+fn a_program_without_ports_is_never_published() {
+    let start = Instant::now();
+    let mut readiness = Readiness::new(Vec::new(), start);
+    readiness.note_ending(start);
+    assert!(!readiness.is_due(start + ENDING_TIME));
+}
+
+#[test]
 fn a_program_that_takes_long_to_listen_is_looked_at_ever_more_rarely() {
     assert_eq!(look_interval(Duration::ZERO), Duration::ZERO);
     assert_eq!(look_interval(Duration::from_secs(10)), Duration::from_secs(1));

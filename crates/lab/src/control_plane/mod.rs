@@ -35,7 +35,7 @@ pub use options::{Options, Part};
 
 use crate::error::{Error, Result};
 use crate::experiment::record::Machine;
-use crate::experiment::{Output, started};
+use crate::experiment::{Output, started, words};
 use crate::foreground::Foreground;
 use crate::load::allow_open_files;
 use arrivals::Judged;
@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn experiment(plan: Plan) -> Experiment {
     Experiment {
         scenario: "control-plane",
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: words().collect::<Vec<_>>().join(" "),
         started: started(),
         plan,
         machine: Machine::here(),

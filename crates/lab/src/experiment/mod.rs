@@ -41,5 +41,5 @@ pub(crate) use machine::started;
 pub use options::{Options, Rate};
 pub(crate) use output::Output;
 pub use runner::run;
-pub(crate) use runner::{command, expected_duration, prepare, run_as};
+pub(crate) use runner::{command, expected_duration, prepare, run_as, words};
 pub use traffic_options::TrafficOptions;

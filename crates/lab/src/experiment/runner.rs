@@ -3,6 +3,7 @@
 //! The backends are the same processes for the whole experiment. Every run starts a new proxy: no state of an earlier
 //! run affects the proxy, and the proxy's memory peak belongs to this run alone.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ const AROUND_A_RUN: Duration = Duration::from_secs(1);
 /// If the options request something impossible, if no target is installed, or if a backend ends. A target that is
 /// missing or fails is skipped and named in `lab.json`; failed calls are counted.
 pub fn run(options: &Options) -> Result<()> {
-    run_as(options, std::env::args())
+    run_as(options, words())
 }
 
 /// Runs an experiment whose command line is `words`, the program included.
@@ -206,9 +207,19 @@ fn warn(skipped: &[Skipped], progress: &Progress) -> Result<()> {
     Ok(())
 }
 
+/// The words of this process's command line, the program included.
+pub(crate) fn words() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| printable(&word))
+}
+
+/// Returns a word of a command line as text. A path may be invalid UTF-8; its invalid bytes become U+FFFD.
+fn printable(word: &OsStr) -> String {
+    word.to_string_lossy().into_owned()
+}
+
 /// The command line, including the chosen seed.
-pub(crate) fn command(args: impl Iterator<Item = String>, seed: u64) -> String {
-    let mut words: Vec<String> = args.collect();
+pub(crate) fn command(words: impl Iterator<Item = String>, seed: u64) -> String {
+    let mut words: Vec<String> = words.collect();
     if let Some(program) = words.first_mut() {
         let name = Path::new(program.as_str()).file_name().map(|name| name.to_string_lossy().into_owned());
         *program = name.unwrap_or_default();

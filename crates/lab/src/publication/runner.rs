@@ -20,7 +20,8 @@ use crate::experiment::{self, prepare, run_as, started};
 use crate::report::Written;
 use crate::targets;
 
-/// Exit status after Ctrl-C: 128 plus the number of SIGINT, like the status of a program that the signal ended.
+/// Exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of SIGINT, like the status of a program that Ctrl-C
+/// ended.
 const INTERRUPTED: i32 = 130;
 
 /// Measures a publication. Progress and the table go to `out` and to the terminal.
@@ -99,7 +100,7 @@ fn describe(options: &Options, plan: &[Planned], versions: Vec<Version>, skipped
     Description {
         publication: options.name,
         scale: options.scale,
-        command: experiment::command(std::env::args(), options.seed.unwrap_or_default()),
+        command: experiment::command(experiment::words(), options.seed.unwrap_or_default()),
         started: started(),
         ended: None,
         machine: Machine::here(),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::backends::Call;
 use super::{Options, Stage};
-use crate::child::{Launch, find_program, last_line};
-use crate::error::{Error, Result, io};
+use crate::child::{Child, Launch, find_program, last_line};
+use crate::error::{Error, Result};
 use crate::experiment::record::TargetKind;
 use crate::targets::Target;
 
@@ -49,7 +49,7 @@ impl Load {
     }
 
     /// Makes a fraction of the calls, without measuring them.
-    pub(super) fn warm_up(&self, target: &Target, stage: &Stage) -> Result<()> {
+    pub(super) fn warm_up(&self, target: &Target, stage: &mut Stage) -> Result<()> {
         let calls = (self.calls / WARM_UP_DIVISOR).max(u64::from(self.connections));
         self.make(calls, target, stage).map(|_| ())
     }
@@ -59,12 +59,13 @@ impl Load {
     /// # Errors
     /// If any call fails. A call fails if its status is not 200, or if messages of its response are missing: gRPC
     /// reports errors with status 200 and without messages.
-    pub(super) fn run(&self, target: &Target, stage: &Stage) -> Result<f64> {
+    pub(super) fn run(&self, target: &Target, stage: &mut Stage) -> Result<f64> {
         self.make(self.calls, target, stage)
     }
 
-    fn make(&self, calls: u64, target: &Target, stage: &Stage) -> Result<f64> {
-        let Call { path, request, response_bytes } = &stage.backends.call;
+    fn make(&self, calls: u64, target: &Target, stage: &mut Stage) -> Result<f64> {
+        let Stage { foreground, cpus, backends, dir } = stage;
+        let Call { path, request, response_bytes } = &backends.call;
         let args = [
             format!("--clients={}", self.connections),
             format!("--max-concurrent-streams={}", self.concurrency),
@@ -74,13 +75,12 @@ impl Load {
             "--header=te: trailers".to_owned(),
             format!("http://{}{path}", target.address()),
         ];
-        let launch = Launch::new("h2load", &self.program, args).on_cpus(&stage.cpus.others);
-        let output = launch.command()?.output().map_err(io("running h2load"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let result = parse(&text).ok_or_else(|| Error::Unreadable {
+        let launch = Launch::new("h2load", &self.program, args).on_cpus(&cpus.others);
+        let output = foreground.wait(Child::start(&launch, dir.path())?.output())?;
+        let result = parse(&String::from_utf8_lossy(&output)).ok_or_else(|| Error::Unreadable {
             program: "h2load",
             wanted: "result",
-            last_line: last_line(&[output.stdout.as_slice(), &output.stderr].concat()),
+            last_line: last_line(&output),
         })?;
         result.ensure_complete(target.kind, calls, *response_bytes)?;
         Ok(result.calls_per_second)

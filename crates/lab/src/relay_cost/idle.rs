@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::backends::UNARY_PATH;
 use super::{JsonLines, Options, Stage, print, start_targets};
-use crate::error::{Error, Result, io as io_error};
+use crate::error::{Error, Result};
 use crate::experiment::record::TargetKind;
 use crate::procfs::{self, mb};
 use crate::targets::Target;
@@ -53,14 +53,12 @@ impl fmt::Display for IdleCost {
 
 /// Measures each proxy in turn.
 pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("starting the load"))?;
     let connections = options.connections.unwrap_or(CONNECTIONS);
-    let stage = Stage::set_up(options)?;
+    let mut stage = Stage::set_up(options)?;
     let mut lines = JsonLines::create(options)?;
     for target in start_targets(options, &stage, out)? {
         if let Some(pid) = target.pid() {
-            let cost = runtime.block_on(measure(&target, pid, connections))?;
+            let cost = stage.foreground.wait(measure(&target, pid, connections))?;
             print(out, &cost.to_string())?;
             lines.write(&cost)?;
         }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::cpus::Cpus;
 use crate::error::{Error, Result, io as io_error};
 use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
+use crate::foreground::Foreground;
 use crate::targets::{Programs, Setting, Target};
 
 use backends::Backends;
@@ -100,30 +101,34 @@ impl Options {
     }
 }
 
-/// The directory of the backends' files, the CPUs of the processes, and the backends.
+/// The main thread, the CPUs of the processes, the backends, and the directory of their files. Dropping this value ends
+/// the backends, and then removes the directory.
 struct Stage {
-    dir: tempfile::TempDir,
+    foreground: Foreground,
     cpus: Cpus,
     backends: Backends,
+    dir: tempfile::TempDir,
 }
 
 impl Stage {
     fn set_up(options: &Options) -> Result<Self> {
+        // Handle signals from now on: a signal that ended the process at once would leave the directory.
+        let foreground = Foreground::new()?;
         let dir = tempfile::tempdir().map_err(io_error("making a temporary directory"))?;
         let cpus = options.cpus()?;
         let backends = match options.scenario {
             Scenario::ServerStream => Backends::streaming(dir.path(), &cpus.others),
             _ => Backends::unary(options.body_bytes, dir.path(), &cpus.others),
         }?;
-        Ok(Self { dir, cpus, backends })
+        Ok(Self { foreground, cpus, backends, dir })
     }
 }
 
 /// Measures, and writes progress and tables to `out`.
 ///
 /// # Errors
-/// If a required program is missing or ends, or any call fails. A missing proxy is no error: it is skipped, and a line
-/// in `out` names the command that installs it.
+/// If a required program is missing or ends, any call fails, or a signal ends the measurement. A missing proxy is no
+/// error: it is skipped, and a line in `out` names the command that installs it.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     match options.scenario {
         Scenario::Unary | Scenario::ServerStream => run_calls(options, out),
@@ -133,16 +138,16 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
 
 fn run_calls(options: &Options, out: &mut dyn Write) -> Result<()> {
     let load = Load::new(options)?;
-    let stage = Stage::set_up(options)?;
+    let mut stage = Stage::set_up(options)?;
     let mut lines = JsonLines::create(options)?;
     let mut targets = start_targets(options, &stage, out)?;
     for target in &targets {
-        load.warm_up(target, &stage)?;
+        load.warm_up(target, &mut stage)?;
     }
     let mut samples = Vec::new();
     for round in 1..=options.repeat {
         for target in &mut targets {
-            let sample = measure(target, &load, round, &stage)?;
+            let sample = measure(target, &load, round, &mut stage)?;
             print(out, &format!("  {sample}"))?;
             lines.write(&sample)?;
             samples.push(sample);
@@ -175,7 +180,7 @@ fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Resul
     Ok(targets)
 }
 
-fn measure(target: &mut Target, load: &Load, round: u32, stage: &Stage) -> Result<Sample> {
+fn measure(target: &mut Target, load: &Load, round: u32, stage: &mut Stage) -> Result<Sample> {
     target.ensure_running()?;
     target.forget_peaks();
     let cpu_before = target.cpu_time()?;

@@ -62,12 +62,31 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
 /// The worst result of `target` under `load`. In the scenario `connections`: the worst with any number of connections,
 /// at the same rate.
 pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> Option<Outcome> {
+    worst(results, scenario, load, target).map(|(_, outcome)| outcome)
+}
+
+/// The result of [`outcome`], and the group that has this result.
+pub(super) fn worst<'r, 'a>(
+    results: &'r Results<'a>,
+    scenario: Scenario,
+    load: Load,
+    target: TargetKind,
+) -> Option<(&'r Group<'a>, Outcome)> {
     let same_load = |group: &Group| match scenario {
         Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
         _ => group.load == load,
     };
     let groups = results.of(scenario).filter(|group| group.target == target && same_load(group));
-    let outcomes = groups.filter_map(|group| match scenario {
+    let outcomes = groups.filter_map(|group| Some((group, of_group(results, group)?)));
+    outcomes.max_by(|(_, a), (_, b)| match scenario {
+        Scenario::Capacity => b.value.total_cmp(&a.value),
+        _ => a.value.total_cmp(&b.value),
+    })
+}
+
+/// The result of one group; `None` if its runs lack the figure.
+fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
+    match group.scenario {
         Scenario::SlowPod | Scenario::Methods => tail(results, group),
         Scenario::Connections => tail_beside_fewest(results, group),
         Scenario::FastFail => {
@@ -109,11 +128,7 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
         Scenario::Streams => {
             Outcome::with_unit(group.spread(figures::busiest_over_mean)?, "×", "the mean backend’s messages")
         }
-    });
-    outcomes.max_by(|a, b| match scenario {
-        Scenario::Capacity => b.value.total_cmp(&a.value),
-        _ => a.value.total_cmp(&b.value),
-    })
+    }
 }
 
 impl Outcome {

@@ -6,7 +6,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::figures::{self, Figure};
 use super::group::{Load, Results};
 use super::labels;
-use super::outcome::{Certainty, Outcome, outcome};
+use super::outcome::{Certainty, Outcome, worst};
 use super::ratio::ratio;
 use super::spread::Estimate;
 
@@ -20,17 +20,26 @@ pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
 
 /// The result of the experiment in one sentence.
 pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
-    let outcomes: Vec<(TargetKind, Outcome)> = main_load(results, scenario).map_or_else(Vec::new, |load| {
-        let of = |target| Some((target, outcome(results, scenario, load, target)?));
+    let outcomes: Vec<(TargetKind, u32, Outcome)> = main_load(results, scenario).map_or_else(Vec::new, |load| {
+        let of = |target| {
+            let (group, outcome) = worst(results, scenario, load, target)?;
+            Some((target, group.skew_ms, outcome))
+        };
         let mut outcomes: Vec<_> = results.targets(scenario).into_iter().filter_map(of).collect();
-        outcomes.sort_by_key(|(target, _)| !target.is_leno());
+        outcomes.sort_by_key(|(target, ..)| !target.is_leno());
         outcomes
     });
-    let Some(((first, head), others)) = outcomes.split_first() else {
+    let Some(((first, skew_ms, head), others)) = outcomes.split_first() else {
         return format!("{}: nothing was measured that could be compared.", labels::scenario(scenario));
     };
     let (backends, name, figure) = (results.experiment.backends, first.name(), &head.figure);
-    let most = results.skews(scenario).into_iter().max().unwrap_or_default();
+    let skews = results.skews(scenario);
+    let most = skews.last().copied().unwrap_or_default();
+    // Two targets may have their lowest limits at different skews.
+    let at = |skew_ms: u32| match scenario {
+        Scenario::Capacity if most > 0 => format!(" at a skew of {skew_ms}\u{a0}ms"),
+        _ => String::new(),
+    };
     let slow = format!("one of {backends} pods up to {most}\u{a0}ms slow");
     let (tail, base) = match scenario {
         Scenario::Methods => (format!("With {slow}, the p99 of the fast method through {name}"), "the healthy one"),
@@ -63,9 +72,11 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
             format!("At {} calls/s, {name}’s p99 is {figure}", grouped(rate.into()))
         }
         Scenario::Capacity if head.value == 0.0 => {
-            format!("No rate through {name} was confirmed with fewer than 0.1 % errors")
+            format!("No rate through {name} was confirmed with fewer than 0.1 % errors{}", at(*skew_ms))
         }
-        Scenario::Capacity => format!("With fewer than 0.1 % errors, the limit of {name} is {figure}"),
+        Scenario::Capacity => {
+            format!("With fewer than 0.1 % errors, the limit of {name} is {figure}{}", at(*skew_ms))
+        }
         Scenario::Crowd => format!("The proxies of {name} take {figure} of memory for each connection"),
         Scenario::Footprint => format!("Under the load, the proxies of {name} take {figure} of memory"),
         Scenario::Steady if head.value.is_infinite() => {
@@ -81,7 +92,9 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         }
         Scenario::Streams => format!("The busiest backend behind {name} gets {figure} the messages of the mean one"),
     };
-    let others = others.iter().map(|(target, outcome)| format!("{}’s {}", target.name(), outcome.figure));
+    let others = others
+        .iter()
+        .map(|(target, skew_ms, outcome)| format!("{}’s {}{}", target.name(), outcome.figure, at(*skew_ms)));
     let others = others.collect::<Vec<_>>().join(", ");
     if others.is_empty() { format!("{head}.") } else { format!("{head}; {others}.") }
 }

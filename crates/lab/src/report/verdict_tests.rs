@@ -1,5 +1,5 @@
 use super::super::example::{pairs, recorded, run, slow_pod};
-use super::super::outcome::is_request_level;
+use super::super::outcome::{is_request_level, outcome};
 use super::*;
 use crate::experiment::record::{CallPolicy, Capacity, Condition, Fault, Run};
 
@@ -94,10 +94,7 @@ fn where_one_connection_goes_by_luck_more_of_them_are_compared_with_nothing() {
 
 /// The report's sentence for repeats of Leno that confirmed these rates.
 fn of_capacity(rates: &[Option<u32>]) -> String {
-    let of = |(rate_per_s, repeat): (&Option<u32>, u32)| {
-        let capacity = Capacity { rate_per_s: *rate_per_s, found_per_s: 2000, trials: 9, confirmations: 5 };
-        Run { scenario: Scenario::Capacity, capacity: Some(capacity), ..run(TargetKind::Leno, 0, repeat) }
-    };
+    let of = |(rate_per_s, repeat): (&Option<u32>, u32)| Run { repeat, ..confirmed(TargetKind::Leno, 0, *rate_per_s) };
     let recorded = recorded(rates.iter().zip(1..).map(of).collect());
     sentence(&Results::new(&recorded), Scenario::Capacity).replace('\u{a0}', " ")
 }
@@ -112,17 +109,38 @@ fn a_repeat_that_confirmed_no_rate_counts_as_the_lowest_rate() {
     assert_eq!(of_capacity(&one), "No rate through leno was confirmed with fewer than 0.1 % errors.");
 }
 
+/// A run that confirmed this rate, or no rate.
+fn confirmed(target: TargetKind, skew_ms: u32, rate_per_s: Option<u32>) -> Run {
+    let capacity = Capacity { rate_per_s, found_per_s: 2000, trials: 9, confirmations: 5 };
+    Run { scenario: Scenario::Capacity, capacity: Some(capacity), ..run(target, skew_ms, 1) }
+}
+
 #[test]
 fn with_several_skews_the_lowest_capacity_is_the_outcome() {
-    let of = |skew_ms, rate_per_s| {
-        let capacity = Capacity { rate_per_s: Some(rate_per_s), found_per_s: 2000, trials: 9, confirmations: 5 };
-        Run { scenario: Scenario::Capacity, capacity: Some(capacity), ..run(TargetKind::Leno, skew_ms, 1) }
-    };
+    let of = |skew_ms, rate_per_s| confirmed(TargetKind::Leno, skew_ms, Some(rate_per_s));
     let recorded = recorded(vec![of(0, 2000), of(50, 500), of(100, 1000)]);
     let results = Results::new(&recorded);
     let load = main_load(&results, Scenario::Capacity).expect("a load");
     let found = outcome(&results, Scenario::Capacity, load, TargetKind::Leno).expect("an outcome");
     assert_eq!(found.value, 500.0);
+}
+
+#[test]
+fn with_several_skews_the_sentence_names_the_skew_of_each_capacity() {
+    use TargetKind::{Haproxy, Leno};
+    let said = |of_leno: Option<u32>| {
+        let of_haproxy = [confirmed(Haproxy, 0, Some(900)), confirmed(Haproxy, 50, Some(300))];
+        let of_leno = [confirmed(Leno, 0, of_leno), confirmed(Leno, 50, Some(1000))];
+        let recorded = recorded([of_leno, of_haproxy].concat());
+        sentence(&Results::new(&recorded), Scenario::Capacity).replace('\u{a0}', " ")
+    };
+    let others = "; haproxy’s 300 calls/s at a skew of 50 ms.";
+    let lowest_at_50 =
+        format!("With fewer than 0.1 % errors, the limit of leno is 1,000 calls/s at a skew of 50 ms{others}");
+    assert_eq!(said(Some(2000)), lowest_at_50);
+    let none_at_0 =
+        format!("No rate through leno was confirmed with fewer than 0.1 % errors at a skew of 0 ms{others}");
+    assert_eq!(said(None), none_at_0);
 }
 
 #[test]

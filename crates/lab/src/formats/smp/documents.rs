@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::measured::percent;
 use super::super::{name, own};
-use crate::experiment::record::{Experiment, Protocol, Run, TargetKind};
+use super::environment::environment;
+use crate::experiment::record::{Experiment, Protocol, Run};
 use crate::report;
 
 /// The kind of the result, in a file's name.
@@ -96,7 +97,7 @@ fn mesh(experiment: &Experiment, run: &Run) -> Value {
         let memory = run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes);
         mesh["proxy_concurrency"] = json!(1);
         mesh["sidecar"] = json!({
-            "count": proxies(run.target, experiment.backends),
+            "count": proxies(experiment, run),
             "cpu_mcores": whole(report::figures::millicores(run)),
             "mem_mb": whole(memory.map(|bytes| bytes as f64 / BYTES_PER_MB)),
             "rps": whole(Some(run.rps)),
@@ -105,23 +106,11 @@ fn mesh(experiment: &Experiment, run: &Run) -> Value {
     mesh
 }
 
-/// In a mesh, one proxy is beside the client, and one in front of each backend.
-fn proxies(target: TargetKind, backends: u32) -> u32 {
-    if target.is_mesh() { backends.saturating_add(1) } else { 1 }
-}
-
-fn environment(experiment: &Experiment) -> Value {
-    let machine = &experiment.machine;
-    let servers = experiment.workload.as_ref().map_or("leno echo", |workload| &workload.service);
-    json!({
-        "labels": {"kernel": machine.kernel, "command": experiment.command},
-        "nodes": [{
-            "type": machine.cpu_model,
-            "cores": machine.cpus,
-            "mem_mb": machine.memory_bytes / 1_000_000,
-        }],
-        "individual_workloads": [{"name": servers, "count": experiment.backends}],
-    })
+/// The number of proxies, as the lab counted them. If a result has no count, the number follows from the target: a mesh
+/// has a proxy beside the client, and one in front of each backend.
+fn proxies(experiment: &Experiment, run: &Run) -> u32 {
+    let usual = if run.target.is_mesh() { experiment.backends.saturating_add(1) } else { 1 };
+    run.footprint.map_or(usual, |footprint| footprint.proxies)
 }
 
 /// Rounds a figure for a field of the type int32. An unknown figure is 0, the default of protobuf.

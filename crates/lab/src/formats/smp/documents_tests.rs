@@ -2,7 +2,7 @@ use leno_install::yaml;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 
 use super::*;
-use crate::experiment::record::{Scenario, TargetKind};
+use crate::experiment::record::{Cluster, ClusterNode, Footprint, Scenario, TargetKind};
 use crate::report::example;
 
 /// SMP's schema. `schema/README.md` has its source.
@@ -25,10 +25,18 @@ fn the_schema_accepts_every_document_of_every_run() {
     for protocol in [Protocol::Grpc, Protocol::Http1] {
         let experiment = Experiment { protocol, ..example::experiment(Scenario::SlowPod) };
         for run in example::slow_pod(2, false).runs {
-            for (kind, message, document) in of(&experiment, &run) {
-                accepted(&schema, message, &document).unwrap_or_else(|error| panic!("{kind}: {error}\n{document}"));
-            }
+            assert_accepted(&schema, &experiment, &run);
         }
+    }
+    let node = ClusterNode { cpus: "4".to_owned(), memory: "16393208Ki".to_owned(), kernel: "6.1.0".to_owned() };
+    let cluster = Some(Cluster { nodes: vec![node], ..example::cluster() });
+    let experiment = Experiment { cluster, ..example::experiment(Scenario::SlowPod) };
+    assert_accepted(&schema, &experiment, &example::run(TargetKind::LenoMesh, 0, 1));
+}
+
+fn assert_accepted(schema: &DescriptorPool, experiment: &Experiment, run: &Run) {
+    for (kind, message, document) in of(experiment, run) {
+        accepted(schema, message, &document).unwrap_or_else(|error| panic!("{kind}: {error}\n{document}"));
     }
 }
 
@@ -50,6 +58,15 @@ fn figures_have_the_schemas_units() {
         (&result["test_id"], &result["mesh_config_id"], &result["env_id"]),
         (&test["id"], &mesh["id"], &environment["id"])
     );
+}
+
+#[test]
+fn the_proxies_of_a_graph_or_of_a_cluster_are_counted_where_the_lab_counted_them() {
+    let experiment = example::experiment(Scenario::Graph);
+    let footprint = Footprint { proxies: 14, ..Footprint::default() };
+    let run = Run { footprint: Some(footprint), ..example::run(TargetKind::LenoMesh, 0, 1) };
+    assert_eq!(mesh(&experiment, &run)["sidecar"]["count"], 14);
+    assert_eq!(mesh(&experiment, &Run { footprint: None, ..run })["sidecar"]["count"], 6);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! their ids.
 
 mod documents;
+mod environment;
 
 use std::fs;
 use std::path::{Path, PathBuf};
