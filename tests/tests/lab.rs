@@ -3,8 +3,11 @@
 mod conditions;
 mod policies;
 mod publication;
+mod signals;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -104,6 +107,16 @@ fn every_target_has_a_whole_line_for_each_case_and_a_second_experiment_needs_ano
     let again = lab(words, out.path()).output().expect("leno starts");
     let error = one_line_of_error(&again);
     assert!(error.contains("--out") && error.contains("another directory"), "{error}");
+}
+
+#[test]
+fn results_may_be_in_a_directory_whose_name_is_invalid_utf8() {
+    let dir = new_dir();
+    let out = dir.path().join(OsStr::from_bytes(b"caf\xe9"));
+    let words = "slow-pod --targets direct --skew-ms 0 --duration-s 1 --warm-up-s 0 --repeat 1";
+    assert_eq!(run_well(words, &out).len(), 1);
+    let command = experiment(&out)["command"].to_string();
+    assert!(command.contains("/caf\u{fffd} --seed "), "{command}");
 }
 
 #[test]

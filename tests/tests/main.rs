@@ -1,6 +1,6 @@
 //! Whole-system tests: real programs on loopback around a real `leno-proxy`.
 //!
-//! `./test` runs them one at a time (`--test-threads=1`), because they measure on few cores.
+//! `./test` runs two of them at a time, and those that measure one at a time (`measuring` in the script).
 
 mod attacks;
 mod balancing;
