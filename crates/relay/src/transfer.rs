@@ -10,6 +10,7 @@ use crate::effect::Effect;
 use crate::link::codec::CodecError;
 use crate::link::{Link, LinkId};
 use crate::pool::pools::Pools;
+use crate::pool::upstream::Upstream;
 
 /// Returns a link. Borrows only the tables with links, so that the other parts of the relay can be used meanwhile.
 fn link_of<'a>(downstreams: &'a mut Downstreams, pools: &'a mut Pools, id: LinkId) -> Option<&'a mut Link> {
@@ -220,8 +221,10 @@ impl Relay {
     pub fn flushed(&mut self, id: LinkId) {
         self.return_room(id);
         self.charge(id);
+        let mut is_rest_useless = false;
         if let LinkId::Endpoint(upstream) = id {
             self.pools.note_room(upstream);
+            is_rest_useless = self.pools.upstream(upstream).is_some_and(Upstream::has_useless_rest);
         }
         let Some(link) = self.link(id) else { return };
         if let LinkId::Client(client) = id
@@ -238,7 +241,7 @@ impl Relay {
             && !link.is_closing()
         {
             self.close(id, "it was closed in the middle of a message");
-        } else if link.codec.is_drained() && (!link.codec.wants_write() || is_rest_useless(id, link)) {
+        } else if link.codec.is_drained() && (!link.codec.wants_write() || is_rest_useless) {
             match id {
                 LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
                 LinkId::Client(_) => self.begin_closing(id),
@@ -298,13 +301,6 @@ impl Relay {
             LinkId::Client(client) => self.dismiss_client(client, error),
         }
     }
-}
-
-/// Returns whether a server's socket accepts no bytes, and the output that waits is the rest of an HTTP/1 request whose
-/// call is over. Without this check, a server that does not read could make the output occupy memory for an unlimited
-/// time.
-fn is_rest_useless(id: LinkId, link: &Link) -> bool {
-    matches!(id, LinkId::Endpoint(_)) && link.codec.must_close() && link.is_blocked()
 }
 
 /// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint:

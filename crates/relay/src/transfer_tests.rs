@@ -217,6 +217,46 @@ fn a_server_that_reads_nothing_more_of_an_ended_opaque_connection_is_given_up() 
     assert!(!is_open(&mut relay, upstream));
 }
 
+/// Returns a relay, a client that has left, and the connection to an HTTP/1 server that has answered the client's
+/// request. The server ends the connection after this request, and has not read the last 60,000 bytes of it.
+fn answered_with_bytes_left() -> (Relay, LinkId, LinkId) {
+    let (mut relay, id) = client(Speaks::Http1);
+    let client = LinkId::Client(id);
+    relay.receive(client, b"PUT / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 60000\r\n\r\n");
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(upstream, b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    relay.receive(client, &[b'x'; 60_000]);
+    flush(&mut relay, client);
+    assert_eq!(relay.calls.len(), 0, "request and response are complete");
+    relay.close_client(id);
+    (relay, client, upstream)
+}
+
+#[test]
+fn a_slow_server_gets_the_rest_of_a_request_although_it_has_answered_and_ends_the_connection() {
+    let (mut relay, client, upstream) = answered_with_bytes_left();
+    for left in [40_000, 20_000] {
+        sweep(&mut relay, Duration::from_secs(8));
+        flush(&mut relay, client);
+        assert!(relay.has_work(), "the process must not end");
+        let link = relay.link(upstream).expect("it is open");
+        let written = link.output().len() - left;
+        link.note_written(written);
+    }
+    relay.mark_dirty(upstream);
+    flush(&mut relay, upstream);
+    assert!(!is_open(&mut relay, upstream));
+}
+
+#[test]
+fn a_server_that_reads_nothing_more_of_a_request_after_its_answer_is_given_up() {
+    let (mut relay, client, upstream) = answered_with_bytes_left();
+    sweep(&mut relay, Duration::from_secs(11));
+    flush(&mut relay, client);
+    assert!(!is_open(&mut relay, upstream));
+}
+
 #[test]
 fn an_opaque_client_is_reset_if_its_connection_is_closed_in_the_middle() {
     let (mut relay, client) = client(Speaks::Opaque(Contents::Unknown));

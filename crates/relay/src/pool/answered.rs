@@ -44,8 +44,26 @@ pub(crate) struct Answered {
 impl Upstream {
     /// Returns the number of bytes of an answered call that wait for the server.
     fn waiting_bytes(&self, stream: StreamKey) -> usize {
-        let in_output = if self.key.hop.is_shared() { 0 } else { self.link.codec.pending_output() };
-        self.link.codec.queued_on(stream) + in_output
+        self.link.codec.queued_on(stream) + self.waiting_output()
+    }
+
+    /// Returns the number of bytes of answered calls in the output. On a shared connection, most of the output belongs
+    /// to other calls.
+    fn waiting_output(&self) -> usize {
+        if self.key.hop.is_shared() { 0 } else { self.link.codec.pending_output() }
+    }
+
+    /// Returns whether the request of an answered call has not been sent completely. An HTTP/1 stream ends as soon as
+    /// the last bytes of its request are in the output.
+    fn is_unfinished(&self, stream: StreamKey) -> bool {
+        self.link.codec.is_open(stream) || self.waiting_output() > 0
+    }
+
+    /// Returns whether a server's socket accepts no bytes, and the output that waits is the rest of an HTTP/1 request
+    /// whose call was cancelled. Without this check, a server that does not read could make the output occupy memory
+    /// for an unlimited time.
+    pub(crate) fn has_useless_rest(&self) -> bool {
+        self.link.codec.must_close() && self.link.is_blocked() && self.answered.is_empty()
     }
 
     /// Returns whether the server has answered a request, but the whole request has not been sent to it yet.
@@ -61,7 +79,8 @@ impl Upstream {
 
     /// Returns the content that waits on the streams of answered calls, in bytes.
     pub(crate) fn answered_bytes(&self) -> usize {
-        self.answered.iter().map(|answered| self.link.codec.queued_on(answered.stream)).sum()
+        let open = self.answered.iter().filter(|answered| self.link.codec.is_open(answered.stream));
+        open.map(|answered| self.link.codec.queued_on(answered.stream)).sum()
     }
 }
 
@@ -69,13 +88,13 @@ impl Relay {
     /// Keeps the stream of an ended call open for a limited time, if the server has not accepted the whole request.
     #[inline]
     pub(crate) fn finish_upstream(&mut self, id: UpstreamId, stream: StreamKey) {
-        if self.pools.upstream(id).is_some_and(|upstream| upstream.link.codec.is_open(stream)) {
-            self.finish_open(id, stream);
+        if self.pools.upstream(id).is_some_and(|upstream| upstream.is_unfinished(stream)) {
+            self.finish_later(id, stream);
         }
     }
 
     #[cold]
-    fn finish_open(&mut self, id: UpstreamId, stream: StreamKey) {
+    fn finish_later(&mut self, id: UpstreamId, stream: StreamKey) {
         let (now, is_short_of_memory) = (self.now, self.is_short_of_memory());
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let most = if upstream.key.hop == Hop::Tunnel { ANSWERED_IN_TUNNEL_MAX } else { ANSWERED_MAX };
@@ -118,11 +137,11 @@ impl Relay {
                 (call.waiting_bytes, call.since) = (waiting_bytes, now);
             }
             let is_late = now - call.since >= limit || now - call.ended >= limit * FINISH_FACTOR;
-            let is_open = upstream.link.codec.is_open(call.stream);
-            if is_late && is_open {
+            let is_unfinished = upstream.is_unfinished(call.stream);
+            if is_late && is_unfinished {
                 upstream.link.codec.reset(call.stream, ErrorCode::CANCEL);
             }
-            is_open && !is_late
+            is_unfinished && !is_late
         });
         upstream.has_answered_output |= answered.len() < before && upstream.has_output();
         upstream.answered = answered;

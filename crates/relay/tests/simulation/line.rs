@@ -77,6 +77,10 @@ impl Call {
         if self.is_answer { CUT_SHORT } else { ENDED }
     }
 
+    fn lost(&self, why: &str) -> Lost {
+        Lost { request: self.request, attempt: self.attempt, why: why.to_owned() }
+    }
+
     /// Returns the time by which the call must be over.
     fn ends_by(&self) -> Option<Instant> {
         Some(self.sent_at? + self.request.timeout? + GRACE)
@@ -110,6 +114,15 @@ impl Endings {
     }
 }
 
+/// A call that got no answer although its client waited for an answer.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) request: Request,
+    /// The last attempt at the call.
+    pub(crate) attempt: u64,
+    pub(crate) why: String,
+}
+
 /// The results of a client's calls.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
@@ -120,8 +133,8 @@ pub(crate) struct Outcome {
     pub(crate) sent: Vec<u64>,
     /// The calls that were answered, and whose clients have sent the whole request.
     pub(crate) sent_whole: Vec<u64>,
-    /// The calls that got no answer although their client waited for an answer, each with the reason.
-    pub(crate) lost: Vec<(Request, String)>,
+    /// The calls that got no answer although their client waited for an answer.
+    pub(crate) lost: Vec<Lost>,
     /// The calls that had begun long ago and were not over when their client left.
     pub(crate) unanswered: Vec<Request>,
     /// Whether the client left although it had more calls to make.
@@ -297,8 +310,7 @@ impl Line {
                     // HTTP/2 has no half-closed connections: if the client closes its sending side, the proxy ends the
                     // connection with all its calls. These calls do not count as lost.
                     if !self.is_half_closed || self.engine.is_http1() {
-                        let lost = self.calls.values().map(|call| (call.request, call.why_ended().to_owned()));
-                        outcome.lost.extend(lost);
+                        outcome.lost.extend(self.calls.values().map(|call| call.lost(call.why_ended())));
                     }
                     self.close(net, outcome);
                 }
@@ -355,15 +367,15 @@ impl Line {
         let Some(call) = self.take(stream) else { return Ok(()) };
         let id = call.request.id;
         outcome.ended.push(call.attempt);
-        if let Some(why) = call.error {
+        if let Some(why) = &call.error {
             outcome.endings.errors += 1;
-            outcome.lost.push((call.request, why));
+            outcome.lost.push(call.lost(why));
         } else if !call.is_answer || call.received_bytes != call.request.response_bytes {
             if !outcome.may_be_strange {
                 return Err(format!("call {id} ends with the wrong response: {call:?}"));
             }
             outcome.endings.errors += 1;
-            outcome.lost.push((call.request, STRANGE.to_owned()));
+            outcome.lost.push(call.lost(STRANGE));
         } else {
             outcome.endings.answered += 1;
             self.answered.push((stream, id));
@@ -376,13 +388,13 @@ impl Line {
         let Some(call) = self.take(stream) else { return };
         if self.engine.is_http1() {
             outcome.endings.cut += 1;
-            outcome.lost.push((call.request, call.why_ended().to_owned()));
+            outcome.lost.push(call.lost(call.why_ended()));
         } else if code == ErrorCode::REFUSED_STREAM {
             outcome.endings.unprocessed += 1;
             outcome.unprocessed.push(call.request);
         } else {
             outcome.endings.reset += 1;
-            outcome.lost.push((call.request, format!("it was reset: {code}")));
+            outcome.lost.push(call.lost(&format!("it was reset: {code}")));
         }
     }
 

@@ -2,9 +2,10 @@
 //! received.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use leno_relay::Relay;
-use leno_relay::trace::{FinishedCall, Outbox};
+use leno_relay::trace::{Dropped, FinishedCall, Outbox};
 
 use crate::mesh::Repeats;
 
@@ -13,6 +14,8 @@ use crate::mesh::Repeats;
 pub(crate) struct Log {
     /// The attempts that have a line.
     pub(crate) recorded: BTreeSet<u64>,
+    /// The attempts that the proxy has denied, some of them only after it had accepted them.
+    pub(crate) denied: BTreeSet<u64>,
     /// An attempt with two lines.
     pub(crate) recorded_twice: Option<u64>,
     /// Whether a server's proxy may get a call several times: the clients' proxy has retries or hedging, or it sends a
@@ -29,12 +32,12 @@ pub(crate) struct Log {
 impl Log {
     /// Reads the new lines, and compares them with the traces of the same calls. Returns an error if a trace is
     /// missing, superfluous or inconsistent.
-    pub(crate) fn read(&mut self, relay: &mut Relay, traces: Option<&Outbox>) -> Result<(), String> {
+    pub(crate) fn read(&mut self, relay: &mut Relay, traces: Option<&mut Traces>) -> Result<(), String> {
         let Some(lines) = relay.access_log().lines() else { return Ok(()) };
         let text = String::from_utf8(std::mem::take(&mut lines.text)).expect("the log is text");
         lines.note_taken();
         if let Some(traces) = traces {
-            check_traces(&text, &traces.take())?;
+            traces.check(&text)?;
         }
         for line in text.lines() {
             if line.contains(r#""protocol":"TCP""#) {
@@ -48,6 +51,9 @@ impl Log {
                 self.strange_lines += 1;
                 continue;
             };
+            if line.contains(r#""proxy_error":"denied""#) {
+                self.denied.insert(id);
+            }
             // The clients' proxy may repeat an idempotent request of HTTP/1 at a server's proxy.
             let is_http1 = line.contains(r#""protocol":"HTTP/1.1""#);
             let may_repeat = line.contains(r#""direction":"inbound""#) && (is_http1 || self.may_repeat);
@@ -59,26 +65,47 @@ impl Log {
     }
 }
 
-/// Checks that the same calls have lines and traces, and that the times of each trace ascend.
-fn check_traces(lines: &str, traced: &[FinishedCall]) -> Result<(), String> {
-    let ids = lines.lines().filter_map(|line| line.split_once(r#""trace_id":""#)?.1.split_once('"'));
-    let mut logged: Vec<String> = ids.map(|(id, _)| id.to_owned()).collect();
-    let mut exported: Vec<String> = traced.iter().map(|call| call.trace.to_string()).collect();
-    logged.sort();
-    exported.sort();
-    if logged != exported {
-        return Err(format!("the log has the traces {logged:?}, and the exporter gets {exported:?}"));
+/// The traced calls of a relay that have ended.
+pub(crate) struct Traces {
+    outbox: Arc<Outbox>,
+    /// Number of calls in the log whose trace the exporter did not get.
+    missing: usize,
+}
+
+impl Traces {
+    pub(crate) fn new(outbox: Arc<Outbox>) -> Self {
+        Self { outbox, missing: 0 }
     }
-    for call in traced {
-        let is_ordered = call.attempts.iter().all(|attempt| {
-            let times = [Some(attempt.began), attempt.sent, attempt.answered, Some(attempt.ended), Some(call.duration)];
-            times.into_iter().flatten().is_sorted()
-        });
-        if !is_ordered || !call.attempts.is_sorted_by(|a, b| a.number < b.number) {
-            return Err(format!("the times of a trace do not ascend: {call:?}"));
+
+    /// Checks that the calls of new lines have traces, except the traces that the relay has dropped because there were
+    /// too many in a second. It decides this when the call begins. Checks that the times of each trace ascend.
+    fn check(&mut self, lines: &str) -> Result<(), String> {
+        let traced = self.outbox.take();
+        let ids = lines.lines().filter_map(|line| line.split_once(r#""trace_id":""#)?.1.split_once('"'));
+        let mut logged: Vec<String> = ids.map(|(id, _)| id.to_owned()).collect();
+        logged.sort();
+        let exported: Vec<String> = traced.iter().map(|call| call.trace.to_string()).collect();
+        let dropped: u64 = Dropped::ALL.into_iter().map(|why| self.outbox.dropped(why)).sum();
+        let is_logged = |trace: &String| logged.binary_search(trace).is_ok();
+        self.missing += logged.len().saturating_sub(exported.len());
+        if !exported.iter().all(is_logged) || exported.len() > logged.len() || self.missing as u64 > dropped {
+            let what = format!("the exporter gets {exported:?}, and {dropped} were dropped");
+            return Err(format!("the log has the traces {logged:?}, {what}"));
         }
+        traced.iter().try_for_each(check_times)
     }
-    Ok(())
+}
+
+/// Checks that the times of a trace ascend.
+fn check_times(call: &FinishedCall) -> Result<(), String> {
+    let is_ordered = call.attempts.iter().all(|attempt| {
+        let times = [Some(attempt.began), attempt.sent, attempt.answered, Some(attempt.ended), Some(call.duration)];
+        times.into_iter().flatten().is_sorted()
+    });
+    match is_ordered && call.attempts.is_sorted_by(|a, b| a.number < b.number) {
+        true => Ok(()),
+        false => Err(format!("the times of a trace do not ascend: {call:?}")),
+    }
 }
 
 /// The calls that servers have received.

@@ -110,7 +110,7 @@ impl Proxy {
         self.have_yielded |= shell.doors.have_yielded;
         self.have_cut |= shell.doors.have_cut;
         shell.check_yielding(net)?;
-        self.log.read(&mut shell.relay, shell.traces.as_deref())?;
+        self.log.read(&mut shell.relay, shell.traces.as_mut())?;
         if shell.is_over_budget {
             return Err("a relay has held more memory than its budget".to_owned());
         }
@@ -142,7 +142,7 @@ impl Proxy {
         self.begins_at = Some(net.now + Duration::from_millis(net.random.u64(..300)));
         (self.drains_for, self.idle_for) = (Duration::ZERO, Duration::ZERO);
         shell.cut_off(net, servers);
-        self.log.read(&mut shell.relay, shell.traces.as_deref())?;
+        self.log.read(&mut shell.relay, shell.traces.as_mut())?;
         shell.end(net);
         Ok(())
     }

@@ -13,6 +13,7 @@ use leno_relay::trace::{Outbox, Sampling, Tracing};
 use leno_relay::{Config, Effect, Id, LinkId, Relay, Relief, Settings, Slots};
 
 use crate::arrival::{Arrival, Doors};
+use crate::log::Traces;
 use crate::mesh::{Bounds, DECLARED_PORT, HTTP_PORT};
 use crate::net::{CableId, End, Net, Read};
 
@@ -90,7 +91,7 @@ pub(crate) struct Shell {
     /// Whether the relay has held more memory than its budget although it had clients that it could disconnect.
     pub(crate) is_over_budget: bool,
     /// Traced calls that have ended; `None` if the relay traces no calls.
-    pub(crate) traces: Option<Arc<Outbox>>,
+    pub(crate) traces: Option<Traces>,
 }
 
 /// The sampling that traces every call.
@@ -100,7 +101,7 @@ impl Shell {
     /// Starts a process with the identity `own`.
     pub(crate) fn new(mesh: Arc<Mesh>, own: Option<&SpiffeId>, bounds: &Bounds, net: &mut Net) -> Self {
         let metrics = WorkerMetrics::new();
-        let traces: Option<Arc<Outbox>> = net.random.bool().then(Arc::default);
+        let outbox: Option<Arc<Outbox>> = net.random.bool().then(Arc::default);
         let config = Config {
             workers: 1,
             index: 0,
@@ -116,7 +117,7 @@ impl Shell {
             limits: bounds.limits.clone(),
             memory_budget_bytes: bounds.memory_budget_bytes,
             metrics,
-            tracing: traces.clone().map(|outbox| Tracing { sampling: ALL, outbox }),
+            tracing: outbox.clone().map(|outbox| Tracing { sampling: ALL, outbox }),
             spent_chains: Arc::default(),
             seed: net.random.u64(..),
         };
@@ -127,7 +128,7 @@ impl Shell {
             clients: 0,
             doors: Doors::new(net),
             is_over_budget: false,
-            traces,
+            traces: outbox.map(Traces::new),
         }
     }
 

@@ -11,7 +11,7 @@ use leno_model::spiffe::SpiffeId;
 use crate::arrival::{From, To};
 use crate::caller::Caller;
 use crate::intruder::Intruder;
-use crate::line::{ENDED, Endings, Http1, Request, STRANGE};
+use crate::line::{CUT_SHORT, ENDED, Endings, Http1, Lost, Request, STRANGE};
 use crate::listener::Listener;
 use crate::log::Seen;
 use crate::mesh::{
@@ -405,6 +405,14 @@ impl World {
         self.pods.iter().any(|pod| pod.policies.have_denied)
     }
 
+    /// Returns whether a call is lost because the policies of a server's proxy have denied it.
+    fn is_denied(&self, lost: &Lost) -> bool {
+        // After a response of HTTP/1 has begun, the relay cannot send the reason of a denial. It cuts the response.
+        let is_cut = lost.request.http1.is_some() && lost.why == CUT_SHORT;
+        let has_recorded = |proxy: &Proxy| proxy.log.denied.contains(&lost.attempt);
+        self.have_denied() && (lost.why == DENIED || is_cut) && self.proxies().any(has_recorded)
+    }
+
     /// Returns whether every lost call would be a fault.
     fn is_calm(&self) -> bool {
         self.is_calm_apart_from_policies() && !self.have_denied()
@@ -447,7 +455,7 @@ impl World {
         for caller in &self.callers {
             total.calls += caller.begun;
             total.endings.add(&caller.outcome.endings);
-            total.denied += caller.outcome.lost.iter().filter(|(_, why)| why == DENIED).count() as u64;
+            total.denied += caller.outcome.lost.iter().filter(|lost| self.is_denied(lost)).count() as u64;
         }
         let fates = self.talkers.iter().filter_map(Talker::fate);
         total.talks = self.talkers.len() as u64;
@@ -520,9 +528,9 @@ impl World {
     }
 
     fn check_none_lost(&self) -> Result<(), String> {
-        let is_lost = |request: &Request, why: &str| !self.may_be_lost(request, why) && !may_be_lost(request, why);
+        let is_fault = |lost: &&Lost| !self.may_be_lost(lost) && !may_be_lost(&lost.request, &lost.why);
         for caller in &self.callers {
-            if let Some((request, why)) = caller.outcome.lost.iter().find(|(request, why)| is_lost(request, why)) {
+            if let Some(Lost { request, why, .. }) = caller.outcome.lost.iter().find(is_fault) {
                 return Err(format!("nothing stood in the way of {request:?}, and it is lost: {why}"));
             }
         }
@@ -620,7 +628,8 @@ impl World {
 
     /// Returns whether an event in this world may be the reason why a call is lost. A well-behaved server answers all
     /// calls that it has seen.
-    fn may_be_lost(&self, request: &Request, why: &str) -> bool {
+    fn may_be_lost(&self, lost: &Lost) -> bool {
+        let Lost { request, why, .. } = lost;
         let was_seen = self.seen.calls.contains_key(&request.id);
         let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
         if why == STRANGE {
@@ -641,9 +650,8 @@ impl World {
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
-        let is_denied = self.have_denied() && why == DENIED;
         !self.is_calm_apart_from_policies()
-            || is_denied
+            || self.is_denied(lost)
             || is_outrun
             || (!was_seen && (has_hostile || have_yielded || is_race))
     }

@@ -65,7 +65,8 @@ fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
     } else {
         format!(
             "renew it where it was issued: Secret {ISSUER} in namespace {CONTROL_NAMESPACE} has no ca.key, so the control plane \
-             cannot renew it; all calls between proxies fail once it has expired; docs/identity.md says how to renew it by hand"
+             cannot renew it; once it has expired, no proxy can renew its certificate, and each proxy's calls fail when its \
+             own ends (leno identity -A); docs/identity.md says how to renew it by hand"
         )
     };
     let rotate = "add a second anchor to ca.crt; docs/control-plane.md says how";
