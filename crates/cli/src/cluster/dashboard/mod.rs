@@ -126,7 +126,10 @@ pub(crate) async fn find_problems(source: &Source, window: Duration) -> Result<F
     let found = find::proxies(source).await?;
     let count = found.len();
     if count == 0 {
-        return Err(ClusterError::new("no proxy runs in the selected namespaces", "-n NAMESPACE or -A looks elsewhere"));
+        return Err(ClusterError::new(
+            "no proxy runs in the selected namespaces",
+            "-n NAMESPACE or -A looks elsewhere",
+        ));
     }
     let options = find::options(source, &found);
     let state = State::new(found, options, PROBLEMS_EVERY, Some(window));
