@@ -17,6 +17,14 @@ pub fn program(name: &str) -> PathBuf {
     places.map(|place| place.join(name)).find(|path| path.is_file()).unwrap_or_else(|| name.into())
 }
 
+/// Returns the same command, started by `env` (coreutils) with a setting for SIGHUP. The tests may themselves run under
+/// nohup, which lets every program ignore SIGHUP.
+pub fn with_hang_ups(setting: &str, command: &Command) -> Command {
+    let mut with_setting = Command::new("env");
+    with_setting.arg(setting).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    with_setting
+}
+
 /// Runs a program to its end, for at most `timeout`.
 ///
 /// # Panics

@@ -313,7 +313,7 @@ fn survives() {
     let handles = "import signal\nfor of in (signal.SIGHUP, signal.SIGINT): signal.signal(of, lambda *_: None)";
     let server = format!("{handles}\n{SHOUTING_SERVER}");
     let command = leno(&["--service", "shouter", "--port", "7000"], &["python3", "-c", &server]);
-    let mut run = Run(with_hang_ups("--default-signal=HUP", &command).spawn().expect("env (coreutils) runs"));
+    let mut run = Run(programs::with_hang_ups("--default-signal=HUP", &command).spawn().expect("env (coreutils) runs"));
     wait_for_endpoint(2);
     for signal in [Signal::HUP, Signal::INT] {
         run.signal(signal);
@@ -333,7 +333,7 @@ fn ignores_hang_ups() {
     // The program prints the ignored signals of `leno run`, its parent, and its own.
     let masks = ["sh", "-c", "sed -n 's/SigIgn://p' /proc/$PPID/status /proc/self/status"];
     for (setting, wanted) in [("--ignore-signal=HUP", [1, 1]), ("--default-signal=HUP", [0, 0])] {
-        let output = with_hang_ups(setting, &leno(&["--service", "web"], &masks)).output().expect("env runs");
+        let output = programs::with_hang_ups(setting, &leno(&["--service", "web"], &masks)).output().expect("env runs");
         let printed = String::from_utf8_lossy(&output.stdout);
         let is_ignored = |mask: &str| u64::from_str_radix(mask, 16).expect("a mask") & 1;
         // SIGHUP is the lowest bit.
@@ -488,14 +488,6 @@ fn leno(options: &[&str], program: &[&str]) -> Command {
     let mut command = Command::new(programs::program("leno"));
     command.arg("run").args(options).arg("--").args(program).stdin(Stdio::null());
     command
-}
-
-/// Returns the same command, started by `env` (coreutils) with a setting for SIGHUP. The tests may themselves run under
-/// nohup, which lets every program ignore SIGHUP.
-pub(crate) fn with_hang_ups(setting: &str, command: &Command) -> Command {
-    let mut with_setting = Command::new("env");
-    with_setting.arg(setting).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
-    with_setting
 }
 
 fn run(options: &[&str], program: &[&str]) -> Output {

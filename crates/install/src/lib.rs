@@ -27,6 +27,7 @@ pub mod inject;
 pub mod manifest;
 pub mod names;
 pub mod patch;
+pub mod quantity;
 pub mod schema;
 pub mod webhook;
 pub mod workload;

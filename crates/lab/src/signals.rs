@@ -25,7 +25,7 @@ impl EndSignals {
         kinds.map(signal).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Waits for the next of these signals.
+    /// Waits until one of the signals arrives.
     pub(crate) async fn recv(&mut self) {
         poll_fn(|context| {
             let has_arrived = self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready());

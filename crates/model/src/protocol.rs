@@ -25,13 +25,19 @@ pub enum Protocol {
     Opaque,
 }
 
+/// Returns whether a Service's `appProtocol`, in any case, declares that the endpoints themselves speak TLS.
+pub(crate) fn declares_tls(app_protocol: &str) -> bool {
+    ["https", "tls", "kubernetes.io/wss"].iter().any(|name| app_protocol.eq_ignore_ascii_case(name))
+}
+
 impl Protocol {
     /// Returns the protocol for a Service's `appProtocol`, in any case; `None` if the value is unknown.
     pub fn from_app_protocol(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "kubernetes.io/h2c" | "h2c" | "http2" | "grpc" => Some(Self::Http2),
             "http" | "http/1.1" | "kubernetes.io/ws" => Some(Self::Http1),
-            "tcp" | "https" | "tls" | "kubernetes.io/wss" => Some(Self::Opaque),
+            "tcp" => Some(Self::Opaque),
+            _ if declares_tls(text) => Some(Self::Opaque),
             _ => None,
         }
     }

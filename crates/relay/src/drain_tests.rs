@@ -87,7 +87,10 @@ fn a_request_that_is_on_its_way_when_the_drain_begins_is_answered() {
         while let Some(id) = relay.next_dirty() {
             relay.flushed(id);
         }
-        assert!(relay.now - begun < GOAWAY_GRACE + Duration::from_secs(2), "nobody asks, so it ends");
+        assert!(
+            relay.now - begun < GOAWAY_GRACE + Duration::from_secs(2),
+            "a client without a request keeps its connection open"
+        );
     }
     assert!(relay.link(LinkId::Client(late)).is_some());
 }

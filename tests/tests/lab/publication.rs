@@ -1,7 +1,6 @@
 //! `leno lab publish` with short runs.
 
 use super::*;
-use crate::run::with_hang_ups;
 
 /// Returns the command `leno lab publish` with these arguments, and with its results in `out`.
 fn publish(words: &str, out: &Path) -> Command {
@@ -47,7 +46,7 @@ fn ending_a_publication_leaves_the_report_of_what_was_measured() {
     for signal in [Signal::TERM, Signal::HUP] {
         let out = new_dir();
         let words = "slow-pod-2026 --targets leno-mesh --duration-s 1 --warm-up-s 0 --repeat 100";
-        let mut command = with_hang_ups("--default-signal=HUP", &publish(words, out.path()));
+        let mut command = programs::with_hang_ups("--default-signal=HUP", &publish(words, out.path()));
         let mut lab = Running(command.stdout(Stdio::null()).spawn().expect("env (coreutils) runs"));
         let step = out.path().join("slow-pod");
         wait_for("the first run", Duration::from_secs(60), || (!runs(&step).is_empty()).then_some(()));

@@ -1,14 +1,13 @@
 //! Signals to the lab's commands: what an ended command leaves, and nohup.
 
 use super::*;
-use crate::run::with_hang_ups;
 
 /// Longest time for a step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts the same command with a setting for SIGHUP. The command writes its temporary files to `scratch`.
 fn start(setting: &str, command: &Command, scratch: &Path) -> Running {
-    let mut command = with_hang_ups(setting, command);
+    let mut command = programs::with_hang_ups(setting, command);
     command.env("TMPDIR", scratch).stdout(Stdio::null()).stderr(Stdio::null());
     Running(command.spawn().expect("env (coreutils) runs"))
 }

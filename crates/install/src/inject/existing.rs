@@ -93,7 +93,7 @@ fn other_sources(template: &Value, ours: &Volume) -> Option<String> {
 }
 
 struct Mount {
-    /// The path as it is written.
+    /// The path in the Pod's spec, which may be relative or contain `..`.
     written: String,
     /// The path in the container.
     path: PathBuf,

@@ -16,6 +16,7 @@ use crate::annotations::{
     PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS,
     SKIP_SUBNETS, TAP_HEADERS, TAP_PORT, TRACE_FAILED, TRACE_RATIO, TRACE_SLOWER_THAN, ours,
 };
+use crate::quantity::amount;
 
 /// A setting of the installation with which no proxy could run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -329,30 +330,6 @@ pub(super) fn tag(value: &str) -> Option<String> {
 fn quantity(value: &str) -> Option<String> {
     let starts = value.starts_with(|c: char| c.is_ascii_digit());
     (starts && amount(value).is_some_and(|amount| amount >= 0.0)).then(|| value.to_owned())
-}
-
-/// Returns the value of a quantity; `None` if it is empty or malformed.
-fn amount(quantity: &str) -> Option<f64> {
-    let end = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
-    let (number, suffix) = quantity.split_at(end);
-    let unit = match suffix {
-        "" => 1.0,
-        "m" => 1e-3,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "P" => 1e15,
-        "Ki" => 1_024.0,
-        "Mi" => 1_024_f64.powi(2),
-        "Gi" => 1_024_f64.powi(3),
-        "Ti" => 1_024_f64.powi(4),
-        "Pi" => 1_024_f64.powi(5),
-        "Ei" => 1_024_f64.powi(6),
-        "E" => 1e18,
-        _ => 10_f64.powi(suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
-    };
-    number.parse::<f64>().ok().map(|number| number * unit)
 }
 
 pub(super) fn log_levels(value: &str) -> Option<String> {

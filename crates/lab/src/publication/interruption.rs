@@ -7,7 +7,7 @@ use tokio::runtime::Builder;
 use crate::error::{Result, io};
 use crate::signals::EndSignals;
 
-/// Calls `then`, on a thread of its own, when the first of these signals arrives. The signal no longer ends the
+/// Calls `then`, on a thread of its own, when the first signal of [`EndSignals`] arrives. The signals no longer end the
 /// process.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use super::{DNS_LABEL_RULE, Identity, Object, annotations, identity, is_dns_labe
 use crate::balance::Policy;
 use crate::manifest::Review;
 use crate::problem::{Mark, quoted};
-use crate::protocol::{PortRanges, Protocol};
+use crate::protocol::{PortRanges, Protocol, declares_tls};
 use crate::settings::Settings;
 use crate::traffic::Objectives;
 
@@ -142,17 +142,12 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
             port: number,
             name: name.into(),
             protocol: port.app_protocol.as_deref().and_then(|text| protocol(text, &field, review)),
-            is_tls: port.app_protocol.as_deref().is_some_and(is_tls),
+            is_tls: port.app_protocol.as_deref().is_some_and(declares_tls),
             index,
             mark: review.mark(&field),
         });
     }
     read.into()
-}
-
-/// Returns whether an `appProtocol` means TLS. For the mesh, its protocol is opaque.
-fn is_tls(app_protocol: &str) -> bool {
-    ["https", "tls", "kubernetes.io/wss"].iter().any(|name| app_protocol.eq_ignore_ascii_case(name))
 }
 
 /// Reads `appProtocol`; adds a notice if the protocol is unknown.

@@ -122,8 +122,9 @@ impl PortPolicy {
     }
 
     /// Creates the policy for a `port` of the workload `own` where the proxy itself serves private data. Only an
-    /// enforced policy whose ports name this port allows a caller, and only by the caller's identity: a policy for every
-    /// port of the workload is about the application, and anybody may have an address or make a health check.
+    /// enforced policy whose ports name this port allows a caller, and only by the caller's identity. A policy for every
+    /// port of the workload was written for the application. An address or a health check does not show who the caller
+    /// is.
     pub(crate) fn private<'a>(
         policies: impl IntoIterator<Item = &'a Arc<AuthorizationPolicy>>,
         own: &SpiffeId,

@@ -75,10 +75,8 @@ pub(crate) enum ControlError {
     Listen(#[from] BindError),
     #[error("--supervised: {0}; only `leno-proxy supervise` may add this option")]
     Handover(#[from] HandoverError),
-    #[error("--admin {address}: {source}; choose an address of this machine that is free")]
-    Admin { address: SocketAddr, source: io::Error },
-    #[error("--tap {address}: {source}; choose an address of this machine that is free")]
-    Tap { address: SocketAddr, source: io::Error },
+    #[error("--{option} {address}: {source}; choose an address of this machine that is free")]
+    Pages { option: &'static str, address: SocketAddr, source: io::Error },
     #[error("--issuer {}: {source}", path.display())]
     Identity { path: PathBuf, source: Box<UpkeepError> },
     #[error("--access-log-file {}: {source}; name a file that can be written", path.display())]
@@ -125,8 +123,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
 
     let namespace = own.as_ref().map_or_else(|| "default".into(), |(workload, _)| workload.namespace.clone());
     let directory = args.config.as_deref().map(Source::open).transpose()?;
-    let admin = listen(args.admin)?;
-    let tap = args.tap.map(listen_for_taps).transpose()?;
+    let admin = listen("admin", args.admin)?;
+    let tap = args.tap.map(|address| listen("tap", address)).transpose()?;
     let tap_port = tap.as_ref().map(TcpListener::local_addr).transpose()?.map(|address| address.port());
     let admin_address = admin.local_addr()?;
     // Empty until the proxy can serve. Until then, the pages report what the proxy waits for.
@@ -169,7 +167,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     if questions.is_some() {
         config_metrics = config_metrics.with_connection(false);
     }
-    // The tap port speaks HTTP only: bytes that nobody parses could name another caller in the log.
+    // The tap port accepts HTTP only. In bytes that the proxy does not parse, a caller could write the name of another
+    // caller, and the log would show this name.
     let http_ports = args.http_ports.unwrap_or_default();
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
@@ -318,12 +317,9 @@ pub(crate) fn raise_open_files_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
-    leno_accept::listen(address).map_err(|source| ControlError::Admin { address, source })
-}
-
-fn listen_for_taps(address: SocketAddr) -> Result<TcpListener, ControlError> {
-    leno_accept::listen(address).map_err(|source| ControlError::Tap { address, source })
+/// Listens on the address of an option, for requests for pages.
+fn listen(option: &'static str, address: SocketAddr) -> Result<TcpListener, ControlError> {
+    leno_accept::listen(address).map_err(|source| ControlError::Pages { option, address, source })
 }
 
 async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Option<Upkeep>, ControlError> {

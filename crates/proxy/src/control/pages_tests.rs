@@ -64,20 +64,12 @@ impl Admin {
         TcpStream::connect(self.address).await.expect("it listens")
     }
 
-    /// Sends bytes and returns everything until the connection ends.
     async fn exchange(&self, request: &[u8]) -> String {
-        let mut stream = self.connect().await;
-        stream.write_all(request).await.expect("it reads");
-        let mut answer = String::new();
-        let reading = stream.read_to_string(&mut answer);
-        timeout(Duration::from_secs(20), reading).await.expect("it ends").expect("it is text");
-        answer
+        exchange(self.address, request).await
     }
 
     async fn send(&self, method: &str, path: &str, body: &str) -> String {
-        let length = body.len();
-        let request = format!("{method} {path} HTTP/1.1\r\nhost: admin\r\ncontent-length: {length}\r\n\r\n{body}");
-        self.exchange(request.as_bytes()).await
+        send(self.address, method, path, body).await
     }
 
     async fn get(&self, path: &str) -> String {
@@ -88,6 +80,22 @@ impl Admin {
     async fn get_with(&self, path: &str, lines: &str) -> String {
         self.exchange(format!("GET {path} HTTP/1.1\r\nhost: admin\r\n{lines}\r\n").as_bytes()).await
     }
+}
+
+/// Sends bytes and returns everything until the connection ends.
+async fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(request).await.expect("it reads");
+    let mut answer = String::new();
+    let reading = stream.read_to_string(&mut answer);
+    timeout(Duration::from_secs(20), reading).await.expect("it ends").expect("it is text");
+    answer
+}
+
+async fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> String {
+    let length = body.len();
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: admin\r\ncontent-length: {length}\r\n\r\n{body}");
+    exchange(address, request.as_bytes()).await
 }
 
 /// Runs a test with an admin endpoint.
@@ -298,15 +306,7 @@ fn the_port_of_taps_has_calls_and_taps_and_no_other_page() {
         spawn_local(leno_admin::serve_behind_proxy("tap", listener, async move |request| {
             answer_tap_port(request, &serving).await
         }));
-        let send = async |method: &str, path: &str| {
-            let mut stream = TcpStream::connect(address).await.expect("it listens");
-            let request = format!("{method} {path} HTTP/1.1\r\nhost: web\r\ncontent-length: 0\r\n\r\n");
-            stream.write_all(request.as_bytes()).await.expect("it reads");
-            let mut answer = String::new();
-            timeout(Duration::from_secs(20), stream.read_to_string(&mut answer)).await.expect("it ends").expect("text");
-            answer
-        };
-        assert_status(&send("GET", "/calls").await, 200);
+        assert_status(&send(address, "GET", "/calls", "").await, 200);
         for (method, path, status) in [
             ("POST", "/calls", 405),
             ("GET", "/tap", 405),
@@ -316,7 +316,7 @@ fn the_port_of_taps_has_calls_and_taps_and_no_other_page() {
             ("POST", "/explain", 404),
             ("GET", "/metrics", 404),
         ] {
-            assert_status(&send(method, path).await, status);
+            assert_status(&send(address, method, path, "").await, status);
         }
     });
 }

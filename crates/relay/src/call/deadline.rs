@@ -60,7 +60,8 @@ impl Relay {
 
     /// Plans a check of whether the content of an incomplete request still arrives. A gRPC client, a tunnel and an
     /// upgraded connection may be silent for any time, so they are not checked. Exceptions: a gRPC call is checked if
-    /// policy allows it only as a health check, and once its response is complete: nobody waits for its messages then.
+    /// policy allows it only as a health check, or if its response is complete. After a complete response, the server
+    /// needs no more messages.
     pub(crate) fn expect_content(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
         // Most calls are gRPC calls, so the cheapest checks come first.

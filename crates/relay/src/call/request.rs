@@ -136,7 +136,9 @@ impl Relay {
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
         let is_probe = self.is_probe(client, id);
         let is_tap = self.targets.get(cluster).is_some_and(ClusterState::is_tap);
-        if let Some(call) = self.calls.get_mut(id).filter(|_| is_probe || is_tap) {
+        if (is_probe || is_tap)
+            && let Some(call) = self.calls.get_mut(id)
+        {
             call.method = CallMethod::Uncounted;
             call.trace = None;
         }

@@ -23,7 +23,7 @@ pub(crate) struct Wanted {
 }
 
 /// One metric.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
     name: &'static str,
     /// Further labels: the table reads them in addition to [`Wanted::labels`].

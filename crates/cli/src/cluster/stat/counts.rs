@@ -12,6 +12,11 @@ use crate::cluster::source::Growth;
 /// The calls and the opaque connections that policies denied. These series have no label `direction`, because only the
 /// proxy of the called workload counts denials.
 pub(crate) const DENIALS: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
+/// The denials that a Prometheus is asked for.
+pub(super) const DENIED: [Metric; 2] = [Metric::counter(DENIALS[0], &[]), Metric::counter(DENIALS[1], &[])];
+/// Selects the series of calls to a workload without the probes of kubelets, as [`View::has`](super::peer::View::has)
+/// does.
+pub(super) const ONLY_INBOUND: &[&str] = &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#];
 /// The gRPC statuses UNAUTHENTICATED and PERMISSION_DENIED, and the HTTP statuses with the same meaning.
 const REFUSING_GRPC: [&str; 2] = ["16", "7"];
 const REFUSING_HTTP: [&str; 2] = ["401", "403"];

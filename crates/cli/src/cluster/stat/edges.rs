@@ -6,24 +6,18 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::counts::{Counts, DENIALS, Figures, TRAFFIC, rare};
+use super::counts::{Counts, DENIED, Figures, ONLY_INBOUND, TRAFFIC, rare};
 use super::peer::{View, caller_name};
 use super::{Measurement, span};
-use crate::cluster::prometheus::{Metric, Wanted};
+use crate::cluster::prometheus::Wanted;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
 /// The metrics of calls to workloads, by client and transport.
 const WANTED: Wanted = Wanted {
     labels: &["direction", "client_id", "no_tls_reason", "tls"],
-    only: &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#],
-    metrics: &[
-        TRAFFIC.calls(),
-        TRAFFIC.responses(),
-        TRAFFIC.latency_bucket(),
-        Metric::counter(DENIALS[0], &[]),
-        Metric::counter(DENIALS[1], &[]),
-    ],
+    only: ONLY_INBOUND,
+    metrics: &[TRAFFIC.calls(), TRAFFIC.responses(), TRAFFIC.latency_bucket(), DENIED[0], DENIED[1]],
 };
 
 /// Options of `leno stat edges`.

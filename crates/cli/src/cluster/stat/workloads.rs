@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::counts::{Counts, DENIALS, Figures, TRAFFIC, percent, rare, sums};
+use super::counts::{Counts, DENIED, Figures, ONLY_INBOUND, TRAFFIC, percent, rare, sums};
 use super::peer::{Caller, Destination, View, destinations};
 use super::{Measurement, span};
 use crate::cluster::prometheus::{Metric, Wanted};
@@ -18,15 +18,8 @@ use crate::cluster::table::Table;
 /// The metrics of calls to workloads.
 const INBOUND: Wanted = Wanted {
     labels: &["direction"],
-    only: &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#],
-    metrics: &[
-        TRAFFIC.calls(),
-        TRAFFIC.responses(),
-        TRAFFIC.latency_bucket(),
-        Metric::counter(DENIALS[0], &[]),
-        Metric::counter(DENIALS[1], &[]),
-        OPEN_CONNECTIONS,
-    ],
+    only: ONLY_INBOUND,
+    metrics: &[TRAFFIC.calls(), TRAFFIC.responses(), TRAFFIC.latency_bucket(), DENIED[0], DENIED[1], OPEN_CONNECTIONS],
 };
 
 /// The metrics of calls to workloads, by client.

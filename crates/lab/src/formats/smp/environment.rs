@@ -1,5 +1,6 @@
 //! The message `EnvironmentConfig`: the machines and the servers of an experiment.
 
+use leno_install::quantity::amount;
 use serde_json::{Value, json};
 
 use crate::experiment::record::{Cluster, ClusterNode, Experiment, GraphShape, Machine};
@@ -50,17 +51,9 @@ fn node(node: &ClusterNode) -> Value {
     })
 }
 
-/// Returns the bytes of a node's memory in the forms in which kubelets report it: `16393208Ki`, or a number of bytes.
+/// Returns a node's memory in bytes; `None` if it is malformed or impossible.
 fn bytes(memory: &str) -> Option<u64> {
-    let digits = memory.trim_end_matches(char::is_alphabetic);
-    let unit: u64 = match &memory[digits.len()..] {
-        "" => 1,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
+    amount(memory).filter(|bytes| (0.0..u64::MAX as f64).contains(bytes)).map(|bytes| bytes as u64)
 }
 
 #[cfg(test)]
