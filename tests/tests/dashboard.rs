@@ -148,6 +148,12 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     assert!(answered[0] == 1 && answered[1] == 0, "the Service has no proxy of its own: {policies}");
     let calls = dashboard.json("/api/calls");
     assert!(calls.to_string().contains("test.Test/Bidi"), "{calls}");
+    let proxies = dashboard.json("/api/proxies");
+    let rows = proxies["proxies"].as_array().expect("rows");
+    let levels: Vec<&str> = rows.iter().filter_map(|row| row["level"].as_str()).collect();
+    assert_eq!(levels, ["error", "warning", "good"], "the silent one, the one whose certificate ends, ours: {proxies}");
+    assert!(rows[0]["silent"].is_string() && rows[1]["certificate"]["text"] == "in 9 min", "{proxies}");
+    assert_eq!(rows[2]["version"], env!("CARGO_PKG_VERSION"), "{proxies}");
     let graph = dashboard.json("/api/graph");
     assert!(
         graph["edges"].as_array().is_some_and(|edges| edges.iter().any(|edge| edge["to"] == "default/echo")),

@@ -18,7 +18,8 @@ pub struct Invalid {
     /// Every mistake found.
     pub problems: Vec<Problem>,
     /// The object without its invalid annotations. Use it if there is no earlier valid version: if a Service left the
-    /// mesh, callers would reach its endpoints in clear. `None` if the object has other mistakes.
+    /// mesh, callers would reach its endpoints in clear. If there is one, use the addresses and ports of this Service with
+    /// the valid annotations. `None` if the object has other mistakes.
     pub stand_in: Option<Box<Object>>,
 }
 

@@ -1,4 +1,7 @@
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leno_http2::{Connection, Event, FieldSection, Role, Section, StreamKey};
 
 use super::*;
 use crate::downstream::client::{ClientId, Speaks};
@@ -247,6 +250,60 @@ fn a_slow_server_gets_the_rest_of_a_request_although_it_has_answered_and_ends_th
     relay.mark_dirty(upstream);
     flush(&mut relay, upstream);
     assert!(!is_open(&mut relay, upstream));
+}
+
+/// Lets an HTTP/2 connection read bytes, and returns the stream of the last header section.
+fn read(http2: &mut Connection, now: Instant, mut bytes: &[u8]) -> Option<StreamKey> {
+    let (mut fields, mut asked) = (FieldSection::new(), None);
+    while let Some(event) = http2.receive(now, &mut bytes, &mut fields).expect("valid frames") {
+        if let Event::Headers { stream, .. } = event {
+            asked = Some(stream);
+        }
+    }
+    asked
+}
+
+#[test]
+fn the_process_does_not_end_before_a_socket_has_the_end_of_an_answered_request_of_http2() {
+    const LEFT: usize = 3;
+    let fields = |pairs: &[(&str, &str)]| {
+        let mut fields = FieldSection::new();
+        pairs.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
+        fields
+    };
+    let (mut relay, client) = client(Speaks::Http2);
+    let (now, client) = (relay.now, LinkId::Client(client));
+    let mut caller = Connection::new(Role::Client, Arc::new(leno_http2::Limits::client()), now);
+    let mut server = Connection::new(Role::Server, Arc::new(leno_http2::Limits::server()), now);
+    let pairs = [(":method", "POST"), (":scheme", "http"), (":authority", "cart.shop"), (":path", "/")];
+    let stream = caller.open(now, 0, &fields(&pairs), false).expect("a stream");
+    caller.send_data(stream, b"0123456789", true);
+    relay.receive(client, caller.output());
+    relay.dispatch();
+
+    let upstream = begin_to_connect(&mut relay);
+    let endpoint = LinkId::Endpoint(upstream);
+    relay.connected(upstream);
+    let preface = relay.link(endpoint).expect("it is open").output().to_vec();
+    assert!(read(&mut server, now, &preface).is_none());
+    flush(&mut relay, endpoint);
+    relay.receive(endpoint, server.output());
+    server.advance_output(usize::MAX);
+    // The request waits for the socket. The socket accepts most of it, and the server answers.
+    flush(&mut relay, client);
+    let link = relay.link(endpoint).expect("it is open");
+    let written = link.output().len() - LEFT;
+    let asked = read(&mut server, now, &link.output()[..written]).expect("a request");
+    link.note_written(written);
+    server.send_headers(asked, Section::Response, &fields(&[(":status", "200")]), true);
+    relay.receive(endpoint, server.output());
+    flush(&mut relay, client);
+    assert_eq!(relay.calls.len(), 0);
+    relay.close(client, "it has its answer");
+    assert!(relay.has_no_clients() && relay.has_work(), "the socket lacks the last bytes of the request");
+    relay.mark_dirty(endpoint);
+    flush(&mut relay, endpoint);
+    assert!(!relay.has_work());
 }
 
 #[test]

@@ -202,9 +202,12 @@ impl ProxyAt {
         }
     }
 
-    /// Whether it is the proxy of a Pod.
-    pub(crate) fn is_of_pod(&self) -> bool {
-        matches!(self.place, Place::Pod(..))
+    /// The name of the Pod, if it is the proxy of a Pod.
+    pub(crate) fn pod(&self) -> Option<&str> {
+        match &self.place {
+            Place::Pod(pod, _) => Some(pod),
+            Place::Address(_) | Place::Namespace(_) => None,
+        }
     }
 
     /// Returns a name that distinguishes this proxy from the other proxies of its workload.

@@ -14,7 +14,7 @@ use leno_model::tap::{SlowerThan, TapSelection, TapSide, TapStatus};
 
 use super::block_on;
 use super::connect::ClusterError;
-use super::source::{Proxies, Source};
+use super::source::{Proxies, ProxyAt, Source};
 use event::Event;
 
 /// Maximum number of proxies that are watched at the same time.
@@ -160,8 +160,7 @@ impl Options {
         let watch = |proxy| {
             let json = json.clone();
             async move {
-                let ended =
-                    proxies.post_for_lines(proxy, "/tap", json, |line| self.show(&proxy.name, line, shown)).await;
+                let ended = proxies.post_for_lines(proxy, "/tap", json, |line| self.show(proxy, line, shown)).await;
                 // Report the error now: the taps of the other proxies continue, perhaps for a long time.
                 ended.inspect_err(|error| eprintln!("leno: {error}"))
             }
@@ -173,14 +172,14 @@ impl Options {
         }
     }
 
-    fn show(&self, workload: &str, line: &str, shown: &Shown) {
+    fn show(&self, proxy: &ProxyAt, line: &str, shown: &Shown) {
         if shown.failed.borrow().is_some() || self.has_enough(shown) {
             return;
         }
         let text = match Event::parse(line) {
             Some(Event::Dropped(count)) => return shown.dropped.set(shown.dropped.get() + count),
-            Some(Event::Call(call)) if self.output == Output::Lines => call.text(workload),
-            Some(Event::Call(call)) => call.json(workload),
+            Some(Event::Call(call)) if self.output == Output::Lines => call.text(proxy.pod().unwrap_or(&proxy.name)),
+            Some(Event::Call(call)) => call.json(&proxy.name, proxy.pod()),
             None => return,
         };
         shown.calls.set(shown.calls.get() + 1);

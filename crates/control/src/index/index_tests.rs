@@ -17,9 +17,13 @@ const IN_SHOP: &str = "shop";
 const IPS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 244, 1, 1)), IpAddr::V4(Ipv4Addr::new(10, 244, 1, 2))];
 
 fn a_service(annotations: &Value) -> Content {
+    a_service_at(80, annotations)
+}
+
+fn a_service_at(port: u16, annotations: &Value) -> Content {
     let service: Service = serde_json::from_value(json!({
         "metadata": { "name": "echo", "namespace": IN_SHOP, "annotations": annotations },
-        "spec": { "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] },
+        "spec": { "clusterIP": "10.96.0.10", "ports": [{ "port": port }] },
     }))
     .expect("a Service");
     Content::Object(Revision::default(), typed::service(service))
@@ -416,8 +420,28 @@ fn a_service_that_never_was_right_stays_in_the_mesh_without_its_invalid_annotati
     let valid = json!({ "leno.dev/max-connections-per-endpoint": "9" });
     assert!(apply(&mut index, Kind::Service, "echo", a_service(&valid)).is_mended);
     let news = apply(&mut index, Kind::Service, "echo", wrong());
-    assert_eq!(news.until_then, "its last valid version stays in force");
+    assert_eq!(news.until_then, "its last valid annotations stay in force");
     assert_eq!(settings(&mut index), Some((Default::default(), 9)));
+}
+
+#[test]
+fn a_service_with_invalid_annotations_has_the_ports_that_it_has_now() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    let valid = json!({ "leno.dev/max-connections-per-endpoint": "9" });
+    apply(&mut index, Kind::Service, "echo", a_service(&valid));
+    let known = |index: &mut Index, port: u16| {
+        let mesh = index.translate().mesh;
+        let known = mesh.cluster_by_address(SocketAddr::from(([10, 96, 0, 10], port)));
+        known.map(|cluster| cluster.settings.max_connections_per_endpoint)
+    };
+    assert_eq!((known(&mut index, 80), known(&mut index, 81)), (Some(9), None));
+    let invalid = json!({ "leno.dev/balancer": "best" });
+    apply(&mut index, Kind::Service, "echo", a_service_at(81, &invalid));
+    assert_eq!((known(&mut index, 80), known(&mut index, 81)), (None, Some(9)));
+    // If more than the annotations is invalid, nothing changes.
+    let news = apply(&mut index, Kind::Service, "echo", a_service_at(0, &invalid));
+    assert_eq!(news.until_then, "its last valid version stays in force");
+    assert_eq!(known(&mut index, 81), Some(9));
 }
 
 #[test]

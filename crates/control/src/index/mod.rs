@@ -67,6 +67,8 @@ struct Entry {
     object: Option<Object>,
     /// Whether `object` replaces the current version, because there was no valid version.
     is_stand_in: bool,
+    /// Whether `object` has the annotations of the last valid version, and the rest of the current version.
+    has_newer_spec: bool,
     /// Addresses of a slice that their Pods do not report yet. Whether these Pods have proxies is unknown, so the
     /// addresses stay unused.
     held: Vec<Address>,
@@ -157,6 +159,7 @@ impl Entry {
             Some(_) if self.is_stand_in => "it is in force without the invalid annotations".to_owned(),
             None if kind == Kind::AuthorizationPolicy => "it has no effect, since its mode is Audit".to_owned(),
             None => "it has no effect".to_owned(),
+            Some(_) if self.has_newer_spec => "its last valid annotations stay in force".to_owned(),
             Some(_) => "its last valid version stays in force".to_owned(),
         }
     }
@@ -398,9 +401,19 @@ impl Index {
             Err(Invalid { problems, stand_in }) => {
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
-                if !entry.is_good() {
-                    entry.is_stand_in = true;
-                    entry.put(stand_in.map(|object| *object), &self.pods, &self.meshed_pods);
+                match (&entry.object, stand_in.map(|object| *object)) {
+                    // Only annotations are invalid. If the last valid version lacks a port or an address, calls to it
+                    // would leave the mesh.
+                    (Some(Object::Service(good)), Some(Object::Service(newer))) if entry.is_good() => {
+                        let service = Object::Service(Arc::new(good.with_spec_of(&newer)));
+                        entry.has_newer_spec = true;
+                        entry.put(Some(service), &self.pods, &self.meshed_pods);
+                    }
+                    _ if entry.is_good() => entry.has_newer_spec = false,
+                    (_, stand_in) => {
+                        entry.is_stand_in = true;
+                        entry.put(stand_in, &self.pods, &self.meshed_pods);
+                    }
                 }
                 let until_then = entry.until_then(kind);
                 let problems = if is_news { problems } else { Vec::new() };

@@ -9,8 +9,12 @@ use serde::Serialize;
 use super::Balancer;
 use super::choose::{Contender, Rank, Why};
 use super::endpoints::Endpoint;
+use super::estimate::Estimate;
 use super::health::State;
 use super::probation::Probation;
+
+/// If the mean exceeds this multiple of the mean with stalled calls capped, then both are shown.
+const STALLS_FACTOR: f64 = 1.05;
 
 /// The balancer's data about one endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -103,13 +107,11 @@ impl Balancer {
         let health = &endpoint.health;
         let latency = match (health.latency, self.latency.baseline.latency_ms) {
             (None, _) => "no answer yet".to_owned(),
-            (Some(estimate), None) => format!("{:.1} ms", estimate.full_mean_ms),
+            (Some(estimate), None) => mean(&estimate),
+            // The median is a median of means whose stalled calls are capped.
             (Some(estimate), Some(baseline_ms)) => {
-                format!(
-                    "{:.1} ms, {:.1} x the median {baseline_ms:.1} ms",
-                    estimate.full_mean_ms,
-                    estimate.full_mean_ms / baseline_ms,
-                )
+                let times = estimate.mean_ms / baseline_ms;
+                format!("{}, {times:.1} x the median {baseline_ms:.1} ms", mean(&estimate))
             }
         };
         let failures = format!("{:.0} % fail", health.failure_rate * 100.0);
@@ -180,6 +182,17 @@ impl fmt::Display for Probing<'_> {
             write!(f, "next probe in {} ms", wait.as_millis())?;
         }
         write!(f, ", {} good answers so far", self.probation.good_answers)
+    }
+}
+
+/// The mean of recent latencies. If a few stalled calls raise it, then also the mean with these calls capped, which the
+/// balancer compares.
+fn mean(estimate: &Estimate) -> String {
+    let Estimate { mean_ms, full_mean_ms, .. } = *estimate;
+    if full_mean_ms > mean_ms * STALLS_FACTOR {
+        format!("{full_mean_ms:.1} ms ({mean_ms:.1} ms with stalled calls capped)")
+    } else {
+        format!("{full_mean_ms:.1} ms")
     }
 }
 

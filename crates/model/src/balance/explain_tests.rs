@@ -74,6 +74,27 @@ fn states_are_told_in_words_and_numbers() {
 }
 
 #[test]
+fn a_few_stalled_calls_do_not_make_every_endpoint_slower_than_the_median() {
+    let (mut now, mut balancer) = (Instant::now(), Balancer::new(Policy::Latency, 1));
+    balancer.set_endpoints(now, addresses(2));
+    for number in 0..1_000 {
+        let pick = balancer.pick(now, |_| true).expect("an endpoint");
+        let latency = Duration::from_millis(if number % 20 < 2 { 2_000 } else { 10 });
+        now += Duration::from_millis(10);
+        balancer.finish(now, pick, Outcome::Success { latency });
+    }
+    for endpoint in balancer.explain(now) {
+        let reason = endpoint.reason;
+        let (mean, rest) = reason.split_once(" ms (").expect("two means");
+        let (capped, times) = rest.split_once(" ms with stalled calls capped), ").expect("the capped mean");
+        let number = |text: &str| text.parse::<f64>().expect("a number");
+        assert!(number(mean) > 3.0 * number(capped), "{reason}");
+        let (times, _) = times.split_once(" x the median").expect("a comparison");
+        assert!((0.5..2.0).contains(&number(times)), "{reason}");
+    }
+}
+
+#[test]
 fn the_last_pick_is_explained_at_its_endpoint_and_nowhere_else() {
     for policy in Policy::ALL {
         let (mut balancer, now) = experienced(policy);

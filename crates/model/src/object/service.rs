@@ -52,6 +52,14 @@ pub struct ServicePort {
     pub mark: Mark,
 }
 
+impl Service {
+    /// Returns a Service with the addresses and ports of `newer`, and with this Service's annotations.
+    pub fn with_spec_of(&self, newer: &Self) -> Self {
+        let Self { identity, cluster_ips, headless, ports, .. } = newer.clone();
+        Self { identity, cluster_ips, headless, ports, ..self.clone() }
+    }
+}
+
 /// Checks a Service and extracts what the mesh needs. If only annotations are invalid, the result is the Service without
 /// these annotations.
 pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> Option<Object> {

@@ -88,8 +88,12 @@ impl Relay {
     /// Keeps the stream of an ended call open for a limited time, if the server has not accepted the whole request.
     #[inline]
     pub(crate) fn finish_upstream(&mut self, id: UpstreamId, stream: StreamKey) {
-        if self.pools.upstream(id).is_some_and(|upstream| upstream.is_unfinished(stream)) {
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        if upstream.is_unfinished(stream) {
             self.finish_later(id, stream);
+        } else {
+            // The last frame of the request may be in the output, and the socket may be blocked.
+            upstream.has_answered_output |= upstream.has_output();
         }
     }
 

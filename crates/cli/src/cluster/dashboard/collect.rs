@@ -18,7 +18,7 @@ use crate::cluster::source::{ProxyAt, Source};
 use crate::cluster::stat::methods;
 
 /// The metrics that the page needs. Parsing the other metrics would take most of the time.
-const PREFIXES: [&str; 12] = [
+const PREFIXES: [&str; 13] = [
     "request_total",
     "response_total",
     "response_latency_ms_bucket",
@@ -31,6 +31,7 @@ const PREFIXES: [&str; 12] = [
     "control_identity_cert_",
     "leno_trust_anchor_expiration",
     "leno_con",
+    "leno_build_info",
 ];
 /// Interval between two readings of the `/config` pages of the proxies that report a problem.
 const CONFIGURATION_EVERY: Duration = Duration::from_secs(15);
@@ -62,7 +63,7 @@ struct Snapshot<'a> {
     services: Vec<ServiceRow>,
     problems: &'a [Problem],
     slowest: Vec<&'a methods::Row>,
-    rates: BTreeMap<&'a Id, Vec<Option<f32>>>,
+    rates: BTreeMap<&'a Id, Vec<Option<f64>>>,
 }
 
 /// The part of `/config` that the dashboard reads.

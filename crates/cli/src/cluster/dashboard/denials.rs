@@ -1,9 +1,10 @@
 //! The calls that policies denied, by policy and caller. No I/O; the time is an argument.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::mesh::id;
 use crate::cluster::readings::Readings;
@@ -24,8 +25,34 @@ pub(super) struct Key {
     pub(super) workload: String,
     pub(super) port: String,
     pub(super) caller: String,
-    /// In words: `AuthorizationPolicy shop/only-web`, or `the default policy deny`.
-    pub(super) policy: String,
+    pub(super) policy: Policy,
+}
+
+/// The policy that denied a call. Its text is `AuthorizationPolicy shop/only-web`, or `the default policy deny`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Policy {
+    /// An AuthorizationPolicy, named as `shop/only-web`.
+    Authorization(String),
+    /// What happens where no AuthorizationPolicy applies.
+    Default(String),
+    /// The proxy counted the denials of several policies as one, because it has too many of them.
+    Others,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authorization(name) => write!(f, "AuthorizationPolicy {name}"),
+            Self::Default(name) => write!(f, "the default policy {name}"),
+            Self::Others => f.write_str("other policies"),
+        }
+    }
+}
+
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// The denials of all workloads.
@@ -117,9 +144,9 @@ fn sums(readings: &Readings, page: impl Fn(&Growth) -> &Scrape) -> BTreeMap<Key,
 fn key(measured: &Measured, sample: &Sample) -> Key {
     let name = sample.label("authz_name");
     let policy = match sample.label("authz_kind") {
-        "authorizationpolicy" => format!("AuthorizationPolicy {name}"),
-        "default" => format!("the default policy {name}"),
-        _ => "other policies".to_owned(),
+        "authorizationpolicy" => Policy::Authorization(name.to_owned()),
+        "default" => Policy::Default(name.to_owned()),
+        _ => Policy::Others,
     };
     Key {
         workload: id(&measured.namespace, &measured.name),

@@ -33,7 +33,7 @@ fn a_denial_names_the_caller_and_the_policy_and_is_recent_while_it_grows() {
     let mut denials = Denials::default();
     denials.take(&readings(&[&[&page(3)]]), EARLY);
     let [old] = &denials.rows(EARLY, |_| true)[..] else { panic!("one row") };
-    assert_eq!((&*old.key.caller, &*old.key.policy), ("shop/web", "AuthorizationPolicy shop/only-mail"));
+    assert_eq!((&*old.key.caller, &*old.key.policy.to_string()), ("shop/web", "AuthorizationPolicy shop/only-mail"));
     assert_eq!((old.total, old.is_recent), (3.0, false));
     denials.take(&readings(&[&[&page(3), &page(5)]]), LATE);
     let rows = denials.rows(LATE, |_| true);

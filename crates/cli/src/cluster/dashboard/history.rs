@@ -114,10 +114,22 @@ impl History {
         series
     }
 
-    /// The rates in the last `points` points of every Service, for small charts.
-    pub(super) fn rates(&self, points: usize) -> BTreeMap<&Id, Vec<Option<f32>>> {
-        self.series.keys().map(|id| (id, self.series(id, points).rate)).collect()
+    /// The rates in the last `points` points of every Service, for small charts. The page reads them with every snapshot,
+    /// so they have only the digits that a chart shows.
+    pub(super) fn rates(&self, points: usize) -> BTreeMap<&Id, Vec<Option<f64>>> {
+        let rates = |id| self.series(id, points).rate.into_iter().map(|rate| rate.map(rounded)).collect();
+        self.series.keys().map(|id| (id, rates(id))).collect()
     }
+}
+
+/// Returns a number with three digits: 0.12, 1.23, 12.3, 123.
+fn rounded(number: f32) -> f64 {
+    let digits = match number {
+        ..10.0 => 100.0,
+        10.0..100.0 => 10.0,
+        _ => 1.0,
+    };
+    (f64::from(number) * digits).round() / digits
 }
 
 #[cfg(test)]

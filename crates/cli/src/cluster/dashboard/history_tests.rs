@@ -31,3 +31,14 @@ fn the_history_has_at_most_an_hour_and_a_fixed_number_of_series() {
     history.add(&mesh(1.0), POINT * 502);
     assert_eq!(history.series.len(), SERIES_MAX);
 }
+
+#[test]
+fn small_charts_have_three_digits() {
+    let mut history = History::default();
+    for (second, calls) in [(0, 0.123_456), (10, 1.0 / 3.0), (20, 12.345), (30, 12_345.678), (40, 0.0)] {
+        history.add(&mesh(calls), Duration::from_secs(second));
+    }
+    let rates = history.rates(4);
+    assert_eq!(rates[&"shop/cart".to_owned()], [Some(0.12), Some(0.33), Some(12.3), Some(12_346.0)]);
+    assert_eq!(serde_json::to_string(&rates).expect("JSON"), r#"{"shop/cart":[0.12,0.33,12.3,12346.0]}"#);
+}

@@ -52,6 +52,8 @@ pub(super) struct ServiceRow {
     pub(super) figures: Figures,
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
+    /// Number of denied calls per second; see [`denied`].
+    denied_per_second: f64,
 }
 
 /// An edge of the graph.
@@ -62,6 +64,7 @@ pub(super) struct EdgeRow<'a> {
     #[serde(flatten)]
     figures: Figures,
     tls_share: Option<f64>,
+    denied_per_second: f64,
 }
 
 /// The id of a workload, a Service or a caller.
@@ -92,8 +95,15 @@ impl Node {
             counted_by,
             figures: counts.figures(SECOND),
             tls_share: counts.tls_share(),
+            denied_per_second: denied(counts),
         }
     }
+}
+
+/// The calls that were denied. The called workload's proxies count what policies denied. The callers' proxies count the
+/// answers 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, some of which may be the application's own.
+fn denied(counts: &Counts) -> f64 {
+    counts.denied.max(counts.refused)
 }
 
 impl Mesh {
@@ -190,6 +200,7 @@ impl Mesh {
             to,
             figures: counts.figures(SECOND),
             tls_share: counts.tls_share(),
+            denied_per_second: denied(counts),
         };
         let mut rows: Vec<EdgeRow<'a>> = edges.map(row).collect();
         rows.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));

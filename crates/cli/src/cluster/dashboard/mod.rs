@@ -2,7 +2,7 @@
 //!
 //! - `find` chooses the proxies, and `cluster::reader` reads them again and again.
 //! - `collect` turns the readings into the figures that the page shows: `mesh` (Services and edges), `objective`,
-//!   `denials`, `problems`, `history`.
+//!   `denials`, `validity`, `problems` (with `slow`), `history`.
 //! - `guard` checks the page's requests, and `pages` answers them.
 //! - `live` and `watch` read the present state of proxies (endpoints, open calls, taps), only while the page shows it.
 //!   `earlier` has the earlier readings of the open calls.
@@ -24,8 +24,11 @@ mod objective;
 mod pages;
 mod policies;
 mod problems;
+mod proxies;
 mod serve;
+mod slow;
 mod state;
+mod validity;
 mod watch;
 
 use std::error::Error;

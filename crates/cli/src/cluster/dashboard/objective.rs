@@ -13,8 +13,8 @@ const BURN_ERROR: f64 = 14.4;
 /// Burn rate at or above which a method has a warning: at this rate, a budget for 30 days lasts five days.
 const BURN_WARNING: f64 = 6.0;
 
-/// The severity of a burn rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// How bad a figure is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
     Error,
@@ -43,6 +43,7 @@ struct Shown {
 }
 
 impl Level {
+    /// Of a burn rate.
     pub(super) fn of(burn_rate: f64) -> Self {
         match burn_rate {
             rate if rate >= BURN_ERROR => Self::Error,

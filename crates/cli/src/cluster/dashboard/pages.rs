@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::detail::detail;
 use super::mesh::{Mesh, Node};
 use super::state::State;
-use super::{live, policies, watch};
+use super::{live, policies, proxies, watch};
 use crate::cluster::printable::line;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -24,7 +24,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 
 /// The files that the browser loads: path, content type, content.
-const FILES: [(&str, &str, &str); 16] = [
+const FILES: [(&str, &str, &str); 17] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/style.css", CSS, include_str!("page/style.css")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
@@ -40,6 +40,7 @@ const FILES: [(&str, &str, &str); 16] = [
     ("/layout.js", JS, include_str!("page/layout.js")),
     ("/streams.js", JS, include_str!("page/streams.js")),
     ("/tap.js", JS, include_str!("page/tap.js")),
+    ("/proxies.js", JS, include_str!("page/proxies.js")),
     ("/keys.js", JS, include_str!("page/keys.js")),
 ];
 
@@ -72,6 +73,7 @@ pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> An
         "/api/endpoints" => json_answer(live::endpoints(state, &query.get("id").unwrap_or_default()).await),
         "/api/policies" => json_answer(policies::policies(state, &query.get("id").unwrap_or_default()).await),
         "/api/calls" => json_answer(live::calls(state, query.get("service").as_deref()).await),
+        "/api/proxies" => json_answer(proxies::proxies(state)),
         "/api/tap" => watch::tap(state, &query),
         _ => not_found(),
     }

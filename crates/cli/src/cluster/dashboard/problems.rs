@@ -3,16 +3,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use leno_identity::authority::SVID_LIFETIME;
 use serde::Serialize;
 
-use super::denials::{Key, Row};
-use super::detail::service_at;
+use super::denials::{Key, Policy, Row};
 use super::mesh::{Id, Mesh, Node, id};
 use super::objective::Level;
+use super::slow::{called, slow};
+use super::validity::Validity;
 use crate::cluster::certificate::relative;
 use crate::cluster::readings::{Member, Readings, SECOND};
-use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Growth;
 use crate::cluster::stat::methods;
 use crate::cluster::stat::objective::Objective;
@@ -25,23 +24,6 @@ const SUCCESS_GOOD: f64 = 0.99;
 /// A burn rate is a problem only if at least this many calls miss the objective within [`Facts::period`]: one failed
 /// call of a rarely called method is no trend.
 const MISSES_LEAST: f64 = 3.0;
-/// A unary method with a p99 above this limit, in milliseconds, is slow.
-const SLOW_MS: f64 = 250.0;
-/// If the mean number of messages per call is higher than this limit, the method is a stream. The duration of a stream
-/// says nothing about its speed.
-const UNARY_MESSAGES_MAX: f64 = 1.5;
-const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
-/// A certificate has a problem if less than one tenth of its lifetime is left. Proxies renew their certificates before
-/// five sixths of the lifetime are over, so only a certificate whose renewal failed many times reaches this limit. The
-/// alert `LenoCertificateExpiring` has the same limit.
-const CERTIFICATE_LEAST_PART: u32 = 10;
-/// The control plane issues certificates for [`SVID_LIFETIME`]. If the lifetime of a Pod's certificate is below this
-/// limit, the authority shortened the certificate. The limit is one hour below [`SVID_LIFETIME`], because clocks may
-/// differ.
-const ISSUED_LEAST: Duration = SVID_LIFETIME.saturating_sub(Duration::from_secs(60 * 60));
-/// Minimum remaining validity of a certificate if the proxy does not report the certificate's lifetime.
-const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
-const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 /// The callers' side, as the texts of problems name it. Only the callers' proxies count the calls that reach no server.
 const CALLERS: &str = "its callers";
 /// Maximum number of problems of one kind. The page shows the number of omitted problems.
@@ -191,7 +173,6 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
             Level::Good => return None,
         };
         let caller = id(&row.key.namespace, &row.key.name);
-        let service = if row.key.direction == "inbound" { caller.clone() } else { service_at(&row.key.at) };
         let problem = Problem {
             severity,
             kind: "objective",
@@ -204,7 +185,7 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
                 100.0 * part.missed().unwrap_or_default()
             ),
             fix: how_to_see_misses(facts, objective, name),
-            service: Some(service),
+            service: Some(called(row)),
         };
         Some((burn, problem))
     };
@@ -229,8 +210,8 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
 /// valid. [`certificates`] therefore does not find this problem.
 fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     let shortened = facts.readings.proxies().filter_map(|(member, growth)| {
-        let (end, lifetime) = lifetime(&growth.now).filter(|_| member.proxy.is_of_pod())?;
-        (lifetime < ISSUED_LEAST).then_some((end, member))
+        let certificate = Validity::of_certificate(&growth.now).filter(|_| member.proxy.pod().is_some())?;
+        certificate.ends_with_authority().then_some((certificate.end, member))
     });
     // If the authority was replaced, proxies may have certificates of both authorities, which end at different times.
     let Some((end, member)) = shortened.max_by_key(|(end, _)| *end) else { return Vec::new() };
@@ -244,43 +225,30 @@ fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     }]
 }
 
-/// Returns when a proxy's certificate expires, and its whole lifetime; `None` if the proxy does not report both times.
-fn lifetime(page: &Scrape) -> Option<(SystemTime, Duration)> {
-    let end = page.time(EXPIRATION)?;
-    Some((end, end.duration_since(page.time("control_identity_cert_refresh_timestamp_seconds")?).ok()?))
-}
-
 fn certificates(facts: &Facts<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
     for (member, Growth { now, .. }) in facts.readings.proxies() {
-        let service = id(&member.proxy.namespace, &member.proxy.name);
-        let mut add = |metric: &str, least: Duration, what: &str, fix: &str| {
-            let Some(end) = now.time(metric) else { return };
-            let left = end.duration_since(facts.now).ok();
-            if left.is_some_and(|left| left > least) {
-                return;
-            }
-            let ends = if left.is_some() { "expires" } else { "expired" };
+        let mut add = |validity: Option<Validity>, what: &str, fix: &str| {
+            let Some(validity) = validity else { return };
+            let (severity, ends) = match validity.level(facts.now) {
+                Level::Error => (Severity::Error, "expired"),
+                Level::Warning => (Severity::Warning, "expires"),
+                Level::Good => return,
+            };
             found.push(Problem {
-                severity: if left.is_some() { Severity::Warning } else { Severity::Error },
+                severity,
                 kind: "certificate",
-                what: format!("The {what} of {} {ends} {}", proxy(member), relative(end, facts.now)),
+                what: format!("The {what} of {} {ends} {}", proxy(member), relative(validity.end, facts.now)),
                 fix: fix.to_owned(),
-                service: Some(service.clone()),
+                service: Some(id(&member.proxy.namespace, &member.proxy.name)),
             });
         };
         add(
-            EXPIRATION,
-            lifetime(now).map_or(CERTIFICATE_LEAST, |(_, lifetime)| lifetime / CERTIFICATE_LEAST_PART),
+            Validity::of_certificate(now),
             "certificate",
             "The proxy could not renew it. Read the proxy's log, and check that its authority answers: leno check.",
         );
-        add(
-            "leno_trust_anchor_expiration_timestamp_seconds",
-            ANCHOR_LEAST,
-            "last trust anchor",
-            "Rotate the trust anchor before that day.",
-        );
+        add(Validity::of_last_anchor(now), "last trust anchor", "Rotate the trust anchor before that day.");
     }
     found
 }
@@ -316,20 +284,25 @@ fn denied(facts: &Facts<'_>) -> Vec<Problem> {
             what: format!(
                 "{workload} denied {calls} of {caller} on port {port} since its proxies started, because of {policy}"
             ),
-            fix: how_to_allow(caller),
+            fix: how_to_allow(&row.key),
             service: Some(workload.clone()),
         }
     };
     facts.denials.iter().map(problem).collect()
 }
 
-/// Returns how to let a caller in, which is named as `shop/web` if it has an identity.
-fn how_to_allow(caller: &str) -> String {
-    let add = match caller.split_once('/') {
-        Some((namespace, account)) => {
-            format!("add ns/{namespace}/sa/{account} to spec.allow[].identities of the policy")
+/// Returns how to let in the caller of a denied call. A caller with an identity has a name like `shop/web`.
+fn how_to_allow(key: &Key) -> String {
+    let Key { workload, port, caller, policy } = key;
+    let (what, place) = match caller.split_once('/') {
+        Some((namespace, account)) => (format!("ns/{namespace}/sa/{account}"), "spec.allow[].identities of "),
+        None => ("the caller".to_owned(), ""),
+    };
+    let add = match policy {
+        Policy::Authorization(_) | Policy::Others => format!("add {what} to {place}the policy"),
+        Policy::Default(_) => {
+            format!("write an AuthorizationPolicy for port {port} of {workload}, and add {what} to {place}it")
         }
-        None => "add it to the policy".to_owned(),
     };
     format!(
         "If the caller should be allowed, {add}. leno authz shows who may call; leno explain, which policy decides."
@@ -356,50 +329,6 @@ fn refused(facts: &Facts<'_>) -> Vec<Problem> {
         })
     };
     facts.mesh.nodes.iter().filter_map(problem).collect()
-}
-
-fn slow(facts: &Facts<'_>) -> Vec<Problem> {
-    let mut slow: Vec<(f64, &methods::Row)> =
-        facts.methods.iter().filter_map(|row| Some((slow_ms(row)?, row))).collect();
-    slow.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let problem = |(p99_ms, row): (f64, &methods::Row)| {
-        let own = id(&row.key.namespace, &row.key.name);
-        // Link to the page of the called Service, which shows the endpoints.
-        let (side, fix, service) = match row.key.direction.as_str() {
-            "inbound" => {
-                let fix =
-                    "Its own proxies count this: the time passes in the application, or in the calls that it makes.";
-                (format!("of {own}"), fix.to_owned(), own)
-            }
-            _ => {
-                let fix = match facts.options {
-                    Some(options) => {
-                        // A percentile could lie within the slow calls.
-                        format!(
-                            "leno tap --slower-than {SLOW_MS:.0}ms{options} shows which endpoints answer the slow calls."
-                        )
-                    }
-                    None => "leno dashboard shows the Service's endpoints.".to_owned(),
-                };
-                (format!("called by {own} at {}", row.key.at), fix, service_at(&row.key.at))
-            }
-        };
-        Problem {
-            severity: Severity::Note,
-            kind: "slow method",
-            what: format!("{} {side} is slow: p99 is {p99_ms:.0} ms", row.key.method),
-            fix,
-            service: Some(service),
-        }
-    };
-    slow.into_iter().map(problem).collect()
-}
-
-/// Returns the p99 of a method if the method is unary and slow.
-fn slow_ms(row: &methods::Row) -> Option<f64> {
-    let rate = row.figures.calls_per_second;
-    let is_stream = row.request_messages_per_second.max(row.response_messages_per_second) > UNARY_MESSAGES_MAX * rate;
-    row.figures.p99_ms.filter(|p99| *p99 > SLOW_MS && !is_stream)
 }
 
 #[cfg(test)]

@@ -69,24 +69,50 @@ fn a_certificate_is_a_problem_if_its_renewal_is_late_or_its_authority_ends() {
     assert_eq!((ending[0].kind, ending[0].severity), ("certificate", Severity::Error));
 }
 
+/// A page with ten calls of a method, of which `slow` take 0.3 to 0.5 s.
+fn method(labels: &str, slow: u32, messages: u32) -> String {
+    let labels = format!("{labels},grpc_service=\"s.S\",grpc_method=\"M\"");
+    format!(
+        "leno_method_requests_total{{{labels}}} 10\n\
+         leno_method_messages_total{{{labels},side=\"response\"}} {messages}\n\
+         leno_method_duration_seconds_bucket{{{labels},le=\"0.2\"}} {fast}\n\
+         leno_method_duration_seconds_bucket{{{labels},le=\"0.3\"}} {fast}\n\
+         leno_method_duration_seconds_bucket{{{labels},le=\"0.5\"}} 10\n\
+         leno_method_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 10\n",
+        fast = 10 - slow
+    )
+}
+
 #[test]
 fn a_slow_method_is_named_and_a_stream_is_not() {
-    let method = |messages: u32| {
-        let labels = "direction=\"inbound\",target_port=\"80\",grpc_service=\"s.S\",grpc_method=\"M\"";
-        format!(
-            "leno_method_requests_total{{{labels}}} 10\n\
-             leno_method_messages_total{{{labels},side=\"response\"}} {messages}\n\
-             leno_method_duration_seconds_bucket{{{labels},le=\"1.0\"}} 10\n\
-             leno_method_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 10\n"
-        )
-    };
-    let slow = found(&[("web", &method(10))]);
-    assert_eq!(slow[0].what, "s.S/M of shop/web is slow: p99 is 990 ms");
-    assert!(found(&[("web", &method(900))]).is_empty());
-    let sent = method(10).replace("direction=\"inbound\",target_port=\"80\"", OUTBOUND);
-    let slow = found(&[("web", &sent)]);
-    assert_eq!(slow[0].what, "s.S/M called by shop/web at cart.shop:80 is slow: p99 is 990 ms");
+    const INBOUND: &str = "direction=\"inbound\",target_port=\"80\"";
+    let slow = found(&[("web", &method(INBOUND, 2, 10))]);
+    assert_eq!(
+        slow[0].what,
+        "s.S/M of shop/web is slow: 20.00 % of its calls take longer than 200 ms, as its own proxies count them; p99 is \
+         between 300 and 500 ms"
+    );
+    assert_eq!(slow[0].fix, "The time passes in the application, or in the calls that it makes.");
+    assert!(found(&[("web", &method(INBOUND, 2, 900))]).is_empty());
+    assert!(found(&[("web", &method(INBOUND, 0, 10))]).is_empty());
+    let slow = found(&[("web", &method(OUTBOUND, 2, 10))]);
+    assert!(slow[0].what.starts_with("s.S/M of shop/cart is slow: 20.00 % of its calls"), "{}", slow[0].what);
+    assert!(slow[0].what.contains("as shop/web counts them;"), "{}", slow[0].what);
     assert_eq!(slow[0].service.as_deref(), Some("shop/cart"), "the page of the called Service has the endpoints");
+}
+
+#[test]
+fn a_slow_method_is_one_problem_however_many_proxies_count_it() {
+    const INBOUND: &str = "direction=\"inbound\",target_port=\"80\"";
+    let (cart, web) = (method(INBOUND, 2, 10), method(OUTBOUND, 3, 10));
+    let [both] = &found(&[("cart", &cart), ("web", &web), ("mail", &web)])[..] else { panic!("one problem") };
+    assert!(both.what.contains("20.00 % of its calls") && both.what.contains("as its own proxies count"), "{both:?}");
+    assert!(both.fix.starts_with("The time passes in the application") && both.fix.contains("leno tap"), "{both:?}");
+    // The callers wait for something else than the application.
+    let web = method(OUTBOUND, 9, 10);
+    let [waiting] = &found(&[("cart", &cart), ("web", &web), ("mail", &web)])[..] else { panic!("one problem") };
+    assert!(waiting.what.contains("90.00 % of its calls") && waiting.what.contains("and 1 more count"), "{waiting:?}");
+    assert!(waiting.fix.starts_with("leno tap --slower-than 200ms -n shop"), "{waiting:?}");
 }
 
 #[test]
@@ -147,6 +173,12 @@ fn callers_are_told_that_their_calls_are_denied_if_the_denying_proxies_are_not_r
 
 #[test]
 fn a_caller_with_an_identity_is_named_as_policies_write_it() {
-    assert!(how_to_allow("reports/nightly").contains("add ns/reports/sa/nightly to spec.allow[].identities"));
-    assert!(how_to_allow("no identity").contains("add it to the policy"));
+    let denied = |caller: &str, policy| {
+        how_to_allow(&Key { workload: "shop/echo".into(), port: "80".into(), caller: caller.into(), policy })
+    };
+    let own = || Policy::Authorization("shop/only-mail".into());
+    assert!(denied("reports/nightly", own()).contains("add ns/reports/sa/nightly to spec.allow[].identities of the"));
+    assert!(denied("no identity", own()).contains("add the caller to the policy"));
+    let fix = denied("shop/web", Policy::Default("deny".into()));
+    assert!(fix.contains("write an AuthorizationPolicy for port 80 of shop/echo, and add ns/shop/sa/web to"), "{fix}");
 }

@@ -80,6 +80,7 @@ async fn watch(state: &State, proxies: &[ProxyAt], selection: &TapSelection, sen
             let each = |text: &str| {
                 if let Ok(Value::Object(mut call)) = serde_json::from_str(text) {
                     call.insert("workload".to_owned(), name.clone().into());
+                    call.extend(proxy.pod().map(|pod| ("pod".to_owned(), pod.into())));
                     send(sender, dropped, &Value::Object(call));
                 }
             };

@@ -21,6 +21,9 @@ pub(super) const ONLY_INBOUND: &[&str] = &[r#"direction!="outbound""#, r#"no_tls
 const REFUSING_GRPC: [&str; 2] = ["16", "7"];
 const REFUSING_HTTP: [&str; 2] = ["401", "403"];
 
+/// Microseconds in a millisecond.
+const MS: f64 = 1_000.0;
+
 /// The metrics that count calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
@@ -85,6 +88,15 @@ pub(crate) struct Counts {
     pub(crate) refused: f64,
     /// For each bound in microseconds: the number of responses that took at most this time.
     pub(crate) latencies: BTreeMap<u64, f64>,
+}
+
+/// The bucket of a latency quantile.
+struct Bucket {
+    low_us: u64,
+    /// `None` for the last bucket, which has no upper bound.
+    high_us: Option<u64>,
+    /// The place of the quantile among the bucket's responses, 0 to 1.
+    part: f64,
 }
 
 /// Figures derived from [`Counts`]. A figure is `None` if there was nothing to measure.
@@ -175,14 +187,33 @@ impl Counts {
     /// Estimates a latency quantile by linear interpolation within a bucket, as Prometheus' `histogram_quantile` does.
     /// If the quantile is above the last finite bound, returns this bound.
     fn quantile_ms(&self, quantile: f64) -> Option<f64> {
+        let Bucket { low_us, high_us, part } = self.bucket(quantile)?;
+        let high_us = high_us.unwrap_or(low_us);
+        Some((low_us as f64 + (high_us - low_us) as f64 * part) / MS)
+    }
+
+    /// Returns the bounds of the bucket of a latency quantile, in milliseconds. The last bucket has no upper bound.
+    pub(crate) fn quantile_bounds_ms(&self, quantile: f64) -> Option<(f64, Option<f64>)> {
+        let Bucket { low_us, high_us, .. } = self.bucket(quantile)?;
+        Some((low_us as f64 / MS, high_us.map(|high_us| high_us as f64 / MS)))
+    }
+
+    /// Returns the share of the responses that took longer than `ms`, 0 to 1. `ms` should be the bound of a bucket. If it
+    /// is not, the next higher bound counts instead, so the share is too low rather than too high.
+    pub(crate) fn share_above(&self, ms: f64) -> Option<f64> {
+        let total = self.latencies.get(&u64::MAX)?;
+        let within = self.latencies.iter().find(|(bound_us, _)| **bound_us as f64 >= ms * MS)?.1;
+        share(total - within, *total)
+    }
+
+    fn bucket(&self, quantile: f64) -> Option<Bucket> {
         let total = self.latencies.get(&u64::MAX).copied().filter(|total| *total > 0.0)?;
         let rank = quantile * total;
         let (mut low_us, mut below) = (0_u64, 0.0);
         for (&bound_us, &within) in &self.latencies {
             if within >= rank {
-                let high_us = if bound_us == u64::MAX { low_us } else { bound_us };
                 let part = if within > below { (rank - below) / (within - below) } else { 1.0 };
-                return Some((low_us as f64 + (high_us - low_us) as f64 * part) / 1_000.0);
+                return Some(Bucket { low_us, high_us: (bound_us != u64::MAX).then_some(bound_us), part });
             }
             (low_us, below) = (bound_us, within);
         }

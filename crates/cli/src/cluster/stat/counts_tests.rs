@@ -67,6 +67,18 @@ fn latencies_beyond_the_last_bound_count_as_that_bound() {
 }
 
 #[test]
+fn slow_calls_are_counted_exactly_and_a_quantile_has_the_bounds_of_its_bucket() {
+    let latencies = [(200_000, 90.0), (500_000, 99.5), (u64::MAX, 100.0)].into();
+    let counts = Counts { latencies, ..Counts::default() };
+    assert!(is_close(counts.share_above(200.0), 0.1));
+    assert!(is_close(counts.share_above(250.0), 0.005), "the next higher bound counts");
+    assert!(is_close(counts.share_above(600.0), 0.0), "there is no higher bound");
+    assert_eq!(counts.quantile_bounds_ms(0.99), Some((200.0, Some(500.0))));
+    assert_eq!(counts.quantile_bounds_ms(0.999), Some((500.0, None)));
+    assert_eq!((Counts::default().share_above(200.0), Counts::default().quantile_bounds_ms(0.5)), (None, None));
+}
+
+#[test]
 fn rounding_hides_neither_a_failure_nor_a_success() {
     for (share, expected) in [
         (1.0, "100.00 %"),

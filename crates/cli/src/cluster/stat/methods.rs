@@ -17,6 +17,9 @@ use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
+/// A call that takes longer, in milliseconds, is slow. It is the bound of a bucket, so the number of slow calls is exact.
+pub(crate) const SLOW_MS: f64 = 200.0;
+
 /// The metrics of methods.
 const WANTED: Wanted = Wanted {
     labels: &[
@@ -81,6 +84,10 @@ pub(crate) struct Row {
     pub(crate) key: Key,
     #[serde(flatten)]
     pub(crate) figures: Figures,
+    /// The bounds of the bucket that contains the p99, in milliseconds. The last bucket has no upper bound.
+    pub(crate) p99_between_ms: Option<(f64, Option<f64>)>,
+    /// Share of the answered calls that took longer than [`SLOW_MS`], 0 to 1.
+    pub(crate) slow_rate: Option<f64>,
     /// Number of gRPC messages in requests, per second.
     pub(crate) request_messages_per_second: f64,
     pub(crate) response_messages_per_second: f64,
@@ -168,6 +175,8 @@ pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Durati
     let row = |(key, counts): (Key, Counts)| Row {
         objective: objectives.remove(&key),
         figures: counts.figures(window),
+        p99_between_ms: counts.quantile_bounds_ms(0.99),
+        slow_rate: counts.share_above(SLOW_MS),
         request_messages_per_second: of(&requests, &key) / window.as_secs_f64(),
         response_messages_per_second: of(&responses, &key) / window.as_secs_f64(),
         expired_rate: share(of(&expired, &key), of(&with_deadline, &key)),

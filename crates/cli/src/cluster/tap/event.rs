@@ -35,8 +35,9 @@ impl Call {
         self.0.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// One line for people, and further lines for header fields.
-    pub(super) fn text(&self, workload: &str) -> String {
+    /// One line for people, and further lines for header fields. `proxy` names the Pod of the proxy that reported the
+    /// call, or its workload if it has no Pod.
+    pub(super) fn text(&self, proxy: &str) -> String {
         let time = self.text_of("time").split(['T', 'Z']).nth(1).unwrap_or_default();
         let is_inbound = self.text_of("direction") == "inbound";
         let method = match (self.text_of("method"), self.text_of("path")) {
@@ -51,7 +52,7 @@ impl Call {
         };
         let side = if is_inbound { "in " } else { "out" };
         let ms = self.0.get("duration_ms").and_then(Value::as_f64).unwrap_or_default();
-        let mut text = format!("{time} {side} {workload}  {method}  {peer}  {}  {ms:.1} ms", self.status());
+        let mut text = format!("{time} {side} {proxy}  {method}  {peer}  {}  {ms:.1} ms", self.status());
         for (field, label) in
             [("retries", "retries"), ("hedges", "hedges"), ("route", "route"), ("proxy_error", "proxy error")]
         {
@@ -85,9 +86,10 @@ impl Call {
         }
     }
 
-    /// Returns the fields that the proxy sent, and the workload's name, as one line of JSON.
-    pub(super) fn json(mut self, workload: &str) -> String {
+    /// Returns the fields that the proxy sent, and the names of the workload and of the Pod, as one line of JSON.
+    pub(super) fn json(mut self, workload: &str, pod: Option<&str>) -> String {
         self.0.insert("workload".to_owned(), workload.into());
+        self.0.extend(pod.map(|pod| ("pod".to_owned(), pod.into())));
         ascii(&Value::Object(self.0).to_string()) + "\n"
     }
 }

@@ -58,14 +58,14 @@ fn text_from_peers_cannot_control_the_terminal() {
 
 #[test]
 fn json_keeps_all_fields_and_has_the_workload() {
-    let json: Value = serde_json::from_str(&call(OUTBOUND).json("web")).expect("JSON");
+    let json: Value = serde_json::from_str(&call(OUTBOUND).json("web", Some("web-1"))).expect("JSON");
     assert_eq!((&json["workload"], &json["retries"]), (&Value::from("web"), &Value::from(2)));
 }
 
 #[test]
 fn json_has_only_printable_ascii() {
     let json = r#"{"path":"/\u202e\u009b\u00fc","direction":"outbound"}"#;
-    let text = call(json).json("web");
+    let text = call(json).json("web", None);
     assert!(text.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
     let read: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(read["path"], "/\u{202e}\u{9b}\u{fc}");

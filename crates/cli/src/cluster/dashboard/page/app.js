@@ -6,14 +6,15 @@ import { service } from './service.js';
 import { graph } from './graph.js';
 import { streams } from './streams.js';
 import { tap } from './tap.js';
+import { proxies } from './proxies.js';
 import { listen } from './keys.js';
 
-const VIEWS = [['', 'Services', overview], ['graph', 'Graph', graph], ['streams', 'Streams', streams], ['tap', 'Tap', tap], ['problems', 'Problems', problems]];
+const VIEWS = [['', 'Services', overview], ['graph', 'Graph', graph], ['streams', 'Streams', streams], ['tap', 'Tap', tap], ['proxies', 'Proxies', proxies], ['problems', 'Problems', problems]];
 const main = document.getElementById('main');
 const state = document.getElementById('state');
 const tabs = VIEWS.map(([path, title]) => h('a', { href: `#/${path}`, 'data-path': path }, title));
 const count = h('span', { class: 'count', hidden: true });
-tabs[4].append(count);
+tabs.at(-1).append(count);
 document.getElementById('nav').append(...tabs);
 
 let snapshot = null;
@@ -57,7 +58,8 @@ async function poll() {
       const worst = snapshot.problems.filter((problem) => problem.severity !== 'note').length;
       count.hidden = snapshot.problems.length === 0;
       count.className = worst ? 'count error' : 'count';
-      setText(count, String(worst || snapshot.problems.length));
+      setText(count, String(snapshot.problems.length));
+      count.title = `${worst} errors and warnings, ${snapshot.problems.length - worst} notes`;
       const silent = snapshot.silent ? `, ${snapshot.silent} silent` : '';
       const reading = snapshot.counted + snapshot.silent < snapshot.proxies ? 'counting calls of ' : '';
       setText(state, `${reading}${snapshot.proxies} ${snapshot.proxies === 1 ? 'proxy' : 'proxies'}${silent}`);

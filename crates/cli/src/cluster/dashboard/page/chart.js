@@ -29,10 +29,10 @@ export function curve(values, { width, height, top, label, lines = 0 }) {
   for (const points of segments(values, width, height, highest)) {
     // Draw a single point as a short line.
     if (points.length === 1) points.push([Math.min(points[0][0] + 3, width), points[0][1]]);
-    const text = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`);
+    const line = points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join('L');
     const [first, last] = [points[0][0].toFixed(1), points[points.length - 1][0].toFixed(1)];
-    svg.append(s('polygon', { class: 'area', points: `${first},${height} ${text.join(' ')} ${last},${height}` }));
-    svg.append(s('polyline', { class: 'curve', points: text.join(' ') }));
+    svg.append(s('path', { class: 'area', d: `M${first} ${height}L${line}L${last} ${height}Z` }));
+    svg.append(s('path', { class: 'curve', d: `M${line}` }));
   }
   return svg;
 }

@@ -33,6 +33,17 @@ export function successClass(share) {
   return share < 0.95 ? 'bad' : share < 0.99 ? 'warn' : 'good';
 }
 
+/** Whether policies deny many of the calls. An answer that denies a call is no failure of the server. */
+export function isDenied(row) {
+  return row.denied_per_second > 0.05 * row.calls_per_second;
+}
+
+/** The colour of a share of successful calls. Denied calls did not do what the caller wanted, so they are never good. */
+export function successOf(row) {
+  const kind = successClass(row.success_rate);
+  return kind === 'good' && isDenied(row) ? 'warn' : kind;
+}
+
 export function tlsClass(share) {
   if (share === null || share === undefined) return 'soft';
   return share > 0.999 ? 'good' : 'warn';

@@ -1,11 +1,15 @@
 // Places and paints the graph in a thread of its own, so that panning never waits for it.
 
+import { isDenied } from './format.js';
 import { layout } from './layout.js';
 
+// All images are painted on one canvas: the memory of many canvases would be freed only later.
+const canvas = new OffscreenCanvas(1, 1);
+const pen = canvas.getContext('2d');
 let scene = null;
 let known = '';
 
-const tone = (row, colours) => (row.success_rate === null ? colours.line : row.success_rate < 0.95 ? colours.bad : row.success_rate < 0.99 ? colours.warn : colours.edge);
+const tone = (row, colours) => (row.success_rate === null ? colours.line : row.success_rate < 0.95 ? colours.bad : row.success_rate < 0.99 || isDenied(row) ? colours.warn : colours.edge);
 
 onmessage = ({ data }) => {
   if (data.graph) place(data.graph);
@@ -24,8 +28,8 @@ function place({ nodes, edges }) {
 }
 
 function paint({ x, y, scale, width, height, ratio, colours, turn }) {
-  const canvas = new OffscreenCanvas(Math.ceil(width * ratio), Math.ceil(height * ratio));
-  const pen = canvas.getContext('2d');
+  // Setting the size clears the canvas, and frees the memory of its last image at once.
+  [canvas.width, canvas.height] = [Math.ceil(width * ratio), Math.ceil(height * ratio)];
   pen.setTransform(scale * ratio, 0, 0, scale * ratio, -x * scale * ratio, -y * scale * ratio);
   const busiest = Math.max(...scene.edges.map((edge) => edge.calls_per_second), 1e-9);
   const [right, bottom] = [x + width / scale, y + height / scale];

@@ -7,7 +7,7 @@ import { ms, percent, rate } from './format.js';
 
 const NODE = { width: 168, height: 24 };
 /** The image has this margin on each side, as a share of the view. */
-const MARGIN = 0.5;
+const MARGIN = 0.25;
 const READ_EVERY_MS = 4000;
 const SCALES = [0.05, 3];
 
@@ -194,5 +194,5 @@ export function graph(main) {
   }
   read();
   const reading = setInterval(() => { if (!document.hidden && fingers.size === 0) read(); }, READ_EVERY_MS);
-  return { leave() { leaving.abort(); clearInterval(reading); clearTimeout(timer); resized.disconnect(); worker.terminate(); image?.bitmap.close(); } };
+  return { leave() { leaving.abort(); clearInterval(reading); clearTimeout(timer); resized.disconnect(); worker.terminate(); image?.bitmap.close(); canvas.width = 0; } };
 }

@@ -2,7 +2,7 @@
 
 import { h } from './dom.js';
 
-const KEYS = [['/', 'search'], ['j k ↓ ↑', 'next, previous row'], ['Enter', 'open the row'], ['Esc', 'back'], ['1 to 5', 'Services, Graph, Streams, Tap, Problems'], ['?', 'this help']];
+const KEYS = [['/', 'search'], ['j k ↓ ↑', 'next, previous row'], ['Enter', 'open the row'], ['Esc', 'back'], ['1 to 6', 'Services, Graph, Streams, Tap, Proxies, Problems'], ['?', 'this help']];
 
 function move(step) {
   const rows = [...document.querySelectorAll('tbody tr[tabindex], .problems a.more')];
@@ -13,7 +13,7 @@ function move(step) {
   rows[next].scrollIntoView({ block: 'nearest' });
 }
 
-/** Starts to listen. `paths` are the views of the keys 1 to 5. */
+/** Starts to listen. `paths` are the views of the keys 1 to 6. */
 export function listen(paths) {
   const dialog = document.getElementById('help');
   const close = h('button', { type: 'button', onclick: () => dialog.close() }, 'Close');

@@ -3,28 +3,41 @@
 import { h, panel, serviceLink, setText } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
-import { latencyClass, ms, percent, rate, successClass, tlsClass } from './format.js';
+import { isDenied, latencyClass, ms, percent, rate, successOf, tlsClass } from './format.js';
 
 /** Maximum number of problems in the overview. */
 const SHOWN = 5;
+/** The kinds of problems whose details the view of the proxies shows. */
+const OF_PROXIES = new Set(['certificate', 'silent proxy', 'control plane', 'configuration']);
 
 export const figures = [
   { head: 'Calls/s', number: true, value: (row) => row.calls_per_second, text: (row) => rate(row.calls_per_second) },
-  { head: 'Success', number: true, value: (row) => row.success_rate, text: (row) => percent(row.success_rate), class: (row) => successClass(row.success_rate) },
+  { head: 'Success', number: true, value: (row) => row.success_rate, text: (row) => percent(row.success_rate), class: successOf },
   { head: 'p50', number: true, optional: true, value: (row) => row.p50_ms, text: (row) => ms(row.p50_ms) },
-  { head: 'p99', number: true, value: (row) => row.p99_ms, text: (row) => ms(row.p99_ms), class: (row) => latencyClass(row.p99_ms) },
+  { head: 'p99', number: true, value: (row) => row.p99_ms, text: (row) => ms(row.p99_ms), class: (row) => latencyClass(row.p99_ms), title: latencyAbout },
 ];
+export const denied = { head: 'Denied/s', number: true, optional: true, value: (row) => row.denied_per_second, text: (row) => rate(row.denied_per_second), class: (row) => (isDenied(row) ? 'bad' : 'soft'),
+  about: 'Calls that policies denied, or that were answered with 401, 403, UNAUTHENTICATED or PERMISSION_DENIED' };
 export const encrypted = { head: 'Mutual TLS', number: true, optional: true, value: (row) => row.tls_share, text: (row) => percent(row.tls_share), class: (row) => tlsClass(row.tls_share) };
 
-/** The worst first: lowest success, then the slowest. Rows without calls come last. */
+/** What the buckets of a method's latencies say exactly. */
+function latencyAbout(row) {
+  if (!row.p99_between_ms) return '';
+  const [low, high] = row.p99_between_ms;
+  return `between ${ms(low)} and ${high === null ? 'more' : ms(high)}; ${percent(row.slow_rate)} of the calls take longer than 200 ms`;
+}
+
+/** The worst first: lowest success, then denied calls, then the slowest. Rows without calls come last. */
 function worst(a, b) {
-  const fault = (row) => (row.success_rate === null ? 2 : row.success_rate < 0.99 ? row.success_rate : 1);
+  const fault = (row) => (row.success_rate === null ? 2 : row.success_rate < 0.99 ? row.success_rate : isDenied(row) ? 0.99 : 1);
   return fault(a) - fault(b) || (b.p99_ms ?? -1) - (a.p99_ms ?? -1) || (a.id < b.id ? -1 : 1);
 }
 
 function item(problem) {
+  const href = OF_PROXIES.has(problem.kind) ? '#/proxies' : problem.service ? serviceLink(problem.service) : null;
+  const about = OF_PROXIES.has(problem.kind) ? 'the proxies' : problem.service;
   return h('li', {}, h('span', { class: `tag ${problem.severity}` }, problem.kind), h('span', { class: 'what' }, problem.what),
-    problem.service ? h('a', { class: 'more', href: serviceLink(problem.service), 'aria-label': `Open ${problem.service}` }, 'Open') : h('span'),
+    href ? h('a', { class: 'more', href, 'aria-label': `Open ${about}` }, 'Open') : h('span'),
     h('span', { class: 'fix' }, problem.fix));
 }
 
@@ -58,10 +71,10 @@ export function overview(main) {
     cell.replaceChildren(isShown ? curve(rates, { width: 96, height: 22, label: `Calls of ${row.id} in the last 10 minutes` }) : '');
   } };
   const table = new Table({ label: 'Services', key: (row) => row.id, worst, open: (row) => { location.hash = serviceLink(row.id); }, empty: 'No Service has had a call since the proxies started.',
-    columns: [{ head: 'Service', kind: 'name', value: (row) => row.id, title: (row) => `${row.id}, counted by ${row.counted_by === 'workload' ? 'its own proxies' : 'the proxies of its callers'}` }, spark, ...figures, encrypted] });
+    columns: [{ head: 'Service', kind: 'name', value: (row) => row.id, title: (row) => `${row.id}, counted by ${row.counted_by === 'workload' ? 'its own proxies' : 'the proxies of its callers'}` }, spark, ...figures, denied, encrypted] });
   const methods = new Table({ label: 'Slowest methods', key: (row) => [row.namespace, row.name, row.direction, row.at, row.method].join(' '), empty: 'No method has had an answer yet.',
     open: (row) => { location.hash = serviceLink(target(row)); },
-    columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: (row) => row.method }, { head: 'Service', optional: true, value: target }, ...figures] });
+    columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: methodAbout }, { head: 'Service', optional: true, value: target }, ...figures] });
   const services = panel('Services', 'the worst first; means over about 10 s', table.element);
   services.querySelector('.head').append(h('span', { class: 'right' }, search));
   main.append(h('h1', {}, 'Services'), h('p', { class: 'sub' }, 'Every call that the proxies count.'), section, services, panel('Slowest methods', 'by p99', methods.element));
@@ -78,6 +91,11 @@ export function overview(main) {
     found.update(all.slice(0, SHOWN));
   }
   return { update(next) { snapshot = next; show(); } };
+}
+
+/** The whole name of a method, or what the name `other` means. */
+export function methodAbout(row) {
+  return row.method === 'other' ? 'Methods without a series of their own: beyond the limit, or none of their calls has reached a method of the Service' : row.method;
 }
 
 /** The Service to whose page a row of a method leads. */

@@ -1,11 +1,11 @@
 // One Service: charts of the last hour, methods, endpoints, routes, policies, callers and denials.
 
 import { ask } from './app.js';
-import { h, panel, serviceLink } from './dom.js';
+import { h, panel, serviceLink, setText } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
-import { encrypted, figures } from './overview.js';
-import { ms, percent, rate, seconds, successClass } from './format.js';
+import { denied, encrypted, figures, methodAbout } from './overview.js';
+import { isDenied, ms, percent, rate, seconds, successOf } from './format.js';
 
 const LEVELS = { error: 'bad', warning: 'warn', good: 'good' };
 /** Time between two readings of the policies, in milliseconds: they seldom change. */
@@ -24,7 +24,7 @@ export function service(main, id) {
   const tiles = h('div', { class: 'tiles' });
   const charts = h('div', { class: 'charts' });
   const methods = new Table({ label: 'Methods', key: (row) => [row.namespace, row.name, row.direction, row.at, row.method].join(' '), empty: 'No method has been called since the proxies started.',
-    columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: (row) => row.method },
+    columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: methodAbout },
       { head: 'Counted by', optional: true, value: (row) => (row.direction === 'inbound' ? 'own proxies' : row.namespace ? `${row.namespace}/${row.name}` : row.name) }, ...figures,
       { head: 'Expired', number: true, optional: true, value: (row) => row.expired_rate, text: (row) => percent(row.expired_rate) },
       { head: 'Objective', optional: true, value: (row) => row.shown_objective?.text },
@@ -38,9 +38,9 @@ export function service(main, id) {
       { head: 'Why', kind: 'wrap soft', value: (row) => [row.reason, row.last_connect_error].filter(Boolean).join('; ') },
       { head: 'Seen by', optional: true, value: (row) => `${row.seen_by}, worker ${row.worker}` }] });
   const callers = new Table({ label: 'Callers', key: (row) => row.from, open: (row) => go(row.from), empty: 'No caller now.',
-    columns: [{ head: 'Caller', kind: 'name', value: (row) => row.from }, ...figures, encrypted] });
+    columns: [{ head: 'Caller', kind: 'name', value: (row) => row.from }, ...figures, denied, encrypted] });
   const calls = new Table({ label: 'Called Services', key: (row) => row.to, open: (row) => go(row.to), empty: 'It calls no Service now.',
-    columns: [{ head: 'Calls', kind: 'name', value: (row) => row.to }, ...figures, encrypted] });
+    columns: [{ head: 'Calls', kind: 'name', value: (row) => row.to }, ...figures, denied, encrypted] });
   const routes = new Table({ label: 'Routes', key: (row) => [row.namespace, row.name, row.service, row.route].join(' '), empty: 'No call has matched a route.',
     columns: [{ head: 'Route', kind: 'name', value: (row) => (row.route === '-' ? 'no route, a policy' : row.route) }, { head: 'Called by', optional: true, value: (row) => (row.namespace ? `${row.namespace}/${row.name}` : row.name) }, figures[0],
       figures[1], { head: 'Retries/s', number: true, value: (row) => row.retries_per_second, text: (row) => rate(row.retries_per_second) },
@@ -57,11 +57,14 @@ export function service(main, id) {
     columns: [{ head: 'Calls', kind: 'wrap', value: (row) => `${row.calls} at ${row.at}` }, { head: 'Part', kind: 'name', value: (row) => row.part }, { head: 'Value', kind: 'wrap', value: (row) => row.value }, mode,
       { head: 'Set by', kind: 'wrap', value: (row) => row.set_by }, { head: 'Route', kind: 'wrap', optional: true, value: (row) => row.route }, { head: 'Callers in', optional: true, value: (row) => row.namespaces.join(', ') || '–' }] });
   const note = h('p', { class: 'sub' }, 'Reading the proxies.');
-  main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, charts, panel('Methods', '', methods.element),
-    panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element),
-    h('div', { class: 'columns' }, panel('Callers', '', callers.element), panel('Calls to other Services', '', calls.element)),
-    panel('Routes', '', routes.element), panel('Allowed callers', 'by the AuthorizationPolicies that its own proxies know', allowed.element),
-    panel('Timeouts, retries and hedges', 'as the proxies of its callers have them; a call follows the first rule that it matches', parts.element), panel('Denied calls', 'since the proxies started', denials.element));
+  const parties = h('div', { class: 'columns' }, panel('Callers', '', callers.element), panel('Calls to other Services', '', calls.element));
+  const panels = [['Methods', panel('Methods', '', methods.element)], ['Endpoints', panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element)], ['Callers', parties],
+    ['Denied calls', panel('Denied calls', 'since the proxies started', denials.element)],
+    ['Allowed callers', panel('Allowed callers', 'by the AuthorizationPolicies that its own proxies know', allowed.element)],
+    ['Timeouts and retries', panel('Timeouts, retries and hedges', 'as the proxies of its callers have them; a call follows the first rule that it matches', parts.element)],
+    ['Routes', panel('Routes', '', routes.element)]];
+  const jumps = new Map(panels.map(([title, element]) => [title, h('button', { type: 'button', onclick: () => element.scrollIntoView({ block: 'start' }) }, title)]));
+  main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, h('nav', { class: 'jumps', 'aria-label': 'Parts of this page' }, ...jumps.values()), charts, ...panels.map(([, element]) => element));
   const leaving = new AbortController();
   let isReading = false;
   let policiesAt = -Infinity;
@@ -102,7 +105,8 @@ export function service(main, id) {
     const tile = (text, about, kind = '') => h('div', { class: 'tile' }, h('b', { class: kind }, text), h('span', {}, about));
     const silent = detail.proxies.filter((proxy) => proxy.silent).length;
     note.textContent = `${detail.proxies.length || 'No'} ${detail.proxies.length < 2 ? 'proxy' : 'proxies'} of its own${silent ? `, ${silent} silent` : ''}. Figures: means over about 10 s${row ? `, counted by ${row.counted_by === 'workload' ? 'its own proxies' : 'its callers'}` : ''}.`;
-    if (row) tiles.replaceChildren(tile(rate(row.calls_per_second), 'calls/s'), tile(percent(row.success_rate), 'success', successClass(row.success_rate)), tile(ms(row.p50_ms), 'p50'), tile(ms(row.p99_ms), 'p99'), tile(percent(row.tls_share), 'mutual TLS'));
+    if (row) tiles.replaceChildren(tile(rate(row.calls_per_second), 'calls/s'), tile(percent(row.success_rate), 'success', successOf(row)), tile(ms(row.p50_ms), 'p50'), tile(ms(row.p99_ms), 'p99'), tile(percent(row.tls_share), 'mutual TLS'),
+      tile(rate(row.denied_per_second), 'denied/s', isDenied(row) ? 'bad' : ''));
     const minutes = (history.rate.length * history.step_s) / 60;
     const from = minutes >= 59 ? '1 h ago' : minutes < 1 ? `${minutes * 60} s ago` : `${Math.round(minutes)} min ago`;
     charts.replaceChildren(chart('Calls/s', history.rate, rate(last(history.rate)), { from }), chart('Success', history.success, percent(last(history.success)), { top: 1.02, from }), chart('p99', history.p99_ms, ms(last(history.p99_ms)), { from }));
@@ -111,6 +115,8 @@ export function service(main, id) {
     calls.update(detail.calls);
     routes.update(detail.routes);
     denials.update(detail.denials);
+    setText(jumps.get('Denied calls'), detail.denials.length ? `Denied calls (${detail.denials.length})` : 'Denied calls');
+    jumps.get('Denied calls').className = detail.denials.some((row) => row.is_recent) ? 'bad' : '';
     endpoints.update(seen.endpoints);
   }
   read();

@@ -1,4 +1,5 @@
-// A table whose rows stay in place while their figures change. Column: { head, value(row), text(row), class(row) }.
+// A table whose rows stay in place while their figures change. Column: { head, about, value(row), text(row), class(row),
+// title(row) }. `about` explains the column, and `title` a cell.
 
 import { h, setText } from './dom.js';
 
@@ -9,7 +10,7 @@ export class Table {
     this.rows = new Map();
     this.sorted = null;
     this.heads = columns.map((column, index) => h('th', { scope: 'col', class: this.classOf(column) },
-      column.value ? h('button', { type: 'button', title: `Sort by ${column.head}`, onclick: () => this.sortBy(index) }, column.head)
+      column.value ? h('button', { type: 'button', title: column.about ?? `Sort by ${column.head}`, onclick: () => this.sortBy(index) }, column.head)
         : h('span', {}, column.head)));
     this.body = h('tbody');
     this.none = h('p', { class: 'empty', hidden: true });
@@ -80,7 +81,8 @@ export class Table {
       if (column.draw) return column.draw(row, cell);
       const text = column.text ? column.text(row) : String(column.value(row) ?? '–');
       setText(cell, text);
-      if (column.title) cell.title = column.title(row);
+      const title = column.title?.(row) ?? '';
+      if (cell.title !== title) cell.title = title;
       const name = [this.classOf(column), column.class?.(row)].filter(Boolean).join(' ');
       if (cell.className !== name) cell.className = name;
     });

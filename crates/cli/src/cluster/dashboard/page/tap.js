@@ -15,7 +15,7 @@ function line(call) {
   const peer = call.direction === 'inbound' ? `from ${id(call.client_id) ?? call.client}` : `to ${id(call.server_id) ?? call.server ?? 'nowhere'}`;
   return h('tr', {}, h('td', { class: 'mono soft' }, (call.time ?? '').slice(11, 23)), h('td', { class: 'name', title: method }, method),
     h('td', { class: isFault ? 'bad' : 'good' }, String(status)), h('td', { class: `num ${latencyClass(call.duration_ms)}` }, ms(call.duration_ms)),
-    h('td', { class: 'optional' }, `${call.workload} ${call.direction === 'inbound' ? 'in' : 'out'}`), h('td', { class: 'optional' }, peer),
+    h('td', { class: 'optional', title: call.workload }, `${call.pod ?? call.workload} ${call.direction === 'inbound' ? 'in' : 'out'}`), h('td', { class: 'optional' }, peer),
     h('td', { class: 'optional soft' }, [call.retries ? `${call.retries} retries` : '', call.route ?? '', call.proxy_error ? `proxy error ${call.proxy_error}` : ''].filter(Boolean).join(', ')));
 }
 

@@ -1,0 +1,99 @@
+//! The slow methods among the problems. No I/O, no clock.
+
+use std::collections::BTreeMap;
+
+use super::detail::service_at;
+use super::mesh::{Id, id};
+use super::problems::{Facts, Problem, Severity};
+use crate::cluster::stat::counts::percent;
+use crate::cluster::stat::methods::{self, SLOW_MS};
+
+/// If the mean number of messages per call is higher than this limit, the method is a stream. The duration of a stream
+/// says nothing about its speed.
+const UNARY_MESSAGES_MAX: f64 = 1.5;
+
+/// Finds slow methods. The Service's own proxies and the proxies of each caller count the same calls, so a method of a
+/// Service is one problem, however many proxies count it.
+pub(super) fn slow(facts: &Facts<'_>) -> Vec<Problem> {
+    let mut found = BTreeMap::<(Id, &str), Vec<Slow<'_>>>::new();
+    for row in facts.methods {
+        let Some(share) = row.slow_rate.filter(|_| is_slow(row)) else { continue };
+        found.entry((called(row), &row.key.method)).or_default().push(Slow { share, row });
+    }
+    let problem = |((service, method), mut rows): ((Id, &str), Vec<Slow<'_>>)| {
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Some((rows.first()?.share, slow_method(facts, service, method, &rows)?))
+    };
+    let mut found: Vec<_> = found.into_iter().filter_map(problem).collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().map(|(_, problem)| problem).collect()
+}
+
+/// A row with slow calls, and their share of all calls, 0 to 1.
+struct Slow<'a> {
+    share: f64,
+    row: &'a methods::Row,
+}
+
+/// The problem of a slow method. `rows` are the counts of the Service's own proxies and of its callers, the worst first.
+fn slow_method(facts: &Facts<'_>, service: Id, method: &str, rows: &[Slow<'_>]) -> Option<Problem> {
+    let worst = rows.first()?;
+    let own = rows.iter().find(|slow| slow.row.key.direction == "inbound");
+    // The callers may wait much longer than the application takes, for example because of the network.
+    let own = own.filter(|own| own.share * 2.0 >= worst.share);
+    let callers = rows.iter().filter(|slow| slow.row.key.direction != "inbound").count();
+    let by = match (own, callers) {
+        (Some(_), _) => "as its own proxies count them".to_owned(),
+        (None, 1) => format!("as {} counts them", caller(worst.row)),
+        (None, _) => format!("as {} and {} more count them", caller(worst.row), callers - 1),
+    };
+    let place = own.map(|_| "The time passes in the application, or in the calls that it makes.".to_owned());
+    let look = (callers > 0).then(|| match facts.options {
+        // A percentile could lie within the slow calls.
+        Some(options) => {
+            format!("leno tap --slower-than {SLOW_MS:.0}ms{options} shows which endpoints answer the slow calls.")
+        }
+        None => "leno dashboard shows the Service's endpoints.".to_owned(),
+    });
+    let Slow { share, row } = own.unwrap_or(worst);
+    Some(Problem {
+        severity: Severity::Note,
+        kind: "slow method",
+        what: format!(
+            "{method} of {service} is slow: {} of its calls take longer than {SLOW_MS:.0} ms, {by}; p99 is {}",
+            percent(Some(*share)),
+            p99(row)
+        ),
+        fix: [place, look].into_iter().flatten().collect::<Vec<_>>().join(" "),
+        service: Some(service),
+    })
+}
+
+/// The workload whose proxies counted a row.
+fn caller(row: &methods::Row) -> Id {
+    id(&row.key.namespace, &row.key.name)
+}
+
+/// The p99 as precisely as the buckets show it.
+fn p99(row: &methods::Row) -> String {
+    match row.p99_between_ms {
+        Some((low, Some(high))) => format!("between {low:.0} and {high:.0} ms"),
+        Some((low, None)) => format!("above {low:.0} ms"),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// The Service whose method a row counts.
+pub(super) fn called(row: &methods::Row) -> Id {
+    match &*row.key.direction {
+        "inbound" => caller(row),
+        _ => service_at(&row.key.at),
+    }
+}
+
+/// Whether a unary method is slow: its p99 is above [`SLOW_MS`].
+fn is_slow(row: &methods::Row) -> bool {
+    let rate = row.figures.calls_per_second;
+    let is_stream = row.request_messages_per_second.max(row.response_messages_per_second) > UNARY_MESSAGES_MAX * rate;
+    row.figures.p99_ms.is_some_and(|p99| p99 > SLOW_MS) && !is_stream
+}

@@ -1,0 +1,67 @@
+//! How long a proxy's certificate and its trust anchors are valid, and whether this is a problem. No I/O; the time is an
+//! argument.
+
+use std::time::{Duration, SystemTime};
+
+use leno_identity::authority::SVID_LIFETIME;
+
+use super::objective::Level;
+use crate::cluster::scrape::Scrape;
+
+/// A certificate has a problem if less than one tenth of its lifetime is left. Proxies renew their certificates before
+/// five sixths of the lifetime are over, so only a certificate whose renewal failed many times reaches this limit. The
+/// alert `LenoCertificateExpiring` has the same limit.
+const CERTIFICATE_LEAST_PART: u32 = 10;
+/// Minimum remaining validity of a certificate if the proxy does not report the certificate's lifetime.
+const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
+/// The control plane issues certificates for [`SVID_LIFETIME`]. If the lifetime of a Pod's certificate is below this
+/// limit, the authority shortened the certificate. The limit is one hour below [`SVID_LIFETIME`], because clocks may
+/// differ.
+const ISSUED_LEAST: Duration = SVID_LIFETIME.saturating_sub(Duration::from_secs(60 * 60));
+/// Minimum remaining validity of the last trust anchor.
+const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+
+/// The end of a certificate's validity.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Validity {
+    pub(super) end: SystemTime,
+    /// The whole lifetime, if the proxy reports when the certificate was issued.
+    lifetime: Option<Duration>,
+    /// It is a problem if less time than this is left.
+    least: Duration,
+}
+
+impl Validity {
+    /// Of the proxy's own certificate; `None` if the proxy has none.
+    pub(super) fn of_certificate(page: &Scrape) -> Option<Self> {
+        let end = page.time("control_identity_cert_expiration_timestamp_seconds")?;
+        let issued = page.time("control_identity_cert_refresh_timestamp_seconds");
+        let lifetime = issued.and_then(|issued| end.duration_since(issued).ok());
+        Some(Self { end, lifetime, least: lifetime.map_or(CERTIFICATE_LEAST, |all| all / CERTIFICATE_LEAST_PART) })
+    }
+
+    /// Of the proxy's last trust anchor; `None` if the proxy has no trust anchor.
+    pub(super) fn of_last_anchor(page: &Scrape) -> Option<Self> {
+        let end = page.time("leno_trust_anchor_expiration_timestamp_seconds")?;
+        Some(Self { end, lifetime: None, least: ANCHOR_LEAST })
+    }
+
+    /// An error if the validity is over, and a warning if it is soon over.
+    pub(super) fn level(&self, now: SystemTime) -> Level {
+        match self.end.duration_since(now) {
+            Err(_) => Level::Error,
+            Ok(left) if left <= self.least => Level::Warning,
+            Ok(_) => Level::Good,
+        }
+    }
+
+    /// Whether this certificate of a Pod is shorter than the control plane issues it: a certificate must not outlive the
+    /// authority that issued it.
+    pub(super) fn ends_with_authority(&self) -> bool {
+        self.lifetime.is_some_and(|lifetime| lifetime < ISSUED_LEAST)
+    }
+}
+
+#[cfg(test)]
+#[path = "validity_tests.rs"]
+mod tests;
