@@ -105,13 +105,13 @@ impl Balancer {
 
     fn explain_state(&self, now: Instant, endpoint: &Endpoint) -> String {
         let health = &endpoint.health;
+        let is_slow = matches!(health.state, State::Slow(_));
         let latency = match (health.latency, self.latency.baseline.latency_ms) {
             (None, _) => "no answer yet".to_owned(),
-            (Some(estimate), None) => mean(&estimate),
-            // The median is a median of means whose stalled calls are capped.
+            (Some(estimate), None) => Mean::of(&estimate, is_slow).to_string(),
             (Some(estimate), Some(baseline_ms)) => {
-                let times = estimate.mean_ms / baseline_ms;
-                format!("{}, {times:.1} x the median {baseline_ms:.1} ms", mean(&estimate))
+                let mean = Mean::of(&estimate, is_slow);
+                format!("{mean}, {:.1} x the median {baseline_ms:.1} ms", mean.compared_ms() / baseline_ms)
             }
         };
         let failures = format!("{:.0} % fail", health.failure_rate * 100.0);
@@ -185,14 +185,32 @@ impl fmt::Display for Probing<'_> {
     }
 }
 
-/// The mean of recent latencies. If a few stalled calls raise it, then also the mean with these calls capped, which the
-/// balancer compares.
-fn mean(estimate: &Estimate) -> String {
-    let Estimate { mean_ms, full_mean_ms, .. } = *estimate;
-    if full_mean_ms > mean_ms * STALLS_FACTOR {
-        format!("{full_mean_ms:.1} ms ({mean_ms:.1} ms with stalled calls capped)")
-    } else {
-        format!("{full_mean_ms:.1} ms")
+/// The mean of recent latencies. The median is a median of means whose stalled calls are capped. If a few stalled calls
+/// raise the mean of an endpoint that is not slow, then its own capped mean is shown too, and compared with the median.
+struct Mean {
+    full_ms: f64,
+    capped_ms: Option<f64>,
+}
+
+impl Mean {
+    fn of(estimate: &Estimate, is_slow: bool) -> Self {
+        let Estimate { mean_ms, full_mean_ms: full_ms, .. } = *estimate;
+        let has_stalls = !is_slow && full_ms > mean_ms * STALLS_FACTOR;
+        Self { full_ms, capped_ms: has_stalls.then_some(mean_ms) }
+    }
+
+    fn compared_ms(&self) -> f64 {
+        self.capped_ms.unwrap_or(self.full_ms)
+    }
+}
+
+impl fmt::Display for Mean {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} ms", self.full_ms)?;
+        match self.capped_ms {
+            Some(capped_ms) => write!(f, " ({capped_ms:.1} ms with stalled calls capped)"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -67,7 +67,7 @@ fn states_are_told_in_words_and_numbers() {
 
     let slow = &explained[2];
     assert!(slow.latency_estimate_ms > slow.latency_limit_ms, "{slow:?}");
-    assert!(slow.reason.contains("x the median"), "{slow:?}");
+    assert!(slow.reason.contains("x the median") && !slow.reason.contains("capped"), "{slow:?}");
     assert!(slow.reason.contains("next probe in"), "{slow:?}");
     assert!(explained[3].failure_rate > 0.1, "{:?}", explained[3]);
     assert_eq!(explained[3].failures, explained[3].picks);
