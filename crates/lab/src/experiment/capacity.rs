@@ -24,8 +24,8 @@ const LATE_MAX: f64 = 0.01;
 const TRIAL_WARM_UP: Duration = Duration::from_secs(1);
 /// Measured time of a trial.
 const TRIAL: Duration = Duration::from_secs(3);
-/// Maximum number of runs that confirm the rate.
-pub(super) const CONFIRMATIONS_MAX: u32 = 5;
+/// Maximum number of runs that confirm a rate that the search found.
+const CONFIRMATIONS_MAX: u32 = 5;
 /// The rate of a confirmation, as a fraction of the rate of the previous confirmation, which failed.
 const STEP_DOWN: f64 = 0.95;
 
@@ -98,9 +98,15 @@ fn keeps_up(earlier: &Snapshot, later: &Snapshot, rate_per_s: u32, is_random: bo
     (ended(later) - ended(earlier)) as f64 >= due * (1.0 - BACKLOG_MAX) - chance
 }
 
-/// Whether a confirmation meets the conditions.
-pub(super) fn is_confirmed(run: &Run, conditions: Conditions) -> bool {
-    conditions.are_met(run.calls, run.errors, run.p99_ms)
+/// Whether a confirmation of the rate that the search found meets the conditions. If the search found no rate, no run
+/// confirms one: the run then only gives the record its other figures.
+pub(super) fn is_confirmed(found_per_s: u32, run: &Run, conditions: Conditions) -> bool {
+    found_per_s > 0 && conditions.are_met(run.calls, run.errors, run.p99_ms)
+}
+
+/// Maximum number of runs that confirm the rate.
+pub(super) fn confirmations_max(found_per_s: u32) -> u32 {
+    if found_per_s > 0 { CONFIRMATIONS_MAX } else { 1 }
 }
 
 /// Whether the machine rather than the target may have limited the rate of a confirmation.

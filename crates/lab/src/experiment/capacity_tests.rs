@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::experiment::record::TargetKind;
 use crate::load::{FailureClass, Latency};
+use crate::report::example;
 
 fn snapshot(ms: u64, calls: u64, failed: u64) -> Snapshot {
     Snapshot {
@@ -41,4 +43,13 @@ fn a_target_with_a_growing_backlog_does_not_keep_up_although_no_call_has_failed(
 fn each_confirmation_is_five_percent_lower_and_never_zero() {
     assert_eq!([0, 1, 2].map(|failed| rate_to_confirm(10_000, failed)), [10_000, 9_500, 9_025]);
     assert_eq!(rate_to_confirm(0, 0), 1);
+}
+
+#[test]
+fn if_the_search_found_no_rate_no_run_confirms_one() {
+    let run = example::run(TargetKind::Leno, 0, 1);
+    let conditions = Conditions { p99_ms: None };
+    assert!(is_confirmed(10, &run, conditions));
+    assert!(!is_confirmed(0, &run, conditions));
+    assert_eq!([confirmations_max(0), confirmations_max(10)], [1, CONFIRMATIONS_MAX]);
 }

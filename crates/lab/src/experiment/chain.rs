@@ -12,7 +12,7 @@ use crate::load::Exchange;
 use crate::targets::{LenoSidecars, Target};
 
 /// Number of services before the backends.
-const SERVICES: u32 = 2;
+pub(super) const SERVICES: u32 = 2;
 
 impl Runner {
     /// Starts the chain from its end, and calls its first service.

@@ -115,6 +115,14 @@ impl Fault {
     pub(crate) fn is_chain(self) -> bool {
         matches!(self, Self::Chain | Self::ForwardingChain | Self::TracedChain)
     }
+
+    /// The time by which a server delays some of its answers, in ms; 0 if it delays none.
+    pub(super) fn slow_ms(self) -> u32 {
+        match self {
+            Self::SlowAtTimes { slow_ms, .. } | Self::AllSlowAtTimes { slow_ms, .. } => slow_ms,
+            Self::None | Self::Failing { .. } | Self::Chain | Self::ForwardingChain | Self::TracedChain => 0,
+        }
+    }
 }
 
 impl fmt::Display for Fault {

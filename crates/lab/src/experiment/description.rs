@@ -27,6 +27,9 @@ pub struct Experiment {
     pub duration_s: u32,
     /// Seconds of each run before counting begins.
     pub warm_up_s: u32,
+    /// Planned number of repeats; 0 in results of earlier versions.
+    #[serde(default)]
+    pub repeats: u32,
     /// Number of backends; for a user's workload, the number of endpoints that were ready at the start.
     pub backends: u32,
     /// The machine that the lab ran on. In a cluster, the servers and the load ran elsewhere.

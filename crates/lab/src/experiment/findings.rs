@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Scenario `footprint`: the class of the failed calls after the load. Their kind is unknown.
+pub(crate) const SECOND_PHASE: &str = "in the second phase";
+
 /// Resident memory of all proxies of a target together, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footprint {
@@ -29,9 +32,11 @@ pub struct Footprint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
     /// The highest rate, in calls per second, that met the conditions in a confirmation, which is a separate run.
-    /// `None` if no rate did. The record's other figures come from the last confirmation.
+    /// `None` if no rate did, or if the search found no rate. The record's other figures come from the last
+    /// confirmation, which sends 1 call per second if the search found no rate.
     pub rate_per_s: Option<u32>,
-    /// The highest rate that met the conditions in the short trials of the search, in calls per second.
+    /// The highest rate that met the conditions in the short trials of the search, in calls per second; 0 if no rate
+    /// did.
     pub found_per_s: u32,
     /// Number of trials.
     pub trials: u32,

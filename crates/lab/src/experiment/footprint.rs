@@ -6,10 +6,10 @@ use std::thread;
 use super::cases::{BURST_CALLS, Case};
 use super::measure::Stage;
 use super::memory::RECOVERY;
-use super::record::{Footprint, Run};
+use super::record::{Footprint, Run, SECOND_PHASE};
 use super::schedule::Turn;
 use crate::error::Result;
-use crate::load::Crowd;
+use crate::load::{Crowd, CrowdReport};
 
 /// Client connections of the load. The connections of the case open after this load has ended.
 pub(super) const LOAD_CONNECTIONS: u32 = 16;
@@ -19,22 +19,22 @@ impl Stage<'_> {
     /// on them, closes them, and waits.
     ///
     /// # Errors
-    /// If a program ends early or a connection cannot be opened. The result counts the load's failed calls, but
-    /// not the burst's.
+    /// If a program ends early or a connection cannot be opened. Failed calls are counted instead.
     pub(super) fn measure_footprint(&mut self, turn: &Turn) -> Result<Run> {
         let case = Case { connections: LOAD_CONNECTIONS, ..turn.case };
         let run = self.measure(&Turn { case, ..*turn })?;
         let unloaded_bytes = self.resident_bytes()?;
         let crowd = Crowd::gather(&self.target.client(), turn.case.connections)?;
         let connected_bytes = self.resident_bytes()?;
-        crowd.burst(BURST_CALLS)?;
+        let CrowdReport { failed, first_failure, .. } = crowd.burst(BURST_CALLS)?;
         crowd.leave();
         thread::sleep(RECOVERY);
         self.ensure_running()?;
         let after_burst_bytes = self.resident_bytes()?;
         let footprint =
             run.footprint.map(|loaded| Footprint { unloaded_bytes, connected_bytes, after_burst_bytes, ..loaded });
-        Ok(Run { connections: turn.case.connections, footprint, ..run })
+        let run = Run { connections: turn.case.connections, footprint, ..run };
+        Ok(with_second_phase(run, failed, first_failure))
     }
 
     /// Resident memory of all proxies, in bytes; `None` without a proxy.
@@ -42,3 +42,18 @@ impl Stage<'_> {
         Ok(self.target.total_memory()?.map(|(_, bytes)| bytes))
     }
 }
+
+/// Adds the failed calls of the second phase to the run: the burst, or in a cluster the second load. All other figures
+/// of the run belong to the first load.
+pub(super) fn with_second_phase(mut run: Run, failed: u64, first_failure: Option<String>) -> Run {
+    if failed > 0 {
+        run.errors += failed;
+        run.error_classes.insert(SECOND_PHASE.to_owned(), failed);
+        run.first_error = run.first_error.or_else(|| first_failure.map(|why| format!("{SECOND_PHASE}: {why}")));
+    }
+    run
+}
+
+#[cfg(test)]
+#[path = "footprint_tests.rs"]
+mod tests;

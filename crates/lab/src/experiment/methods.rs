@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::load::{Load, Pattern, Plan, Shape, Traffic};
 
 /// Duration of the slow method, in addition to the backend's service time.
-const SLOW_METHOD_MS: u32 = 100;
+pub(super) const SLOW_METHOD_MS: u32 = 100;
 /// Number of calls of the fast method for each call of the slow one.
 const FAST_CALLS_EACH: u32 = 10;
 

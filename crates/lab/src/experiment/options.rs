@@ -9,7 +9,7 @@ use super::condition_options::ConditionOptions;
 use super::graph::GraphOptions;
 use super::record::{GraphShape, Protocol, Scenario, TargetKind};
 use super::refusals::refuse_impossible;
-use super::traffic_options::TrafficOptions;
+use super::traffic_options::{TrafficOptions, refuse_endless_calls};
 use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::error::{Error, Result};
@@ -147,6 +147,8 @@ impl Options {
     /// One line that names the option, if the combination is impossible.
     pub(super) fn settings(&self) -> Result<Settings> {
         refuse_impossible(self)?;
+        let cases = cases::of(self)?;
+        refuse_endless_calls(self, &cases)?;
         let usual = Usual::of(self.scenario);
         Ok(Settings {
             scenario: self.scenario,
@@ -154,7 +156,7 @@ impl Options {
             traffic: self.traffic(),
             backends: self.backends.unwrap_or(usual.backends) as usize,
             targets: self.targets(),
-            cases: cases::of(self)?,
+            cases,
             repeat: self.repeat.unwrap_or(usual.repeat),
             warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(usual.warm_up_s).into()),
             measured: Duration::from_secs(self.duration_s().into()),

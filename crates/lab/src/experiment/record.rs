@@ -9,6 +9,7 @@ pub use super::condition::{CallPolicy, Condition, Fault};
 pub use super::description::{
     Ceiling, Cluster, ClusterNode, Experiment, GraphShape, Machine, Placement, Skipped, Version, Workload,
 };
+pub(crate) use super::findings::SECOND_PHASE;
 pub use super::findings::{Capacity, ControlPlane, Footprint, Restarts, Rollout, SlowMethod};
 pub use crate::targets::kind::TargetKind;
 
@@ -93,7 +94,8 @@ pub struct Run {
     pub repeat: u32,
     /// Calls answered with OK.
     pub calls: u64,
-    /// Calls that were not answered with OK.
+    /// Calls that were not answered with OK. In the scenario `footprint`, also the failed calls of the burst or of the
+    /// second load.
     pub errors: u64,
     /// Calls that the servers received, with all retries and hedges, as the servers count them; in a chain, only the
     /// calls that its last servers received. `None` in the scenarios without conditions.
@@ -102,7 +104,8 @@ pub struct Run {
     /// The error of the first failed call.
     pub first_error: Option<String>,
     /// The calls that were not answered with OK, by class, such as `gRPC UNAVAILABLE`, `HTTP 503`, `connection` or
-    /// `time-out`; at most 65 classes.
+    /// `time-out`; at most 65 classes. In the scenario `footprint`, the failed calls of the burst or of the second load
+    /// have a class of their own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub error_classes: BTreeMap<String, u64>,
     /// Calls answered with OK per second.

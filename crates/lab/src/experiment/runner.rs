@@ -143,6 +143,7 @@ impl Runner {
             started: started(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
+            repeats: settings.repeat,
             backends: settings.backends as u32,
             machine: Machine::here(),
             cluster: None,
@@ -173,16 +174,17 @@ impl Runner {
             }
         }
         self.progress.finish();
-        self.output.describe(&self.experiment)?;
         let Written { summary, page } = report::write(&self.settings.out)?;
         self.progress.say(&format!("report: {} and {}", page.display(), summary.display()))
     }
 
-    /// Continues without a failed target. Fails if a backend has ended: without it, nothing can be measured.
+    /// Continues without a failed target. Writes the reason at once, so that an experiment that is killed later keeps
+    /// it. Fails if a backend has ended: without it, nothing can be measured.
     fn give_up(&mut self, turn: &Turn, error: &Error) -> Result<()> {
         self.backends.ensure_running()?;
         let why = self.experiment.give_up(turn.target, turn.repeat, error);
-        self.progress.give_up(turn.target, &why)
+        self.progress.give_up(turn.target, &why)?;
+        self.output.describe(&self.experiment)
     }
 }
 

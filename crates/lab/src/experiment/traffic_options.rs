@@ -1,5 +1,8 @@
 //! The options of `leno lab run` for the traffic: shape, size and arrivals of calls.
 
+use super::cases::Case;
+use super::chain;
+use super::methods::SLOW_METHOD_MS;
 use super::options::{Options, Rate, refuse};
 use super::record::{Protocol, Scenario};
 use crate::echo::MAX_PAYLOAD_BYTES;
@@ -125,23 +128,59 @@ pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
     {
         return usage(format!("{flag} means nothing with --rate max; give --rate calls per second"));
     }
-    refuse_endless_streams(options, shape)
+    Ok(())
 }
 
-/// Rejects server streams that take longer than the load waits for its last answers.
-fn refuse_endless_streams(options: &Options, shape: Shape) -> Result<()> {
-    let messages = options.traffic.traffic(options.scenario).messages;
-    let message_ms = options.work_ms + options.spread_ms + options.skew_ms.iter().flatten().max().unwrap_or(&0);
-    let stream_ms = u64::from(messages) * u64::from(message_ms);
-    let most_ms = LAST_ANSWERS.as_millis() as u64;
-    if shape != Shape::ServerStream || stream_ms <= most_ms {
+/// Rejects cases in which a call may take longer than the load waits for its last answers. The report would count such
+/// calls as failed.
+pub(super) fn refuse_endless_calls(options: &Options, cases: &[Case]) -> Result<()> {
+    let scenario = options.scenario;
+    // The burst of `memory` waits longer for its answers.
+    if !scenario.has_calls() || scenario == Scenario::Memory {
         return Ok(());
     }
+    let traffic = options.traffic.traffic(scenario);
+    let messages = if traffic.shape == Shape::ServerStream { traffic.messages } else { 1 };
+    let message_ms = cases.iter().map(|case| message_ms(options, case)).max().unwrap_or_default();
+    let call_ms = u64::from(messages) * message_ms;
+    let limit_ms = LAST_ANSWERS.as_millis() as u64;
+    if call_ms < limit_ms {
+        return Ok(());
+    }
+    let given = [
+        (options.work_ms > 0, "--work-ms"),
+        (options.spread_ms > 0, "--spread-ms"),
+        (cases.iter().any(|case| case.skew_ms > 0), "--skew-ms"),
+        (cases.iter().any(|case| case.condition.fault.slow_ms() > 0), "--slow-ms"),
+        (scenario == Scenario::Graph, "--depth"),
+    ];
+    let delays: Vec<&str> = given.into_iter().filter_map(|(is_given, flag)| is_given.then_some(flag)).collect();
+    let lower = format!("lower {}", delays.join(" or "));
+    let (what, fix) = match (limit_ms - 1) / message_ms {
+        _ if messages == 1 => ("a call may take".to_owned(), lower),
+        0 => (format!("a stream of {messages} messages may take"), lower),
+        fewer => (
+            format!("a stream of {messages} messages may take"),
+            format!("use --messages {fewer} or fewer, or {lower}"),
+        ),
+    };
     usage(format!(
-        "--messages {messages} of up to {message_ms} ms each take {stream_ms} ms, and a stream must end within {most_ms} ms \
-         after the load; use --messages {} or fewer",
-        (most_ms / u64::from(message_ms.max(1))).max(1)
+        "{what} {call_ms} ms, but must take less than {limit_ms} ms, because the load waits no longer for its last \
+         answers; {fix}"
     ))
+}
+
+/// The longest time of one message of a case, in ms.
+fn message_ms(options: &Options, case: &Case) -> u64 {
+    // The services of a graph or of a chain work one after the other.
+    let services = match options.scenario {
+        Scenario::Graph => options.graph.shape().depth,
+        _ if case.condition.fault.is_chain() => chain::SERVICES,
+        _ => 1,
+    };
+    let of_method = if options.scenario == Scenario::Methods { SLOW_METHOD_MS } else { 0 };
+    let work_ms = u64::from(services) * (u64::from(options.work_ms) + u64::from(options.spread_ms));
+    work_ms + u64::from(case.skew_ms) + u64::from(case.condition.fault.slow_ms()) + u64::from(of_method)
 }
 
 fn usage(what: String) -> Result<()> {

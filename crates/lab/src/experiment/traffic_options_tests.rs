@@ -38,9 +38,35 @@ fn options_without_effect_are_named_with_the_fix() {
         ("ladder --exchange server-stream", "--exchange", "use --protocol grpc"),
         ("slow-pod --arrivals poisson", "--arrivals", "give --rate"),
         ("slow-pod --rate 10,max --warm-up-rate half", "--warm-up-rate", "give --rate"),
-        ("slow-pod --exchange server-stream --messages 1000 --skew-ms 10", "--messages 1000", "use --messages 500"),
+        ("slow-pod --exchange server-stream --messages 1000 --skew-ms 10", "1000 messages", "use --messages 499"),
     ] {
         let error = error_of(words);
         assert!(error.contains(flag) && error.contains(fix), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_case_whose_calls_outlast_the_load_is_named_with_the_fix() {
+    for (words, time, fix) in [
+        (
+            "slow-pod --exchange server-stream",
+            "100 messages may take 20000 ms",
+            "use --messages 24 or fewer, or lower --skew-ms",
+        ),
+        ("slow-pod --skew-ms 0,5000", "a call may take 5000 ms", "lower --skew-ms"),
+        ("slow-pod --work-ms 3000 --spread-ms 2000 --skew-ms 0", "5000 ms", "lower --work-ms or --spread-ms"),
+        ("tail --slow-ms 6000", "6000 ms", "lower --slow-ms"),
+        ("methods --skew-ms 4900", "5000 ms", "lower --skew-ms"),
+        ("graph --depth 3 --work-ms 1700", "5100 ms", "lower --work-ms or --depth"),
+        ("retry-storm --work-ms 2500", "5000 ms", "lower --work-ms"),
+        ("streams --exchange server-stream --messages 2 --work-ms 5000", "10000 ms", "lower --work-ms"),
+    ] {
+        let error = error_of(words);
+        assert!(error.contains(time) && error.ends_with(fix), "{words}: {error}");
+    }
+    // The load ends a bidirectional stream after the current message.
+    for words in ["streams --work-ms 100", "slow-pod --exchange server-stream --messages 24", "slow-pod --skew-ms 4999"]
+    {
+        traffic(words);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::capacity::{CONFIRMATIONS_MAX, is_confirmed, is_limited_by_the_load, rate_to_confirm};
+use super::capacity::{confirmations_max, is_confirmed, is_limited_by_the_load, rate_to_confirm};
 use super::cases::Case;
 use super::measure::Stage;
 use super::record::{Capacity, Run, Scenario};
@@ -49,9 +49,9 @@ impl Runner {
             let case = Case { rate_per_s: Some(rate), ..turn.case };
             let mut stage = self.fresh_stage(turn)?;
             let run = stage.measure(&Turn { case, ..*turn })?;
-            let is_confirmed = is_confirmed(&run, stage.conditions());
+            let is_confirmed = is_confirmed(found_per_s, &run, stage.conditions());
             confirmations += 1;
-            if !is_confirmed && confirmations < CONFIRMATIONS_MAX {
+            if !is_confirmed && confirmations < confirmations_max(found_per_s) {
                 continue;
             }
             let rate_per_s = is_confirmed.then_some(rate);

@@ -39,7 +39,8 @@ pub(super) struct Http1 {
 
 /// The data of an answer's header section, once the section is complete.
 struct Head {
-    server: Bytes,
+    /// The server that answered with OK, or the failure that the status means. Both kinds of answer have content.
+    answer: Answer,
     content: Content,
     closes: bool,
 }
@@ -64,14 +65,14 @@ impl Http1 {
 
     /// Sends a request and reads its answer, on a new connection if necessary.
     pub(super) async fn exchange(&mut self) -> Answer {
-        // The connection is kept only after a complete answer.
+        // The connection is kept only after a complete answer, whatever its status.
         let mut stream = match self.stream.take().filter(is_open) {
             Some(stream) => stream,
             None => self.connect().await?,
         };
         stream.write_all(&self.request).await.map_err(Failure::connection)?;
         self.answer.clear();
-        let Head { server, mut content, closes } = loop {
+        let Head { answer, mut content, closes } = loop {
             if !self.read(&mut stream).await? {
                 let what = if self.answer.is_empty() { "before" } else { "within" };
                 return Err(Failure::connection(format!("closed {what} the answer")));
@@ -98,7 +99,7 @@ impl Http1 {
             return Err(Failure::protocol("the server sent more than the answer"));
         }
         self.stream = (!closes).then_some(stream);
-        Ok(server)
+        answer
     }
 
     async fn connect(&self) -> Result<TcpStream, Failure> {
@@ -153,20 +154,20 @@ fn head(bytes: &[u8], is_nameless: bool) -> Result<Option<Head>, Failure> {
     };
     let status = response.code.unwrap_or_default();
     let is_ok = if is_nameless { (200..300).contains(&status) } else { status == 200 };
-    if !is_ok {
-        return Err(Failure::http(status, status));
-    }
     let field = |name: &str| response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-    let server = match field(SERVER) {
-        _ if is_nameless => Bytes::from_static(NAMELESS.as_bytes()),
-        Some(server) => Bytes::copy_from_slice(server.value),
+    let answer = match field(SERVER) {
+        _ if !is_ok => Err(Failure::http(status, status)),
+        _ if is_nameless => Ok(Bytes::from_static(NAMELESS.as_bytes())),
+        Some(server) => Ok(Bytes::copy_from_slice(server.value)),
         None => return Err(Failure::protocol(format!("the answer has no {SERVER}"))),
     };
     let content = Content::of(status, response.headers, head_bytes)?;
     let is_http1_0 = response.version == Some(0);
     let says_so = field("connection").is_some_and(|field| field.value.eq_ignore_ascii_case(b"close"));
-    let closes = says_so || is_http1_0 || content == Content::UntilClose;
-    Ok(Some(Head { server, content, closes }))
+    // After an interim status (1xx), the connection would still carry the final answer of this request.
+    let is_interim = status < 200;
+    let closes = says_so || is_http1_0 || is_interim || content == Content::UntilClose;
+    Ok(Some(Head { answer, content, closes }))
 }
 
 #[cfg(test)]

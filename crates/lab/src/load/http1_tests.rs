@@ -5,7 +5,8 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\nX-Echo-Server: s1\r\ncontent-length: 3\
 #[test]
 fn an_answer_names_its_server_and_says_how_long_it_is() {
     let head = head(ANSWER.as_bytes(), false).expect("it is valid").expect("it is whole");
-    assert_eq!((&head.server[..], head.content, head.closes), (&b"s1"[..], Content::Until(ANSWER.len()), false));
+    let server = Ok(Bytes::from_static(b"s1"));
+    assert_eq!((head.answer, head.content, head.closes), (server, Content::Until(ANSWER.len()), false));
 }
 
 #[test]
@@ -21,9 +22,16 @@ fn other_answers_are_failures_that_say_why() {
         (("X-Echo-Server", "server"), "no x-echo-server"),
         (("content-length: 3", "content-length: 99999999"), "bytes or more"),
     ] {
-        let text = ANSWER.replace(change.0, change.1);
-        let error = head(text.as_bytes(), false).map(|_| ()).expect_err("it is a failure");
+        let error = failure_of(&ANSWER.replace(change.0, change.1), false);
         assert!(error.why.contains(why), "{error:?}");
+    }
+}
+
+/// The failure that this header section means.
+fn failure_of(text: &str, is_nameless: bool) -> Failure {
+    match head(text.as_bytes(), is_nameless) {
+        Ok(head) => head.expect("it is whole").answer.expect_err("a failure"),
+        Err(failure) => failure,
     }
 }
 
@@ -33,6 +41,7 @@ fn a_connection_that_the_server_closes_is_not_kept() {
         ANSWER.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"),
         ANSWER.replace("HTTP/1.1", "HTTP/1.0"),
         ANSWER.replace("content-length", "x-length"),
+        ANSWER.replace("200 OK", "103 Early Hints"),
     ] {
         assert!(head(text.as_bytes(), false).expect("it is valid").expect("it is whole").closes, "{text}");
     }
@@ -55,10 +64,10 @@ fn any_success_of_a_server_without_a_name_counts() {
     for status in ["200 OK", "201 Created", "204 No Content", "299 Odd"] {
         let text = ANSWER.replace("200 OK", status).replace("X-Echo-Server", "x-other");
         let head = head(text.as_bytes(), true).expect("it is a success").expect("it is whole");
-        assert_eq!(&head.server[..], NAMELESS.as_bytes());
+        assert_eq!(head.answer, Ok(Bytes::from_static(NAMELESS.as_bytes())));
     }
     for status in ["302 Found", "404 Not Found", "503 Service Unavailable"] {
-        let failure = head(ANSWER.replace("200 OK", status).as_bytes(), true).map(|_| ()).expect_err("a failure");
+        let failure = failure_of(&ANSWER.replace("200 OK", status), true);
         assert!(matches!(failure.class, FailureClass::Http(_)), "{failure:?}");
     }
 }
@@ -96,4 +105,25 @@ async fn a_connection_that_the_server_has_closed_is_not_used_again() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
     }
+}
+
+#[tokio::test]
+async fn an_answer_with_an_error_status_is_read_whole_and_its_connection_is_kept() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound listener");
+    // The server accepts a single connection.
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        drop(listener);
+        for answer in ["HTTP/1.1 503 Unavailable\r\ncontent-length: 4\r\n\r\nfail", ANSWER] {
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await.expect("a request");
+            stream.write_all(answer.as_bytes()).await.expect("a client");
+        }
+    });
+    let client = Client { address, authority: "hello".to_owned() };
+    let mut http1 = Http1::new(&client, 0, &Exchange::Http1, &Traffic::default()).expect("a request");
+    let failure = http1.exchange().await.expect_err("503");
+    assert_eq!(failure.class, FailureClass::Http(503));
+    assert_eq!(http1.exchange().await, Ok(Bytes::from_static(b"s1")));
 }

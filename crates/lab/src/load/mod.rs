@@ -53,7 +53,6 @@ use channels::Channels;
 pub use crowd::{Crowd, CrowdReport};
 pub use exchange::{Exchange, NAMELESS, UnaryCall};
 pub use failure::{Failure, FailureClass};
-use futures_util::{StreamExt, TryStreamExt, stream};
 use gate::Gate;
 pub use handshake::Hello;
 pub use plan::{Client, Pattern, Plan};
@@ -64,7 +63,6 @@ pub use stats::SLICE;
 use stats::Stats;
 pub use traffic::{Arrivals, Shape, Traffic, WarmUpRate};
 pub use windows::{WINDOW, Window};
-use workers::Worker;
 
 use crate::child::pin;
 use crate::error::{Error, Result, io};
@@ -168,9 +166,7 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>, gate: Option<Gate>) -> Result<()>
                 Run::new(plan, channels, recorder, start, end)?.finish().await
             }
             Exchange::Http1 | Exchange::Http1Get(_) | Exchange::Handshake(_) => {
-                let clients = stream::iter(&plan.clients).enumerate();
-                let connecting = clients.map(|(index, client)| Worker::connect(client, index, plan));
-                let workers = connecting.buffered(CONNECTING_AT_A_TIME).try_collect().await?;
+                let workers = workers::connect(plan).await?;
                 if let Some(gate) = gate {
                     gate.wait().await?;
                 }

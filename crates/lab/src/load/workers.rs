@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -19,11 +20,11 @@ use super::http1::Http1;
 use super::pace::Pace;
 use super::recorder::Recorder;
 use super::timer::Timer;
-use super::{Client, Exchange, LAST_ANSWERS, Pattern, Plan, RETRY_GAP};
+use super::{CONNECTING_AT_A_TIME, Client, Exchange, LAST_ANSWERS, Pattern, Plan, RETRY_GAP};
 use crate::error::{Error, Result, io};
 
 /// Maximum number of attempts at a client's first exchange, while servers answer with an HTTP status other than
-/// success. Without further attempts, a load of many clients could not start on servers that fail a few requests.
+/// success. Without further attempts, a load of one client could not start on servers that fail a few requests.
 const FIRST_ATTEMPTS: u32 = 3;
 
 /// A client that makes one exchange at a time.
@@ -32,12 +33,31 @@ pub(super) enum Worker {
     Handshake(Handshake),
 }
 
+/// Connects all clients of the plan.
+///
+/// # Errors
+/// [`Error::Connect`] if a client cannot connect. Also if the exchange is with a user's servers, and no client gets an
+/// answer with success: then the path is probably wrong. The lab's own servers may fail calls on purpose, so any answer
+/// shows that their clients are connected.
+pub(super) async fn connect(plan: &Plan) -> Result<Vec<Worker>> {
+    let clients = stream::iter(&plan.clients).enumerate();
+    let connecting = clients.map(|(index, client)| Worker::connect(client, index, plan));
+    let connected: Vec<(Worker, Option<Error>)> = connecting.buffered(CONNECTING_AT_A_TIME).try_collect().await?;
+    let (workers, refusals): (Vec<_>, Vec<_>) = connected.into_iter().unzip();
+    let all_refused: Option<Vec<Error>> = refusals.into_iter().collect();
+    match all_refused.and_then(|refusals| refusals.into_iter().next()) {
+        Some(refusal) if !plan.exchange.has_server_names() => Err(refusal),
+        _ => Ok(workers),
+    }
+}
+
 impl Worker {
-    /// Makes a first exchange of the client with this index, which also opens the client's connection.
+    /// Makes a first exchange of the client with this index, which also opens the client's connection. Also returns
+    /// an error if servers answered only with an HTTP status other than success.
     ///
     /// # Errors
-    /// [`Error::Connect`] if the exchange fails.
-    pub(super) async fn connect(client: &Client, index: usize, plan: &Plan) -> Result<Self> {
+    /// [`Error::Connect`] if the client gets no answer.
+    async fn connect(client: &Client, index: usize, plan: &Plan) -> Result<(Self, Option<Error>)> {
         let refused = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
         let mut worker = match &plan.exchange {
             Exchange::Handshake(hello) => Self::Handshake(Handshake::new(client, hello)),
@@ -46,13 +66,17 @@ impl Worker {
                 Self::Http1(http1.map_err(|error| refused(error.to_string()))?)
             }
         };
-        let mut first = worker.exchange().await;
-        for _ in 1..FIRST_ATTEMPTS {
-            if first.as_ref().is_err_and(|failure| matches!(failure.class, FailureClass::Http(_))) {
-                first = worker.exchange().await;
+        let mut refusal = None;
+        for _ in 0..FIRST_ATTEMPTS {
+            match worker.exchange().await {
+                Ok(_) => return Ok((worker, None)),
+                Err(Failure { class: FailureClass::Http(_), why }) => refusal = Some(refused(why)),
+                Err(failure) if refusal.is_none() => return Err(refused(failure.why)),
+                // A server may close the connection after an answer with an error status.
+                Err(_) => {}
             }
         }
-        first.map(|_| worker).map_err(|failure| refused(failure.why))
+        Ok((worker, refusal))
     }
 
     async fn exchange(&mut self) -> Answer {
@@ -144,13 +168,14 @@ impl Shared {
             let why = format!("no answer within {} s after the last", LAST_ANSWERS.as_secs());
             Err(Failure::new(FailureClass::TimeOut, why))
         });
-        let failed = answer.is_err();
+        // After an HTTP status, the connection is intact. A pause would hide how often a target answers with failures.
+        let needs_pause = answer.as_ref().is_err_and(|failure| !matches!(failure.class, FailureClass::Http(_)));
         {
             let mut recorder = self.recorder.borrow_mut();
             recorder.ended(since, Instant::now(), answer);
             recorder.hand_over();
         }
-        if failed {
+        if needs_pause {
             tokio::time::sleep(RETRY_GAP).await;
         }
     }

@@ -94,6 +94,17 @@ async fn any_success_of_a_server_without_a_name_counts_as_an_answer() {
 
 /// Serves answers that no echo server gives: in chunks, and every third one with the status 503.
 async fn start_chunked_server() -> SocketAddr {
+    start_numbered(|number, request| {
+        assert!(request.starts_with("GET /hello?x=1 HTTP/1.1\r\n"), "{request}");
+        let status = if number % 3 == 0 { "503 Unavailable" } else { "206 Partial Content" };
+        format!("HTTP/1.1 {status}\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")
+    })
+    .await
+}
+
+/// Serves one connection after the other, with the answers that `answer` returns for the number of a request, from 1,
+/// and for its header section.
+async fn start_numbered(answer: impl Fn(u32, &str) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
     tokio::spawn(async move {
@@ -103,12 +114,8 @@ async fn start_chunked_server() -> SocketAddr {
             let mut line = String::new();
             while stream.read_line(&mut line).await.is_ok_and(|bytes| bytes > 0) {
                 if line.ends_with("\r\n\r\n") {
-                    assert!(line.starts_with("GET /hello?x=1 HTTP/1.1\r\n"), "{line}");
                     number += 1;
-                    let status = if number % 3 == 0 { "503 Unavailable" } else { "206 Partial Content" };
-                    let head = format!("HTTP/1.1 {status}\r\ntransfer-encoding: chunked\r\n\r\n");
-                    let answer = format!("{head}5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
-                    stream.write_all(answer.as_bytes()).await.expect("a client");
+                    stream.write_all(answer(number, &line).as_bytes()).await.expect("a client");
                     stream.flush().await.expect("a client");
                     line.clear();
                 }
@@ -140,6 +147,34 @@ async fn a_path_that_does_not_exist_is_named_at_the_start() {
     assert!(error.ends_with("HTTP status 404"), "{error}");
 }
 
+#[tokio::test]
+async fn a_server_of_the_lab_that_fails_every_request_is_connected_and_is_called_without_a_pause() {
+    let address = start_numbered(|_, _| "HTTP/1.1 503 Unavailable\r\ncontent-length: 4\r\n\r\nfail".to_owned()).await;
+    let traffic = Traffic { request_bytes: 0, response_bytes: 0, ..Traffic::default() };
+    let snapshot = run_with(address, 1, Pattern::Closed { in_flight: 1 }, traffic).await;
+    // With a pause of 100 ms after each answer, there would be at most 5.
+    assert!(snapshot.errors() > 20, "{snapshot:?}");
+    assert_eq!(snapshot.first_failure.as_deref(), Some("HTTP status 503"));
+}
+
+#[tokio::test]
+async fn a_load_on_a_users_servers_starts_if_one_client_has_an_answer_with_success() {
+    let no_path = || start_numbered(|_, _| "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned());
+    let (missing, also_missing) = (no_path().await, no_path().await);
+    let found = start_numbered(|_, _| "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned()).await;
+    let start = |addresses: &[SocketAddr]| {
+        let plan = Plan {
+            clients: addresses.iter().map(|&address| Client { address, authority: "a".to_owned() }).collect(),
+            ..nameless(missing, Pattern::Closed { in_flight: 2 }, Exchange::Http1Get("/x".to_owned()))
+        };
+        tokio::task::spawn_blocking(|| Load::start(plan).finish())
+    };
+    let snapshot = start(&[missing, found]).await.expect("the load does not panic").expect("one has success");
+    assert!(snapshot.total.calls > 0 && snapshot.errors() > 0, "{snapshot:?}");
+    let error = start(&[missing, also_missing]).await.expect("the load does not panic").expect_err("none has success");
+    assert!(error.to_string().ends_with("HTTP status 404"), "{error}");
+}
+
 /// Serves one answer on each connection, and then closes the connection without notice.
 async fn start_scripted(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -158,7 +193,13 @@ async fn start_scripted(answer: &'static str) -> SocketAddr {
 }
 
 async fn run_nameless(address: SocketAddr, pattern: Pattern, exchange: Exchange) -> Result<Snapshot> {
-    let plan = Plan {
+    let plan = nameless(address, pattern, exchange);
+    tokio::task::spawn_blocking(|| Load::start(plan).finish()).await.expect("the load does not panic")
+}
+
+/// A load of one client on a server without a name.
+fn nameless(address: SocketAddr, pattern: Pattern, exchange: Exchange) -> Plan {
+    Plan {
         clients: vec![Client { address, authority: address.to_string() }],
         servers: vec![NAMELESS.to_owned()],
         exchange,
@@ -168,6 +209,5 @@ async fn run_nameless(address: SocketAddr, pattern: Pattern, exchange: Exchange)
         measured: Duration::from_millis(500),
         cpus: Vec::new(),
         seed: 0,
-    };
-    tokio::task::spawn_blocking(|| Load::start(plan).finish()).await.expect("the load does not panic")
+    }
 }

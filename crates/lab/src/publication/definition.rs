@@ -2,7 +2,7 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Run, TargetKind};
-use crate::report::figures::errors_percent;
+use crate::report::figures::{errors_percent, p99_ms};
 
 use super::cost::Prices;
 
@@ -109,6 +109,8 @@ pub(super) struct At {
     pub(super) figure: fn(&Run) -> Option<f64>,
     /// Whether runs without an answered call have the figure too.
     pub(super) is_of_all_runs: bool,
+    /// Whether the figure is a p99, which only the answered calls have.
+    pub(super) is_p99: bool,
 }
 
 /// A published figure.
@@ -136,7 +138,12 @@ impl Publication {
 
 impl At {
     pub(super) const fn new(step: &'static str, figure: fn(&Run) -> Option<f64>) -> Self {
-        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure, is_of_all_runs: false }
+        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure, is_of_all_runs: false, is_p99: false }
+    }
+
+    /// The p99 of the answered calls, in ms.
+    pub(super) const fn p99(step: &'static str) -> Self {
+        Self { is_p99: true, ..Self::new(step, p99_ms) }
     }
 
     /// The failed calls, in percent. A run in which every call failed has this figure too: 100 %.

@@ -43,13 +43,13 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The figures in which Leno is ahead, the figures in which it is behind, and the figures for which the repeats
-    /// cannot tell. All three lists have the same form.
+    /// The figures in which Leno is ahead, the figures in which it is behind, and the figures for which the
+    /// measurement cannot tell. All three lists have the same form.
     pub(super) fn standings(&self) -> [Part<'_>; 3] {
         [
             ("Where Leno is better than the best other condition", &self.standing.ahead),
             ("Where Leno is worse than the best other condition", &self.standing.behind),
-            ("Where the repeats cannot tell", &self.standing.level),
+            ("Where this measurement cannot tell", &self.standing.level),
         ]
     }
 

@@ -1,7 +1,7 @@
 //! The figures of a publication, computed from the recorded runs.
 
 use crate::experiment::record::{Run, TargetKind};
-use crate::report::{Mean, Recorded};
+use crate::report::{Mean, P99_FAILED_MAX, Recorded};
 
 use super::cost::Prices;
 use super::definition::{At, Better, Column, Publication, Value};
@@ -21,6 +21,18 @@ pub(super) struct Here {
     pub(super) mean: Mean,
     /// Whether `mean` is the value of the worst repeat instead of the mean, because luck decides the figure.
     pub(super) is_worst: bool,
+    /// Whether the load's own limit may have limited a run.
+    pub(super) at_ceiling: bool,
+    /// The result of [`Measured::failed`].
+    pub(super) failed: f64,
+}
+
+impl Here {
+    /// Whether the figure has a place among the other conditions' figures. Luck decides a worst repeat. If many calls
+    /// failed, the p99 of the answered calls says little about all calls.
+    pub(super) fn has_place(&self) -> bool {
+        !self.is_worst && self.failed <= P99_FAILED_MAX
+    }
 }
 
 impl Measured {
@@ -45,19 +57,37 @@ impl Measured {
 
     /// The figure of a condition; `None` if a repeat has no such figure.
     pub(super) fn here(&self, column: &Column, target: TargetKind) -> Option<Here> {
+        let (mean, is_worst) = self.mean(column, target)?;
+        let at_ceiling = column.value.parts().iter().any(|&at| self.runs(at, target).any(|run| run.at_ceiling));
+        Some(Here { mean, is_worst, at_ceiling, failed: self.failed(column, target) })
+    }
+
+    /// The figure of a condition, and whether it is the value of the worst repeat.
+    fn mean(&self, column: &Column, target: TargetKind) -> Option<(Mean, bool)> {
         let values = self.values(column.value, target)?;
         if let Value::Deviation(_) = column.value {
             let value = Mean::of(values.into_iter())?.deviation()?;
-            return Some(Here { mean: Mean::of([value].into_iter())?, is_worst: false });
+            return Some((Mean::of([value].into_iter())?, false));
         }
         if column.is_by_luck && balances_connections(target) {
             let worst = values.into_iter().reduce(|one, other| match column.better {
                 Some(Better::More) => one.min(other),
                 _ => one.max(other),
             });
-            return Some(Here { mean: Mean::of(worst.into_iter())?, is_worst: true });
+            return Some((Mean::of(worst.into_iter())?, true));
         }
-        Some(Here { mean: Mean::of(values.into_iter())?, is_worst: false })
+        Some((Mean::of(values.into_iter())?, false))
+    }
+
+    /// If the figure is a p99, which only the answered calls have: the fraction of a condition's calls that failed.
+    /// Otherwise 0.
+    pub(super) fn failed(&self, column: &Column, target: TargetKind) -> f64 {
+        let failed = |at: At| {
+            let runs = self.runs(At { is_of_all_runs: true, ..at }, target);
+            let (calls, errors) = runs.fold((0, 0), |sum, run| (sum.0 + run.calls, sum.1 + run.errors));
+            errors as f64 / (calls + errors).max(1) as f64
+        };
+        column.value.parts().into_iter().filter(|at| at.is_p99).map(failed).fold(0.0, f64::max)
     }
 
     /// The value of each repeat; `None` if a repeat has none.

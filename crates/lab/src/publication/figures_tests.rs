@@ -3,9 +3,9 @@ use crate::publication::definition::Column;
 use crate::publication::example::{measured, slow_pod, with_p99};
 use crate::publication::name::Name;
 use crate::report::example::run;
-use crate::report::figures::{p50_ms, p99_ms, steady_s};
+use crate::report::figures::{p50_ms, steady_s};
 
-const P99: At = At::new("slow-pod", p99_ms);
+const P99: At = At::p99("slow-pod");
 
 fn column(value: Value) -> Column {
     Column::less("", "", "ms", value)

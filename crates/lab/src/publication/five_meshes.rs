@@ -1,9 +1,7 @@
 //! Five meshes on Kubernetes under gRPC calls over 10,000 connections.
 
 use crate::experiment::record::TargetKind::{Consul, Istio, Kuma, LenoMesh, Linkerd, Traefik};
-use crate::report::figures::{
-    kb_per_connection, loaded_mb, loaded_mb_per_proxy, millicores, p50_ms, p99_ms, sustained_per_s,
-};
+use crate::report::figures::{kb_per_connection, loaded_mb, loaded_mb_per_proxy, millicores, p50_ms, sustained_per_s};
 
 use super::definition::Published::Exactly;
 use super::definition::Value::Mean;
@@ -11,14 +9,13 @@ use super::definition::{At, Column, Condition, Headline, Publication, Step, Tabl
 
 const CROWD: &str = "crowd";
 
-const P99: Column =
-    Column::less("p99, ms", "p99 over 10,000 connections", "ms", Mean(At::new(CROWD, p99_ms))).theirs(&[
-        (Linkerd, Exactly(8.2)),
-        (Traefik, Exactly(11.7)),
-        (Kuma, Exactly(14.3)),
-        (Consul, Exactly(17.8)),
-        (Istio, Exactly(22.1)),
-    ]);
+const P99: Column = Column::less("p99, ms", "p99 over 10,000 connections", "ms", Mean(At::p99(CROWD))).theirs(&[
+    (Linkerd, Exactly(8.2)),
+    (Traefik, Exactly(11.7)),
+    (Kuma, Exactly(14.3)),
+    (Consul, Exactly(17.8)),
+    (Istio, Exactly(22.1)),
+]);
 
 pub(super) const PUBLICATION: Publication = Publication {
     who: "Ankush Choudhary Johal, 2026: five service meshes for gRPC workloads",

@@ -1,14 +1,14 @@
 //! Kinvolk's comparison of bare Kubernetes, Linkerd and Istio with a graph of services.
 
 use crate::experiment::record::TargetKind::{Direct, Istio, LenoMesh, Linkerd};
-use crate::report::figures::{idle_mb, loaded_mb, max_ms, millicores, p50_ms, p99_ms, p999_ms};
+use crate::report::figures::{idle_mb, loaded_mb, max_ms, millicores, p50_ms, p999_ms};
 
 use super::definition::Published::{Exactly, Over};
 use super::definition::Value::Mean;
 use super::definition::{At, Column, Condition, Headline, Publication, Step, Table};
 
 const P50: At = At::new("graph", p50_ms);
-const P99: At = At::new("graph", p99_ms);
+const P99: At = At::p99("graph");
 const P999: At = At::new("graph", p999_ms);
 const MAX: At = At::new("graph", max_ms);
 const ERRORS: At = At::errors("graph");

@@ -1,9 +1,7 @@
 //! Istio and Linkerd at a ladder of rates, with Fortio as the load.
 
 use crate::experiment::record::TargetKind::{Direct, Istio, LenoMesh, Linkerd};
-use crate::report::figures::{
-    idle_mb_per_proxy, loaded_mb_per_proxy, mean_ms, p50_ms, p99_ms, rps, steady_s, sustained_per_s,
-};
+use crate::report::figures::{idle_mb_per_proxy, loaded_mb_per_proxy, mean_ms, p50_ms, rps, steady_s, sustained_per_s};
 
 use super::cost::{nodes, usd_per_month};
 use super::definition::Published::Exactly;
@@ -12,7 +10,7 @@ use super::definition::{At, Column, Condition, Headline, Publication, Step, Tabl
 
 const MEAN: At = At::new("ladder", mean_ms);
 const P50: At = At::new("ladder", p50_ms);
-const P99: At = At::new("ladder", p99_ms);
+const P99: At = At::p99("ladder");
 const RPS: At = At::new("ladder", rps);
 const ERRORS: At = At::errors("ladder");
 const MEMORY: At = At::new("ladder", loaded_mb_per_proxy);
@@ -167,6 +165,8 @@ pub(super) const PUBLICATION: Publication = Publication {
     },
     never_shown: &[
         "Control planes: the lab runs data planes, so their memory is missing, and memory by namespace with it.",
+        "HTTP/1.1 between Istio's sidecars, which is istiod's default. Here, the sidecars send each other the requests in \
+         HTTP/2.",
         "Three load replicas: one load generator sends all requests, over 64 connections.",
         "The publication calls its latencies those that the mesh adds. Here, the p99 of the condition without a mesh is \
          subtracted within each repeat. A difference of two percentiles may be below 0.",

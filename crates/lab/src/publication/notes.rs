@@ -2,7 +2,7 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
-use crate::report::FOREIGN_CPU_LIMIT;
+use crate::report::{FOREIGN_CPU_LIMIT, is_late};
 
 use super::definition::{Column, Value};
 use super::figures::{Measured, balances_connections};
@@ -64,6 +64,12 @@ pub(super) fn here(measured: &Measured) -> Vec<String> {
     ];
     let has_costs = columns(measured).any(|column| matches!(column.value, Value::Cost(..)));
     list.extend(has_costs.then(|| description.prices.sentence()));
+    let has_memory = columns(measured).any(|column| matches!(column.unit, "MB" | "KB"));
+    list.extend(has_memory.then(|| {
+        "Memory is resident memory. Several processes may share a page, such as a page of their program file. The sum over \
+         all proxies counts this page once for each process."
+            .to_owned()
+    }));
     list
 }
 
@@ -113,6 +119,10 @@ fn doubts_of(runs: &[&Run], target: TargetKind) -> Vec<String> {
             count(&|run| run.at_ceiling),
             "were near the load's own limit, so the machine limits their calls per second",
         ),
+        of(
+            count(&is_late),
+            "had over 0.5 % late calls: the load's machine, not the target, made their latencies longer",
+        ),
         of(count(&|run| run.foreign_cpu > FOREIGN_CPU_LIMIT), "were disturbed: other programs used the CPUs"),
     ]
     .into_iter()
@@ -154,6 +164,13 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
         list.push(
             "worst: the condition chooses a server for each connection, so luck decides whether its calls reach the slow pod. \
              The worst repeat stands in place of the mean, and the condition has no place in the order."
+                .to_owned(),
+        );
+    }
+    if columns(measured).any(|column| column.value.parts().iter().any(|at| at.is_p99)) {
+        list.push(
+            "p99: of the answered calls. If more than 1 % of a condition's calls failed, its p99 has no place in the first \
+             sentence, in the lists of better and worse figures, and in the order."
                 .to_owned(),
         );
     }

@@ -44,12 +44,15 @@ fn here_is_one_machine_with_its_dates_and_no_network() {
     );
     assert!(has(&lines, "Costs assume nodes of 4 vCPUs"), "{lines:?}");
     assert!(!has(&here(&measured(Name::Kinvolk2019, Vec::new())), "Costs"), "it has no costs");
+    let memory = "counts this page once for each process";
+    assert!(has(&here(&measured(Name::FiveMeshes2026, Vec::new())), memory) && !has(&lines, memory), "{lines:?}");
     assert!(has(&lines, "loopback") && has(&lines, "Absolute figures of two machines do not compare"), "{lines:?}");
 }
 
 #[test]
 fn errors_luck_and_disturbances_are_named_with_the_condition() {
     let mut failing = with_p99(TargetKind::Istio, 50, 1, 10.0);
+    failing.late = 1100;
     (failing.errors, failing.first_error, failing.foreign_cpu) = (100_000, Some("UNAVAILABLE".to_owned()), 0.5);
     let mut unlucky = with_p99(TargetKind::Vanilla, 50, 1, 10.0);
     unlucky.slow_share = 1.0;
@@ -61,7 +64,7 @@ fn errors_luck_and_disturbances_are_named_with_the_condition() {
     assert!(
         has(
             &lines,
-            "Istio sidecar in slow-pod: 100,000 of 200,000 calls failed, the first: UNAVAILABLE; 1 of 1 runs were disturbed"
+            "Istio sidecar in slow-pod: 100,000 of 200,000 calls failed, the first: UNAVAILABLE; 1 of 1 runs had over 0.5 % late calls"
         ),
         "{lines:?}"
     );

@@ -104,7 +104,7 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
         (Some(_), Some(_)) => " ✓",
         _ => "",
     };
-    let here_text = here.map_or_else(Text::none, |Here { mean, is_worst }| {
+    let here_text = here.map_or_else(Text::none, |Here { mean, is_worst, .. }| {
         let worst = if is_worst { "worst " } else { "" };
         Text {
             figure: format!("{worst}{}{}", number(mean.value, column.unit), mark(mean.value)),

@@ -1,7 +1,7 @@
 //! Buoyant's six conditions under one slow pod.
 
 use crate::experiment::record::TargetKind::{Ambient, CiliumL4, CiliumL7, Istio, LenoMesh, Linkerd, Vanilla};
-use crate::report::figures::{cpu_us, p50_ms, p99_ms, rps};
+use crate::report::figures::{cpu_us, p50_ms, rps};
 
 use super::cost::usd_per_billion_calls;
 use super::definition::Published::Exactly;
@@ -9,9 +9,9 @@ use super::definition::Value::{Added, Cost, Deviation, Mean, Over};
 use super::definition::{At, Column, Condition, Headline, Publication, Step, Table};
 
 const P50: At = At::new("slow-pod", p50_ms);
-const P99: At = At::new("slow-pod", p99_ms);
+const P99: At = At::p99("slow-pod");
 const RPS: At = At::new("slow-pod", rps);
-const MORE: At = At::new("connections", p99_ms).slow_ms(50);
+const MORE: At = At::p99("connections").slow_ms(50);
 
 const P99_SLOW_50: Column =
     Column::less("50 ms slower", "p99 with one pod 50 ms slower", "ms", Mean(P99.slow_ms(50))).by_luck().theirs(&[

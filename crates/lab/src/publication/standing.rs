@@ -2,6 +2,7 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::TargetKind;
+use crate::report::{P99_FAILED_MAX, left_out};
 
 use super::definition::{Better, Column, Headline};
 use super::figures::{Here, Measured};
@@ -15,36 +16,58 @@ pub(super) const LENO: TargetKind = TargetKind::LenoMesh;
 pub(super) struct Standing {
     pub(super) ahead: Vec<String>,
     pub(super) behind: Vec<String>,
-    /// The figures in which the repeats cannot distinguish Leno from the best other condition.
+    /// The figures in which the measurement cannot distinguish Leno from the best other condition, and why.
     pub(super) level: Vec<String>,
 }
 
-/// The result in one sentence: Leno's figure and the figure of the best other mesh.
+/// The result in one sentence: Leno's figure and the figure of the best other mesh. A second sentence names the meshes
+/// that are left out because of failed calls.
 pub(super) fn sentence(measured: &Measured) -> String {
     let Headline { begin, column } = &measured.publication().headline;
+    let failed = measured.failed(column, LENO);
+    if failed > P99_FAILED_MAX {
+        let percent = figure(failed * 100.0, "%");
+        return format!(
+            "{percent} of the calls through Leno failed, too many to compare the p99 of the answered calls."
+        );
+    }
     let Some(own) = measured.here(column, LENO) else {
         return format!("Leno was not measured: {}.", why_not(measured));
     };
-    let own_figure = figure(own.mean.value, column.unit);
+    let left_out = left_out(&failing(measured, column));
+    let own_figure = through(own, "Leno", column);
     // Leave out the condition without a mesh: it is no rival of a mesh. It has a row in every table.
     let rivals = rivals(measured, column, TargetKind::is_proxy);
     let Some((best, other)) = best(column, &rivals) else {
-        return format!("{begin} {own_figure} through Leno; no other mesh was measured.");
+        let why = if left_out.is_empty() { "was measured" } else { "can be compared" };
+        return format!("{begin} {own_figure}; no other mesh {why}.{left_out}");
     };
-    let name = measured.publication().condition(best);
-    let which = match rivals.len() {
-        1 => "the only other mesh that was measured".to_owned(),
-        count => format!("the best of the {count} other meshes that were measured"),
+    let which = match (rivals.len(), left_out.is_empty()) {
+        (1, true) => "the only other mesh that was measured".to_owned(),
+        (1, false) => "the only other mesh that can be compared".to_owned(),
+        (count, true) => format!("the best of the {count} other meshes that were measured"),
+        (count, false) => format!("the best of the {count} other meshes that can be compared"),
     };
-    let other_figure = figure(other.mean.value, column.unit);
-    if cannot_tell(own, other) {
-        let doubt = "the repeats cannot tell the two apart";
-        format!("{begin} {own_figure} through Leno and {other_figure} through {name}, {which}; {doubt}.")
+    let other_figure = through(other, measured.publication().condition(best), column);
+    if let Some(doubt) = doubt(own, other) {
+        format!("{begin} {own_figure} and {other_figure}, {which}; the two cannot be told apart: {doubt}.{left_out}")
     } else if better(column).is(other.mean.value, own.mean.value) {
-        format!("{begin} {own_figure} through Leno, which is worse than the {other_figure} through {name}, {which}.")
+        format!("{begin} {own_figure}, which is worse than the {other_figure}, {which}.{left_out}")
     } else {
-        format!("{begin} {own_figure} through Leno, and {other_figure} through {name}, {which}.")
+        format!("{begin} {own_figure}, and {other_figure}, {which}.{left_out}")
     }
+}
+
+/// A figure and its condition. Names the answered calls if they are not all calls.
+fn through(here: Here, name: &str, column: &Column) -> String {
+    let answered = if here.failed > 0.0 { " (of the answered calls)" } else { "" };
+    format!("{} through {name}{answered}", figure(here.mean.value, column.unit))
+}
+
+/// The names of the meshes of which too many calls failed.
+fn failing(measured: &Measured, column: &Column) -> Vec<&'static str> {
+    let conditions = measured.publication().conditions.iter().filter(|it| it.target.is_proxy());
+    conditions.filter(|it| measured.failed(column, it.target) > P99_FAILED_MAX).map(|it| it.name).collect()
 }
 
 /// Compares Leno with the best other condition, in each figure for which either less or more is better.
@@ -52,7 +75,7 @@ pub(super) fn standing(measured: &Measured) -> Standing {
     let mut standing = Standing::default();
     let columns = measured.publication().tables.iter().flat_map(|table| table.columns);
     for column in columns.filter(|column| column.better.is_some()) {
-        let Some(own) = measured.here(column, LENO) else { continue };
+        let Some(own) = fair(measured, column, LENO) else { continue };
         let rivals = rivals(measured, column, |_| true);
         let Some((best, other)) = best(column, &rivals) else { continue };
         // Two shares of failed calls that are both 0 need no line.
@@ -62,17 +85,17 @@ pub(super) fn standing(measured: &Measured) -> Standing {
         let name = measured.publication().condition(best);
         let [own_figure, other_figure] = [own, other].map(|it| figure(it.mean.value, column.unit));
         let line = format!("{}: Leno {own_figure}, {name} {other_figure}", column.what);
-        let list = match better(column) {
-            _ if cannot_tell(own, other) => &mut standing.level,
-            better if better.is(own.mean.value, other.mean.value) => &mut standing.ahead,
-            _ => &mut standing.behind,
-        };
-        list.push(line);
+        match doubt(own, other) {
+            Some(doubt) => standing.level.push(format!("{line} ({doubt})")),
+            None if better(column).is(own.mean.value, other.mean.value) => standing.ahead.push(line),
+            None => standing.behind.push(line),
+        }
     }
     standing
 }
 
-/// The measured conditions in the order of a column, the best first. Conditions whose figure luck decides are left out.
+/// The measured conditions in the order of a column, the best first. Leaves out conditions whose figure luck decides,
+/// and the p99 of conditions with too many failed calls.
 pub(super) fn order_here(measured: &Measured, column: &Column) -> Vec<TargetKind> {
     let all = measured.publication().conditions.iter().map(|it| it.target);
     let figures = all.filter_map(|target| Some((target, fair(measured, column, target)?.mean.value)));
@@ -98,9 +121,9 @@ fn rivals(measured: &Measured, column: &Column, fits: impl Fn(TargetKind) -> boo
     others.filter_map(|target| Some((target, fair(measured, column, target)?))).collect()
 }
 
-/// The figure of a condition, unless luck decides it.
+/// The figure of a condition, if it can be compared with the figures of other conditions.
 fn fair(measured: &Measured, column: &Column, target: TargetKind) -> Option<Here> {
-    measured.here(column, target).filter(|here| !here.is_worst)
+    measured.here(column, target).filter(Here::has_place)
 }
 
 fn best(column: &Column, rivals: &[(TargetKind, Here)]) -> Option<(TargetKind, Here)> {
@@ -111,9 +134,18 @@ fn best(column: &Column, rivals: &[(TargetKind, Here)]) -> Option<(TargetKind, H
     )
 }
 
-/// Whether the repeats cannot tell two figures apart.
-fn cannot_tell(one: Here, other: Here) -> bool {
-    one.mean.value == other.mean.value || one.mean.gap(&other.mean).is_some_and(|gap| gap.may_be_zero())
+/// Why the measurement does not show which of two figures is better; `None` if it shows it.
+fn doubt(one: Here, other: Here) -> Option<&'static str> {
+    let has_one_run = |here: Here| here.mean.plus_minus.is_none();
+    if one.at_ceiling || other.at_ceiling {
+        Some("the load was near its own limit")
+    } else if has_one_run(one) || has_one_run(other) {
+        Some("there is only one repeat")
+    } else if !one.mean.differs_from(&other.mean) {
+        Some("the difference is within the noise")
+    } else {
+        None
+    }
 }
 
 fn better(column: &Column) -> Better {

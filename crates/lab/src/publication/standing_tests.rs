@@ -26,7 +26,71 @@ fn a_better_mesh_is_in_the_sentence_and_so_is_a_difference_that_cannot_be_told()
         "{text}"
     );
     let text = sentence(&slower([(LENO, 20.01), (TargetKind::CiliumL7, 20.0)]));
-    assert!(text.ends_with("the repeats cannot tell the two apart."), "{text}");
+    assert!(text.ends_with("the two cannot be told apart: the difference is within the noise."), "{text}");
+}
+
+#[test]
+fn one_repeat_or_a_load_at_its_limit_makes_no_figure_better() {
+    let of = |repeats, at_ceiling| {
+        let runs = [(LENO, 10.0), (TargetKind::Istio, 20.0)].into_iter().flat_map(|(target, ms)| {
+            (1..=repeats).map(move |repeat| {
+                let is_near = at_ceiling && target == LENO && repeat == 1;
+                Run { at_ceiling: is_near, ..with_p99(target, 50, repeat, ms + f64::from(repeat) / 10.0) }
+            })
+        });
+        measured(Name::SlowPod2026, runs.collect())
+    };
+    let told = standing(&of(3, false));
+    let line = "p99 with one pod 50 ms slower: Leno 10.2\u{a0}ms, Istio sidecar 20.2\u{a0}ms";
+    assert!(told.ahead.contains(&line.to_owned()), "{told:?}");
+    for (measured, why) in
+        [(of(1, false), "there is only one repeat"), (of(3, true), "the load was near its own limit")]
+    {
+        let Standing { ahead, behind, level } = standing(&measured);
+        assert!(ahead.is_empty() && behind.is_empty() && level.iter().all(|line| line.contains(why)), "{level:?}");
+        assert!(sentence(&measured).ends_with(&format!("the two cannot be told apart: {why}.")));
+    }
+}
+
+/// `slower` with these failed calls in each run of Istio and of Cilium L7. Each run has 100,000 answered calls.
+fn failing(istio: u64, cilium: u64) -> Measured {
+    let mut measured = slower([(TargetKind::Istio, 5.0), (TargetKind::CiliumL7, 20.0)]);
+    let own = slower([(LENO, 10.0), (TargetKind::Vanilla, 10.0)]);
+    let runs = &mut measured.steps[0].1.runs;
+    for run in runs.iter_mut() {
+        run.errors = if run.target == TargetKind::Istio { istio } else { cilium };
+    }
+    runs.extend(own.steps.into_iter().flat_map(|(_, recorded)| recorded.runs));
+    measured
+}
+
+#[test]
+fn a_p99_with_many_failed_calls_has_no_place_in_the_sentence_and_in_the_order() {
+    let column = &Name::SlowPod2026.publication().headline.column;
+    let few = failing(100, 0);
+    let istio =
+        "which is worse than the 5.20\u{a0}ms through Istio sidecar (of the answered calls), the best of the 2 other";
+    assert!(sentence(&few).contains(istio), "{}", sentence(&few));
+    assert_eq!(order_here(&few, column), [TargetKind::Istio, LENO, TargetKind::CiliumL7]);
+    let many = failing(2000, 0);
+    let text = sentence(&many);
+    assert!(text.contains("20.2\u{a0}ms through Cilium L7, the only other mesh that can be compared."), "{text}");
+    assert!(text.ends_with(" Left out, because more than 1\u{a0}% of the calls failed: Istio sidecar."), "{text}");
+    assert_eq!(order_here(&many, column), [LENO, TargetKind::CiliumL7]);
+    let mut dead = many;
+    dead.steps[0].1.runs.iter_mut().filter(|run| run.target == TargetKind::Istio).for_each(|run| run.calls = 0);
+    assert_eq!(sentence(&dead), text);
+    let all = failing(2000, 2000);
+    assert!(sentence(&all).contains("through Leno; no other mesh can be compared."), "{}", sentence(&all));
+}
+
+#[test]
+fn leno_with_many_failed_calls_has_no_p99() {
+    let mut measured = slower([(LENO, 10.0), (TargetKind::CiliumL7, 20.0)]);
+    measured.steps[0].1.runs.iter_mut().filter(|run| run.target == LENO).for_each(|run| run.errors = 25_000);
+    assert!(sentence(&measured).starts_with("20.0\u{a0}% of the calls through Leno failed"), "{}", sentence(&measured));
+    let Standing { ahead, level, .. } = standing(&measured);
+    assert!(!ahead.iter().chain(&level).any(|line| line.starts_with("p99")), "{ahead:?} {level:?}");
 }
 
 #[test]

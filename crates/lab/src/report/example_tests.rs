@@ -84,6 +84,7 @@ pub(crate) fn experiment(scenario: Scenario) -> Experiment {
         started: "2026-01-02T03:04:05Z".to_owned(),
         duration_s: 10,
         warm_up_s: 2,
+        repeats: 0,
         backends: 5,
         machine: Machine {
             cpus: 2,

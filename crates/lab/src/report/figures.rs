@@ -1,7 +1,7 @@
 //! Selects and formats the figures of a run, with their unit and their uncertainty.
 
 use crate::chart::number::{NONE, significant};
-use crate::experiment::record::{Footprint, Restarts, Run};
+use crate::experiment::record::{Footprint, Restarts, Run, SECOND_PHASE};
 
 use super::mean::Mean;
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
@@ -110,10 +110,11 @@ pub(super) fn attempts_per_call(run: &Run) -> Option<f64> {
     Some(run.server_calls? as f64 / sent(run).max(1) as f64)
 }
 
-/// The calls that were sent and then answered or failed. In the scenario `methods`, only calls of the fast method.
+/// The calls that were sent and then answered or failed. In the scenario `methods`, only calls of the fast method; in
+/// `footprint`, only calls of the first load, to which the CPU time belongs.
 fn sent(run: &Run) -> u64 {
-    let not_sent = run.error_classes.get(NOT_SENT).copied().unwrap_or_default();
-    (run.calls + run.errors).saturating_sub(not_sent)
+    let others = [NOT_SENT, SECOND_PHASE].iter().filter_map(|&class| run.error_classes.get(class)).sum();
+    (run.calls + run.errors).saturating_sub(others)
 }
 
 /// Further attempts at calls, in percent of the calls.

@@ -8,6 +8,19 @@ use super::spread::Spread;
 /// If programs outside the experiment use more CPUs than this, the run is doubtful.
 pub(crate) const FOREIGN_CPU_LIMIT: f64 = 0.2;
 
+/// If the load itself sends more than this fraction of the calls late, the latencies are doubtful: they include the
+/// delays of the load's machine.
+pub(super) const LATE_LIMIT: f64 = 0.005;
+
+/// Largest fraction of failed calls for which the p99 of the answered calls can be compared. If more calls fail, the
+/// slowest 1 % of all calls may consist of failed calls alone.
+pub(crate) const P99_FAILED_MAX: f64 = 0.01;
+
+/// Whether the load sent more than [`LATE_LIMIT`] of a run's calls late, because the load could not run.
+pub(crate) fn is_late(run: &Run) -> bool {
+    run.late as f64 > LATE_LIMIT * (run.calls + run.errors) as f64
+}
+
 /// The load of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Load {
@@ -37,6 +50,8 @@ pub(super) struct Marks {
     pub(super) runs: usize,
     /// Runs near the lab's own maximum.
     pub(super) at_ceiling: usize,
+    /// Runs of which the load itself sent many calls late.
+    pub(super) late: usize,
     /// Runs during which other programs were busy.
     pub(super) disturbed: usize,
     /// Runs without an answered call.
@@ -90,11 +105,18 @@ impl<'a> Group<'a> {
         together.collect()
     }
 
+    /// The fraction of the calls that failed.
+    pub(super) fn failed(&self) -> f64 {
+        let (calls, errors) = self.runs.iter().fold((0, 0), |sum, run| (sum.0 + run.calls, sum.1 + run.errors));
+        errors as f64 / (calls + errors).max(1) as f64
+    }
+
     pub(super) fn marks(&self) -> Marks {
         let count = |is: fn(&Run) -> bool| self.runs.iter().filter(|run| is(run)).count();
         Marks {
             runs: self.runs.len(),
             at_ceiling: count(|run| run.at_ceiling),
+            late: count(is_late),
             disturbed: count(|run| run.foreign_cpu > FOREIGN_CPU_LIMIT),
             dead: count(|run| run.calls == 0),
             errors: self.runs.iter().map(|run| run.errors).sum(),

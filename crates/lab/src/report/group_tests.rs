@@ -49,10 +49,10 @@ fn the_curve_is_the_median_of_the_runs_curves_where_most_of_them_have_a_point() 
 fn doubtful_runs_are_counted_and_dead_ones_have_no_latency() {
     let dead = Run { calls: 0, errors: 7, p99_ms: 0.0, ..run(TargetKind::Leno, 0, 1) };
     let disturbed = Run { foreign_cpu: 0.21, ..run(TargetKind::Leno, 0, 2) };
-    let at_ceiling = Run { at_ceiling: true, foreign_cpu: 0.2, ..run(TargetKind::Leno, 0, 3) };
+    let at_ceiling = Run { at_ceiling: true, late: 501, foreign_cpu: 0.2, ..run(TargetKind::Leno, 0, 3) };
     let recorded = recorded(vec![dead, disturbed, at_ceiling]);
     let results = Results::new(&recorded);
     let group = &results.groups[0];
-    assert_eq!(group.marks(), Marks { runs: 3, at_ceiling: 1, disturbed: 1, dead: 1, errors: 7 });
+    assert_eq!(group.marks(), Marks { runs: 3, at_ceiling: 1, late: 1, disturbed: 1, dead: 1, errors: 7 });
     assert_eq!(group.spread(|run| Some(run.p99_ms)).map(|spread| (spread.count, spread.min)), Some((2, 20.0)));
 }

@@ -253,13 +253,19 @@ pub(super) fn load_of_all(load: Load) -> String {
     }
 }
 
-/// The circumstances that make figures doubtful, in words: `ceiling 10/10`, `disturbed 2/10`, `12 errors`.
+/// The circumstances that make figures doubtful, in words: `ceiling 10/10`, `late 1/10`, `disturbed 2/10`, `12 errors`.
 pub(super) fn marks(marks: Marks) -> String {
-    let Marks { runs, at_ceiling, disturbed, dead, errors } = marks;
+    let Marks { runs, at_ceiling, late, disturbed, dead, errors } = marks;
     let of_runs = |count: usize, what: &str| (count > 0).then(|| format!("{what} {count}/{runs}"));
     let failed =
         (errors > 0).then(|| format!("{} error{}", number::grouped(errors), if errors == 1 { "" } else { "s" }));
-    let parts = [of_runs(dead, "no answer"), failed, of_runs(at_ceiling, "ceiling"), of_runs(disturbed, "disturbed")];
+    let parts = [
+        of_runs(dead, "no answer"),
+        failed,
+        of_runs(at_ceiling, "ceiling"),
+        of_runs(late, "late"),
+        of_runs(disturbed, "disturbed"),
+    ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 

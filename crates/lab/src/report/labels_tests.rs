@@ -55,7 +55,7 @@ fn a_load_among_others_is_named_by_what_is_its_own() {
 
 #[test]
 fn marks_say_how_many_of_the_runs_are_doubtful() {
-    let found = marks(Marks { runs: 10, at_ceiling: 10, disturbed: 2, dead: 1, errors: 1 });
-    assert_eq!(found, "no answer 1/10, 1 error, ceiling 10/10, disturbed 2/10");
+    let found = marks(Marks { runs: 10, at_ceiling: 10, late: 3, disturbed: 2, dead: 1, errors: 1 });
+    assert_eq!(found, "no answer 1/10, 1 error, ceiling 10/10, late 3/10, disturbed 2/10");
     assert_eq!(marks(Marks { runs: 10, ..Marks::default() }), "");
 }

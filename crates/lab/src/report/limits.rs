@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Ceiling, Experiment, Scenario, TargetKind, Workload};
 
-use super::group::{FOREIGN_CPU_LIMIT, Marks, Results};
+use super::group::{FOREIGN_CPU_LIMIT, LATE_LIMIT, Marks, Results};
 use super::load_columns::has_means;
 use super::spread::LEAST_REPEATS;
 
@@ -16,11 +16,13 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     let marks = all.fold(Marks::default(), |sum, group| Marks {
         runs: sum.runs + group.runs,
         at_ceiling: sum.at_ceiling + group.at_ceiling,
+        late: sum.late + group.late,
         disturbed: sum.disturbed + group.disturbed,
         dead: sum.dead + group.dead,
         errors: sum.errors + group.errors,
     });
     let mut limits = results.notes.to_vec();
+    limits.extend(missing_repeats(results));
     limits.push(place(experiment));
     limits.extend(experiment.workload.as_ref().map(workload));
     if experiment.ceiling != Ceiling::default() {
@@ -45,6 +47,16 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
             marks.disturbed, marks.runs
         )
     });
+    if marks.late > 0 {
+        limits.push(format!(
+            "Late calls. In {} of {} runs, the load sent more than {} % of its calls over 1 ms late, because the load could not \
+             run (marked: late). The latency of such a call includes this delay, so the load's machine lengthened the \
+             latencies, not the target.",
+            marks.late,
+            marks.runs,
+            LATE_LIMIT * 100.0
+        ));
+    }
     limits.push(format!(
         "Figures are medians over the repeats; [ ] holds the least and the greatest, and for goals and ratios the \
          interval that holds the true median in at least 95 of 100 experiments (exact, from order statistics; it needs \
@@ -127,6 +139,20 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
             .push(format!("{} runs had not one call answered; they are left out of latencies and rates.", marks.dead));
     }
     limits
+}
+
+/// Names the targets with fewer repeats than planned, after an interruption or a failure; `None` if there are none.
+fn missing_repeats(results: &Results) -> Option<String> {
+    let Experiment { repeats, targets, .. } = results.experiment;
+    let fewest = |&target: &TargetKind| {
+        let counts = results.groups.iter().filter(|group| group.target == target).map(|group| group.runs.len());
+        Some((target, counts.min().unwrap_or_default())).filter(|(_, count)| *count < *repeats as usize)
+    };
+    let short: Vec<String> =
+        targets.iter().filter_map(fewest).map(|(target, count)| format!("{} {count}", target.name())).collect();
+    let list = short.join(", ");
+    (!short.is_empty())
+        .then(|| format!("Not complete. Of {repeats} planned repeats, at least one case has fewer: {list}."))
 }
 
 /// What the lab does not know about a user's workload.

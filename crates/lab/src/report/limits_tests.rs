@@ -18,6 +18,32 @@ fn failures_are_added_by_class_and_the_most_frequent_comes_first() {
 }
 
 #[test]
+fn late_calls_are_explained_if_the_load_sent_many_of_them() {
+    let of = |late| {
+        let recorded = recorded(vec![Run { late, ..run(TargetKind::Leno, 0, 1) }]);
+        limits(&Results::new(&recorded)).into_iter().find(|limit| limit.starts_with("Late calls."))
+    };
+    let text = of(501).expect("more than 0.5 % of 100,000 calls");
+    assert!(text.contains("In 1 of 1 runs, the load sent more than 0.5 % of its calls"), "{text}");
+    assert_eq!(of(500), None);
+}
+
+#[test]
+fn targets_with_fewer_repeats_than_planned_are_named() {
+    let mut recorded =
+        recorded(vec![run(TargetKind::Leno, 0, 1), run(TargetKind::Leno, 0, 2), run(TargetKind::Envoy, 0, 1)]);
+    recorded.experiment.targets = vec![TargetKind::Leno, TargetKind::Envoy];
+    let mut of = |repeats| {
+        recorded.experiment.repeats = repeats;
+        limits(&Results::new(&recorded)).into_iter().find(|limit| limit.starts_with("Not complete."))
+    };
+    let wanted = "Not complete. Of 2 planned repeats, at least one case has fewer: envoy 1.";
+    assert_eq!(of(2).as_deref(), Some(wanted));
+    assert_eq!(of(1), None);
+    assert_eq!(of(0), None, "an earlier version did not record the number");
+}
+
+#[test]
 fn students_interval_is_explained_only_where_it_is_printed() {
     let has = |scenario| {
         let recorded = recorded(vec![Run { scenario, ..run(TargetKind::Leno, 0, 1) }]);

@@ -47,9 +47,16 @@ impl Mean {
 
     /// The gap to `base`; `None` if the base is 0.
     pub(crate) fn gap(&self, base: &Self) -> Option<Gap> {
-        let percent = (self.value / base.value - 1.0) * 100.0;
-        let plus_minus = self.welch(base).map(|half| half / base.value * 100.0);
+        let of_base = |value: f64| value / base.value.abs() * 100.0;
+        let percent = of_base(self.value - base.value);
+        let plus_minus = self.welch(base).map(of_base);
         percent.is_finite().then_some(Gap { percent, plus_minus })
+    }
+
+    /// Whether the repeats can distinguish the mean from `other`: the 95 % interval of the difference does not contain
+    /// 0. False if either side has one run, because then there is no interval.
+    pub(crate) fn differs_from(&self, other: &Self) -> bool {
+        self.welch(other).is_some_and(|half| (self.value - other.value).abs() > half)
     }
 
     /// Half of the 95 % interval of the difference to `other`.

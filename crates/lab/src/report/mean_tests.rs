@@ -44,6 +44,23 @@ fn a_gap_to_one_run_has_no_interval_and_a_gap_to_zero_is_none() {
 }
 
 #[test]
+fn the_interval_of_a_gap_to_a_negative_base_is_positive() {
+    let (base, other) = (mean(&[-10.0, -11.0, -9.0, -10.0]), mean(&[-5.0, -6.0, -4.0, -5.0]));
+    let gap = other.gap(&base).expect("the base is not 0");
+    about(Some(gap.percent), 50.0);
+    assert!(gap.plus_minus.is_some_and(|half| half > 0.0) && !gap.may_be_zero(), "{gap:?}");
+}
+
+#[test]
+fn one_run_differs_from_nothing() {
+    let (low, high) = (mean(&[1.0, 1.1, 0.9]), mean(&[2.0, 2.1, 1.9]));
+    assert!(low.differs_from(&high) && high.differs_from(&low) && !low.differs_from(&low));
+    assert!(!mean(&[1.0]).differs_from(&high) && !high.differs_from(&mean(&[1.0])));
+    // A share of failed calls is often exactly 0 in each repeat.
+    assert!(mean(&[0.0; 3]).differs_from(&mean(&[5.0, 5.1, 4.9])));
+}
+
+#[test]
 fn repeats_without_any_deviation_have_an_interval_of_zero() {
     let same = mean(&[2.0; 5]);
     assert_eq!((same.plus_minus, same.gap(&same)), (Some(0.0), Some(Gap { percent: 0.0, plus_minus: Some(0.0) })));

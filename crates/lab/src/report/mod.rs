@@ -39,12 +39,13 @@ use crate::error::{Result, io};
 use crate::experiment::record::{Run, Scenario};
 use crate::publication;
 
-pub(crate) use group::FOREIGN_CPU_LIMIT;
+pub(crate) use group::{FOREIGN_CPU_LIMIT, P99_FAILED_MAX, is_late};
 use group::{Group, Results};
 pub(crate) use judge::Verdict;
 pub(crate) use mean::{Gap, Mean};
 pub(crate) use read::{Recorded, read};
 pub(crate) use summary::cell as markdown_cell;
+pub(crate) use verdict::left_out;
 
 /// Options of `leno lab report`.
 #[derive(Debug, Clone, clap::Args)]

@@ -72,16 +72,26 @@ pub(super) fn worst<'r, 'a>(
     load: Load,
     target: TargetKind,
 ) -> Option<(&'r Group<'a>, Outcome)> {
-    let same_load = |group: &Group| match scenario {
-        Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
-        _ => group.load == load,
-    };
-    let groups = results.of(scenario).filter(|group| group.target == target && same_load(group));
+    let groups = compared(results, scenario, load, target);
     let outcomes = groups.filter_map(|group| Some((group, of_group(results, group)?)));
     outcomes.max_by(|(_, a), (_, b)| match scenario {
         Scenario::Capacity => b.value.total_cmp(&a.value),
         _ => a.value.total_cmp(&b.value),
     })
+}
+
+/// The groups from which [`outcome`] takes the worst result.
+pub(super) fn compared<'r, 'a>(
+    results: &'r Results<'a>,
+    scenario: Scenario,
+    load: Load,
+    target: TargetKind,
+) -> impl Iterator<Item = &'r Group<'a>> {
+    let same_load = move |group: &Group| match scenario {
+        Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
+        _ => group.load == load,
+    };
+    results.of(scenario).filter(move |group| group.target == target && same_load(group))
 }
 
 /// The result of one group; `None` if its runs lack the figure.
@@ -104,7 +114,8 @@ fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
         Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
         Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
         Scenario::Ladder | Scenario::Graph => Outcome::with_unit(group.spread(figures::p99_ms)?, "ms", "p99"),
-        Scenario::Capacity => Some(Outcome::of_capacity(group.spread(figures::sustained_or_none_per_s)?)),
+        // Include runs in which no call succeeds: they confirmed no rate.
+        Scenario::Capacity => Some(Outcome::of_capacity(group.spread_of_all(figures::sustained_or_none_per_s)?)),
         Scenario::Crowd => {
             Outcome::with_unit(group.spread(figures::kb_per_connection)?, "KB", "of all proxies together")
         }

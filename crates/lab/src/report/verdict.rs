@@ -1,12 +1,12 @@
 //! The result of an experiment in one sentence, and Leno's figures beside the others'.
 
-use crate::chart::number::{grouped, significant};
+use crate::chart::number::{grouped, short, significant};
 use crate::experiment::record::{Scenario, TargetKind};
 
 use super::figures::{self, Figure};
-use super::group::{Load, Results};
+use super::group::{Group, Load, P99_FAILED_MAX, Results};
 use super::labels;
-use super::outcome::{Certainty, Outcome, worst};
+use super::outcome::{Certainty, Outcome, compared, worst};
 use super::ratio::ratio;
 use super::spread::Estimate;
 
@@ -18,21 +18,26 @@ pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     if matches!(scenario, Scenario::Ladder | Scenario::RetryStorm) { loads.next_back() } else { loads.next() }
 }
 
-/// The result of the experiment in one sentence.
+/// The result of the experiment in one sentence. If it is a p99, a second sentence names the targets that are left out
+/// because of failed calls.
 pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
-    let outcomes: Vec<(TargetKind, u32, Outcome)> = main_load(results, scenario).map_or_else(Vec::new, |load| {
-        let of = |target| {
-            let (group, outcome) = worst(results, scenario, load, target)?;
-            Some((target, group.skew_ms, outcome))
-        };
-        let mut outcomes: Vec<_> = results.targets(scenario).into_iter().filter_map(of).collect();
-        outcomes.sort_by_key(|(target, ..)| !target.is_leno());
+    let load = main_load(results, scenario);
+    let failed = |target| load.map_or(0.0, |load| failed_beside_p99(results, scenario, load, target));
+    let (targets, failing): (Vec<TargetKind>, Vec<TargetKind>) =
+        results.targets(scenario).into_iter().partition(|&target| failed(target) <= P99_FAILED_MAX);
+    let left_out = left_out(&failing.into_iter().map(TargetKind::name).collect::<Vec<_>>());
+    let outcomes: Vec<(&Group, Outcome)> = load.map_or_else(Vec::new, |load| {
+        let of = |target| worst(results, scenario, load, target);
+        let mut outcomes: Vec<_> = targets.into_iter().filter_map(of).collect();
+        outcomes.sort_by_key(|(group, _)| !group.target.is_leno());
         outcomes
     });
-    let Some(((first, skew_ms, head), others)) = outcomes.split_first() else {
-        return format!("{}: nothing was measured that could be compared.", labels::scenario(scenario));
+    let Some(((first, head), others)) = outcomes.split_first() else {
+        return format!("{}: nothing was measured that could be compared.{left_out}", labels::scenario(scenario));
     };
-    let (backends, name, figure) = (results.experiment.backends, first.name(), &head.figure);
+    let answered = |group: &Group| if failed(group.target) > 0.0 { " of the answered calls" } else { "" };
+    let (backends, name, figure) = (results.experiment.backends, first.target.name(), &head.figure);
+    let p99 = format!("p99{}", answered(first));
     let skews = results.skews(scenario);
     let most = skews.last().copied().unwrap_or_default();
     // Two targets may have their lowest limits at different skews.
@@ -42,13 +47,13 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     };
     let slow = format!("one of {backends} pods up to {most}\u{a0}ms slow");
     let (tail, base) = match scenario {
-        Scenario::Methods => (format!("With {slow}, the p99 of the fast method through {name}"), "the healthy one"),
+        Scenario::Methods => (format!("With {slow}, the {p99} of the fast method through {name}"), "the healthy one"),
         Scenario::Connections => {
             let connections = connections(results);
             let slow = if results.experiment.workload.is_some() { String::new() } else { format!(" and {slow},") };
-            (format!("With {connections} connections,{slow} {name}’s p99"), "that over the fewest")
+            (format!("With {connections} connections,{slow} {name}’s {p99}"), "that over the fewest")
         }
-        _ => (format!("With {slow}, {name}’s p99"), "its healthy one"),
+        _ => (format!("With {slow}, {name}’s {p99}"), "its healthy one"),
     };
     let head = match scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::Methods => match head.certainty {
@@ -68,14 +73,20 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         Scenario::Handshakes => format!("{name} takes {figure} of CPU for each handshake"),
         Scenario::Memory => format!("After the burst, {name} keeps {figure} its memory of before"),
         Scenario::Ladder | Scenario::Graph => {
-            let rate = main_load(results, scenario).and_then(|load| load.rate_per_s).unwrap_or_default();
-            format!("At {} calls/s, {name}’s p99 is {figure}", grouped(rate.into()))
+            let rate = load.and_then(|load| load.rate_per_s).unwrap_or_default();
+            format!("At {} calls/s, {name}’s {p99} is {figure}", grouped(rate.into()))
+        }
+        Scenario::Capacity if !has_found_a_rate(first) => {
+            format!(
+                "No rate through {name} kept the limit, not even the lowest that the search tried{}",
+                at(first.skew_ms)
+            )
         }
         Scenario::Capacity if head.value == 0.0 => {
-            format!("No rate through {name} was confirmed with fewer than 0.1 % errors{}", at(*skew_ms))
+            format!("No rate through {name} was confirmed with fewer than 0.1 % errors{}", at(first.skew_ms))
         }
         Scenario::Capacity => {
-            format!("With fewer than 0.1 % errors, the limit of {name} is {figure}{}", at(*skew_ms))
+            format!("With fewer than 0.1 % errors, the limit of {name} is {figure}{}", at(first.skew_ms))
         }
         Scenario::Crowd => format!("The proxies of {name} take {figure} of memory for each connection"),
         Scenario::Footprint => format!("Under the load, the proxies of {name} take {figure} of memory"),
@@ -92,11 +103,37 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         }
         Scenario::Streams => format!("The busiest backend behind {name} gets {figure} the messages of the mean one"),
     };
-    let others = others
-        .iter()
-        .map(|(target, skew_ms, outcome)| format!("{}’s {}{}", target.name(), outcome.figure, at(*skew_ms)));
+    let others = others.iter().map(|(group, outcome)| {
+        format!("{}’s {}{}{}", group.target.name(), outcome.figure, answered(group), at(group.skew_ms))
+    });
     let others = others.collect::<Vec<_>>().join(", ");
-    if others.is_empty() { format!("{head}.") } else { format!("{head}; {others}.") }
+    if others.is_empty() { format!("{head}.{left_out}") } else { format!("{head}; {others}.{left_out}") }
+}
+
+/// If the sentence has a p99, which only answered calls have: the largest fraction of failed calls among the groups
+/// from which the target's result is taken. Otherwise 0.
+fn failed_beside_p99(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> f64 {
+    match scenario {
+        Scenario::SlowPod | Scenario::Connections | Scenario::Methods | Scenario::Ladder | Scenario::Graph => {
+            compared(results, scenario, load, target).map(Group::failed).fold(0.0, f64::max)
+        }
+        _ => 0.0,
+    }
+}
+
+/// A sentence that follows the result, with the names of the systems that are left out because of failed calls; empty
+/// without a name.
+pub(crate) fn left_out(names: &[&str]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let percent = short(P99_FAILED_MAX * 100.0);
+    format!(" Left out, because more than {percent}\u{a0}% of the calls failed: {}.", names.join(", "))
+}
+
+/// Scenario `capacity`: whether the search found a rate in at least one repeat.
+fn has_found_a_rate(group: &Group) -> bool {
+    group.runs.iter().any(|run| figures::found_per_s(run) > Some(0.0))
 }
 
 /// The range of the numbers of connections, in the form `1 to 8`.

@@ -109,6 +109,32 @@ fn a_repeat_that_confirmed_no_rate_counts_as_the_lowest_rate() {
     assert_eq!(of_capacity(&one), "No rate through leno was confirmed with fewer than 0.1 % errors.");
 }
 
+#[test]
+fn a_search_that_found_nothing_has_no_rate_although_the_record_has_a_run() {
+    let of = |calls, repeat| {
+        let capacity = Some(Capacity { rate_per_s: None, found_per_s: 0, trials: 9, confirmations: 1 });
+        Run { capacity, calls, repeat, ..confirmed(TargetKind::Leno, 0, None) }
+    };
+    let recorded = recorded(vec![of(10, 1), of(0, 2)]);
+    let text = sentence(&Results::new(&recorded), Scenario::Capacity);
+    assert_eq!(text, "No rate through leno kept the limit, not even the lowest that the search tried.");
+}
+
+/// A ladder of Leno and HAProxy, with these failed calls of HAProxy beside 100,000 answered ones.
+fn of_ladder(errors: u64) -> String {
+    let of = |target, errors| Run { scenario: Scenario::Ladder, rate_per_s: Some(100), errors, ..run(target, 0, 1) };
+    let recorded = recorded(vec![of(TargetKind::Leno, 0), of(TargetKind::Haproxy, errors)]);
+    sentence(&Results::new(&recorded), Scenario::Ladder).replace('\u{a0}', " ")
+}
+
+#[test]
+fn a_p99_with_many_failed_calls_is_left_out_and_one_with_few_is_of_the_answered_calls() {
+    let leno = "At 100 calls/s, leno’s p99 is 20.0 ms";
+    assert_eq!(of_ladder(0), format!("{leno}; haproxy’s 20.0 ms."));
+    assert_eq!(of_ladder(1000), format!("{leno}; haproxy’s 20.0 ms of the answered calls."));
+    assert_eq!(of_ladder(2000), format!("{leno}. Left out, because more than 1 % of the calls failed: haproxy."));
+}
+
 /// A run that confirmed this rate, or no rate.
 fn confirmed(target: TargetKind, skew_ms: u32, rate_per_s: Option<u32>) -> Run {
     let capacity = Capacity { rate_per_s, found_per_s: 2000, trials: 9, confirmations: 5 };

@@ -100,6 +100,7 @@ impl Lab<'_> {
             started: started(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
+            repeats: settings.repeat,
             backends: workload.map_or(settings.backends, |workload| workload.servers) as u32,
             machine: Machine::here(),
             cluster: Some(cluster),

@@ -12,7 +12,7 @@ use super::usage::{ContainerName, IdleCpus, Kubelets, Usage};
 use crate::backends::{Stop, Trouble};
 use crate::error::{Error, Result};
 use crate::experiment::cases::{Case, SLOW_FOR};
-use crate::experiment::footprint::LOAD_CONNECTIONS;
+use crate::experiment::footprint::{LOAD_CONNECTIONS, with_second_phase};
 use crate::experiment::measure::{Costs, per_call_us, run_of, since, trouble};
 use crate::experiment::options::Settings;
 use crate::experiment::record::{ControlPlane, Footprint, Run, Scenario};
@@ -76,13 +76,15 @@ impl Measurement<'_> {
         let containers = self.containers(&[turn, &few]);
         let run = self.run(&few, &containers, self.load(&few).await?);
         let proxies = containers.proxies();
-        let connected_bytes = Some(self.load(turn).await?.after.memory_bytes(&proxies));
+        let Loaded { numbers, after, .. } = self.load(turn).await?;
+        let connected_bytes = Some(after.memory_bytes(&proxies));
         let after_burst_bytes = self.kubelets.read_again(&proxies).await?.map(|usage| usage.memory_bytes(&proxies));
         let footprint = run.footprint.map(|loaded| {
             let unloaded_bytes = Some(loaded.loaded_bytes);
             Footprint { unloaded_bytes, connected_bytes, after_burst_bytes, ..loaded }
         });
-        Ok(Run { connections: turn.case.connections, footprint, ..run })
+        let run = Run { connections: turn.case.connections, footprint, ..run };
+        Ok(with_second_phase(run, numbers.errors(), numbers.first_failure))
     }
 
     async fn load(&self, turn: &Turn) -> Result<Loaded> {
