@@ -172,7 +172,8 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
 
     async fn scrape(&self, request: Request<Incoming>, is_local: bool) -> Answer {
         let mut scrapes = self.scrape.lock().await;
-        if is_local || request.method() != Method::GET {
+        // A page for HEAD costs as much as one for GET; hyper leaves out its content.
+        if is_local || !matches!(*request.method(), Method::GET | Method::HEAD) {
             return (self.pages)(request).await;
         }
         let latest = match Exposition::asked_for(request.headers()) {

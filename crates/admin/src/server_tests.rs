@@ -60,8 +60,12 @@ async fn get(from: IpAddr, to: IpAddr, port: u16, path: &str) -> String {
 
 /// Like [`get`], with additional header lines.
 async fn get_with(from: IpAddr, to: IpAddr, port: u16, path: &str, lines: &str) -> String {
+    ask("GET", from, to, port, path, lines).await
+}
+
+async fn ask(method: &str, from: IpAddr, to: IpAddr, port: u16, path: &str, lines: &str) -> String {
     let mut stream = connect(from, to, port).await;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
     let mut answer = String::new();
     let exchange = async {
         stream.write_all(request.as_bytes()).await?;
@@ -184,6 +188,17 @@ fn a_flood_of_scrapes_from_elsewhere_is_written_once_a_second() {
         assert!(!written.contains(&other), "a scrape in another form was answered with {other:?}");
         let local = async || get(loopback(1), loopback(1), port, METRICS).await;
         assert_ne!(local().await, local().await, "this machine gets the numbers of the moment");
+        let number = async || {
+            let page = local().await;
+            page.rsplit_once("scrape ").and_then(|(_, number)| number.trim().parse::<usize>().ok()).expect("a number")
+        };
+        let (began, before) = (Instant::now(), number().await);
+        for _ in 0..50 {
+            let answer = ask("HEAD", outer, outer, port, METRICS, "").await;
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+        }
+        let most = 2 + began.elapsed().as_secs() as usize;
+        assert!(number().await - before <= most, "HEAD costs as much as GET, so it is limited too");
     });
 }
 

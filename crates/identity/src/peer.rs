@@ -69,10 +69,15 @@ pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdEr
     }
 }
 
-/// Returns the earliest expiry date in a peer's chain that is not before `now`. After this date, a handshake with the
-/// same chain fails. `None` if no certificate has such a date.
+/// Returns when a handshake with the same chain begins to fail: the earliest expiry date in the chain, not counting the
+/// issuers that expired before `now`, of which the peer may send more than it needs. The peer's own certificate always
+/// counts: it may have expired between its verification and the end of the handshake. `None` if the peer's own
+/// certificate cannot be read.
 pub fn peer_expiry(certificates: &[CertificateDer<'_>], now: SystemTime) -> Option<SystemTime> {
-    certificates.iter().filter_map(validity).map(|validity| validity.not_after).filter(|end| *end >= now).min()
+    let (own, issuers) = certificates.split_first()?;
+    let own = validity(own)?.not_after;
+    let issuers = issuers.iter().filter_map(validity).map(|validity| validity.not_after).filter(|end| *end >= now);
+    issuers.chain([own]).min()
 }
 
 /// Like [`peer_id`], but accepts one trust domain only.

@@ -12,13 +12,14 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::pki_types::CertificateDer;
 use rustls::server::NoServerSessionStorage;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
 use crate::bundle::TrustBundle;
 use crate::svid::Svid;
-use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
+use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate, unix};
 
 /// The protocol inside TLS, as its ALPN name (RFC 9113 section 3.2).
 pub const ALPN: &[u8] = b"h2";
@@ -27,6 +28,8 @@ pub const ALPN: &[u8] = b"h2";
 #[derive(Debug, Clone)]
 pub struct TlsIdentity {
     svid: Svid,
+    /// Verifies clients that must show a certificate.
+    clients: Arc<ClientVerifier>,
     /// Our SPIFFE id; peers must have an id in the same trust domain.
     pub id: SpiffeId,
     /// Configuration of inbound connections that clients may open without a certificate: a policy decides about such
@@ -47,10 +50,14 @@ impl TlsIdentity {
     /// Creates the identity of an SVID. The identity accepts peers whose certificates lead to an anchor in the bundle.
     pub fn new(svid: &Svid, bundle: &TrustBundle) -> Self {
         let provider = provider();
+        let verifier =
+            |without| Arc::new(ClientVerifier::new(svid.id.trust_domain.clone(), bundle, &provider, without));
+        let clients = verifier(WithoutCertificate::Reject);
         Self {
             id: svid.id.clone(),
-            server: Arc::new(server_config(svid, bundle, &provider, WithoutCertificate::Accept)),
-            strict_server: Arc::new(server_config(svid, bundle, &provider, WithoutCertificate::Reject)),
+            server: Arc::new(server_config(svid, verifier(WithoutCertificate::Accept), &provider)),
+            strict_server: Arc::new(server_config(svid, clients.clone(), &provider)),
+            clients,
             client: Arc::new(client_config(svid, bundle, &provider)),
             not_after: svid.not_after,
             bundle: bundle.clone(),
@@ -69,26 +76,26 @@ impl TlsIdentity {
     }
 
     /// Verifies the certificates of a peer's handshake again, at `now`. The peer's own certificate is first in the
-    /// chain.
+    /// chain. Its purpose may be that of a server or of a client: the handshake has checked the purpose.
     ///
     /// # Errors
     /// The errors of [`TrustBundle::verify`].
     pub fn verify_again(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), rustls::Error> {
-        self.bundle.verify(chain, now)
+        self.bundle.verify(chain, now).or_else(|error| match chain.split_first() {
+            Some((own, issuers)) => {
+                let verified = self.clients.verify_client_cert(own, issuers, unix(now));
+                verified.map(|_| ()).map_err(|_| error)
+            }
+            None => Err(error),
+        })
     }
 }
 
-fn server_config(
-    svid: &Svid,
-    bundle: &TrustBundle,
-    provider: &Arc<CryptoProvider>,
-    without: WithoutCertificate,
-) -> ServerConfig {
-    let verifier = ClientVerifier::new(svid.id.trust_domain.clone(), bundle, provider, without);
+fn server_config(svid: &Svid, clients: Arc<ClientVerifier>, provider: &Arc<CryptoProvider>) -> ServerConfig {
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&TLS13])
         .expect("the provider has TLS 1.3")
-        .with_client_cert_verifier(Arc::new(verifier))
+        .with_client_cert_verifier(clients)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(svid.certified_key().clone())));
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.send_tls13_tickets = 0;

@@ -2,13 +2,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use leno_model::spiffe::SpiffeId;
-use rcgen::{BasicConstraints, IsCa, KeyPair, SanType};
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
 use rustls::crypto::SupportedKxGroup;
 use rustls::{AlertDescription, ClientConfig, Error, NamedGroup, ProtocolVersion, ServerConnection};
 
 use crate::authority::{Authority, SVID_LIFETIME};
 use crate::fixtures::{HOUR, Handshake, authority, bundle, handshake, id, identity, svid, svid_from};
 use crate::tls::anonymous_client;
+use crate::x509::Validity;
 use crate::{TlsIdentity, explain, peer_expiry, peer_id};
 
 /// A ClientHello that offers TLS 1.2 only, with one cipher suite and only the signature algorithms' extension.
@@ -115,7 +116,25 @@ fn a_peers_certificates_pass_again_only_while_their_anchor_is_trusted_and_they_a
     assert!(after.verify_again(svid.chain(), now).is_err());
     let expiry = peer_expiry(svid.chain(), now).expect("it has dates");
     assert_eq!(expiry, svid.not_after);
+    // A handshake may end after the certificate, which was verified in time. An issuer that a peer adds does not count
+    // in its place.
+    let later = expiry + HOUR;
+    let chain = [svid.chain(), old.certificates()].concat();
+    assert_eq!((peer_expiry(svid.chain(), later), peer_expiry(&chain, later)), (Some(expiry), Some(expiry)));
     assert!(both.verify_again(svid.chain(), expiry + HOUR).is_err());
+}
+
+#[test]
+fn a_clients_certificate_that_serves_no_server_passes_again() {
+    let (ca, other) = (authority("example.org"), authority("example.org"));
+    let now = SystemTime::now();
+    let names = vec![SanType::URI(id("cart").to_string().try_into().expect("ASCII"))];
+    let (key, validity) = (KeyPair::generate().expect("a key"), Validity { not_before: now, not_after: now + HOUR });
+    let leaf = ca.certify_names(names, vec![ExtendedKeyUsagePurpose::ClientAuth], &key, validity);
+    let chain = [leaf.expect("a certificate").der().clone()];
+    assert_eq!(identity(&ca, "web").verify_again(&chain, now), Ok(()));
+    assert!(identity(&other, "web").verify_again(&chain, now).is_err(), "another anchor");
+    assert!(identity(&ca, "web").verify_again(&chain, now + 2 * HOUR).is_err(), "expired");
 }
 
 #[test]

@@ -85,6 +85,9 @@ pub struct Upkeep {
     svid: Svid,
     trust: Trust,
     schedule: Schedule,
+    /// Whether the published identity still has an older bundle than `trust`, because the bundle of `trust` does not verify
+    /// the SVID.
+    is_withheld: bool,
     /// The last error from reading the trust bundle, so that a repeated error is logged only once.
     trust_problem: Option<String>,
     metrics: Rc<Cell<IdentityMetrics>>,
@@ -105,6 +108,7 @@ impl Upkeep {
             schedule: Schedule::new(now, svid.not_after, seed),
             publisher: watch::Sender::new(Arc::new(TlsIdentity::new(&svid, &trust.bundle))),
             metrics: Rc::new(Cell::new(metrics)),
+            is_withheld: false,
             trust_problem: None,
             issuer,
             workload,
@@ -146,21 +150,33 @@ impl Upkeep {
         if self.schedule.is_due(now) {
             self.renew(now).await;
         }
+        if self.is_withheld && now > self.svid.not_after {
+            tracing::warn!("the SVID has expired without a renewal; the former trust bundle is in use no longer");
+            self.publish();
+        }
     }
 
     /// Applies a change of the trust bundle or signer. If the new bundle does not verify the SVID, a renewal is due at
-    /// once, and the current identity stays in use until the renewal.
+    /// once. Until the renewal, but not for longer than the SVID is valid, the current identity stays in use: with the
+    /// new bundle, no peer of this mesh could use it.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
-        self.metrics.set(self.metrics.get().with_bundle(&trust.bundle));
         if trust.signer != self.trust.signer {
             self.schedule.signer_changed(now);
         }
-        match self.svid.verify(&trust.bundle, now) {
-            Ok(()) => self.publish(&trust),
-            Err(_) => self.schedule.hasten(now),
-        }
         self.trust = trust;
+        match self.svid.verify(&self.trust.bundle, now) {
+            Ok(()) => self.publish(),
+            Err(error) => {
+                let expires_s = seconds_until(self.svid.not_after, now);
+                tracing::warn!(
+                    %error, expires_s,
+                    "the new trust bundle does not verify our SVID; the former bundle stays in use until an SVID is issued"
+                );
+                self.is_withheld = true;
+                self.schedule.hasten(now);
+            }
+        }
     }
 
     async fn renew(&mut self, now: SystemTime) {
@@ -169,11 +185,10 @@ impl Upkeep {
         match refreshed {
             Ok((svid, trust)) => {
                 self.schedule.renewed(now, svid.not_after);
-                self.metrics.set(metrics.after_refresh(now, svid.not_after).with_bundle(&trust.bundle));
+                self.metrics.set(metrics.after_refresh(now, svid.not_after));
                 log_issued(&svid, now);
-                self.svid = svid;
-                self.publish(&trust);
-                self.trust = trust;
+                (self.svid, self.trust) = (svid, trust);
+                self.publish();
             }
             Err(error) => {
                 self.metrics.set(metrics.after_failure());
@@ -184,8 +199,11 @@ impl Upkeep {
         }
     }
 
-    fn publish(&self, trust: &Trust) {
-        self.publisher.send_replace(Arc::new(TlsIdentity::new(&self.svid, &trust.bundle)));
+    /// Puts the SVID and the trust bundle in use.
+    fn publish(&mut self) {
+        self.is_withheld = false;
+        self.metrics.set(self.metrics.get().with_bundle(&self.trust.bundle));
+        self.publisher.send_replace(Arc::new(TlsIdentity::new(&self.svid, &self.trust.bundle)));
     }
 
     fn log_trust_problem(&mut self, error: &IssueError) {

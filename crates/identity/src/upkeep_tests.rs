@@ -180,10 +180,18 @@ async fn an_svid_whose_anchor_was_removed_is_replaced_at_once() {
 async fn a_bundle_that_vouches_neither_for_us_nor_for_our_issuer_is_not_taken() {
     let (directory, _, mut task) = start().await;
     let first = identity(&task);
-    write_bundle(directory.path(), &[&authority()]);
+    let anchors_of = |task: &Upkeep| task.metrics().get().anchors_expiration_since_1970;
+    let shown = anchors_of(&task);
+    let stranger = Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now() + SVID_LIFETIME);
+    write_bundle(directory.path(), &[&stranger.expect("an authority")]);
     task.check(SystemTime::now()).await;
     assert_eq!(refreshes(&task), (1, 1));
     assert!(Arc::ptr_eq(&first, &identity(&task)));
+    assert_eq!(anchors_of(&task), shown, "the metric is about the bundle in use");
+    // When the SVID has expired, the anchors that were removed are trusted no longer.
+    task.check(SystemTime::now() + SVID_LIFETIME + Duration::from_secs(60)).await;
+    assert!(!identity(&task).trusts_all_anchors_of(&first));
+    assert_ne!(anchors_of(&task), shown);
 }
 
 #[tokio::test]

@@ -48,8 +48,7 @@ impl TrustBundle {
     /// anchor.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
         let (end_entity, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
-        let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
-        verify_chain(self.roots(), &provider().signature_verification_algorithms, end_entity, intermediates, now)
+        verify_chain(self.roots(), &provider().signature_verification_algorithms, end_entity, intermediates, unix(now))
     }
 }
 
@@ -202,6 +201,11 @@ fn verify_chain(
     check_length(end_entity, intermediates)?;
     let parsed = ParsedCertificate::try_from(end_entity)?;
     verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms.all)
+}
+
+/// A time as rustls takes it.
+pub(crate) fn unix(time: SystemTime) -> UnixTime {
+    UnixTime::since_unix_epoch(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
 }
 
 /// Rejects a chain that is too long to be verified.

@@ -263,34 +263,48 @@ fn read(http2: &mut Connection, now: Instant, mut bytes: &[u8]) -> Option<Stream
     asked
 }
 
+fn fields(pairs: &[(&str, &str)]) -> FieldSection {
+    let mut fields = FieldSection::new();
+    pairs.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
+    fields
+}
+
+/// Opens a connection to an endpoint that speaks HTTP/2. Returns the connection, and the endpoint's side of it.
+fn connect_http2_endpoint(relay: &mut Relay) -> (UpstreamId, Connection) {
+    let upstream = begin_to_connect(relay);
+    let endpoint = LinkId::Endpoint(upstream);
+    let mut server = Connection::new(Role::Server, Arc::new(leno_http2::Limits::server()), relay.now);
+    relay.connected(upstream);
+    let preface = relay.link(endpoint).expect("it is open").output().to_vec();
+    assert!(read(&mut server, relay.now, &preface).is_none());
+    flush(relay, endpoint);
+    let settings = server.output().to_vec();
+    server.advance_output(settings.len());
+    relay.receive(endpoint, &settings);
+    (upstream, server)
+}
+
+/// Returns a relay with an HTTP/2 client that has made a call.
+fn calling_over_http2() -> (Relay, LinkId) {
+    let (mut relay, client) = client(Speaks::Http2);
+    let mut caller = Connection::new(Role::Client, Arc::new(leno_http2::Limits::client()), relay.now);
+    let pairs = [(":method", "POST"), (":scheme", "http"), (":authority", "cart.shop"), (":path", "/")];
+    let stream = caller.open(relay.now, 0, &fields(&pairs), false).expect("a stream");
+    caller.send_data(stream, b"0123456789", true);
+    relay.receive(LinkId::Client(client), caller.output());
+    relay.dispatch();
+    (relay, LinkId::Client(client))
+}
+
 #[test]
 fn the_process_does_not_end_before_a_socket_has_the_end_of_an_answered_request_of_http2() {
     const LEFT: usize = 3;
-    let fields = |pairs: &[(&str, &str)]| {
-        let mut fields = FieldSection::new();
-        pairs.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
-        fields
-    };
-    let (mut relay, client) = client(Speaks::Http2);
-    let (now, client) = (relay.now, LinkId::Client(client));
-    let mut caller = Connection::new(Role::Client, Arc::new(leno_http2::Limits::client()), now);
-    let mut server = Connection::new(Role::Server, Arc::new(leno_http2::Limits::server()), now);
-    let pairs = [(":method", "POST"), (":scheme", "http"), (":authority", "cart.shop"), (":path", "/")];
-    let stream = caller.open(now, 0, &fields(&pairs), false).expect("a stream");
-    caller.send_data(stream, b"0123456789", true);
-    relay.receive(client, caller.output());
-    relay.dispatch();
-
-    let upstream = begin_to_connect(&mut relay);
+    let (mut relay, client) = calling_over_http2();
+    let (upstream, mut server) = connect_http2_endpoint(&mut relay);
     let endpoint = LinkId::Endpoint(upstream);
-    relay.connected(upstream);
-    let preface = relay.link(endpoint).expect("it is open").output().to_vec();
-    assert!(read(&mut server, now, &preface).is_none());
-    flush(&mut relay, endpoint);
-    relay.receive(endpoint, server.output());
-    server.advance_output(usize::MAX);
     // The request waits for the socket. The socket accepts most of it, and the server answers.
     flush(&mut relay, client);
+    let now = relay.now;
     let link = relay.link(endpoint).expect("it is open");
     let written = link.output().len() - LEFT;
     let asked = read(&mut server, now, &link.output()[..written]).expect("a request");
@@ -304,6 +318,27 @@ fn the_process_does_not_end_before_a_socket_has_the_end_of_an_answered_request_o
     relay.mark_dirty(endpoint);
     flush(&mut relay, endpoint);
     assert!(!relay.has_work());
+}
+
+#[test]
+fn a_connection_with_our_former_certificate_is_replaced_even_if_the_first_attempt_fails() {
+    let (mut relay, client) = calling_over_http2();
+    let (old, _server) = connect_http2_endpoint(&mut relay);
+    flush(&mut relay, client);
+    relay.pools.upstream_mut(old).expect("it is open").is_outdated = true;
+    sweep(&mut relay, Duration::from_secs(1));
+    let failed = begin_to_connect(&mut relay);
+    relay.close_upstream(failed, "refused");
+    let mut waited = Duration::ZERO;
+    while !relay.effects.iter().any(|effect| matches!(effect, Effect::Connect { .. })) {
+        sweep(&mut relay, Duration::from_secs(1));
+        waited += Duration::from_secs(1);
+        assert!(waited < Duration::from_secs(60), "it is not tried again");
+    }
+    let (new, _server) = connect_http2_endpoint(&mut relay);
+    sweep(&mut relay, Duration::from_secs(1));
+    assert!(!relay.pools.upstream(old).expect("its stream is open").is_outdated);
+    assert!(is_open(&mut relay, LinkId::Endpoint(new)) && relay.calls.len() == 1);
 }
 
 #[test]

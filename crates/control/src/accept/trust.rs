@@ -37,7 +37,7 @@ pub(super) async fn distrusted(
             expiry = peer_expiry(&chain, now);
         }
         trusting = current;
-        let left = expiry.and_then(|expiry| expiry.duration_since(now).ok()).unwrap_or(CHECK);
+        let left = expiry.map_or(CHECK, |expiry| expiry.duration_since(now).unwrap_or_default());
         tokio::select! {
             // A certificate is valid up to and including its last second.
             () = sleep(left.min(CHECK) + Duration::from_secs(1)) => {}

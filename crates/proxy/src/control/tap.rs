@@ -48,6 +48,15 @@ impl Drop for TapPlace {
     }
 }
 
+/// A tap that ends for the workers when it is dropped.
+struct OpenTap(Arc<Tap>);
+
+impl Drop for OpenTap {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// Begins a tap. The request's body is a [`TapSelection`] in JSON; `{}` selects all calls. `caller` is the identity of
 /// the user, for the log; `None` for a user on this machine, who has none.
 pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: Option<&str>) -> Answer {
@@ -67,15 +76,14 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: 
     let Some(place) = shared.taps.begin() else {
         return text(StatusCode::SERVICE_UNAVAILABLE, format!("{MAX_TAPS} taps are open already; end one of them\n"));
     };
-    let tap = Tap::new(selection.clone());
-    // A worker that does not answer in time begins the tap later.
-    ask(shared, |worker| worker.begin_tap(tap.clone())).await;
+    let tap = OpenTap(Tap::new(selection.clone()));
+    // A worker that does not answer in time begins the tap later. If the user leaves meanwhile, this function is dropped.
+    ask(shared, |worker| worker.begin_tap(tap.0.clone())).await;
     tracing::info!(?selection, caller, "a tap begins");
     let (sender, lines) = mpsc::channel(PIECES);
     spawn_local(async move {
-        send(&tap, &sender).await;
-        tap.close();
-        drop(place);
+        send(&tap.0, &sender).await;
+        drop((tap, place));
         tracing::info!("a tap ended");
     });
     stream(lines)

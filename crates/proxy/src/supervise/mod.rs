@@ -150,17 +150,20 @@ enum Next {
 #[derive(Debug, Default)]
 struct Pace {
     restarts: u64,
+    /// Whether a proxy has served. A later proxy may end while it still waits for its identity.
+    has_served: bool,
     /// The times of the restarts within the last [`RESTARTS_WITHIN`].
     latest: VecDeque<Instant>,
 }
 
 impl Pace {
-    /// Decides what to do after a proxy has ended at `now` although the supervisor sent it no signal. A proxy that has
-    /// not served is not started again: its command line or its environment is wrong.
+    /// Decides what to do after a proxy has ended at `now` although the supervisor sent it no signal. If no proxy has
+    /// served, none is started again: the command line or the environment is wrong.
     fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
         // Code 0: SIGTERM was sent directly to the proxy. Code 2: the command line is invalid.
         let is_meant = matches!(status.code(), Some(0 | 2));
-        if is_meant || !has_served {
+        self.has_served |= has_served;
+        if is_meant || !self.has_served {
             return Next::End(exit_code(status));
         }
         while self.latest.front().is_some_and(|at| now.saturating_duration_since(*at) >= RESTARTS_WITHIN) {

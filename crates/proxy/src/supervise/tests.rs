@@ -26,14 +26,21 @@ fn a_proxy_that_is_killed_or_fails_at_work_is_started_again() {
 
 #[test]
 fn a_proxy_that_ends_in_order_or_cannot_start_ends_its_supervisor_with_the_same_code() {
-    let mut pace = Pace::default();
-    let now = Instant::now();
     for (status, has_served, code) in
         [(exited(0), true, 0), (exited(2), true, 2), (exited(1), false, 1), (killed(15), false, 143)]
     {
-        assert_eq!(pace.after(status, has_served, now), Next::End(code));
+        let mut pace = Pace::default();
+        assert_eq!(pace.after(status, has_served, Instant::now()), Next::End(code));
+        assert_eq!(pace.restarts, 0);
     }
-    assert_eq!(pace.restarts, 0);
+}
+
+#[test]
+fn a_proxy_that_ends_while_it_waits_for_its_identity_is_started_again_if_one_has_served() {
+    let mut pace = Pace::default();
+    for has_served in [true, false] {
+        assert_eq!(pace.after(killed(9), has_served, Instant::now()), Next::Start);
+    }
 }
 
 #[test]

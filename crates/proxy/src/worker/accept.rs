@@ -14,7 +14,7 @@ use super::Worker;
 use super::wire::{Carries, Wire, WireId, is_local};
 
 /// Maximum number of connections that are accepted from one listener in one turn of the event loop.
-const MAX_ACCEPTS: usize = 64;
+pub(super) const MAX_ACCEPTS: usize = 64;
 
 /// Returns the TCP keepalive settings for a silent peer: the first probe after `silence`, and further probes at
 /// intervals of a third of `silence`. The kernel sends at most three probes.

@@ -71,7 +71,9 @@ impl Peer {
     pub(super) fn note_shown(&self, tls: Option<&Tls>, standing: &Standing, now: SystemTime) -> Option<SystemTime> {
         let chain = tls.map(Tls::peer_certificates).unwrap_or_default();
         let expiry = leno_identity::peer_expiry(chain, now)?;
-        standing.note(&self.id, self.address, (expiry, now), chain);
+        if expiry > now {
+            standing.note(&self.id, self.address, (expiry, now), chain);
+        }
         Some(expiry)
     }
 }

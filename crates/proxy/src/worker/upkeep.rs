@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use leno_accept::BACKLOG;
 use leno_relay::GOAWAY_GRACE;
 use leno_relay::limits::ms;
 
-use super::accept::{Arrival, ArrivalId};
+use super::accept::{Arrival, ArrivalId, MAX_ACCEPTS};
 use super::wire::Carries;
 use super::{Worker, memory};
 
@@ -106,9 +107,13 @@ impl Worker {
         }
         let until = self.relay.now() + grace;
         self.relay.begin_drain(until);
-        // The kernel has already accepted the connections in the listeners' queues, so serve them, too.
+        // The kernel has already accepted the connections in the listeners' queues, so serve them, too. A queue has at most
+        // `BACKLOG` connections now; a neighbour that connects all the time must not keep the worker here.
         self.accept_again = true;
-        while self.accept_again {
+        for _ in 0..=BACKLOG as usize / MAX_ACCEPTS {
+            if !self.accept_again {
+                break;
+            }
             self.accept();
         }
         for mut listener in std::mem::take(&mut self.listeners) {

@@ -41,16 +41,22 @@ impl Relay {
 
     /// Replaces a connection on which we have shown our former certificate. If the connection has streams, opens a new
     /// connection at once, even if the old connection was retired before. So the server sees our new certificate before
-    /// the former certificate expires, and lets the streams of the old connection go on.
+    /// the former certificate expires, and lets the streams of the old connection go on. If the new connection fails, the
+    /// next sweep tries again.
     pub(crate) fn replace_outdated(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.pools.upstream_mut(id) else { return };
-        upstream.is_outdated = false;
-        let is_used = upstream.link.codec.stream_count() > 0;
-        let pool = upstream.pool;
+        let Some(upstream) = self.pools.upstream(id) else { return };
+        let (pool, is_used) = (upstream.pool, upstream.link.codec.stream_count() > 0);
         self.pools.retire(id);
-        if is_used {
+        if is_used && !self.has_shown_new_certificate(pool) {
             self.connect(pool);
+        } else if let Some(upstream) = self.pools.upstream_mut(id) {
+            upstream.is_outdated = false;
         }
+    }
+
+    fn has_shown_new_certificate(&self, id: PoolId) -> bool {
+        let has_shown = |id| self.pools.upstream(id).is_some_and(|upstream| upstream.ready && !upstream.is_outdated);
+        self.pools.get(id).is_some_and(|pool| pool.connections().iter().any(has_shown))
     }
 
     /// Takes a connection out of the pool, and opens another one.

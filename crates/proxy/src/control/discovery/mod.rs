@@ -188,18 +188,19 @@ impl Discovery {
     async fn forget(&mut self, shared: &Shared, some: impl FnOnce(&mut Knowledge, Instant, Duration) -> usize) {
         let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::usage).collect();
         let deadline = tokio::time::Instant::now() + USAGE_MAX;
-        let mut usages = Vec::with_capacity(asked.len());
+        let mut have_all_answered = true;
         for answer in asked {
             match tokio::time::timeout_at(deadline, answer).await {
-                Ok(Ok(usage)) => usages.push(usage),
-                // A worker that does not answer may use any subject, so forget nothing.
-                Ok(Err(_)) | Err(_) => return,
+                // A worker reports each use only once.
+                Ok(Ok(usage)) => self.knowledge.take_usage(&usage, Instant::now()),
+                Ok(Err(_)) | Err(_) => have_all_answered = false,
             }
         }
-        let now = Instant::now();
-        for usage in &usages {
-            self.knowledge.take_usage(usage, now);
+        // A worker that does not answer may use any subject, so forget nothing.
+        if !have_all_answered {
+            return;
         }
+        let now = Instant::now();
         let forgotten = some(&mut self.knowledge, now, self.idle);
         if forgotten > 0 {
             tracing::debug!(forgotten, known = self.knowledge.subjects(), "forgot what calls do not use");
