@@ -23,7 +23,10 @@ impl Mesh {
         let state = State::open(&options.state)?;
         let (bridge, subnet) = (options.bridge.clone(), options.subnet);
         let network = Network { bridge, state: state.path().to_owned(), subnet };
+        // Another run may be making the bridge now. For a moment, the bridge has no alias yet, so it seems to be foreign.
+        let lock = state.lock()?;
         network.ensure_ours()?;
+        drop(lock);
         Ok(Self { state, network })
     }
 
