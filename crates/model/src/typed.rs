@@ -10,13 +10,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::manifest::{Findings, Manifest, Review};
 use crate::object::{Object, endpoint_slice, service};
-use crate::problem::Problem;
+use crate::problem::{Notice, Problem};
 
 /// Why an object was refused, and what to use in its place.
 #[derive(Debug)]
 pub struct Invalid {
     /// Every mistake found.
     pub problems: Vec<Problem>,
+    /// What a user should know about the stand-in.
+    pub notices: Vec<Notice>,
     /// The object without its invalid annotations. Use it if there is no earlier valid version: if a Service left the
     /// mesh, callers would reach its endpoints in clear. If there is one, use the addresses and ports of this Service with
     /// the valid annotations. `None` if the object has other mistakes.
@@ -63,7 +65,7 @@ fn read<T>(
     if problems.is_empty() {
         return Ok(Manifest { objects: object.into_iter().collect(), notices });
     }
-    Err(Invalid { problems, stand_in: object.map(Box::new) })
+    Err(Invalid { problems, notices, stand_in: object.map(Box::new) })
 }
 
 fn name_of(metadata: &ObjectMeta) -> String {

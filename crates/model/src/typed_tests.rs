@@ -58,7 +58,7 @@ fn a_service_with_invalid_annotations_has_a_stand_in_without_them() {
     let ports = json!([{ "port": 80 }, { "name": "b", "port": 81 }]);
     let spec = json!({ "clusterIP": "10.96.0.10", "ports": [ports[0]] });
     let annotations = json!({ "leno.dev/balancer": "best", "leno.dev/new": "1", "leno.dev/idle-timeout": "5s" });
-    let Invalid { problems, stand_in } = invalid(annotations.clone(), spec);
+    let Invalid { problems, stand_in, .. } = invalid(annotations.clone(), spec);
     let Some(Object::Service(service)) = stand_in.as_deref() else { panic!("{stand_in:?}") };
     assert_eq!((problems.len(), service.balancer, service.cluster_ips.len()), (2, Default::default(), 1));
     assert_eq!(service.settings.idle_timeout.as_secs(), 5);

@@ -21,7 +21,7 @@ const HEAP_MAX_MB = 150;
 // empty page has up to 27 MB; three runs of this program measured 138 to 145 MB.
 const PRIVATE_MAX_MB = 150;
 
-const figures = (at) => ({ calls_per_second: 10 + (at % 97), success_rate: at % 41 === 0 ? 0.9 : 1, p50_ms: 2, p99_ms: 5 + (at % 300), denied_per_second: 0 });
+const figures = (at) => ({ calls_per_second: 10 + (at % 97), success_rate: at % 41 === 0 ? 0.9 : 1, p50_ms: 2, p99_ms: 5 + (at % 300), denied_per_second: at % 50 === 7 ? 5 : 0 });
 
 /** A mesh with tiers, as real ones have: each Service calls Services of the next tiers. */
 function synthetic() {
@@ -33,7 +33,7 @@ function synthetic() {
     return { from: id(from), to: id(Math.min(SERVICES - 1, tier * TIER + ((at * 7919) % TIER))), tls_share: 1, ...figures(at) };
   });
   const rates = Object.fromEntries(services.map((row) => [row.id, Array.from({ length: 60 }, (_, at) => Math.round((row.calls_per_second + Math.sin(at) * 3) * 10) / 10)]));
-  return { mesh: { version: 20, every_s: 1, proxies: 1000, counted: 1000, silent: 0, omitted: 0, services, problems: [], slowest: [], rates },
+  return { mesh: { version: 20, every_s: 2, proxies: 1000, counted: 1000, silent: 0, omitted: 0, services, problems: [], slowest: [], rates },
     graph: { nodes: services.map((row) => ({ id: row.id, is_service: true, row })), edges } };
 }
 
@@ -149,6 +149,9 @@ async function measure(page, directory) {
   await page.route('**/api/graph', (route) => route.fulfill({ json: graph }));
   await page.evaluate(() => { location.hash = '#/'; });
   await page.getByRole('cell', { name: 'team-0/service-000', exact: true }).waitFor();
+  const denied = page.locator('table[aria-label=Services] tbody tr', { hasText: 'team-7/service-007' }).locator('td');
+  assert.deepEqual(await denied.evaluateAll((cells) => cells.map((cell) => cell.className.split(' ').at(-1)).filter((name) => ['bad', 'warn', 'good'].includes(name))), ['warn', 'bad', 'good'],
+    'success, denied calls and mutual TLS');
   await page.waitForTimeout(1000);
   const services = await frames(page, () => page.mouse.wheel(0, 120));
   await page.evaluate(() => { location.hash = '#/graph'; });

@@ -154,7 +154,7 @@ fn a_mistake_keeps_what_was_right_before_and_touches_nobody_else() {
 
     cluster.kubectl(&["-n", "careless", "annotate", "service", "echo", "leno.dev/balancer=best"]);
     let line = control.wait_for_log(&["Service careless/echo", "\"best\" is not a balancer"]);
-    assert!(line.contains("its last valid annotations stay in force"), "{line}");
+    assert!(line.contains("its last valid annotations, ports and addresses stay in force"), "{line}");
     cluster.apply(&echo("careful", &[("10.244.4.3", None)]));
     control.wait_for_endpoints("echo.careful:50051", &["10.244.4.3:50061"]);
     assert_eq!(control.endpoints("echo.careless:50051"), Some(vec!["10.244.4.1:50061".to_owned()]));

@@ -420,7 +420,7 @@ fn a_service_that_never_was_right_stays_in_the_mesh_without_its_invalid_annotati
     let valid = json!({ "leno.dev/max-connections-per-endpoint": "9" });
     assert!(apply(&mut index, Kind::Service, "echo", a_service(&valid)).is_mended);
     let news = apply(&mut index, Kind::Service, "echo", wrong());
-    assert_eq!(news.until_then, "its last valid annotations stay in force");
+    assert_eq!(news.until_then, "its last valid annotations, ports and addresses stay in force");
     assert_eq!(settings(&mut index), Some((Default::default(), 9)));
 }
 
@@ -440,7 +440,7 @@ fn a_service_with_invalid_annotations_has_the_ports_that_it_has_now() {
     assert_eq!((known(&mut index, 80), known(&mut index, 81)), (None, Some(9)));
     // If more than the annotations is invalid, nothing changes.
     let news = apply(&mut index, Kind::Service, "echo", a_service_at(0, &invalid));
-    assert_eq!(news.until_then, "its last valid version stays in force");
+    assert_eq!(news.until_then, "its last valid annotations, ports and addresses stay in force");
     assert_eq!(known(&mut index, 81), Some(9));
 }
 

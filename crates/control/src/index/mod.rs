@@ -2,7 +2,8 @@
 //! the objects into a mesh.
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
-//! becomes invalid, its last valid version stays in force. An object that is deleted and created again is another
+//! becomes invalid, its last valid version stays in force. If only annotations of a Service become invalid, its last valid
+//! annotations stay in force, with its new ports and addresses: calls to a new port would leave the mesh. An object that is deleted and created again is another
 //! object, even if no watch reported the removal. While a kind is listed again, its previous list stays in force.
 //!
 //! Some objects have a stand-in if there was no valid version since the start. An AuthorizationPolicy then allows no
@@ -63,11 +64,12 @@ pub struct Index {
 /// One object of a mesh.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The last valid version, or the stand-in. An EndpointSlice contains only its addresses that are in use.
+    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, the rest is that of the
+    /// newer version. An EndpointSlice contains only its addresses that are in use.
     object: Option<Object>,
     /// Whether `object` replaces the current version, because there was no valid version.
     is_stand_in: bool,
-    /// Whether `object` has the annotations of the last valid version, and the rest of the current version.
+    /// Whether `object` has the annotations of the last valid version, and the ports and addresses of a newer version.
     has_newer_spec: bool,
     /// Addresses of a slice that their Pods do not report yet. Whether these Pods have proxies is unknown, so the
     /// addresses stay unused.
@@ -159,7 +161,9 @@ impl Entry {
             Some(_) if self.is_stand_in => "it is in force without the invalid annotations".to_owned(),
             None if kind == Kind::AuthorizationPolicy => "it has no effect, since its mode is Audit".to_owned(),
             None => "it has no effect".to_owned(),
-            Some(_) if self.has_newer_spec => "its last valid annotations stay in force".to_owned(),
+            Some(_) if self.has_newer_spec => {
+                "its last valid annotations, ports and addresses stay in force".to_owned()
+            }
             Some(_) => "its last valid version stays in force".to_owned(),
         }
     }
@@ -398,7 +402,7 @@ impl Index {
                 entry.put(objects.pop(), &self.pods, &self.meshed_pods);
                 News { is_change: true, is_mended, ..News::default() }
             }
-            Err(Invalid { problems, stand_in }) => {
+            Err(Invalid { problems, notices, stand_in }) => {
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
                 match (&entry.object, stand_in.map(|object| *object)) {
@@ -407,11 +411,13 @@ impl Index {
                     (Some(Object::Service(good)), Some(Object::Service(newer))) if entry.is_good() => {
                         let service = Object::Service(Arc::new(good.with_spec_of(&newer)));
                         entry.has_newer_spec = true;
+                        entry.notices = notices;
                         entry.put(Some(service), &self.pods, &self.meshed_pods);
                     }
-                    _ if entry.is_good() => entry.has_newer_spec = false,
+                    _ if entry.is_good() => {}
                     (_, stand_in) => {
                         entry.is_stand_in = true;
+                        entry.notices = notices;
                         entry.put(stand_in, &self.pods, &self.meshed_pods);
                     }
                 }
@@ -485,7 +491,7 @@ fn invalid(kind: Kind, name: &Name, refused: Refused) -> Invalid {
         Kind::AuthorizationPolicy => refused.into_policy(&name.namespace, &name.name),
         _ => None,
     };
-    Invalid { problems, stand_in: stand_in.map(Box::new) }
+    Invalid { problems, notices: Vec::new(), stand_in: stand_in.map(Box::new) }
 }
 
 /// Returns the digest of an object as it was read. The debug text includes every field, also of nested types.

@@ -11,6 +11,7 @@
 //! Gateway API's own objects take precedence over Leno's policies. So an XBackendTrafficPolicy for a Service decides
 //! the retry budget before TrafficPolicies for the port and for the Service.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ impl<'a> Policies<'a> {
     }
 
     /// Writes into the statuses which policies have no effect, because the mesh reads no calls at any port that they
-    /// select. `attached` are the tables of routes.
+    /// select, or because the route that they select is not in force. `attached` are the tables of routes.
     pub(super) fn report_idle(&mut self, attached: &[AttachedRoutes], known: &Known<'_>) {
         let (of_requests, of_connections): (Vec<_>, Vec<_>) =
             attached.iter().partition(|routes| routes.table.kind().is_of_requests());
@@ -112,18 +113,36 @@ impl<'a> Policies<'a> {
             unread.remove(&routes.cluster);
         }
         let is_read = |key: &ClusterKey| !known.is_opaque(key) && !unread.contains(key);
+        let in_force = OnceCell::new();
         let accepted = self.statuses.iter_mut().filter(|status| status.condition.status);
         for TargetStatus { namespace, target, condition, .. } in accepted {
-            let TargetRef { kind: TargetKind::Service, name, section_name } = target else { continue };
-            let Some(service) = known.service(namespace, name) else { continue };
-            let selected = |port: &&ServicePort| section_name.as_ref().is_none_or(|section| port.name == *section);
-            let key = |port: u16| ClusterKey { namespace: namespace.clone(), service: name.clone(), port };
-            if !service.ports.iter().filter(selected).any(|port| is_read(&key(port.port))) {
-                let ports = section_name.as_ref().map_or("every port".to_owned(), |section| format!("port {section}"));
-                condition.message = format!(
-                    "it has no effect: {ports} of Service {namespace}/{name} is opaque or has a TCPRoute or TLSRoute, so \
-                     the mesh reads no calls there"
-                );
+            let TargetRef { kind, name, section_name } = target;
+            let section = section_name.as_deref();
+            let why = if *kind == TargetKind::Service {
+                let Some(service) = known.service(namespace, name) else { continue };
+                let selected = |port: &&ServicePort| section.is_none_or(|section| *port.name == *section);
+                let key = |port: u16| ClusterKey { namespace: namespace.clone(), service: name.clone(), port };
+                let is_idle = !service.ports.iter().filter(selected).any(|port| is_read(&key(port.port)));
+                let ports = section.map_or("every port".to_owned(), |section| format!("port {section}"));
+                is_idle.then(|| {
+                    format!(
+                        "{ports} of Service {namespace}/{name} is opaque or has a TCPRoute or TLSRoute, so the mesh \
+                         reads no calls there"
+                    )
+                })
+            } else {
+                let in_force = in_force.get_or_init(|| rules_in_force(attached, known));
+                let is_idle = !in_force.contains(&(*kind, namespace, name, section));
+                is_idle.then(|| {
+                    format!(
+                        "{} {namespace}/{name} is in force at no port where the mesh reads calls; the status of the \
+                         route says why",
+                        kind.name()
+                    )
+                })
+            };
+            if let Some(why) = why {
+                condition.message = format!("it has no effect: {why}");
             }
         }
     }
@@ -136,11 +155,7 @@ impl<'a> Policies<'a> {
         cluster: &ClusterKey,
         known: &Known<'_>,
     ) -> CallPolicy {
-        let kind = match route.kind {
-            RouteKind::Http => TargetKind::HttpRoute,
-            RouteKind::Grpc => TargetKind::GrpcRoute,
-            RouteKind::Tls | RouteKind::Tcp | RouteKind::Service => return CallPolicy::default(),
-        };
+        let Some(kind) = target_kind(route.kind) else { return CallPolicy::default() };
         let (namespace, name) = name_of(&route.identity);
         let named = rule.name.as_deref().and_then(|rule| self.at((kind, namespace, name, Some(rule))));
         let of_route = named.into_iter().chain(self.at((kind, namespace, name, None)));
@@ -221,6 +236,28 @@ fn of_service(key: &ClusterKey, calls: CallPolicy) -> RouteTable {
     let route = RouteName { kind: RouteKind::Service, namespace: key.namespace.clone(), name: key.service.clone() };
     let rule = Rule { route, name: None, filters: Filters::default(), backends: [itself].into(), calls };
     RouteTable::new(RouteKind::Service, vec![Entry { matches: Arc::new(Match::any()), rule: Arc::new(rule) }])
+}
+
+/// Returns the routes, and their rules with names, that decide about calls which the mesh reads.
+fn rules_in_force<'a>(attached: &'a [AttachedRoutes], known: &Known<'_>) -> HashSet<Target<'a>> {
+    let read = attached.iter().filter(|routes| !known.is_opaque(&routes.cluster));
+    let mut targets = HashSet::new();
+    for rule in read.flat_map(|routes| routes.table.entries()).map(|entry| &entry.rule) {
+        let RouteName { kind, namespace, name } = &rule.route;
+        let Some(kind) = target_kind(*kind) else { continue };
+        targets.insert((kind, &**namespace, &**name, None));
+        targets.insert((kind, &**namespace, &**name, rule.name.as_deref()));
+    }
+    targets
+}
+
+/// Returns the kind of a route that a policy may select.
+fn target_kind(kind: RouteKind) -> Option<TargetKind> {
+    match kind {
+        RouteKind::Http => Some(TargetKind::HttpRoute),
+        RouteKind::Grpc => Some(TargetKind::GrpcRoute),
+        RouteKind::Tls | RouteKind::Tcp | RouteKind::Service => None,
+    }
 }
 
 /// Returns why a target does not exist.

@@ -358,6 +358,29 @@ fn a_policy_where_the_mesh_reads_no_calls_says_that_it_has_no_effect() {
 }
 
 #[test]
+fn a_policy_of_a_route_that_is_not_in_force_says_that_it_has_no_effect() {
+    let message = |target: &str, routes: &[String]| {
+        let translation = with(&[&[policy("one", target, "retry: {attempts: 2}")], routes].concat());
+        assert_eq!(reasons(&translation), [("one", true, Reason::Accepted)]);
+        translation.traffic[0].condition.message.clone()
+    };
+    let (whole, rule) = ("kind: GRPCRoute, name: cart", "kind: GRPCRoute, name: cart, sectionName: get");
+    assert_eq!(
+        (message(whole, &[grpc_route("shop/cart")]), message(rule, &[grpc_route("shop/cart")])),
+        Default::default()
+    );
+    let idle = "it has no effect: GRPCRoute shop/cart is in force at no port where the mesh reads calls; the status of \
+                the route says why";
+    let elsewhere = grpc_route("shop/cart").replacen("port: 80", "port: 82", 1);
+    let opaque =
+        grpc_route("shop/cart").replacen("name: cart, namespace: shop, port: 80", "name: db, namespace: shop", 1);
+    for route in [elsewhere, opaque] {
+        let routes = [route];
+        assert_eq!((&*message(whole, &routes), &*message(rule, &routes)), (idle, idle));
+    }
+}
+
+#[test]
 fn the_examples_of_the_documentation_do_what_they_say() {
     let page = include_str!("../../../../docs/traffic.md");
     let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();

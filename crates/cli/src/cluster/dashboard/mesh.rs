@@ -52,7 +52,9 @@ pub(super) struct ServiceRow {
     pub(super) figures: Figures,
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
-    /// Number of denied calls per second; see [`denied`].
+    /// Number of denied calls per second. If the Service has proxies, they count what policies denied. Otherwise, the
+    /// callers' proxies count the answers 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, some of which may be the
+    /// application's own.
     denied_per_second: f64,
 }
 
@@ -64,6 +66,7 @@ pub(super) struct EdgeRow<'a> {
     #[serde(flatten)]
     figures: Figures,
     tls_share: Option<f64>,
+    /// See [`ServiceRow::denied_per_second`].
     denied_per_second: f64,
 }
 
@@ -95,15 +98,9 @@ impl Node {
             counted_by,
             figures: counts.figures(SECOND),
             tls_share: counts.tls_share(),
-            denied_per_second: denied(counts),
+            denied_per_second: if self.proxies > 0 { self.served.denied } else { self.asked.refused },
         }
     }
-}
-
-/// The calls that were denied. The called workload's proxies count what policies denied. The callers' proxies count the
-/// answers 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, some of which may be the application's own.
-fn denied(counts: &Counts) -> f64 {
-    counts.denied.max(counts.refused)
 }
 
 impl Mesh {
@@ -159,9 +156,12 @@ impl Mesh {
     /// Adds an edge. If both sides counted its calls, keeps the counts of the side that counted more calls.
     fn edge(&mut self, from: Id, to: Id, counts: Counts) {
         let known = self.edges.entry((from, to)).or_default();
+        // Only the called workload's proxies count what policies denied.
+        let denied = known.denied.max(counts.denied);
         if counts.calls > known.calls {
             *known = counts;
         }
+        known.denied = denied;
     }
 
     /// Removes the nodes and edges with the fewest calls until the limits are met.
@@ -195,12 +195,13 @@ impl Mesh {
     /// The edges that `wanted` selects by caller and destination, the most calls first.
     pub(super) fn edges<'a>(&'a self, wanted: impl Fn(&str, &str) -> bool) -> Vec<EdgeRow<'a>> {
         let edges = self.edges.iter().filter(|((from, to), _)| wanted(from, to));
+        let has_proxies = |id: &Id| self.nodes.get(id).is_some_and(|node| node.proxies > 0);
         let row = |((from, to), counts): (&'a (Id, Id), &Counts)| EdgeRow {
             from,
             to,
             figures: counts.figures(SECOND),
             tls_share: counts.tls_share(),
-            denied_per_second: denied(counts),
+            denied_per_second: if has_proxies(to) { counts.denied } else { counts.refused },
         };
         let mut rows: Vec<EdgeRow<'a>> = edges.map(row).collect();
         rows.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));

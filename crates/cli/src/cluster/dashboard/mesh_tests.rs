@@ -38,6 +38,24 @@ fn an_edge_that_both_sides_count_is_one_edge() {
 }
 
 #[test]
+fn policies_deny_calls_and_an_applications_own_refusals_count_only_if_nobody_else_counts() {
+    let denied = "inbound_http_authz_deny_total{target_port=\"80\",client_id=\"spiffe://x/ns/shop/sa/web\"} 4\n";
+    let own =
+        "response_total{direction=\"inbound\",target_port=\"80\",status_code=\"401\",classification=\"success\"} 3\n";
+    let seen = "response_total{direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\",\
+                status_code=\"403\",classification=\"success\"} 5\n";
+    let (cart, web) = (format!("{CART}{denied}{own}"), format!("{WEB}{seen}"));
+    let figures = |pages: &[(&str, &str)]| {
+        let mesh = Mesh::of(&readings(pages));
+        let edges = mesh.edges(|from, to| from == "shop/web" && to == "shop/cart");
+        (mesh.nodes["shop/cart"].row("shop/cart").denied_per_second, edges[0].denied_per_second)
+    };
+    assert_eq!(figures(&[("web", &web), ("cart", &cart)]), (4.0, 4.0), "a policy of the called workload");
+    assert_eq!(figures(&[("web", &web), ("cart", &format!("{CART}{own}"))]), (0.0, 0.0), "no policy");
+    assert_eq!(figures(&[("web", &web)]), (5.0, 5.0), "only the caller is read");
+}
+
+#[test]
 fn nodes_beyond_the_limit_are_left_out_and_counted() {
     let line = |n: usize| WEB.replace("cart", &format!("cart-{n}"));
     let page: String = (0..NODES_MAX + 5).map(line).collect();

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
@@ -73,7 +74,7 @@ pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> An
         "/api/endpoints" => json_answer(live::endpoints(state, &query.get("id").unwrap_or_default()).await),
         "/api/policies" => json_answer(policies::policies(state, &query.get("id").unwrap_or_default()).await),
         "/api/calls" => json_answer(live::calls(state, query.get("service").as_deref()).await),
-        "/api/proxies" => json_answer(proxies::proxies(state)),
+        "/api/proxies" => json_answer(proxies::proxies(&state.readings.borrow(), SystemTime::now())),
         "/api/tap" => watch::tap(state, &query),
         _ => not_found(),
     }

@@ -209,10 +209,10 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
 /// authority shortens the certificates. Proxies renew the shortened certificates in time as long as the authority is
 /// valid. [`certificates`] therefore does not find this problem.
 fn authority(facts: &Facts<'_>) -> Vec<Problem> {
-    let shortened = facts.readings.proxies().filter_map(|(member, growth)| {
-        let certificate = Validity::of_certificate(&growth.now).filter(|_| member.proxy.pod().is_some())?;
-        certificate.ends_with_authority().then_some((certificate.end, member))
-    });
+    let shortened = facts
+        .readings
+        .proxies()
+        .filter_map(|(member, growth)| Some((Validity::of_shortened(&member.proxy, &growth.now)?.end, member)));
     // If the authority was replaced, proxies may have certificates of both authorities, which end at different times.
     let Some((end, member)) = shortened.max_by_key(|(end, _)| *end) else { return Vec::new() };
     let ends = if end > facts.now { "expires" } else { "expired" };
@@ -293,20 +293,25 @@ fn denied(facts: &Facts<'_>) -> Vec<Problem> {
 
 /// Returns how to let in the caller of a denied call. A caller with an identity has a name like `shop/web`.
 fn how_to_allow(key: &Key) -> String {
+    const LOOK: &str = "leno authz shows who may call; leno explain, which policy decides.";
     let Key { workload, port, caller, policy } = key;
-    let (what, place) = match caller.split_once('/') {
-        Some((namespace, account)) => (format!("ns/{namespace}/sa/{account}"), "spec.allow[].identities of "),
-        None => ("the caller".to_owned(), ""),
-    };
-    let add = match policy {
-        Policy::Authorization(_) | Policy::Others => format!("add {what} to {place}the policy"),
-        Policy::Default(_) => {
-            format!("write an AuthorizationPolicy for port {port} of {workload}, and add {what} to {place}it")
+    let identity = caller.split_once('/').map(|(namespace, account)| format!("ns/{namespace}/sa/{account}"));
+    let add = match (policy, identity) {
+        (Policy::Authorization(_) | Policy::Others, Some(identity)) => {
+            format!("add {identity} to spec.allow[].identities of the policy")
         }
+        (Policy::Authorization(_) | Policy::Others, None) => "add the caller to the policy".to_owned(),
+        // A policy for a port denies all callers that it does not allow, also those that the default policy allows.
+        (Policy::Default(_), Some(identity)) => format!(
+            "write an AuthorizationPolicy for port {port} of {workload} that allows {identity} and all other callers of \
+             this port: it denies every caller that it does not allow"
+        ),
+        (Policy::Default(_), None) => format!(
+            "give it an identity (a proxy in its Pod), or write an AuthorizationPolicy for port {port} of {workload} that \
+             allows its network and all other callers of this port: it denies every caller that it does not allow"
+        ),
     };
-    format!(
-        "If the caller should be allowed, {add}. leno authz shows who may call; leno explain, which policy decides."
-    )
+    format!("If the caller should be allowed, {add}. {LOOK}")
 }
 
 /// Finds denied calls that only the callers' proxies count, because the Service's own proxies are not read.

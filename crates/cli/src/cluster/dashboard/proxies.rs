@@ -1,4 +1,5 @@
-//! The view of all proxies: whether they answer, their certificates, and their connection to the control plane.
+//! The view of all proxies: whether they answer, their certificates, and their connection to the control plane. No I/O;
+//! the time is an argument.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,10 +9,9 @@ use serde_json::json;
 use super::mesh::{Id, id};
 use super::objective::Level;
 use super::pages::clean;
-use super::state::State;
 use super::validity::Validity;
 use crate::cluster::certificate::{relative, rfc3339};
-use crate::cluster::readings::Member;
+use crate::cluster::readings::{Member, Readings};
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Growth;
 
@@ -24,20 +24,17 @@ struct Row {
     workload: Id,
     /// Distinguishes the proxy from the other proxies of its workload; in a cluster, the name of its Pod.
     proxy: String,
+    /// `answers`, `silent`, or `new` before the second reading.
     state: &'static str,
-    /// Why the proxy does not answer.
-    silent: Option<String>,
+    /// What is wrong, in words.
+    why: Vec<String>,
+    /// How bad the worst of `why` is.
+    level: Level,
     certificate: Option<Shown>,
-    /// Whether the certificate ends together with the authority that issued it.
-    ends_with_authority: bool,
     anchor: Option<Shown>,
     /// `None` if the proxy needs no control plane.
     is_connected: Option<bool>,
     version: String,
-    /// Number of mistakes in the configuration files that the proxy reads.
-    mistakes: f64,
-    /// The worst of the other fields.
-    level: Level,
 }
 
 /// The cells of a [`Validity`].
@@ -53,9 +50,7 @@ struct Shown {
 }
 
 /// Returns the rows of all proxies in JSON, the worst first.
-pub(super) fn proxies(state: &State) -> String {
-    let readings = state.readings.borrow();
-    let now = SystemTime::now();
+pub(super) fn proxies(readings: &Readings, now: SystemTime) -> String {
     let mut rows: Vec<Row> = readings.proxies().map(|(member, growth)| row(member, growth, now)).collect();
     rows.sort_by(|a, b| (a.level, &a.workload, &a.proxy).cmp(&(b.level, &b.workload, &b.proxy)));
     let omitted = rows.len().saturating_sub(PROXIES_MAX);
@@ -64,18 +59,29 @@ pub(super) fn proxies(state: &State) -> String {
 }
 
 fn row(member: &Member, Growth { now: page, .. }: &Growth, now: SystemTime) -> Row {
-    let ends_with_authority = member.proxy.pod().is_some()
-        && Validity::of_certificate(page).is_some_and(|certificate| certificate.ends_with_authority());
-    let certificate = Validity::of_certificate(page).map(|validity| Shown::of(&validity, now));
+    let shortened = Validity::of_shortened(&member.proxy, page);
+    let mut certificate = Validity::of_certificate(page).map(|validity| Shown::of(&validity, now));
+    if let Some(certificate) = certificate.as_mut().filter(|_| shortened.is_some()) {
+        certificate.level = Level::Error;
+    }
     let anchor = Validity::of_last_anchor(page).map(|validity| Shown::of(&validity, now));
     let is_connected = page.all("leno_control_plane_connected", &[]).next().map(|sample| sample.value != 0.0);
     let mistakes = page.sum("leno_config_problems", &[]);
-    let levels = [
-        certificate.as_ref().map(|shown| shown.level),
-        anchor.as_ref().map(|shown| shown.level),
-        (member.silent.is_some() || ends_with_authority || mistakes > 0.0).then_some(Level::Error),
-        (is_connected == Some(false)).then_some(Level::Warning),
+    let of = |shown: &Option<Shown>| shown.as_ref().map_or(Level::Good, |shown| shown.level);
+    let mistakes_text = format!("mistakes in its configuration files: {mistakes:.0}");
+    let faults = [
+        (member.silent.is_some(), Level::Error, member.silent.as_deref().unwrap_or_default()),
+        (shortened.is_some(), Level::Error, "its certificate ends with its authority: renew the authority"),
+        (
+            shortened.is_none() && of(&certificate) != Level::Good,
+            of(&certificate),
+            "it could not renew its certificate",
+        ),
+        (of(&anchor) != Level::Good, of(&anchor), "rotate its last trust anchor"),
+        (is_connected == Some(false), Level::Warning, "it is not connected to the control plane"),
+        (mistakes > 0.0, Level::Error, &*mistakes_text),
     ];
+    let faults: Vec<_> = faults.into_iter().filter(|(is_fault, ..)| *is_fault).collect();
     Row {
         workload: id(&member.proxy.namespace, &member.proxy.name),
         proxy: member.proxy.instance(),
@@ -84,14 +90,12 @@ fn row(member: &Member, Growth { now: page, .. }: &Growth, now: SystemTime) -> R
             (None, true) => "answers",
             (None, false) => "new",
         },
-        silent: member.silent.clone(),
+        level: faults.iter().map(|(_, level, _)| *level).min().unwrap_or(Level::Good),
+        why: faults.into_iter().map(|(.., why)| why.to_owned()).collect(),
         certificate,
-        ends_with_authority,
         anchor,
         is_connected,
         version: version(page),
-        mistakes,
-        level: levels.into_iter().flatten().min().unwrap_or(Level::Good),
     }
 }
 

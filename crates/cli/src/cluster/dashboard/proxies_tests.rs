@@ -4,7 +4,7 @@ use super::super::mesh::tests::readings;
 use super::*;
 
 #[test]
-fn a_row_has_the_worst_level_of_its_parts() {
+fn a_row_says_what_is_wrong_and_has_the_level_of_the_worst() {
     let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
     let of = |page: &str| {
         let readings = readings(&[("web", page)]);
@@ -24,7 +24,10 @@ fn a_row_has_the_worst_level_of_its_parts() {
     assert_eq!((cut.level, cut.is_connected, cut.certificate.is_none()), (Level::Warning, Some(false), true));
     let ending = of("control_identity_cert_expiration_timestamp_seconds 1000600\n\
                      control_identity_cert_refresh_timestamp_seconds 1000000\n");
-    assert_eq!((ending.level, ending.ends_with_authority), (Level::Error, true));
-    assert_eq!(of("leno_config_problems 2\n").level, Level::Error);
+    assert_eq!((ending.level, ending.certificate.map(|shown| shown.level)), (Level::Error, Some(Level::Error)));
+    assert_eq!(ending.why, ["its certificate ends with its authority: renew the authority"]);
+    let worse = of("leno_config_problems 2\nleno_control_plane_connected 0\n");
+    assert_eq!(worse.level, Level::Error);
+    assert_eq!(worse.why, ["it is not connected to the control plane", "mistakes in its configuration files: 2"]);
     assert_eq!(of("").is_connected, None);
 }

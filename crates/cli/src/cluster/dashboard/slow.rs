@@ -1,6 +1,6 @@
 //! The slow methods among the problems. No I/O, no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::detail::service_at;
 use super::mesh::{Id, id};
@@ -41,26 +41,33 @@ fn slow_method(facts: &Facts<'_>, service: Id, method: &str, rows: &[Slow<'_>]) 
     let own = rows.iter().find(|slow| slow.row.key.direction == "inbound");
     // The callers may wait much longer than the application takes, for example because of the network.
     let own = own.filter(|own| own.share * 2.0 >= worst.share);
-    let callers = rows.iter().filter(|slow| slow.row.key.direction != "inbound").count();
-    let by = match (own, callers) {
-        (Some(_), _) => "as its own proxies count them".to_owned(),
-        (None, 1) => format!("as {} counts them", caller(worst.row)),
-        (None, _) => format!("as {} and {} more count them", caller(worst.row), callers - 1),
+    let callers: BTreeSet<Id> =
+        rows.iter().filter(|slow| slow.row.key.direction != "inbound").map(|slow| caller(slow.row)).collect();
+    let Slow { share, row } = own.unwrap_or(worst);
+    let (for_whom, whose) = match own {
+        Some(_) => (String::new(), "its calls".to_owned()),
+        None => {
+            let others = match callers.len().saturating_sub(1) {
+                0 => String::new(),
+                1 => " and 1 more caller".to_owned(),
+                others => format!(" and {others} more callers"),
+            };
+            (format!(" for {}{others}", caller(row)), format!("the calls of {}", caller(row)))
+        }
     };
     let place = own.map(|_| "The time passes in the application, or in the calls that it makes.".to_owned());
-    let look = (callers > 0).then(|| match facts.options {
+    let look = (!callers.is_empty()).then(|| match facts.options {
         // A percentile could lie within the slow calls.
         Some(options) => {
             format!("leno tap --slower-than {SLOW_MS:.0}ms{options} shows which endpoints answer the slow calls.")
         }
         None => "leno dashboard shows the Service's endpoints.".to_owned(),
     });
-    let Slow { share, row } = own.unwrap_or(worst);
     Some(Problem {
         severity: Severity::Note,
         kind: "slow method",
         what: format!(
-            "{method} of {service} is slow: {} of its calls take longer than {SLOW_MS:.0} ms, {by}; p99 is {}",
+            "{method} of {service} is slow{for_whom}: {} of {whose} take longer than {SLOW_MS:.0} ms; p99 is {}",
             percent(Some(*share)),
             p99(row)
         ),

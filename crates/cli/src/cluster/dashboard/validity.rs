@@ -7,6 +7,7 @@ use leno_identity::authority::SVID_LIFETIME;
 
 use super::objective::Level;
 use crate::cluster::scrape::Scrape;
+use crate::cluster::source::ProxyAt;
 
 /// A certificate has a problem if less than one tenth of its lifetime is left. Proxies renew their certificates before
 /// five sixths of the lifetime are over, so only a certificate whose renewal failed many times reaches this limit. The
@@ -55,10 +56,11 @@ impl Validity {
         }
     }
 
-    /// Whether this certificate of a Pod is shorter than the control plane issues it: a certificate must not outlive the
-    /// authority that issued it.
-    pub(super) fn ends_with_authority(&self) -> bool {
-        self.lifetime.is_some_and(|lifetime| lifetime < ISSUED_LEAST)
+    /// Of a Pod's certificate whose lifetime is shorter than the control plane issues it, because a certificate must not
+    /// outlive the authority that issued it; `None` for other certificates.
+    pub(super) fn of_shortened(proxy: &ProxyAt, page: &Scrape) -> Option<Self> {
+        let is_short = |certificate: &Self| certificate.lifetime.is_some_and(|lifetime| lifetime < ISSUED_LEAST);
+        proxy.pod().and_then(|_| Self::of_certificate(page)).filter(is_short)
     }
 }
 

@@ -59,7 +59,8 @@ fn text_from_peers_cannot_control_the_terminal() {
 #[test]
 fn json_keeps_all_fields_and_has_the_workload() {
     let json: Value = serde_json::from_str(&call(OUTBOUND).json("web", Some("web-1"))).expect("JSON");
-    assert_eq!((&json["workload"], &json["retries"]), (&Value::from("web"), &Value::from(2)));
+    assert_eq!((&json["workload"], &json["pod"]), (&Value::from("web"), &Value::from("web-1")));
+    assert_eq!(json["retries"], 2);
 }
 
 #[test]
@@ -69,6 +70,7 @@ fn json_has_only_printable_ascii() {
     assert!(text.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
     let read: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(read["path"], "/\u{202e}\u{9b}\u{fc}");
+    assert!(read.get("pod").is_none(), "{read}");
 }
 
 #[test]

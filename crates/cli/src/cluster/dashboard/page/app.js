@@ -13,8 +13,9 @@ const VIEWS = [['', 'Services', overview], ['graph', 'Graph', graph], ['streams'
 const main = document.getElementById('main');
 const state = document.getElementById('state');
 const tabs = VIEWS.map(([path, title]) => h('a', { href: `#/${path}`, 'data-path': path }, title));
-const count = h('span', { class: 'count', hidden: true });
-tabs.at(-1).append(count);
+const faults = h('span', { class: 'count error', hidden: true, title: 'errors and warnings' });
+const notes = h('span', { class: 'count', hidden: true, title: 'notes' });
+tabs.at(-1).append(faults, notes);
 document.getElementById('nav').append(...tabs);
 
 let snapshot = null;
@@ -35,7 +36,7 @@ function show() {
   main.replaceChildren();
   const known = VIEWS.find(([name]) => name === (path ?? ''));
   for (const tab of tabs) {
-    if (tab.dataset.path === (path === 'service' ? '' : known?.[0] ?? '')) tab.setAttribute('aria-current', 'page');
+    if (tab.dataset.path === (path === 'service' ? '' : known?.[0] ?? '')) { tab.setAttribute('aria-current', 'page'); tab.scrollIntoView({ block: 'nearest', inline: 'nearest' }); }
     else tab.removeAttribute('aria-current');
   }
   view = path === 'service' ? service(main, argument) : (known?.[2] ?? overview)(main, argument);
@@ -56,10 +57,10 @@ async function poll() {
       pause = next.version < 10 ? 0.6 : next.every_s;
       view.update?.(snapshot);
       const worst = snapshot.problems.filter((problem) => problem.severity !== 'note').length;
-      count.hidden = snapshot.problems.length === 0;
-      count.className = worst ? 'count error' : 'count';
-      setText(count, String(snapshot.problems.length));
-      count.title = `${worst} errors and warnings, ${snapshot.problems.length - worst} notes`;
+      for (const [badge, number] of [[faults, worst], [notes, snapshot.problems.length - worst]]) {
+        badge.hidden = number === 0;
+        setText(badge, String(number));
+      }
       const silent = snapshot.silent ? `, ${snapshot.silent} silent` : '';
       const reading = snapshot.counted + snapshot.silent < snapshot.proxies ? 'counting calls of ' : '';
       setText(state, `${reading}${snapshot.proxies} ${snapshot.proxies === 1 ? 'proxy' : 'proxies'}${silent}`);

@@ -33,7 +33,13 @@ export function successClass(share) {
   return share < 0.95 ? 'bad' : share < 0.99 ? 'warn' : 'good';
 }
 
-/** Whether policies deny many of the calls. An answer that denies a call is no failure of the server. */
+/** A call that takes longer, in milliseconds, is slow: `SLOW_MS` of stat/methods.rs. */
+export const SLOW_MS = 200;
+
+/** The classes of levels of problems. */
+export const LEVELS = { error: 'bad', warning: 'warn', good: 'good' };
+
+/** Whether more than 5 % of the calls are denied. An answer that denies a call is no failure of the server. */
 export function isDenied(row) {
   return row.denied_per_second > 0.05 * row.calls_per_second;
 }
@@ -50,5 +56,5 @@ export function tlsClass(share) {
 }
 
 export function latencyClass(value) {
-  return value > 1000 ? 'bad' : value > 250 ? 'warn' : '';
+  return value > 1000 ? 'bad' : value > SLOW_MS ? 'warn' : '';
 }

@@ -39,7 +39,7 @@ function paint({ x, y, scale, width, height, ratio, colours, turn }) {
     if (Math.max(a.x, b.x) + 180 < x || Math.min(a.x, b.x) > right || Math.max(a.y, b.y) + 40 < y || Math.min(a.y, b.y) - 40 > bottom) return;
     const edge = scene.edges[at];
     pen.strokeStyle = tone(edge, colours);
-    const isFault = edge.success_rate !== null && edge.success_rate < 0.95;
+    const isFault = (edge.success_rate !== null && edge.success_rate < 0.95) || isDenied(edge);
     pen.globalAlpha = isCrowded ? (isFault ? 0.45 : 0.13) : 0.75;
     const strength = Math.sqrt(edge.calls_per_second / busiest);
     // Divide by the scale, so that a line keeps its width in pixels of the screen. Lines get thinner only far away.

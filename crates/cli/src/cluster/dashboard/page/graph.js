@@ -3,7 +3,7 @@
 
 import { ask } from './app.js';
 import { h, panel, serviceLink, setText } from './dom.js';
-import { ms, percent, rate } from './format.js';
+import { isDenied, ms, percent, rate } from './format.js';
 
 const NODE = { width: 168, height: 24 };
 /** The image has this margin on each side, as a share of the view. */
@@ -15,7 +15,7 @@ export function graph(main) {
   const canvas = h('canvas', { id: 'canvas', tabindex: 0, role: 'img', 'aria-label': 'Graph of callers and Services. The table of each Service lists its callers.' });
   const note = h('p', { class: 'sub', role: 'status' }, 'Reading the proxies.');
   const search = h('input', { type: 'search', placeholder: 'Find a Service  /', 'aria-label': 'Find a Service', oninput: () => find(search.value) });
-  const box = panel('Who calls whom', 'left to right; a thick line has many calls, a red line fails', canvas);
+  const box = panel('Who calls whom', 'left to right; a thick line has many calls, a red line fails, a yellow line fails sometimes or is denied', canvas);
   box.querySelector('.head').append(h('span', { class: 'right' }, h('button', { type: 'button', onclick: () => { fit(); repaint(); } }, 'Fit'), ' ', search));
   main.append(h('h1', {}, 'Graph'), note, box);
   const pen = canvas.getContext('2d');
@@ -90,11 +90,11 @@ export function graph(main) {
   function highlight() {
     const own = data.nodes[hovered]?.id;
     const at = new Map(data.nodes.map((node, index) => [node.id, places[index]]));
-    const { edge, bad, text } = colours();
+    const { edge, bad, warn, text } = colours();
     const spot = (place, dx) => [(place.x + dx - view.x) * view.scale, (place.y - view.y) * view.scale];
     pen.lineWidth = 2;
     for (const line of data.edges.filter((line) => line.from === own || line.to === own)) {
-      pen.strokeStyle = line.success_rate !== null && line.success_rate < 0.95 ? bad : edge;
+      pen.strokeStyle = line.success_rate !== null && line.success_rate < 0.95 ? bad : isDenied(line) ? warn : edge;
       pen.beginPath();
       pen.moveTo(...spot(at.get(line.from), NODE.width));
       pen.lineTo(...spot(at.get(line.to), 0));
@@ -115,7 +115,7 @@ export function graph(main) {
     hovered = node;
     canvas.style.cursor = node < 0 ? 'grab' : 'pointer';
     const row = data?.nodes[node]?.row;
-    setText(note, row ? `${row.id}: ${rate(row.calls_per_second)} calls/s, success ${percent(row.success_rate)}, p99 ${ms(row.p99_ms)}` : summary());
+    setText(note, row ? `${row.id}: ${rate(row.calls_per_second)} calls/s, success ${percent(row.success_rate)}, denied ${rate(row.denied_per_second)}/s, p99 ${ms(row.p99_ms)}` : summary());
     draw();
   }
 

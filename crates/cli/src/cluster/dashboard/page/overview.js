@@ -3,12 +3,12 @@
 import { h, panel, serviceLink, setText } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
-import { isDenied, latencyClass, ms, percent, rate, successOf, tlsClass } from './format.js';
+import { SLOW_MS, isDenied, latencyClass, ms, percent, rate, successOf, tlsClass } from './format.js';
 
 /** Maximum number of problems in the overview. */
 const SHOWN = 5;
 /** The kinds of problems whose details the view of the proxies shows. */
-const OF_PROXIES = new Set(['certificate', 'silent proxy', 'control plane', 'configuration']);
+const OF_PROXIES = new Set(['certificate', 'silent proxy', 'control plane']);
 
 export const figures = [
   { head: 'Calls/s', number: true, value: (row) => row.calls_per_second, text: (row) => rate(row.calls_per_second) },
@@ -17,14 +17,14 @@ export const figures = [
   { head: 'p99', number: true, value: (row) => row.p99_ms, text: (row) => ms(row.p99_ms), class: (row) => latencyClass(row.p99_ms), title: latencyAbout },
 ];
 export const denied = { head: 'Denied/s', number: true, optional: true, value: (row) => row.denied_per_second, text: (row) => rate(row.denied_per_second), class: (row) => (isDenied(row) ? 'bad' : 'soft'),
-  about: 'Calls that policies denied, or that were answered with 401, 403, UNAUTHENTICATED or PERMISSION_DENIED' };
+  about: 'Calls that policies denied. For a Service without a proxy: answers 401, 403, UNAUTHENTICATED and PERMISSION_DENIED' };
 export const encrypted = { head: 'Mutual TLS', number: true, optional: true, value: (row) => row.tls_share, text: (row) => percent(row.tls_share), class: (row) => tlsClass(row.tls_share) };
 
 /** What the buckets of a method's latencies say exactly. */
 function latencyAbout(row) {
   if (!row.p99_between_ms) return '';
   const [low, high] = row.p99_between_ms;
-  return `between ${ms(low)} and ${high === null ? 'more' : ms(high)}; ${percent(row.slow_rate)} of the calls take longer than 200 ms`;
+  return `${high === null ? `above ${ms(low)}` : `between ${ms(low)} and ${ms(high)}`}; ${percent(row.slow_rate)} of the calls take longer than ${SLOW_MS} ms`;
 }
 
 /** The worst first: lowest success, then denied calls, then the slowest. Rows without calls come last. */
@@ -34,8 +34,11 @@ function worst(a, b) {
 }
 
 function item(problem) {
-  const href = OF_PROXIES.has(problem.kind) ? '#/proxies' : problem.service ? serviceLink(problem.service) : null;
-  const about = OF_PROXIES.has(problem.kind) ? 'the proxies' : problem.service;
+  const isOfProxies = OF_PROXIES.has(problem.kind);
+  // An authority or a control plane concerns more proxies than the one that the problem names.
+  const only = problem.kind === 'silent proxy' ? `/${encodeURIComponent(problem.service)}` : '';
+  const href = isOfProxies ? `#/proxies${only}` : problem.service ? serviceLink(problem.service) : null;
+  const about = isOfProxies ? 'the proxies' : problem.service;
   return h('li', {}, h('span', { class: `tag ${problem.severity}` }, problem.kind), h('span', { class: 'what' }, problem.what),
     href ? h('a', { class: 'more', href, 'aria-label': `Open ${about}` }, 'Open') : h('span'),
     h('span', { class: 'fix' }, problem.fix));

@@ -5,12 +5,18 @@ import { h, panel, serviceLink, setText } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { denied, encrypted, figures, methodAbout } from './overview.js';
-import { isDenied, ms, percent, rate, seconds, successOf } from './format.js';
+import { LEVELS, isDenied, ms, percent, rate, seconds, successOf } from './format.js';
 
-const LEVELS = { error: 'bad', warning: 'warn', good: 'good' };
 /** Time between two readings of the policies, in milliseconds: they seldom change. */
 const POLICIES_EVERY = 10_000;
 const last = (values) => values.findLast((value) => value !== null) ?? null;
+
+/** Shows a part of the page, and moves the focus there. */
+function jump(element) {
+  element.tabIndex = -1;
+  element.scrollIntoView({ block: 'start' });
+  element.focus({ preventScroll: true });
+}
 
 function chart(title, series, now, options) {
   if (!isCurve(series)) return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title)), h('p', { class: 'soft' }, 'A curve begins after 20 s with calls.'));
@@ -63,7 +69,7 @@ export function service(main, id) {
     ['Allowed callers', panel('Allowed callers', 'by the AuthorizationPolicies that its own proxies know', allowed.element)],
     ['Timeouts and retries', panel('Timeouts, retries and hedges', 'as the proxies of its callers have them; a call follows the first rule that it matches', parts.element)],
     ['Routes', panel('Routes', '', routes.element)]];
-  const jumps = new Map(panels.map(([title, element]) => [title, h('button', { type: 'button', onclick: () => element.scrollIntoView({ block: 'start' }) }, title)]));
+  const jumps = new Map(panels.map(([title, element]) => [title, h('button', { type: 'button', onclick: () => jump(element) }, title)]));
   main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, h('nav', { class: 'jumps', 'aria-label': 'Parts of this page' }, ...jumps.values()), charts, ...panels.map(([, element]) => element));
   const leaving = new AbortController();
   let isReading = false;
