@@ -152,7 +152,8 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     let rows = proxies["proxies"].as_array().expect("rows");
     let levels: Vec<&str> = rows.iter().filter_map(|row| row["level"].as_str()).collect();
     assert_eq!(levels, ["error", "warning", "good"], "the silent one, the one whose certificate ends, ours: {proxies}");
-    assert!(rows[0]["silent"].is_string() && rows[1]["certificate"]["text"] == "in 9 min", "{proxies}");
+    assert!(rows[0]["state"] == "silent" && rows[0]["why"][0].is_string(), "{proxies}");
+    assert!(rows[1]["certificate"]["text"] == "in 9 min" && rows[1]["why"][0].is_string(), "{proxies}");
     assert_eq!(rows[2]["version"], env!("CARGO_PKG_VERSION"), "{proxies}");
     let graph = dashboard.json("/api/graph");
     assert!(
