@@ -76,7 +76,7 @@ impl TlsIdentity {
     }
 
     /// Verifies the certificates of a peer's handshake again, at `now`. The peer's own certificate is first in the
-    /// chain. Its purpose may be that of a server or of a client: the handshake has checked the purpose.
+    /// chain, and may be for servers or for clients: the handshake has checked this purpose.
     ///
     /// # Errors
     /// The errors of [`TrustBundle::verify`].

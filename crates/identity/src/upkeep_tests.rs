@@ -187,7 +187,7 @@ async fn a_bundle_that_vouches_neither_for_us_nor_for_our_issuer_is_not_taken() 
     task.check(SystemTime::now()).await;
     assert_eq!(refreshes(&task), (1, 1));
     assert!(Arc::ptr_eq(&first, &identity(&task)));
-    assert_eq!(anchors_of(&task), shown, "the metric is about the bundle in use");
+    assert_eq!(anchors_of(&task), shown, "the metric shows the bundle in use");
     // When the SVID has expired, the anchors that were removed are trusted no longer.
     task.check(SystemTime::now() + SVID_LIFETIME + Duration::from_secs(60)).await;
     assert!(!identity(&task).trusts_all_anchors_of(&first));

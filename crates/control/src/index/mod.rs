@@ -2,9 +2,10 @@
 //! the objects into a mesh.
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
-//! becomes invalid, its last valid version stays in force. If only annotations of a Service become invalid, its last valid
-//! annotations stay in force, with its new ports and addresses: calls to a new port would leave the mesh. An object that is deleted and created again is another
-//! object, even if no watch reported the removal. While a kind is listed again, its previous list stays in force.
+//! becomes invalid, its last valid version stays in force. If only annotations of a Service become invalid, its last
+//! valid annotations stay in force, together with its new ports and addresses. Without the new ports, calls to them would
+//! leave the mesh. An object that is deleted and created again is another object, even if no watch reported the removal.
+//! While a kind is listed again, its previous list stays in force.
 //!
 //! Some objects have a stand-in if there was no valid version since the start. An AuthorizationPolicy then allows no
 //! caller, so that the ports it protects stay closed. A Service or EndpointSlice with invalid annotations is used without
@@ -64,8 +65,8 @@ pub struct Index {
 /// One object of a mesh.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, the rest is that of the
-    /// newer version. An EndpointSlice contains only its addresses that are in use.
+    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, the ports and addresses
+    /// come from the newer version. An EndpointSlice contains only its addresses that are in use.
     object: Option<Object>,
     /// Whether `object` replaces the current version, because there was no valid version.
     is_stand_in: bool,

@@ -64,7 +64,7 @@ fn through(here: Here, name: &str, column: &Column) -> String {
     format!("{} through {name}{answered}", figure(here.mean.value, column.unit))
 }
 
-/// The names of the meshes of which too many calls failed.
+/// The names of the meshes through which too many calls failed.
 fn failing(measured: &Measured, column: &Column) -> Vec<&'static str> {
     let conditions = measured.publication().conditions.iter().filter(|it| it.target.is_proxy());
     conditions.filter(|it| measured.failed(column, it.target) > P99_FAILED_MAX).map(|it| it.name).collect()

@@ -50,7 +50,7 @@ pub(super) struct Marks {
     pub(super) runs: usize,
     /// Runs near the lab's own maximum.
     pub(super) at_ceiling: usize,
-    /// Runs of which the load itself sent many calls late.
+    /// Runs in which the load itself sent many calls late.
     pub(super) late: usize,
     /// Runs during which other programs were busy.
     pub(super) disturbed: usize,

@@ -53,8 +53,8 @@ pub(super) struct ServiceRow {
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
     /// Number of denied calls per second. If the Service has proxies, they count what policies denied. Otherwise, the
-    /// callers' proxies count the answers 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, some of which may be the
-    /// application's own.
+    /// callers' proxies count the answers 401, 403, UNAUTHENTICATED and PERMISSION_DENIED. The application itself may
+    /// give such answers, too.
     denied_per_second: f64,
 }
 

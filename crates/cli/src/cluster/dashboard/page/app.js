@@ -30,6 +30,24 @@ export async function ask(path, signal) {
   return answer.json();
 }
 
+/** Reads for a view, one reading at a time, until the user leaves the view. `note` shows why a reading failed. */
+export function readings(note, read) {
+  const leaving = new AbortController();
+  let isReading = false;
+  async function update() {
+    if (isReading) return;
+    isReading = true;
+    try {
+      await read(leaving.signal);
+    } catch (error) {
+      if (error.name !== 'AbortError') note.textContent = error.message;
+    } finally {
+      isReading = false;
+    }
+  }
+  return { update, leave: () => leaving.abort(), signal: leaving.signal };
+}
+
 function show() {
   const [path, argument] = location.hash.replace(/^#\//, '').split('/').map(decodeURIComponent);
   view?.leave?.();

@@ -1,6 +1,6 @@
 // All proxies: whether they answer, their certificates, and their connection to the control plane.
 
-import { ask } from './app.js';
+import { ask, readings } from './app.js';
 import { h, panel, serviceLink } from './dom.js';
 import { LEVELS } from './format.js';
 import { Table } from './table.js';
@@ -26,9 +26,7 @@ export function proxies(main, only = '') {
       { head: 'Problem', kind: 'wrap', value: (row) => row.why.join('; '), class: (row) => LEVELS[row.level] }] });
   main.append(h('h1', {}, 'Proxies'), note, panel('Proxies', 'the worst first; a proxy renews its certificate by itself', table.element));
   main.querySelector('.panel .head').append(h('span', { class: 'right' }, search));
-  const leaving = new AbortController();
   let all = null;
-  let isReading = false;
 
   function show() {
     if (!all) return;
@@ -37,22 +35,14 @@ export function proxies(main, only = '') {
     table.update(all.proxies.filter((row) => `${row.proxy} ${row.workload} ${row.version}`.toLowerCase().includes(wanted)));
   }
 
-  async function read() {
-    if (isReading) return;
-    isReading = true;
-    try {
-      all = await ask('/api/proxies', leaving.signal);
-      const count = (known) => all.proxies.filter(known).length;
-      const unread = count((row) => row.state === 'new');
-      note.textContent = [`${all.proxies.length} ${all.proxies.length === 1 ? 'proxy' : 'proxies'}`, `${count((row) => row.level !== 'good') || 'none'} with a problem`,
-        unread ? `${unread} not read yet` : '', all.omitted ? `${all.omitted} more left out` : ''].filter(Boolean).join(', ');
-      show();
-    } catch (error) {
-      if (error.name !== 'AbortError') note.textContent = error.message;
-    } finally {
-      isReading = false;
-    }
-  }
-  read();
-  return { update: read, leave: () => leaving.abort() };
+  const reading = readings(note, async (signal) => {
+    all = await ask('/api/proxies', signal);
+    const count = (known) => all.proxies.filter(known).length;
+    const unread = count((row) => row.state === 'new');
+    note.textContent = [`${all.proxies.length} ${all.proxies.length === 1 ? 'proxy' : 'proxies'}`, `${count((row) => row.level !== 'good') || 'none'} with a problem`,
+      unread ? `${unread} not read yet` : '', all.omitted ? `${all.omitted} more left out` : ''].filter(Boolean).join(', ');
+    show();
+  });
+  reading.update();
+  return reading;
 }

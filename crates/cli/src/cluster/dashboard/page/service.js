@@ -1,6 +1,6 @@
 // One Service: charts of the last hour, methods, endpoints, routes, policies, callers and denials.
 
-import { ask } from './app.js';
+import { ask, readings } from './app.js';
 import { h, panel, serviceLink, setText } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
@@ -71,8 +71,6 @@ export function service(main, id) {
     ['Routes', panel('Routes', '', routes.element)]];
   const jumps = new Map(panels.map(([title, element]) => [title, h('button', { type: 'button', onclick: () => jump(element) }, title)]));
   main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, h('nav', { class: 'jumps', 'aria-label': 'Parts of this page' }, ...jumps.values()), charts, ...panels.map(([, element]) => element));
-  const leaving = new AbortController();
-  let isReading = false;
   let policiesAt = -Infinity;
 
   async function readPolicies() {
@@ -81,7 +79,7 @@ export function service(main, id) {
     const why = ({ asked, answered }, none, silent, unknown) => (answered ? none : asked ? silent : unknown);
     let found = { authorization: [], traffic: [], own: { asked: 1, answered: 0 }, callers: { asked: 1, answered: 0 } };
     try {
-      found = await ask(`/api/policies?id=${encodeURIComponent(id)}`, leaving.signal);
+      found = await ask(`/api/policies?id=${encodeURIComponent(id)}`, reading.signal);
     } catch (error) {
       if (error.name === 'AbortError') return;
     }
@@ -91,19 +89,15 @@ export function service(main, id) {
     parts.update(found.traffic);
   }
 
-  async function read() {
+  const reading = readings(note, async (signal) => {
+    const wanted = encodeURIComponent(id);
+    const [detail, seen] = await Promise.all([ask(`/api/service?id=${wanted}`, signal), ask(`/api/endpoints?id=${wanted}`, signal)]);
+    show(detail, seen);
+  });
+
+  function update() {
     readPolicies();
-    if (isReading) return;
-    isReading = true;
-    try {
-      const wanted = encodeURIComponent(id);
-      const [detail, seen] = await Promise.all([ask(`/api/service?id=${wanted}`, leaving.signal), ask(`/api/endpoints?id=${wanted}`, leaving.signal)]);
-      show(detail, seen);
-    } catch (error) {
-      if (error.name !== 'AbortError') note.textContent = error.message;
-    } finally {
-      isReading = false;
-    }
+    reading.update();
   }
 
   function show(detail, seen) {
@@ -125,6 +119,6 @@ export function service(main, id) {
     jumps.get('Denied calls').className = detail.denials.some((row) => row.is_recent) ? 'bad' : '';
     endpoints.update(seen.endpoints);
   }
-  read();
-  return { update: read, leave: () => leaving.abort() };
+  update();
+  return { update, leave: reading.leave };
 }

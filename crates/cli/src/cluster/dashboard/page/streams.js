@@ -1,6 +1,6 @@
 // The calls that are open now. The proxies are read only while this view is shown.
 
-import { ask } from './app.js';
+import { ask, readings } from './app.js';
 import { h, panel } from './dom.js';
 import { Table } from './table.js';
 import { rate, seconds } from './format.js';
@@ -16,9 +16,7 @@ export function streams(main) {
       { head: 'Stalled by', value: (row) => row.stalled_by ?? '', class: (row) => (row.stalled_by ? 'bad' : '') }] });
   main.append(h('h1', {}, 'Open calls and streams'), note, panel('Open calls', 'the oldest first', table.element));
   main.querySelector('.panel .head').append(h('span', { class: 'right' }, search));
-  const leaving = new AbortController();
   let all = null;
-  let isReading = false;
 
   function show() {
     if (!all) return;
@@ -26,21 +24,13 @@ export function streams(main) {
     table.update(all.calls.filter((row) => [row.method, row.target, row.name, row.endpoint].some((text) => text?.toLowerCase().includes(wanted))));
   }
 
-  async function read() {
-    if (isReading) return;
-    isReading = true;
-    try {
-      all = await ask('/api/calls', leaving.signal);
-      const more = all.omitted ? `; ${all.omitted} younger calls are left out` : '';
-      const rest = all.proxies_omitted ? `; ${all.proxies_omitted} proxies are not read` : '';
-      note.textContent = `${all.calls.length} calls open for longer than 0.5 s, in ${all.proxies} proxies${more}${rest}. Stalled by: the side that takes no content although content waits for it.`;
-      show();
-    } catch (error) {
-      if (error.name !== 'AbortError') note.textContent = error.message;
-    } finally {
-      isReading = false;
-    }
-  }
-  read();
-  return { update: read, leave: () => leaving.abort() };
+  const reading = readings(note, async (signal) => {
+    all = await ask('/api/calls', signal);
+    const more = all.omitted ? `; ${all.omitted} younger calls are left out` : '';
+    const rest = all.proxies_omitted ? `; ${all.proxies_omitted} proxies are not read` : '';
+    note.textContent = `${all.calls.length} calls open for longer than 0.5 s, in ${all.proxies} proxies${more}${rest}. Stalled by: the side that takes no content although content waits for it.`;
+    show();
+  });
+  reading.update();
+  return reading;
 }
