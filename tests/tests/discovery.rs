@@ -2,6 +2,7 @@
 
 mod connections;
 mod forgetting;
+mod limits;
 mod policies;
 
 use std::time::Duration;

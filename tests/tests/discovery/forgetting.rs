@@ -29,7 +29,7 @@ fn address(number: usize) -> String {
 }
 
 /// Calls addresses one after another over one connection; each call must be answered.
-fn call_addresses(proxy: &Proxy, addresses: impl Iterator<Item = usize>) {
+pub(super) fn call_addresses(proxy: &Proxy, addresses: impl Iterator<Item = usize>) {
     let stream = TcpStream::connect(proxy.outbound()).expect("the proxy listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
     let mut writer = stream.try_clone().expect("a second handle");
@@ -55,7 +55,7 @@ fn call_addresses(proxy: &Proxy, addresses: impl Iterator<Item = usize>) {
 }
 
 /// Returns the names of the resources of a kind to which the test's only proxy subscribes.
-fn subscriptions(control: &Control, kind: &str) -> Vec<String> {
+pub(super) fn subscriptions(control: &Control, kind: &str) -> Vec<String> {
     let clients: serde_json::Value =
         serde_json::from_str(&control.get("/clients").expect("the page is there")).expect("JSON");
     let kinds = clients[0]["kinds"].as_array().cloned().unwrap_or_default();

@@ -6,6 +6,7 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
 use leno_xds::Kind;
 
+use super::refused::RefusedNames;
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 use super::variant::Exchange;
 
@@ -44,18 +45,19 @@ impl Exchange for Delta {
         if is_first && says_nothing {
             session.want_all(kind, true, context)?;
         }
-        for name in &request.resource_names_subscribe {
-            if name == ALL {
-                session.want_all(kind, true, context)?;
-            } else {
-                session.subscribe(kind, name, context)?;
-            }
-        }
+        // Unsubscribe first: a client at a limit may replace names in one request.
         for name in &request.resource_names_unsubscribe {
             if name == ALL {
                 session.want_all(kind, false, context)?;
             } else {
                 session.unsubscribe(kind, name, context);
+            }
+        }
+        for name in &request.resource_names_subscribe {
+            if name == ALL {
+                session.want_all(kind, true, context)?;
+            } else {
+                session.subscribe(kind, name, context)?;
             }
         }
         // A client with many names sends several requests. Each request has the versions of only its own names.
@@ -82,6 +84,15 @@ impl Exchange for Delta {
             removed_resources: batch.removed.iter().map(ToString::to_string).collect(),
             ..Default::default()
         }
+    }
+
+    fn refuse(refused: &RefusedNames, nonce: String) -> Option<DeltaDiscoveryResponse> {
+        Some(DeltaDiscoveryResponse {
+            type_url: refused.kind.type_url().to_owned(),
+            nonce,
+            resource_errors: refused.errors(),
+            ..Default::default()
+        })
     }
 }
 

@@ -198,6 +198,12 @@ impl<'a> Client<'a> {
         lock(&self.session).next(&self.state.catalog()).map(E::respond)
     }
 
+    /// The answer about names that the client may not subscribe to, if the last request had any.
+    pub(crate) fn refusal<E: Exchange>(&self) -> Option<E::Response> {
+        let (refused, nonce) = lock(&self.session).take_refused()?;
+        E::refuse(&refused, nonce)
+    }
+
     /// The client's next response before it is encoded, if one is due.
     pub(crate) fn next_batch(&self) -> Option<Batch> {
         lock(&self.session).look_again(self.mailbox.now());

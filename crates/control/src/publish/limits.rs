@@ -1,5 +1,5 @@
 //! Limits on what clients may ask for. A client over a limit gets RESOURCE_EXHAUSTED or waits; other clients are not
-//! affected.
+//! affected. A limit on subscriptions refuses only the names above it; the client's other subscriptions continue.
 //!
 //! The limits for all clients together ([`Capacity`]) fit into the shares of the memory that `crate::budget` reserves
 //! for xDS. `accounts` divides the capacity among the identities.
@@ -21,6 +21,11 @@ const HANDSHAKES_MAX: usize = 1_024;
 /// Limit on the resources of one kind that one client may subscribe to by name. A Leno proxy asks for at most 10,000
 /// Services and addresses, whose routes may lead to other Services.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
+/// Number of names in one request whose refusal a client of incremental xDS is told. Above this number, names of the
+/// request are refused without an error for each. A proxy sends at most so many names in a request.
+pub const REFUSED_NAMES_MAX: usize = 500;
+/// Shortest pause between two warnings about refused names, for all clients together.
+pub const REFUSED_WARNING_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum size of a request, in bytes. Its parsed form takes up to 12 times as much memory. 17,000 names of 60 bytes
 /// fit; proxies send 500 names at a time.
 pub const REQUEST_MAX_BYTES: usize = 1 << 20;
@@ -75,7 +80,8 @@ pub const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Longest time for the client's answer to the PING.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Memory of a stream with its connection, in bytes: an idle TLS connection was measured at 30 kB.
+/// Memory of a stream with its connection, in bytes: an idle TLS connection was measured at 30 kB. The subscription to
+/// the policies of the client's own workload is part of it.
 const STREAM_BYTES: usize = 40 << 10;
 /// Memory of one subscription, in bytes: a subscription to a missing resource with a name of 108 bytes was measured at
 /// 280 bytes.

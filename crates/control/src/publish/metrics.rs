@@ -13,6 +13,7 @@ pub(crate) struct Metrics {
     nacks: [AtomicU64; 4],
     written: [AtomicU64; 4],
     too_large: [AtomicU64; 4],
+    refused_names: [AtomicU64; 4],
     refused_streams: AtomicU64,
     meshes: AtomicU64,
 }
@@ -56,6 +57,11 @@ impl Metrics {
         self.too_large.iter().map(|number| number.load(Ordering::Relaxed)).sum()
     }
 
+    /// Counts names that a client may not subscribe to, because it exceeds a limit.
+    pub(crate) fn refused_names(&self, kind: Kind, names: usize) {
+        self.refused_names[kind.index()].fetch_add(names as u64, Ordering::Relaxed);
+    }
+
     /// Counts a stream that was closed because its client exceeded a limit.
     pub(crate) fn refused_stream(&self) {
         self.refused_streams.fetch_add(1, Ordering::Relaxed);
@@ -80,6 +86,11 @@ impl Metrics {
             ("nacks", "Responses that clients rejected", &self.nacks),
             ("written", "Resources that were encoded; the same one again if it was not kept", &self.written),
             ("too_large", "Versions of resources that were too large to be sent; see the log", &self.too_large),
+            (
+                "refused_names",
+                "Names above a client's limit of subscriptions, each time that the client asks for them; see the log",
+                &self.refused_names,
+            ),
         ];
         for (name, help, numbers) in by_kind {
             writeln!(text, "# HELP leno_xds_{name}_total {help}\n# TYPE leno_xds_{name}_total counter")?;

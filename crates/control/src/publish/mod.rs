@@ -8,8 +8,8 @@
 //! clients that subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to
 //! send; `catalog` writes each resource once for all clients, and `kept` keeps it within a budget. `accept` accepts
 //! connections, `service` answers calls, and `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources`
-//! limit how much each identity may use, and its rates. `clients`, with `ignored`, and `metrics` feed the admin
-//! endpoint.
+//! limit how much each identity may use, and its rates. `refused` tells a client which
+//! names exceed a limit. `clients`, with `ignored`, and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;
@@ -25,6 +25,7 @@ pub mod limits;
 mod metered;
 mod metrics;
 mod pace;
+mod refused;
 pub(crate) mod service;
 mod session;
 mod sotw;

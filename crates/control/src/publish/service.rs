@@ -40,8 +40,8 @@ const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 const IDENTITY: &str = "identity";
 /// Bytes before each message: the compressed flag and the length.
 pub(crate) const PREFIX_BYTES: usize = 5;
-/// Limit on responses that wait for the client. Each of the four kinds has at most one outstanding response, so no
-/// response waits for room.
+/// Limit on responses that wait for the client. Each of the four kinds has at most one outstanding response, so a
+/// response waits for room only behind answers about refused names.
 const RESPONSES_MAX: usize = 4;
 
 /// Serves both variants of aggregated discovery: incremental and state-of-the-world.

@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use hyper::body::Bytes;
 use leno_xds::Kind;
 use leno_xds::limits::NAME_MAX_BYTES;
+use leno_xds::name::INBOUND;
 
 use super::accounts::{Account, Exhausted, Held};
 use super::catalog::{Audience, Catalog, Found, Written};
 use super::holdings::{KindState, Outstanding, Refused, Sent};
 use super::limits::{READ_BYTES_PER_NAME, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
+use super::refused::{OverLimit, RefusedNames};
 use super::subject::Subject;
 use super::subscribers::{ClientId, Names, Subscribers};
 use super::version::Version;
@@ -45,6 +47,8 @@ pub(crate) struct Session {
     /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
+    /// The names that the current request may not subscribe to.
+    refused: Option<RefusedNames>,
     /// Number of names that we had to check for requests, in addition to the names in the requests. These names are not
     /// yet counted against the rate limit.
     pub(super) unpaid_names: usize,
@@ -76,8 +80,6 @@ pub(crate) enum Answer {
 /// Why we close a client's stream: the client requested too much.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe only to resources in use")]
-    Subscriptions,
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
     #[error("a resource name of more than {NAME_MAX_BYTES} bytes; no resource has one")]
@@ -138,8 +140,17 @@ struct Applied {
 impl Session {
     /// A client without subscriptions.
     pub(crate) fn new(id: ClientId, variant: Variant, audience: Audience, account: Account) -> Self {
-        let kinds = Default::default();
-        Self { id, variant, audience, kinds, account: Some(account), nonces: 0, unpaid_names: 0, unpaid_bytes: 0 }
+        Self {
+            id,
+            variant,
+            audience,
+            kinds: Default::default(),
+            account: Some(account),
+            nonces: 0,
+            refused: None,
+            unpaid_names: 0,
+            unpaid_bytes: 0,
+        }
     }
 
     /// Adds names whose resources may have changed.
@@ -193,20 +204,18 @@ impl Session {
         Answer::Nack { names, why }
     }
 
-    /// Subscribes to a resource. The resource is sent even if it was sent to the client before.
-    pub(super) fn subscribe(&mut self, kind: Kind, name: &str, context: Context<'_>) -> Result<(), Refusal> {
+    /// Subscribes to a resource. The resource is sent even if it was sent to the client before. Returns `false` if a
+    /// limit refuses the name; [`Session::take_refused`] then returns the name and the limit.
+    ///
+    /// # Errors
+    /// [`Refusal::Name`] if the name is too long.
+    pub(super) fn subscribe(&mut self, kind: Kind, name: &str, context: Context<'_>) -> Result<bool, Refusal> {
         if name.len() > NAME_MAX_BYTES {
             return Err(Refusal::Name);
         }
-        let state = &self.kinds[kind.index()];
-        let is_named = state.entries.get(name).is_some_and(|entry| entry.is_named);
-        if !is_named && state.named >= SUBSCRIPTIONS_MAX {
-            return Err(Refusal::Subscriptions);
-        }
-        if !state.entries.contains_key(name)
-            && let Some(account) = &mut self.account
-        {
-            account.take_names(1)?;
+        let is_named = self.kinds[kind.index()].entries.get(name).is_some_and(|entry| entry.is_named);
+        if !is_named && !self.has_room_for(kind, name) {
+            return Ok(false);
         }
         let name = self.shared_name(name);
         let state = &mut self.kinds[kind.index()];
@@ -221,7 +230,38 @@ impl Session {
             }
         }
         state.pending.insert(name);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Counts a new subscription. Returns `false`, and records the name as refused, if a limit does not allow it.
+    fn has_room_for(&mut self, kind: Kind, name: &str) -> bool {
+        if is_of_own_workload(kind, name) {
+            return true;
+        }
+        // After the first refused name of a request, a further name would find no room either.
+        if let Some(refused) = &mut self.refused {
+            refused.add(name);
+            return false;
+        }
+        let state = &self.kinds[kind.index()];
+        let room = match &mut self.account {
+            _ if state.named >= SUBSCRIPTIONS_MAX => Err(OverLimit::Subscriptions),
+            Some(account) if !state.entries.contains_key(name) => account.take_names(1).map_err(OverLimit::from),
+            Some(_) | None => Ok(()),
+        };
+        if let Err(why) = room {
+            self.refused.get_or_insert(RefusedNames::new(kind, why)).add(name);
+            return false;
+        }
+        true
+    }
+
+    /// Takes the names that the last request may not subscribe to, and a nonce for the answer about them. `None` if the
+    /// client may subscribe to all names of the request.
+    pub(crate) fn take_refused(&mut self) -> Option<(RefusedNames, String)> {
+        let refused = self.refused.take()?;
+        self.nonces += 1;
+        Some((refused, self.nonces.to_string()))
     }
 
     /// Reuses the name's allocation from another kind: clients subscribe to each name in every kind.
@@ -247,6 +287,18 @@ impl Session {
         }
     }
 
+    /// Like [`Session::until_read`], for an answer about refused names, which does not wait until the client has read
+    /// earlier responses.
+    ///
+    /// # Errors
+    /// [`Exhausted::Bytes`] if the holder may not have so many unread bytes.
+    pub(crate) fn until_read_within_limits(&self, response: Bytes) -> Result<Bytes, Exhausted> {
+        let Some(account) = &self.account else { return Ok(response) };
+        let mut held = account.hold(0);
+        held.grow(response.len())?;
+        Ok(Bytes::from_owner(Unread { _held: held, response }))
+    }
+
     /// Counts a request's bytes, and the names that we had to check for the request. Returns the time to wait before
     /// the next request may be read.
     pub(crate) fn has_read(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
@@ -267,7 +319,9 @@ impl Session {
     /// Corrects the account's number of names. A subscription to all counts every resource of the mesh.
     fn recount(&mut self) {
         let of_all = |state: &KindState| if state.wants_all { state.pending.len() } else { 0 };
-        let names = self.kinds.iter().map(|state| state.entries.len() + of_all(state)).sum();
+        let names: usize = self.kinds.iter().map(|state| state.entries.len() + of_all(state)).sum();
+        let has_own = self.kinds[Kind::Listener.index()].entries.contains_key(INBOUND);
+        let names = names - usize::from(has_own);
         if let Some(account) = &mut self.account {
             account.set_names(names);
         }
@@ -489,6 +543,13 @@ impl Session {
         }
         applied
     }
+}
+
+/// Whether a resource has the policies of the client's own workload. No limit refuses this subscription, because a
+/// workload without it would enforce outdated policies. It does not count as a subscription: each stream has at most
+/// one.
+fn is_of_own_workload(kind: Kind, name: &str) -> bool {
+    kind == Kind::Listener && name == INBOUND
 }
 
 /// Cuts a peer's text to at most [`TEXT_MAX_BYTES`].

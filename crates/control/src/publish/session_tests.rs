@@ -4,13 +4,14 @@ use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
 use leno_xds::limits::NAME_MAX_BYTES;
 use leno_xds::{Dialect, Kind};
+use tonic::Code;
 
 use super::super::delta::Delta;
 use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, state_with, subscribe, unsubscribe};
 use super::super::limits::{Capacity, REASONS_MAX, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::super::subject::Subject;
 use super::super::variant::Exchange;
-use super::{CHECK_EVERY, Refusal, shortened};
+use super::{Answer, CHECK_EVERY, Refusal, Session, shortened};
 
 #[test]
 fn a_flood_of_subscriptions_is_refused() {
@@ -21,8 +22,66 @@ fn a_flood_of_subscriptions_is_refused() {
     let (most, one_more) = names.split_at(SUBSCRIPTIONS_MAX);
     client.send::<Delta>(&subscribe(Kind::Cluster, most)).expect("within limits");
     client.send::<Delta>(&subscribe(Kind::Cluster, most)).expect("they are there already");
-    let refused = client.send::<Delta>(&subscribe(Kind::Cluster, one_more));
-    assert_eq!(refused, Err(Refusal::Subscriptions));
+    assert!(client.refusal::<Delta>().is_none());
+    client.send::<Delta>(&subscribe(Kind::Cluster, one_more)).expect("the stream goes on");
+    let (names, why) = refused(&client);
+    assert_eq!(names, one_more);
+    assert!(why.starts_with("more than 20000 subscriptions of one kind; "), "{why}");
+    client.send::<Delta>(&subscribe(Kind::Listener, one_more)).expect("within limits");
+    assert!(client.refusal::<Delta>().is_none(), "each kind has its own limit");
+
+    let mut replaced = unsubscribe(Kind::Cluster, &most[..1]);
+    replaced.resource_names_subscribe = vec![one_more[0].to_owned()];
+    client.send::<Delta>(&replaced).expect("within limits");
+    assert!(client.refusal::<Delta>().is_none(), "the name that is given up makes room");
+}
+
+/// The names that the client's last request may not subscribe to, and the reason.
+fn refused(client: &Client<'_>) -> (Vec<String>, String) {
+    let refusal = client.refusal::<Delta>().expect("names were refused");
+    let (mut names, mut why) = (Vec::new(), String::new());
+    for error in refusal.resource_errors {
+        let status = error.error_detail.expect("a status");
+        assert_eq!(status.code, i32::from(Code::ResourceExhausted));
+        names.push(error.resource_name.expect("a name").name);
+        why.push_str(&status.message);
+    }
+    (names, why)
+}
+
+#[test]
+fn updates_of_other_names_go_on_after_a_name_is_refused() {
+    const ECHO: &str = "echo.default:80";
+    let state =
+        state_with(&service("echo", &["10.1.0.1"]), Capacity { streams_max: 9, names_max: 2, bytes_max: 1_000 });
+    let client = Client::held_by::<Delta>(&state, "web");
+    let answer = client.send::<Delta>(&subscribe(Kind::Endpoints, &[ECHO, "other.default:80"])).expect("it goes on");
+    assert_eq!((answer, refused(&client).0), (Answer::None, vec!["other.default:80".to_owned()]));
+    let response = client.next::<Delta>().expect("the first name is taken");
+    assert_eq!(names(&response), [ECHO]);
+    client.send::<Delta>(&ack(&response)).expect("within limits");
+    assert!(client.refusal::<Delta>().is_none());
+    state.set_mesh(mesh(&service("echo", &["10.1.0.9"])));
+    assert_eq!(names(&client.next::<Delta>().expect("an update")), [ECHO]);
+}
+
+#[test]
+fn no_limit_refuses_the_policies_of_the_own_workload() {
+    let state = state_with("", Capacity { streams_max: 100, names_max: 10, bytes_max: 1_000 });
+    let web = [(); 2].map(|()| Client::held_by::<Delta>(&state, "web"));
+    assert_eq!(wanted(&web[0], Kind::Cluster, &strangers("a", 5)), Ok(()));
+    for client in &web {
+        for _ in 0..2 {
+            client.send::<Delta>(&subscribe(Kind::Listener, &["inbound"])).expect("within limits");
+            assert!(client.refusal::<Delta>().is_none());
+            assert_eq!(names(&client.next::<Delta>().expect("a response")), ["inbound"]);
+            client.with_session(|session| session.acknowledge(Kind::Listener, "1", None));
+            client.send::<Delta>(&unsubscribe(Kind::Listener, &["inbound"])).expect("within limits");
+        }
+    }
+    web[0].close();
+    assert_eq!(wanted(&web[1], Kind::Cluster, &strangers("b", 5)), Ok(()), "the policies do not count");
+    assert!(wanted(&web[1], Kind::Cluster, &strangers("c", 1)).is_err());
 }
 
 /// Names without a resource.
@@ -30,9 +89,14 @@ fn strangers(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number}.default:80")).collect()
 }
 
-fn wanted(client: &Client<'_>, kind: Kind, names: &[String]) -> Result<(), Refusal> {
+/// Subscribes to names.
+///
+/// # Errors
+/// If any name is refused, or the stream ends.
+fn wanted(client: &Client<'_>, kind: Kind, names: &[String]) -> Result<(), String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    client.send::<Delta>(&subscribe(kind, &names)).map(drop)
+    client.send::<Delta>(&subscribe(kind, &names)).map_err(|ended| ended.to_string())?;
+    client.with_session(Session::take_refused).map_or(Ok(()), |(refused, _)| Err(refused.why.to_string()))
 }
 
 #[test]
@@ -44,7 +108,7 @@ fn an_identity_has_so_many_names_over_all_its_streams_and_kinds_and_others_have_
     }
     assert_eq!(wanted(&web[0], Kind::Cluster, &strangers("a", 100)), Ok(()), "they are there already");
     assert_eq!(wanted(&web[1], Kind::Cluster, &strangers("b", 100)), Ok(()));
-    let refused = wanted(&web[1], Kind::Cluster, &strangers("c", 1)).expect_err("it would be 501 of 1,000").to_string();
+    let refused = wanted(&web[1], Kind::Cluster, &strangers("c", 1)).expect_err("it would be 501 of 1,000");
     let said = "spiffe://cluster.local/ns/shop/sa/web has 500 subscriptions over all its streams";
     assert!(refused.starts_with(said) && refused.contains("names_max = 1000") && !refused.contains('\n'), "{refused}");
 
@@ -67,7 +131,8 @@ fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
     let first = Client::held_by::<Delta>(&state, "web");
     assert_eq!(wanted(&first, Kind::Cluster, &[]), Ok(()));
     let second = Client::held_by::<Delta>(&state, "web");
-    assert!(matches!(wanted(&second, Kind::Cluster, &[]), Err(Refusal::Exhausted(_))));
+    let ended = second.send::<Delta>(&subscribe(Kind::Cluster, &[]));
+    assert!(matches!(ended, Err(Refusal::Exhausted(_))));
     assert!(first.next::<Delta>().is_some());
     first.close();
     let third = Client::held_by::<Delta>(&state, "web");

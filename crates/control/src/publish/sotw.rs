@@ -8,6 +8,7 @@ use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, Discovery
 use leno_xds::Kind;
 
 use super::delta::ALL;
+use super::refused::RefusedNames;
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 use super::variant::Exchange;
 use super::version::Version;
@@ -65,12 +66,16 @@ impl Exchange for StateOfTheWorld {
         } else {
             Vec::new()
         };
-        session.kinds[kind.index()].is_answer_due |= is_first || !new.is_empty();
-        for name in new {
-            session.subscribe(kind, name, context)?;
-        }
+        session.kinds[kind.index()].is_answer_due |= is_first;
+        // Unsubscribe first: a client at a limit may replace names in one request.
         for name in gone {
             session.unsubscribe(kind, &name, context);
+        }
+        for name in new {
+            // A refused name is new again in the client's next request, which acknowledges the next response. So an
+            // answer that is due only because of refused names would lead to the next answer, without an end.
+            let is_taken = session.subscribe(kind, name, context)?;
+            session.kinds[kind.index()].is_answer_due |= is_taken;
         }
         Ok(Some((kind, answer)))
     }
@@ -84,6 +89,12 @@ impl Exchange for StateOfTheWorld {
             resources: batch.resources.iter().map(|(_, written)| written.any.clone()).collect(),
             ..Default::default()
         }
+    }
+
+    /// There is no answer about refused names: from a response without a Cluster or a Listener, the client would conclude
+    /// that the resource does not exist.
+    fn refuse(_: &RefusedNames, _: String) -> Option<DiscoveryResponse> {
+        None
     }
 }
 

@@ -3,7 +3,10 @@ use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
 use leno_xds::{Dialect, Kind};
 use prost::Message;
 
-use super::super::fixtures::{Client, TOO_MANY, error, mesh, service, state, state_keeping, want, with_endpoints};
+use super::super::fixtures::{
+    Client, TOO_MANY, error, mesh, service, state, state_keeping, state_with, want, with_endpoints,
+};
+use super::super::limits::Capacity;
 use super::super::session::{Answer, Batch};
 use super::super::state::State;
 use super::super::variant::Exchange;
@@ -196,4 +199,23 @@ fn a_cluster_that_is_too_large_to_be_repeated_is_gone_until_it_is_smaller() {
         assert_eq!(clusters(&response), expected);
         state.set_mesh(with_endpoints(count));
     }
+}
+
+#[test]
+fn a_name_above_a_limit_is_refused_without_an_answer_and_taken_once_there_is_room() {
+    const NAMES: [&str; 2] = ["a.default:80", "b.default:80"];
+    let text = service("a", &["10.1.0.1"]) + &service("b", &["10.1.0.2"]);
+    let state = state_with(&text, Capacity { streams_max: 9, names_max: 2, bytes_max: 1_000 });
+    let client = Client::held_by::<StateOfTheWorld>(&state, "web");
+    client.send::<StateOfTheWorld>(&want(Kind::Endpoints, &NAMES, None)).expect("the stream goes on");
+    assert!(client.refusal::<StateOfTheWorld>().is_none());
+    let first = client.next::<StateOfTheWorld>().expect("the first name is taken");
+    assert_eq!(first.resources.len(), 1);
+    client.send::<StateOfTheWorld>(&want(Kind::Endpoints, &NAMES, Some(&first))).expect("the stream goes on");
+    assert!(client.refusal::<StateOfTheWorld>().is_none());
+    assert!(client.next::<StateOfTheWorld>().is_none(), "an answer would be acknowledged, and so on for ever");
+
+    client.send::<StateOfTheWorld>(&want(Kind::Endpoints, &NAMES[1..], Some(&first))).expect("within limits");
+    let second = client.next::<StateOfTheWorld>().expect("the name that is given up makes room");
+    assert_eq!(second.resources.len(), 1);
 }

@@ -1,7 +1,8 @@
 //! State shared by all streams.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use leno_model::authority::CLUSTER_DOMAIN;
 use leno_model::mesh::Mesh;
@@ -10,7 +11,7 @@ use leno_model::spiffe::TrustDomain;
 use super::accounts::Accounts;
 use super::catalog::Catalog;
 use super::clients::Clients;
-use super::limits::Capacity;
+use super::limits::{Capacity, REFUSED_WARNING_PAUSE};
 use super::metrics::Metrics;
 use super::subscribers::{ClientId, Subscribers};
 
@@ -24,6 +25,8 @@ pub(crate) struct State {
     pub(crate) subscribers: Subscribers,
     pub(crate) clients: Clients,
     pub(crate) metrics: Arc<Metrics>,
+    /// Time of the last warning about refused names.
+    warned_of_refused_names: Mutex<Option<Instant>>,
 }
 
 impl State {
@@ -39,6 +42,7 @@ impl State {
             subscribers: Subscribers::default(),
             clients: Clients::default(),
             metrics,
+            warned_of_refused_names: Mutex::default(),
         }
     }
 
@@ -58,6 +62,17 @@ impl State {
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.metrics.mesh();
         self.subscribers.announce(&changes);
+    }
+
+    /// Whether a warning about refused names may be logged at `now`: at most one per [`REFUSED_WARNING_PAUSE`], so that
+    /// clients cannot flood the log.
+    pub(crate) fn may_warn_of_refused_names(&self, now: Instant) -> bool {
+        let mut warned = self.warned_of_refused_names.lock().unwrap_or_else(PoisonError::into_inner);
+        let may_warn = warned.is_none_or(|at| now.saturating_duration_since(at) >= REFUSED_WARNING_PAUSE);
+        if may_warn {
+            *warned = Some(now);
+        }
+        may_warn
     }
 
     /// A number that no other stream of this process has had.

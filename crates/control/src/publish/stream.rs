@@ -17,6 +17,7 @@ use super::clients::{Introduction, lock};
 use super::limits::{READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST};
 use super::metered::Meter;
 use super::pace::Purse;
+use super::refused::RefusedNames;
 use super::service::framed;
 use super::session::{Answer, Context, Session, shortened};
 use super::state::State;
@@ -99,7 +100,9 @@ async fn talk<E: Exchange>(
         };
         let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
         let stream = Stream::join::<E>(state.clone(), account, &peer, node);
-        let read_at = stream.take::<E>(&first)?;
+        let taken = stream.take::<E>(&first)?;
+        drop(first);
+        let read_at = taken.answer_to(responses).await?;
         (stream, read_at)
     };
     let mut rate = Purse::of_requests(Instant::now());
@@ -108,8 +111,9 @@ async fn talk<E: Exchange>(
         tokio::select! {
             request = requests.next(), if read_at.is_none() => match request? {
                 Some(request) => {
-                    let costly = stream.take::<E>(&request)?;
+                    let taken = stream.take::<E>(&request)?;
                     drop(request);
+                    let costly = taken.answer_to(responses).await?;
                     // Yield: a stream that always finds the next request already received would never let another
                     // stream run.
                     tokio::task::yield_now().await;
@@ -124,6 +128,29 @@ async fn talk<E: Exchange>(
             () = pause(send_at), if send_at.is_some() => {}
         }
     }
+}
+
+/// The result of a request.
+struct Taken {
+    /// The time from which the next request may be read; `None` for at once.
+    read_at: Option<Instant>,
+    /// The framed answer about names that the client may not subscribe to.
+    refusal: Option<Bytes>,
+}
+
+impl Taken {
+    /// Sends the answer about refused names, if there is one; returns `read_at`. Reads no further request before the
+    /// answer has room, so that such answers do not pile up.
+    async fn answer_to(self, responses: &Responses) -> Result<Option<Instant>, Status> {
+        if let Some(refusal) = self.refusal {
+            responses.send(Box::new(Ok(refusal))).await.map_err(gone)?;
+        }
+        Ok(self.read_at)
+    }
+}
+
+fn gone<T>(_: T) -> Status {
+    Status::cancelled("the client is gone")
 }
 
 /// Waits until `until`; returns at once if it is `None`.
@@ -155,8 +182,8 @@ impl Stream {
         Self { state, id, introduction, session, mailbox }
     }
 
-    /// Processes a request. Returns the time from which the next request may be read; `None` for at once.
-    fn take<E: Exchange>(&self, request: &E::Request) -> Result<Option<Instant>, Status> {
+    /// Processes a request.
+    fn take<E: Exchange>(&self, request: &E::Request) -> Result<Taken, Status> {
         let catalog = || self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         let answer = E::take(&mut lock(&self.session), request, context);
@@ -164,12 +191,29 @@ impl Stream {
         let now = Instant::now();
         let cost = request.encoded_len() + READ_BYTES_PER_REQUEST + E::names(request) * READ_BYTES_PER_NAME;
         let wait = lock(&self.session).has_read(cost, now);
-        match answer.map_err(|refusal| Status::resource_exhausted(refusal.to_string()))? {
+        match answer.map_err(exhausted)? {
             Some((kind, Answer::Ack)) => self.state.metrics.acked(kind),
             Some((kind, Answer::Nack { names, why })) => self.refused(kind, &names, &why),
             Some((_, Answer::None)) | None => {}
         }
-        Ok(wait.map(|wait| now + wait))
+        let refused = lock(&self.session).take_refused();
+        let refusal = match refused {
+            Some((refused, nonce)) => {
+                self.warn_of_refused(&refused, now);
+                E::refuse(&refused, nonce).as_ref().map(framed).transpose()?
+            }
+            None => None,
+        };
+        let hold = |refusal| lock(&self.session).until_read_within_limits(refusal).map_err(exhausted);
+        Ok(Taken { read_at: wait.map(|wait| now + wait), refusal: refusal.map(hold).transpose()? })
+    }
+
+    fn warn_of_refused(&self, refused: &RefusedNames, now: Instant) {
+        self.state.metrics.refused_names(refused.kind, refused.count);
+        if self.state.may_warn_of_refused_names(now) {
+            let (node, kind, count, why) = (&self.introduction.node, refused.kind.name(), refused.count, &refused.why);
+            tracing::warn!(node, kind, count, "xds: a client gets no updates of names above a limit: {why}");
+        }
     }
 
     fn refused(&self, kind: Kind, names: &[Arc<str>], why: &str) {
@@ -205,11 +249,14 @@ impl Stream {
                 return Ok(None);
             };
             self.state.metrics.sent(batch.kind, batch.resources.len());
-            let gone = |_| Status::cancelled("the client is gone");
             let message = lock(&self.session).until_read(framed(&E::respond(batch))?);
             responses.send(Box::new(Ok(message))).await.map_err(gone)?;
         }
     }
+}
+
+fn exhausted(why: impl std::fmt::Display) -> Status {
+    Status::resource_exhausted(why.to_string())
 }
 
 impl Drop for Stream {

@@ -10,8 +10,11 @@ use tonic_prost::ProstDecoder;
 use super::super::accounts::Holder;
 use super::super::delta::Delta;
 use super::super::fixtures::{service, state_with, subscribe};
-use super::super::limits::{Capacity, READ_BURST_BYTES, READ_BYTES_PER_SECOND};
+use super::super::limits::{
+    Capacity, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REFUSED_NAMES_MAX, REFUSED_WARNING_PAUSE,
+};
 use super::super::metered::Metered;
+use super::super::service::PREFIX_BYTES;
 use super::super::session::{Batch, Refusal, Variant};
 use super::*;
 use crate::accept::Presence;
@@ -55,6 +58,10 @@ impl Exchange for Counted {
 
     fn respond(batch: Batch) -> DeltaDiscoveryResponse {
         Delta::respond(batch)
+    }
+
+    fn refuse(refused: &RefusedNames, nonce: String) -> Option<DeltaDiscoveryResponse> {
+        Delta::refuse(refused, nonce)
     }
 }
 
@@ -110,6 +117,47 @@ async fn the_first_request_of_a_stream_waits_for_its_turn_too() {
     assert!(began.elapsed() >= WAIT, "{:?}", began.elapsed());
 }
 
+fn response(framed: &[u8]) -> DeltaDiscoveryResponse {
+    DeltaDiscoveryResponse::decode(framed.get(PREFIX_BYTES..).unwrap_or_default()).expect("a response")
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_without_the_names_above_a_limit() {
+    let state = control_plane();
+    let strangers: Vec<String> = (0..100).map(|number| format!("s{number}.default:80")).collect();
+    let names: Vec<&str> = ["echo.default:80"].into_iter().chain(strangers.iter().map(String::as_str)).collect();
+    let mut responses = open::<Delta>(&state, &introduced(&names));
+    let refused = response(&responses.recv().await.expect("an answer").expect("the stream goes on"));
+    assert_eq!(refused.resource_errors.len(), 51, "a client may have 50 of 100 names");
+    let first = response(&responses.recv().await.expect("an answer").expect("the stream goes on"));
+    assert_eq!((first.resources.len(), first.removed_resources.len()), (1, 49));
+    let text = state.metrics.export(1);
+    assert!(text.contains("leno_xds_refused_names_total{kind=\"cluster\"} 51"), "{text}");
+    assert!(text.contains("leno_xds_refused_streams_total 0"), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_gets_only_so_many_answers_about_refused_names() {
+    let state = Arc::new(state_with("", Capacity { streams_max: 100, names_max: 1, bytes_max: 100_000 }));
+    let other_stream = account(&state);
+    let unread = other_stream.hold(48_000);
+    let names: Vec<String> = (0..100).map(|number| format!("s{number}.default:80")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut responses = open::<Delta>(&state, &introduced(&names));
+    let ended = responses.recv().await.expect("a status").expect_err("too many unread bytes");
+    assert_eq!(ended.code(), Code::ResourceExhausted);
+    assert!(ended.message().contains("bytes_max = 100000"), "{}", ended.message());
+    drop((unread, other_stream));
+}
+
+#[test]
+fn a_warning_about_refused_names_is_rare() {
+    let (state, now) = (control_plane(), Instant::now());
+    assert!(state.may_warn_of_refused_names(now));
+    assert!(!state.may_warn_of_refused_names(now + REFUSED_WARNING_PAUSE / 2));
+    assert!(state.may_warn_of_refused_names(now + REFUSED_WARNING_PAUSE));
+}
+
 #[tokio::test]
 async fn a_request_that_is_refused_is_paid_for() {
     let state = control_plane();
@@ -118,8 +166,8 @@ async fn a_request_that_is_refused_is_paid_for() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     other_stream.paces().read.spend(READ_BURST_BYTES as usize, Instant::now());
     let mut responses = open::<Delta>(&state, &introduced(&names));
-    let refused = responses.recv().await.expect("a status").expect_err("more names than it may have");
-    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let refused = responses.recv().await.expect("an answer").expect("the stream goes on");
+    assert_eq!(response(&refused).resource_errors.len(), REFUSED_NAMES_MAX);
     let owed = other_stream.paces().read.wait(Instant::now());
     assert!(owed.is_some_and(|owed| owed > Duration::from_millis(50)), "{owed:?}");
 }

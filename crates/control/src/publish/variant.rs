@@ -4,6 +4,7 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use leno_xds::Kind;
 use prost::Message;
 
+use super::refused::RefusedNames;
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 
 /// A variant of xDS.
@@ -23,7 +24,8 @@ pub(crate) trait Exchange: 'static {
     /// no resources of this type: the protocol leaves such a request unanswered.
     ///
     /// # Errors
-    /// [`Refusal`] if the client asks for too much.
+    /// [`Refusal`] if the stream must end. If only names of the request exceed a limit, the other names are taken, and
+    /// [`Session::take_refused`] returns the refused names.
     fn take(
         session: &mut Session,
         request: &Self::Request,
@@ -31,4 +33,8 @@ pub(crate) trait Exchange: 'static {
     ) -> Result<Option<(Kind, Answer)>, Refusal>;
 
     fn respond(batch: Batch) -> Self::Response;
+
+    /// The answer about names that the client may not subscribe to; `None` if the variant has no such answer. The client
+    /// may acknowledge the answer, which has no effect.
+    fn refuse(refused: &RefusedNames, nonce: String) -> Option<Self::Response>;
 }

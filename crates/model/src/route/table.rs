@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::path::split_query;
 use super::{Backend, BackendTarget, Candidate, Filters, Match, PathMatch, RequestHead, RouteKind, Rule, precedence};
+use crate::mesh::ClusterKey;
 
 /// The rules for calls to one cluster, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -90,6 +91,18 @@ impl RouteTable {
     /// All entries, in order of precedence.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Every cluster to which the rules lead: as a backend, or as a mirror. A cluster may appear several times.
+    pub fn destinations(&self) -> impl Iterator<Item = &ClusterKey> {
+        self.entries.iter().flat_map(|Entry { rule, .. }| {
+            let backends = rule.backends.iter().filter_map(|backend| match &backend.to {
+                BackendTarget::Cluster(key) => Some(key),
+                BackendTarget::Invalid(_) => None,
+            });
+            let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
+            backends.chain(filters.flat_map(|filters| &filters.mirrors).map(|mirror| &mirror.to))
+        })
     }
 }
 

@@ -107,6 +107,11 @@ impl Shared {
         self.config_metrics.set(self.config_metrics.get().with_connection(is_connected));
     }
 
+    /// Records the number of names that the control plane refuses because of a limit.
+    pub(super) fn set_refused_names(&self, names: usize) {
+        self.config_metrics.set(self.config_metrics.get().with_refused_names(names));
+    }
+
     fn take(&self, configuration: Configuration) {
         for worker in &self.workers {
             worker.set_mesh(configuration.mesh.clone());

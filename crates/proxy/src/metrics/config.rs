@@ -21,6 +21,8 @@ pub(crate) struct ConfigMetrics {
     pub(crate) last_success_since_1970: Duration,
     /// Whether a stream to the control plane is open. `None` if the configuration comes from a directory.
     pub(crate) is_connected: Option<bool>,
+    /// Names that the control plane refuses because of a limit.
+    pub(crate) refused_names: usize,
 }
 
 impl ConfigMetrics {
@@ -42,6 +44,12 @@ impl ConfigMetrics {
         self
     }
 
+    /// The metrics when the control plane refuses this number of names.
+    pub(crate) fn with_refused_names(mut self, refused_names: usize) -> Self {
+        self.refused_names = refused_names;
+        self
+    }
+
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut reloads = counter(encoder, "leno_config_reloads", "Times that changed configuration files were read")?;
         encode_count(reloads.encode_family(&[("result", "success")])?, self.good_reloads)?;
@@ -51,6 +59,8 @@ impl ConfigMetrics {
         if let Some(is_connected) = self.is_connected {
             let help = "Whether this proxy is connected to a control plane";
             gauge(encoder, "leno_control_plane_connected", help)?.encode_gauge(&u64::from(is_connected))?;
+            let help = "Names that the control plane refuses because of a limit, and sends no updates of; see the log";
+            gauge(encoder, "leno_control_plane_refused_names", help)?.encode_gauge(&self.refused_names)?;
         }
         let help = "When configuration files were last read without a problem";
         gauge(encoder, "leno_config_last_success_timestamp_seconds", help)?

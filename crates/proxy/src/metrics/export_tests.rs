@@ -19,13 +19,14 @@ fn assert_line(text: &str, line: &str) {
 fn configuration_identity_and_process_are_exported() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let config = ConfigMetrics::default().after_read(0, now).after_read(2, now + Duration::from_secs(60));
-    let config = config.with_connection(true);
+    let config = config.with_connection(true).with_refused_names(3);
 
     let identity = IdentityMetrics::default().after_refresh(now, now + Duration::from_secs(86_400));
 
     let process = ProcessMetrics { memory_budget_bytes: Some(64 << 20), ..ProcessMetrics::read(now) };
     let text = Scrape::new(&[], config, Some(identity), process, Instant::now()).into_text(Exposition::OpenMetrics);
     assert_line(&text, "leno_control_plane_connected 1");
+    assert_line(&text, "leno_control_plane_refused_names 3");
     assert_line(&text, "leno_memory_budget_bytes 67108864");
     assert_line(&text, r#"leno_config_reloads_total{result="success"} 1"#);
     assert_line(&text, r#"leno_config_reloads_total{result="failure"} 1"#);

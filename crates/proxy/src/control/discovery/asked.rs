@@ -92,9 +92,9 @@ impl AskedSubjects {
         may_go.map(|(subject, _)| subject.clone()).collect()
     }
 
-    /// Up to `most` subjects that are not in use at `now`, the least recently used first.
-    pub(super) fn least_recently_used(&self, most: usize, now: Instant) -> Vec<Subject> {
-        let may_go = self.by_subject.iter().filter(|(subject, asked)| may_be_forgotten(subject) && asked.used < now);
+    /// Up to `most` subjects that no call has used since `before`, the least recently used first.
+    pub(super) fn least_recently_used(&self, most: usize, before: Instant) -> Vec<Subject> {
+        let may_go = self.by_subject.iter().filter(|(subject, asked)| may_be_forgotten(subject) && asked.used < before);
         let mut may_go: Vec<(Instant, &Subject)> = may_go.map(|(subject, asked)| (asked.used, subject)).collect();
         may_go.sort_unstable();
         may_go.into_iter().take(most).map(|(_, subject)| subject.clone()).collect()

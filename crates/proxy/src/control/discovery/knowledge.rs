@@ -17,7 +17,7 @@ use leno_xds::name::{INBOUND, listener_subject};
 use leno_xds::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, routes};
 
 use super::asked::{AskedSubjects, IsNew};
-use super::known::{KnownCluster, Routes, destinations};
+use super::known::{KnownCluster, Routes};
 use super::wishes::{Wish, Wishes};
 
 /// All answers, and the subjects that workers asked about.
@@ -110,9 +110,10 @@ impl Knowledge {
         has_own(key) || self.clusters.get(key).is_some_and(|known| known.routes.destinations().iter().any(has_own))
     }
 
-    /// Forgets up to `most` subjects that are not in use at `now`, the least recently used first; returns their number.
-    pub(super) fn forget_least_recently_used(&mut self, most: usize, now: Instant) -> usize {
-        self.forget(&self.asked.least_recently_used(most, now))
+    /// Forgets up to `most` subjects that no call has used since `before`, the least recently used first; returns their
+    /// number.
+    pub(super) fn forget_least_recently_used(&mut self, most: usize, before: Instant) -> usize {
+        self.forget(&self.asked.least_recently_used(most, before))
     }
 
     fn forget(&mut self, subjects: &[Subject]) -> usize {
@@ -155,6 +156,13 @@ impl Knowledge {
     /// and names to unsubscribe from.
     pub(super) fn take_wishes(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
         self.wishes.take(kind)
+    }
+
+    /// Subscribes again to a name that the control plane refused, if the resource is still needed.
+    pub(super) fn want_again(&mut self, kind: Kind, name: String) {
+        if self.wants(kind, &name) {
+            self.wishes.note(kind, name, Wish::Subscribe);
+        }
     }
 
     /// Applies a resource, or its absence; call [`Knowledge::settle`] afterwards.
@@ -376,7 +384,7 @@ impl Knowledge {
     fn settle_routes(&mut self, key: &ClusterKey) {
         let Some(known) = self.clusters.get(key) else { return };
         let is_known = |backend| self.clusters.get(backend).is_some_and(KnownCluster::is_known);
-        if known.routes.next.as_ref().is_some_and(|table| destinations(table).all(is_known)) {
+        if known.routes.next.as_ref().is_some_and(|table| table.destinations().all(is_known)) {
             self.touched_subjects.extend(known.subjects().cloned());
             self.change_routes(key, |routes| routes.current = Some(routes.next.take()));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, ClusterKey};
-use leno_model::route::{BackendTarget, RouteTable};
+use leno_model::route::RouteTable;
 use leno_xds::endpoints::Endpoints;
 
 /// A cluster to which subjects or routes lead.
@@ -76,19 +76,6 @@ impl Routes {
     /// Returns every cluster to which the current or next routes lead.
     pub(super) fn destinations(&self) -> BTreeSet<ClusterKey> {
         let tables = self.current.iter().flatten().chain(&self.next);
-        tables.flat_map(|table| destinations(table)).cloned().collect()
+        tables.flat_map(|table| table.destinations()).cloned().collect()
     }
-}
-
-/// Every cluster to which a table's rules lead.
-pub(super) fn destinations(table: &RouteTable) -> impl Iterator<Item = &ClusterKey> {
-    table.entries().iter().flat_map(|entry| {
-        let rule = &entry.rule;
-        let backends = rule.backends.iter().filter_map(|backend| match &backend.to {
-            BackendTarget::Cluster(key) => Some(key),
-            BackendTarget::Invalid(_) => None,
-        });
-        let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
-        backends.chain(filters.flat_map(|filters| &filters.mirrors).map(|mirror| &mirror.to))
-    })
 }

@@ -3,7 +3,8 @@
 //!
 //! `knowledge` holds the questions (`asked`) and the answers (`known`, for each cluster). `wishes` holds the changes of
 //! subscriptions that the control plane does not know yet. `session` is the exchange on one stream. While the control
-//! plane cannot be reached, the knowledge stays in force, and questions wait.
+//! plane cannot be reached, the knowledge stays in force, and questions wait. If the control plane refuses names because
+//! of a limit, `refused` decides when we ask for them again.
 //!
 //! Subjects that calls do not use any more are forgotten, after a while or when room is needed. Only the workers know
 //! which subjects calls use. We ask the workers before we forget anything, so they need not report each call.
@@ -13,9 +14,11 @@ mod asked;
 mod fixtures;
 mod knowledge;
 mod known;
+mod refused;
 mod session;
 mod wishes;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,9 +33,11 @@ use leno_model::mesh::Mesh;
 use leno_relay::limits::{RelayLimits, ms};
 use leno_xds::PROXY_USER_AGENT;
 use leno_xds::facts::node_metadata;
+use refused::{AskAgain, UNUSED, Warnings};
 use session::Session;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
+use tonic::Code;
 
 use super::connect::{ControlPlane, explain_status};
 use super::retry::Retry;
@@ -41,6 +46,8 @@ use crate::worker::WorkerHandle;
 
 /// Maximum number of questions that wait to be processed.
 pub(super) const QUESTIONS_MAX: usize = 4_096;
+/// Maximum number of answers to responses that wait to be sent. At this limit, we read no further responses.
+const ANSWERS_MAX: usize = 64;
 /// Maximum size of a response, in bytes.
 const RESPONSE_MAX_BYTES: usize = 64 << 20;
 /// Shortest and longest pause after a lost connection.
@@ -69,6 +76,9 @@ pub(super) struct Discovery {
     idle: Duration,
     /// Time of the last warning that the table had no room for a question, because every subject was in use.
     full_since: Option<Instant>,
+    warnings: Warnings,
+    /// Whether the last stream ended because our requests exceeded a limit.
+    was_exhausted: bool,
 }
 
 impl Discovery {
@@ -86,7 +96,16 @@ impl Discovery {
             knowledge.ask(&Subject::Inbound, Instant::now());
         }
         let idle = ms(limits.discovery_idle_ms);
-        Self { control_plane, node: node(namespace), questions, knowledge, idle, full_since: None }
+        Self {
+            control_plane,
+            node: node(namespace),
+            questions,
+            knowledge,
+            idle,
+            full_since: None,
+            warnings: Warnings::default(),
+            was_exhausted: false,
+        }
     }
 
     /// The mesh at the start: empty, so that workers ask about every subject.
@@ -101,6 +120,7 @@ impl Discovery {
             let began = tokio::time::Instant::now();
             let Err(error) = self.stream(shared).await;
             shared.set_connected(false);
+            shared.set_refused_names(0);
             let was_good = began.elapsed() >= GOOD_STREAM;
             if was_good {
                 retry.reset();
@@ -134,20 +154,34 @@ impl Discovery {
     async fn stream(&mut self, shared: &Shared) -> Result<Infallible, String> {
         let channel = self.control_plane.connect().await?;
         let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(RESPONSE_MAX_BYTES);
-        let (sender, mut requests) = mpsc::channel::<DeltaDiscoveryRequest>(16);
-        let response = client.delta_aggregated_resources(poll_fn(move |cx| requests.poll_recv(cx)));
+        let (sender, mut sent) = mpsc::channel::<DeltaDiscoveryRequest>(16);
+        let response = client.delta_aggregated_resources(poll_fn(move |cx| sent.poll_recv(cx)));
         let mut responses = response.await.map_err(|status| explain_status(&status))?.into_inner();
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
         shared.set_connected(true);
-        let mut session = Session::new(self.node.clone());
+        let (mut session, mut ask_again) = (Session::new(self.node.clone()), AskAgain::new());
+        // Asking for the same names again would end this stream, too. A control plane that refuses single names does not
+        // end the stream.
+        if std::mem::take(&mut self.was_exhausted) {
+            self.make_room(shared).await;
+        }
         let period = USAGE_EVERY.min(self.idle / 5).max(Duration::from_millis(1));
         let mut look = interval_at(tokio::time::Instant::now() + period, period);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Read responses while requests wait to be sent: the control plane reads no further request while it waits for us
+        // to read its responses. The requests hold only names of the knowledge, each once.
+        let (mut requests, mut answers) = (VecDeque::new(), VecDeque::new());
         loop {
-            for request in session.requests(&mut self.knowledge) {
-                sender.send(request).await.map_err(|_| "the stream has ended".to_owned())?;
+            if requests.is_empty() {
+                requests.extend(session.requests(&mut self.knowledge));
             }
             tokio::select! {
+                // If the stream has ended, there is no room, and the status is the next response.
+                Ok(room) = sender.reserve(), if !(answers.is_empty() && requests.is_empty()) => {
+                    if let Some(next) = answers.pop_front().or_else(|| requests.pop_front()) {
+                        room.send(next);
+                    }
+                }
                 Some(subject) = self.questions.recv() => {
                     self.ask(&subject, shared).await;
                     // Take all questions that wait already, to send them in one request.
@@ -155,16 +189,37 @@ impl Discovery {
                         self.ask(&subject, shared).await;
                     }
                 }
-                response = responses.message() => {
-                    let response = response.map_err(|status| explain_status(&status))?;
+                response = responses.message(), if answers.len() < ANSWERS_MAX || sender.is_closed() => {
+                    let response = response.map_err(|status| {
+                        self.was_exhausted = status.code() == Code::ResourceExhausted;
+                        explain_status(&status)
+                    })?;
                     let response = response.ok_or("the control plane ended the stream, as it does when it restarts")?;
-                    let answer = session.respond(&response, &mut self.knowledge);
-                    sender.send(answer).await.map_err(|_| "the stream has ended".to_owned())?;
+                    answers.push_back(session.respond(&response, &mut self.knowledge));
                     let (mesh, changes) = self.knowledge.take_mesh();
                     shared.change_mesh(mesh, changes);
+                    if let Some(why) = session.refuse(&response, &self.knowledge) {
+                        let now = Instant::now();
+                        ask_again.plan(session.refused(), now);
+                        self.warnings.warn(session.refused(), &why, now);
+                    }
+                    shared.set_refused_names(session.refused());
                 }
                 _ = look.tick() => {
                     self.forget(shared, Knowledge::forget_idle).await;
+                    shared.set_refused_names(session.refused());
+                }
+                () = ask_again.due() => {
+                    let refused = session.refused();
+                    if ask_again.is_over(refused, Instant::now()) {
+                        // Each subject has at least one name.
+                        let some = |knowledge: &mut Knowledge, now: Instant, _| {
+                            let before = now.checked_sub(UNUSED);
+                            before.map_or(0, |before| knowledge.forget_least_recently_used(refused, before))
+                        };
+                        self.forget(shared, some).await;
+                        session.ask_again(&mut self.knowledge);
+                    }
                 }
             }
         }
@@ -176,12 +231,17 @@ impl Discovery {
             return;
         }
         if self.full_since.is_none_or(|since| since.elapsed() >= FULL_PAUSE) {
-            let share = (self.knowledge.subjects() / ROOM_SHARE).max(1);
-            self.forget(shared, |knowledge, now, _| knowledge.forget_least_recently_used(share, now)).await;
+            self.make_room(shared).await;
         }
         if !self.knowledge.ask(subject, Instant::now()) {
             self.warn_of_no_room(subject);
         }
+    }
+
+    /// Forgets some of the least recently used subjects.
+    async fn make_room(&mut self, shared: &Shared) {
+        let share = (self.knowledge.subjects() / ROOM_SHARE).max(1);
+        self.forget(shared, |knowledge, now, _| knowledge.forget_least_recently_used(share, now)).await;
     }
 
     /// Asks workers which subjects they use. Then `some` forgets some of the other subjects.
@@ -235,3 +295,6 @@ fn node(namespace: &str) -> Node {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,13 @@
 //! One stream of incremental xDS on the client's side: requests out, responses in. No sockets, no clock.
 
+use std::collections::BTreeSet;
+
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
 use leno_xds::Kind;
 use leno_xds::limits::NAME_MAX_BYTES;
+use leno_xds::name::INBOUND;
 
 use super::knowledge::{Knowledge, Resource};
 
@@ -21,20 +24,35 @@ const _: () = assert!(NAMES_PER_REQUEST * 2 * (NAME_MAX_BYTES + 32) <= 1 << 20);
 pub(super) struct Session {
     /// Sent with the first request only.
     node: Option<Node>,
-    /// The kinds for which a request was sent.
+    /// The kinds for which a request with names was sent, besides the request for our own policies.
     begun: [bool; Kind::ALL.len()],
+    /// Whether the stream began with a request for our own policies.
+    has_asked_for_policies: bool,
+    /// The names that the control plane refused because of a limit, by kind. Each of them is wanted, so there are at
+    /// most as many as wanted names.
+    refused: [BTreeSet<String>; Kind::ALL.len()],
 }
 
 impl Session {
     /// A stream without any message so far.
     pub(super) fn new(node: Node) -> Self {
-        Self { node: Some(node), begun: Default::default() }
+        Self { node: Some(node), begun: Default::default(), has_asked_for_policies: false, refused: Default::default() }
     }
 
     /// Subscribes to names that are needed now, and unsubscribes from names that are no longer needed. Takes time
     /// linear in these changes, except for the first request of a kind, which lists all names.
     pub(super) fn requests(&mut self, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
-        Kind::ALL.into_iter().flat_map(|kind| self.requests_of(kind, knowledge)).collect()
+        let policies = self.request_for_policies(knowledge);
+        let others = Kind::ALL.into_iter().flat_map(|kind| self.requests_of(kind, knowledge));
+        policies.into_iter().chain(others).collect()
+    }
+
+    /// Begins a stream with a request for our own policies alone. If the names after it exceed a limit of the control
+    /// plane, and the control plane ends the stream, it has received this request and answers it.
+    fn request_for_policies(&mut self, knowledge: &Knowledge) -> Option<DeltaDiscoveryRequest> {
+        self.node.as_ref().filter(|_| knowledge.wants(Kind::Listener, INBOUND))?;
+        self.has_asked_for_policies = true;
+        Some(self.request(Kind::Listener, vec![INBOUND.to_owned()], Vec::new(), knowledge))
     }
 
     fn requests_of(&mut self, kind: Kind, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
@@ -44,25 +62,74 @@ impl Session {
         if is_first {
             subscribe = knowledge.wanted(kind).into_iter().collect();
             unsubscribe.clear();
+            if kind == Kind::Listener && self.has_asked_for_policies {
+                subscribe.retain(|name| name != INBOUND);
+            }
         }
         *begun |= !subscribe.is_empty();
+        if let Some(refused) = self.refused.get_mut(kind.index()) {
+            for name in subscribe.iter().chain(&unsubscribe) {
+                refused.remove(name);
+            }
+        }
         let mut requests = Vec::new();
         while !subscribe.is_empty() || !unsubscribe.is_empty() {
             let later = |names: &mut Vec<String>| names.split_off(names.len().min(NAMES_PER_REQUEST));
             let (more, less) = (later(&mut subscribe), later(&mut unsubscribe));
             let names = std::mem::replace(&mut subscribe, more);
-            // The resources that are known from an earlier stream, and that need not be sent again.
-            let known = |name: &String| Some((name.clone(), knowledge.version(kind, name)?.to_owned()));
-            requests.push(DeltaDiscoveryRequest {
-                node: self.node.take(),
-                type_url: kind.type_url().to_owned(),
-                initial_resource_versions: names.iter().filter(|_| is_first).filter_map(known).collect(),
-                resource_names_subscribe: names,
-                resource_names_unsubscribe: std::mem::replace(&mut unsubscribe, less),
-                ..Default::default()
-            });
+            let dropped = std::mem::replace(&mut unsubscribe, less);
+            requests.push(self.request(kind, names, dropped, knowledge));
         }
         requests
+    }
+
+    fn request(
+        &mut self,
+        kind: Kind,
+        subscribe: Vec<String>,
+        unsubscribe: Vec<String>,
+        knowledge: &Knowledge,
+    ) -> DeltaDiscoveryRequest {
+        // The resources that are known from an earlier stream, and that need not be sent again. On this stream, the
+        // name of a known resource is asked for again only if the control plane refused it.
+        let known = |name: &String| Some((name.clone(), knowledge.version(kind, name)?.to_owned()));
+        DeltaDiscoveryRequest {
+            node: self.node.take(),
+            type_url: kind.type_url().to_owned(),
+            initial_resource_versions: subscribe.iter().filter_map(known).collect(),
+            resource_names_subscribe: subscribe,
+            resource_names_unsubscribe: unsubscribe,
+            ..Default::default()
+        }
+    }
+
+    /// Number of names that the control plane refuses because of a limit.
+    pub(super) fn refused(&self) -> usize {
+        self.refused.iter().map(BTreeSet::len).sum()
+    }
+
+    /// Makes the next requests ask again for the refused names that are still needed.
+    pub(super) fn ask_again(&mut self, knowledge: &mut Knowledge) {
+        for kind in Kind::ALL {
+            let refused = self.refused.get_mut(kind.index()).map(std::mem::take).unwrap_or_default();
+            refused.into_iter().for_each(|name| knowledge.want_again(kind, name));
+        }
+    }
+
+    /// Records the names that a response refuses. Returns the control plane's reason, if the response refuses any name
+    /// that is needed.
+    pub(super) fn refuse(&mut self, response: &DeltaDiscoveryResponse, knowledge: &Knowledge) -> Option<String> {
+        let kind = Kind::from_type_url(&response.type_url)?;
+        let mut why = None;
+        for error in &response.resource_errors {
+            let Some(name) = &error.resource_name else { continue };
+            // Ignore names that were not requested: they must not fill our memory.
+            if knowledge.wants(kind, &name.name) {
+                self.refused.get_mut(kind.index())?.insert(name.name.clone());
+                why.get_or_insert_with(|| reason(response));
+            }
+        }
+        why
     }
 
     /// Applies a response; the returned request acknowledges the response, or rejects it and names the fault of the
@@ -83,6 +150,13 @@ impl Session {
             ..Default::default()
         }
     }
+}
+
+/// The reason for the refused names of a response. Only one of the names has a message, which holds for all of them.
+fn reason(response: &DeltaDiscoveryResponse) -> String {
+    let statuses = response.resource_errors.iter().filter_map(|error| error.error_detail.as_ref());
+    let message = statuses.map(|status| status.message.as_str()).find(|message| !message.is_empty());
+    message.unwrap_or("it gives no reason; look at its log").to_owned()
 }
 
 /// Applies the resources of a response; returns the fault of the first rejected resource.

@@ -1,7 +1,10 @@
 use std::time::{Duration, Instant};
 
-use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
+use envoy_types::pb::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource, ResourceError, ResourceName,
+};
 use envoy_types::pb::google::protobuf::Any;
+use envoy_types::pb::google::rpc::Status;
 use leno_model::discovery::Subject;
 use leno_xds::Kind;
 use prost::Message;
@@ -197,4 +200,76 @@ fn policies_that_are_not_understood_let_nobody_in_before_there_were_others() {
 
     session.respond(&response(Kind::Listener, "inbound", good), &mut knowledge);
     assert_eq!(knowledge.mesh().unanswered_inbound(), None);
+}
+
+/// The answer of a control plane that refuses these names because of a limit.
+fn refusal(kind: Kind, names: &[&str]) -> DeltaDiscoveryResponse {
+    let error = |name: &&str| ResourceError {
+        resource_name: Some(ResourceName { name: (*name).to_owned(), ..Default::default() }),
+        error_detail: Some(Status { code: 8, message: "too many names".to_owned(), ..Default::default() }),
+    };
+    DeltaDiscoveryResponse {
+        type_url: kind.type_url().to_owned(),
+        nonce: "9".to_owned(),
+        resource_errors: names.iter().map(error).collect(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_refused_name_stays_unanswered_and_is_asked_for_again_with_the_version_that_is_known() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    let server = Server::new(&[ECHO]);
+    session.requests(&mut knowledge);
+    let refused = refusal(Kind::Listener, &[ECHO_PORT, "other.default:1"]);
+    assert_eq!(session.respond(&refused, &mut knowledge).error_detail, None, "an acknowledgement");
+    assert_eq!(session.refuse(&refused, &knowledge), Some("too many names".to_owned()));
+    assert_eq!(session.refused(), 1, "only names that are wanted count");
+    assert!(knowledge.mesh().unanswered_authority(b"echo:50051").is_some(), "calls must not go past the mesh");
+    assert!(session.requests(&mut knowledge).is_empty(), "not before the pause is over");
+
+    session.ask_again(&mut knowledge);
+    assert_eq!(exchange(&mut session, &mut knowledge, &server).first(), Some(&Kind::Listener));
+    assert_eq!(session.refused(), 0);
+
+    // A control plane that has restarted may refuse names that are known.
+    let mut session = Session::new(Default::default());
+    session.requests(&mut knowledge);
+    session.refuse(&refusal(Kind::Endpoints, &[ECHO_PORT]), &knowledge);
+    assert_eq!(knowledge.mesh().unanswered_authority(b"echo:50051"), None, "what is known holds");
+    session.ask_again(&mut knowledge);
+    let again = session.requests(&mut knowledge);
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].initial_resource_versions.get(ECHO_PORT).map(String::as_str), Some("v1"));
+}
+
+#[test]
+fn a_refused_name_that_is_forgotten_is_not_asked_for_again() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    session.requests(&mut knowledge);
+    session.refuse(&refusal(Kind::Listener, &[ECHO_PORT]), &knowledge);
+    let later = Instant::now() + Duration::from_secs(3_600);
+    assert_eq!(knowledge.forget_least_recently_used(1, later), 1);
+    session.ask_again(&mut knowledge);
+    let requests = session.requests(&mut knowledge);
+    assert!(requests.iter().all(|request| request.resource_names_subscribe.is_empty()), "{requests:?}");
+    assert_eq!(session.refused(), 0);
+}
+
+#[test]
+fn a_stream_begins_with_the_policies_of_our_own_workload() {
+    let mut knowledge = knowledge();
+    knowledge.ask(&Subject::Inbound, Instant::now());
+    let server = Server::new(&[ECHO]);
+    exchange(&mut Session::new(Default::default()), &mut knowledge, &server);
+    let node = super::Node { id: "cart-1".to_owned(), ..Default::default() };
+    let requests = Session::new(node).requests(&mut knowledge);
+    let first = requests.first().expect("a request");
+    assert_eq!(
+        (first.type_url.as_str(), first.resource_names_subscribe.as_slice()),
+        (Kind::Listener.type_url(), &["inbound".to_owned()][..])
+    );
+    assert!(first.node.is_some() && first.initial_resource_versions.contains_key("inbound"));
+    let times = requests.iter().flat_map(|request| &request.resource_names_subscribe).filter(|name| *name == "inbound");
+    assert_eq!(times.count(), 1);
 }

@@ -1,0 +1,183 @@
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::{
+    AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
+};
+use envoy_types::pb::envoy::service::discovery::v3::{
+    DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, ResourceError, ResourceName,
+};
+use envoy_types::pb::google::rpc;
+use futures_util::Stream;
+use leno_admin::logging::LogLevels;
+use leno_config::Configuration;
+use leno_relay::limits::Limits;
+use leno_xds::Kind;
+use tokio::net::TcpListener;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::*;
+use crate::control::connect::Security;
+use crate::control::shared::Phase;
+use crate::control::tap::OpenTaps;
+use crate::metrics::ConfigMetrics;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The receive window of the control plane: number of bytes that it takes before it reads them.
+const WINDOW_BYTES: u32 = 65_535;
+
+/// The names of Listeners that the proxy asked for, by stream and request.
+type Asked = Arc<Mutex<Vec<Vec<Vec<String>>>>>;
+
+/// The reaction of [`FakeControl`] to too many names.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// Ends a stream with more names, as an older control plane does.
+    Names(usize),
+    /// Refuses every name, with an error of about 1 kB. Reads no request while the proxy reads no response.
+    EveryName,
+}
+
+/// A control plane that sends no resources.
+struct FakeControl {
+    limit: Limit,
+    asked: Asked,
+}
+
+type Responses<R> = Pin<Box<dyn Stream<Item = Result<R, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl AggregatedDiscoveryService for FakeControl {
+    type StreamAggregatedResourcesStream = Responses<DiscoveryResponse>;
+    type DeltaAggregatedResourcesStream = Responses<DeltaDiscoveryResponse>;
+
+    async fn stream_aggregated_resources(
+        &self,
+        _: Request<Streaming<DiscoveryRequest>>,
+    ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
+        Err(Status::unimplemented("no test asks for it"))
+    }
+
+    async fn delta_aggregated_resources(
+        &self,
+        request: Request<Streaming<DeltaDiscoveryRequest>>,
+    ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
+        let (limit, asked, mut requests) = (self.limit, self.asked.clone(), request.into_inner());
+        let (sender, mut responses) = mpsc::channel(1);
+        tokio::spawn(async move {
+            asked.lock().expect("no panic").push(Vec::new());
+            let mut count = 0;
+            while let Ok(Some(request)) = requests.message().await {
+                let names = request.resource_names_subscribe;
+                if names.is_empty() {
+                    continue;
+                }
+                count += names.len();
+                asked.lock().expect("no panic").last_mut().expect("a stream").push(names.clone());
+                let answer = match limit {
+                    Limit::Names(max) if count > max => Err(Status::resource_exhausted("too many names")),
+                    Limit::Names(_) => continue,
+                    Limit::EveryName => Ok(refusal(names)),
+                };
+                if sender.send(answer).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(poll_fn(move |cx| responses.poll_recv(cx)))))
+    }
+}
+
+fn refusal(names: Vec<String>) -> DeltaDiscoveryResponse {
+    let error = |name: String| ResourceError {
+        resource_name: Some(ResourceName { name, ..Default::default() }),
+        error_detail: Some(rpc::Status { code: 8, message: "too many names ".repeat(64), ..Default::default() }),
+    };
+    DeltaDiscoveryResponse {
+        type_url: Kind::Listener.type_url().to_owned(),
+        nonce: "1".to_owned(),
+        resource_errors: names.into_iter().map(error).collect(),
+        ..Default::default()
+    }
+}
+
+/// Starts a control plane, and a proxy that asks it for the policies of its own workload and for this number of
+/// addresses. Runs the proxy until `is_done`.
+async fn ask(limit: Limit, addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> Vec<Vec<Vec<String>>> {
+    let asked = Asked::default();
+    let service = AggregatedDiscoveryServiceServer::new(FakeControl { limit, asked: asked.clone() });
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    let builder = tonic::transport::Server::builder().initial_stream_window_size(WINDOW_BYTES);
+    let server = builder.initial_connection_window_size(WINDOW_BYTES).add_service(service);
+    tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+
+    let control_plane = ControlPlane {
+        address,
+        workload: "ns/leno/sa/leno-control".parse().expect("a workload"),
+        security: Security::Clear,
+    };
+    let limits = RelayLimits { max_subjects: u32::from(addresses) + 1, ..RelayLimits::default() };
+    let (_questions, receiver) = mpsc::channel(QUESTIONS_MAX);
+    let mut discovery = Discovery::new(control_plane, "shop", true, receiver, &limits);
+    for port in 1..=addresses {
+        assert!(discovery.knowledge.ask(&Subject::Address(([10, 0, 0, 1], port).into()), Instant::now()));
+    }
+    let shared = shared(discovery.mesh());
+    let done = async {
+        while !is_done(&asked.lock().expect("no panic")) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        never = discovery.run(&shared) => match never {},
+        done = timeout(PATIENCE, done) => done.expect("it is done in time"),
+    }
+    asked.lock().expect("no panic").clone()
+}
+
+/// The state of a proxy without worker threads.
+fn shared(mesh: Arc<Mesh>) -> Shared {
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    Shared {
+        phase: Cell::new(Phase::Serving),
+        is_called: true,
+        configuration: RefCell::new(Configuration::of_mesh(mesh)),
+        config_metrics: Cell::new(ConfigMetrics::default()),
+        log,
+        limits: Arc::new(Limits::default()),
+        workers: Vec::new(),
+        worker_metrics: Vec::new(),
+        identity_metrics: None,
+        taps: OpenTaps::default(),
+        traces: None,
+        allows_tap_headers: false,
+        started: SystemTime::now(),
+        restarts: 0,
+    }
+}
+
+#[tokio::test]
+async fn after_too_many_names_ended_a_stream_the_next_stream_asks_for_fewer() {
+    const ADDRESSES: u16 = 32;
+    let names = |stream: &Vec<Vec<String>>| stream.iter().flatten().count();
+    // Two of 33 subjects are forgotten.
+    let asked = ask(Limit::Names(31), ADDRESSES, |asked| asked.len() == 2 && names(&asked[1]) == 31).await;
+    for stream in &asked {
+        assert_eq!(stream[0], ["inbound"], "the own policies come first, and alone");
+    }
+    assert_eq!(names(&asked[0]), 33);
+}
+
+#[tokio::test]
+async fn responses_are_read_while_requests_wait_to_be_sent() {
+    const ADDRESSES: u16 = 30_000;
+    let asked = ask(Limit::EveryName, ADDRESSES, |asked| {
+        asked.first().is_some_and(|stream| stream.iter().flatten().count() > usize::from(ADDRESSES))
+    })
+    .await;
+    assert_eq!(asked.len(), 1, "the stream goes on");
+}
