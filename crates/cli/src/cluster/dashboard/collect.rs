@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
+use super::configuration::Configurations;
 use super::mesh::{Id, Mesh, ServiceRow};
 use super::pages::clean;
 use super::problems::{Facts, Problem, problems};
 use super::state::State;
 use crate::cluster::reader::{self, News};
 use crate::cluster::readings::{Member, Readings, SECOND};
-use crate::cluster::source::{ProxyAt, Source};
+use crate::cluster::source::Source;
 use crate::cluster::stat::methods;
 
 /// The metrics that the page needs. Parsing the other metrics would take most of the time.
@@ -35,12 +36,6 @@ const PREFIXES: [&str; 13] = [
 ];
 /// Interval between two readings of the `/config` pages of the proxies that report a problem.
 const CONFIGURATION_EVERY: Duration = Duration::from_secs(15);
-/// Maximum time to read one `/config`.
-const CONFIGURATION_MAX: Duration = Duration::from_secs(3);
-/// Maximum number of proxies whose `/config` is read each time.
-const CONFIGURATIONS_MAX: usize = 16;
-/// Maximum number of problems that are read from one `/config`.
-const CONFIGURATION_PROBLEMS_MAX: usize = 20;
 /// Maximum time for which [`collect_for`] waits for slow proxies after the end of its window.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(20);
 /// Number of methods in the overview's list of the methods with the highest p99.
@@ -66,27 +61,6 @@ struct Snapshot<'a> {
     rates: BTreeMap<&'a Id, Vec<Option<f64>>>,
 }
 
-/// The part of `/config` that the dashboard reads.
-#[derive(Deserialize)]
-struct Configuration {
-    #[serde(default)]
-    problems: Vec<ConfigurationProblem>,
-}
-
-#[derive(Deserialize)]
-struct ConfigurationProblem {
-    #[serde(default)]
-    file: String,
-    #[serde(default)]
-    line: u64,
-    #[serde(default)]
-    object: String,
-    #[serde(default)]
-    field: String,
-    what: String,
-    fix: String,
-}
-
 /// The result of [`collect_for`].
 #[derive(Debug, Serialize)]
 pub(crate) struct Found {
@@ -98,15 +72,17 @@ pub(crate) struct Found {
 }
 
 /// Collects readings for `window`. Then continues, for at most about [`LAST_ANSWERS_MAX`], until each proxy has been
-/// read twice or has failed to answer. Returns the problems of the last snapshot.
+/// read twice or has failed to answer, and each proxy that reports problems of configuration has been asked for them.
 pub(super) async fn collect_for(source: &Source, state: &State, window: Duration) -> Found {
     let unread = || {
         let is_unread = |member: &&Member| !member.is_counted && member.silent.is_none();
         state.readings.borrow().members().filter(is_unread).count()
     };
+    let missing = || state.configuration.borrow().missing(&state.readings.borrow());
+    let is_any_missing = || !missing().is_empty();
     let enough = async {
         sleep(window).await;
-        while unread() > 0 && state.elapsed() < window + LAST_ANSWERS_MAX {
+        while (unread() > 0 || is_any_missing()) && state.elapsed() < window + LAST_ANSWERS_MAX {
             sleep(state.every).await;
         }
     };
@@ -114,6 +90,9 @@ pub(super) async fn collect_for(source: &Source, state: &State, window: Duration
         never = collect(source, state) => match never {},
         () = enough => {}
     }
+    let missing = missing();
+    state.configuration.borrow_mut().unasked.extend(missing);
+    snapshot(state);
     Found {
         proxies: state.readings.borrow().members().filter(|member| member.is_counted).count(),
         unread: unread(),
@@ -194,41 +173,15 @@ fn methods_of(readings: &Readings) -> Vec<methods::Row> {
     rows.filter(|row| row.figures.calls_per_second > 0.0 || row.figures.success_rate.is_some()).collect()
 }
 
-/// Reads the problems of configuration, one proxy after the other.
+/// Reads the problems of configuration again and again.
 async fn configurations(state: &State) -> Infallible {
     loop {
-        let faulty: Vec<ProxyAt> = {
-            let readings = state.readings.borrow();
-            let faulty = readings.proxies().filter(|(_, growth)| growth.now.sum("leno_config_problems", &[]) > 0.0);
-            faulty.map(|(member, _)| member.proxy.clone()).take(CONFIGURATIONS_MAX).collect()
-        };
-        let mut found = BTreeMap::<String, String>::new();
-        for proxy in &faulty {
-            let Ok(Ok(page)) = timeout(CONFIGURATION_MAX, state.proxies.page(proxy, "/config")).await else { continue };
-            let Ok(configuration) = serde_json::from_str::<Configuration>(&page) else { continue };
-            for problem in configuration.problems.iter().take(CONFIGURATION_PROBLEMS_MAX) {
-                // Proxies that read the same file report the same problem: keep it once.
-                found.entry(problem.text()).or_insert_with(|| proxy.name.clone());
-            }
-        }
-        *state.configuration.borrow_mut() = found.into_iter().map(|(what, proxy)| (proxy, what)).collect();
+        let read = Configurations::read(state).await;
+        state.configuration.replace(read);
         // Repeat sooner at the start: this task finds proxies with problems only after the first readings of their
         // metrics.
         let is_young = state.elapsed() < CONFIGURATION_EVERY;
         sleep(if is_young { state.every } else { CONFIGURATION_EVERY }).await;
-    }
-}
-
-impl ConfigurationProblem {
-    fn text(&self) -> String {
-        let Self { file, line, object, field, what, fix } = self;
-        let place = match (object.is_empty(), field.is_empty()) {
-            (true, true) => String::new(),
-            (false, true) => format!("{object}: "),
-            (true, false) => format!("{field}: "),
-            (false, false) => format!("{field} of {object}: "),
-        };
-        format!("{file}:{line}: {place}{what}; {fix}")
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - `find` chooses the proxies, and `cluster::reader` reads them again and again.
 //! - `collect` turns the readings into the figures that the page shows: `mesh` (Services and edges), `objective`,
-//!   `denials`, `problems` (with `slow` and `validity`), `history`. `proxies` has a row for each proxy.
+//!   `denials`, `problems` (with `configuration`, `slow` and `validity`), `history`. `proxies` has a row for each proxy.
 //! - `guard` checks the page's requests, and `pages` answers them.
 //! - `live` and `watch` read the present state of proxies (endpoints, open calls, taps), only while the page shows it.
 //!   `earlier` has the earlier readings of the open calls.
@@ -12,6 +12,7 @@
 
 mod browser;
 mod collect;
+mod configuration;
 mod denials;
 mod detail;
 mod earlier;

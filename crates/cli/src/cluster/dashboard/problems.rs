@@ -5,14 +5,16 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use super::configuration::Configurations;
 use super::denials::{Key, Policy, Row};
 use super::mesh::{Id, Mesh, Node, id};
 use super::objective::Level;
 use super::slow::{called, slow};
 use super::validity::Validity;
 use crate::cluster::certificate::relative;
+use crate::cluster::printable::{listed, proxies};
 use crate::cluster::readings::{Member, Readings, SECOND};
-use crate::cluster::source::Growth;
+use crate::cluster::source::{Growth, ProxyAt};
 use crate::cluster::stat::methods;
 use crate::cluster::stat::objective::Objective;
 use crate::cluster::stat::peer::Destination;
@@ -26,6 +28,8 @@ const SUCCESS_GOOD: f64 = 0.99;
 const MISSES_LEAST: f64 = 3.0;
 /// The callers' side, as the texts of problems name it. Only the callers' proxies count the calls that reach no server.
 const CALLERS: &str = "its callers";
+/// Maximum number of proxies that a problem of several proxies names.
+const UNASKED_SHOWN_MAX: usize = 5;
 /// Maximum number of problems of one kind. The page shows the number of omitted problems.
 const OF_KIND_MAX: usize = 50;
 
@@ -56,8 +60,7 @@ pub(super) struct Facts<'a> {
     pub(super) mesh: &'a Mesh,
     pub(super) methods: &'a [methods::Row],
     pub(super) denials: &'a [Row],
-    /// Problems of configuration, with the name of the proxy that reported them.
-    pub(super) configuration: &'a [(String, String)],
+    pub(super) configuration: &'a Configurations,
     /// The options with which other commands read the same proxies, each after a space; `None` if only `leno dashboard`
     /// reaches them.
     pub(super) options: Option<&'a str>,
@@ -77,6 +80,7 @@ pub(super) fn problems(facts: &Facts<'_>) -> Vec<Problem> {
         authority(facts),
         certificates(facts),
         unreachable(facts),
+        limited(facts),
         denied(facts),
         refused(facts),
         slow(facts),
@@ -98,7 +102,7 @@ fn silent(facts: &Facts<'_>) -> Vec<Problem> {
         Some(Problem {
             severity: Severity::Error,
             kind: "silent proxy",
-            what: format!("The proxy {} does not answer: {why}", proxy(member)),
+            what: format!("The proxy {} does not answer: {why}", proxy(&member.proxy)),
             fix: "Check that the program runs. While it is silent, its calls are missing in the figures.".to_owned(),
             service: Some(service),
         })
@@ -107,8 +111,8 @@ fn silent(facts: &Facts<'_>) -> Vec<Problem> {
 }
 
 /// Names a proxy and its workload, in the form `web-1 of shop/web`.
-fn proxy(member: &Member) -> String {
-    let (instance, workload) = (member.proxy.instance(), id(&member.proxy.namespace, &member.proxy.name));
+fn proxy(proxy: &ProxyAt) -> String {
+    let (instance, workload) = (proxy.instance(), id(&proxy.namespace, &proxy.name));
     if instance == workload { instance } else { format!("{instance} of {workload}") }
 }
 
@@ -202,7 +206,38 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
         fix: "Correct the file. Until then its last valid version stays in force.".to_owned(),
         service: None,
     };
-    facts.configuration.iter().map(problem).collect()
+    let Configurations { problems, unread, unasked, .. } = facts.configuration;
+    problems
+        .iter()
+        .map(problem)
+        .chain(unread.iter().map(unread_configuration))
+        .chain(unasked_configurations(unasked))
+        .collect()
+}
+
+fn unread_configuration((at, why): &(ProxyAt, String)) -> Problem {
+    Problem {
+        severity: Severity::Warning,
+        kind: "configuration",
+        what: format!("The proxy {} has problems of configuration, which could not be read: {why}", proxy(at)),
+        fix: "Read them in the log of the proxy.".to_owned(),
+        service: None,
+    }
+}
+
+fn unasked_configurations(unasked: &[ProxyAt]) -> Option<Problem> {
+    let shown: Vec<String> = unasked.iter().take(UNASKED_SHOWN_MAX).map(proxy).collect();
+    (!unasked.is_empty()).then(|| Problem {
+        severity: Severity::Warning,
+        kind: "configuration",
+        what: format!(
+            "Problems of configuration were not read from {}, for lack of time: {}",
+            proxies(unasked.len()),
+            listed(&shown, unasked.len() - shown.len())
+        ),
+        fix: "Read them in the logs of the proxies, or name fewer proxies.".to_owned(),
+        service: None,
+    })
 }
 
 /// Finds an authority that expires within a day. A certificate must not outlive the authority that issued it, so the
@@ -219,7 +254,7 @@ fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     vec![Problem {
         severity: Severity::Error,
         kind: "certificate",
-        what: format!("The authority that certified {} {ends} {}", proxy(member), relative(end, facts.now)),
+        what: format!("The authority that certified {} {ends} {}", proxy(&member.proxy), relative(end, facts.now)),
         fix: "All its certificates end with it. Renew the authority: leno check names it.".to_owned(),
         service: Some(id(&member.proxy.namespace, &member.proxy.name)),
     }]
@@ -238,7 +273,7 @@ fn certificates(facts: &Facts<'_>) -> Vec<Problem> {
             found.push(Problem {
                 severity,
                 kind: "certificate",
-                what: format!("The {what} of {} {ends} {}", proxy(member), relative(validity.end, facts.now)),
+                what: format!("The {what} of {} {ends} {}", proxy(&member.proxy), relative(validity.end, facts.now)),
                 fix: fix.to_owned(),
                 service: Some(id(&member.proxy.namespace, &member.proxy.name)),
             });
@@ -272,6 +307,24 @@ fn unreachable(facts: &Facts<'_>) -> Vec<Problem> {
         fix: "Calls go on with the last configuration. Check that leno-control runs: leno check.".to_owned(),
         service: Some(first.clone()),
     }]
+}
+
+/// Finds proxies that have more names than the control plane serves to them.
+fn limited(facts: &Facts<'_>) -> Vec<Problem> {
+    let problem = |(member, growth): (&Member, &Growth)| {
+        let names = growth.now.sum("leno_control_plane_refused_names", &[]);
+        (names > 0.0).then(|| Problem {
+            severity: Severity::Warning,
+            kind: "control plane",
+            what: format!(
+                "The control plane refuses {names:.0} names of the proxy {}, because of a limit, and sends no updates of them",
+                proxy(&member.proxy)
+            ),
+            fix: "The log of leno-control names the limit. Call fewer addresses, or give leno-control more memory.".to_owned(),
+            service: Some(id(&member.proxy.namespace, &member.proxy.name)),
+        })
+    };
+    facts.readings.proxies().filter_map(problem).collect()
 }
 
 fn denied(facts: &Facts<'_>) -> Vec<Problem> {

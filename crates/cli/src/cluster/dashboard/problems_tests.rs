@@ -1,11 +1,16 @@
 use super::super::mesh::tests::readings;
 use super::*;
+use crate::cluster::source::tests::proxy_of;
 
 /// Labels of calls to the Service shop/cart.
 const OUTBOUND: &str = "direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\"";
 
 /// The problems of a mesh whose proxies have these metrics pages.
 fn found(pages: &[(&str, &str)]) -> Vec<Problem> {
+    found_with(pages, &Configurations::default())
+}
+
+fn found_with(pages: &[(&str, &str)], configuration: &Configurations) -> Vec<Problem> {
     let readings = readings(pages);
     let methods: Vec<_> = readings.measured().flat_map(|measured| methods::rows(measured, None, SECOND)).collect();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
@@ -15,7 +20,7 @@ fn found(pages: &[(&str, &str)]) -> Vec<Problem> {
         mesh: &mesh,
         methods: &methods,
         denials: &[],
-        configuration: &[],
+        configuration,
         options: Some(" -n shop"),
         period: Duration::from_secs(10),
         now,
@@ -189,4 +194,38 @@ fn a_caller_with_an_identity_is_named_as_policies_write_it() {
     assert!(fix.contains("for port 80 of shop/echo that allows ns/shop/sa/web and all other callers"), "{fix}");
     let fix = denied("no identity", Policy::Default("all-authenticated".into()));
     assert!(fix.contains("give it an identity (a proxy in its Pod), or write an AuthorizationPolicy"), "{fix}");
+}
+
+#[test]
+fn proxies_whose_problems_of_configuration_are_unknown_are_named() {
+    let unread = vec![(proxy_of("web", "web-1"), "it did not send its /config within 3 s".to_owned())];
+    let unasked = (0..7).map(|number| proxy_of("cart", &format!("cart-{number}"))).collect();
+    let configuration = Configurations { unread, unasked, ..Configurations::default() };
+    let found = found_with(&[], &configuration);
+    let what: Vec<_> = found.iter().map(|problem| (problem.severity, problem.what.as_str())).collect();
+    assert_eq!(
+        what,
+        [
+            (
+                Severity::Warning,
+                "The proxy web-1 of shop/web has problems of configuration, which could not be read: it did not send \
+                 its /config within 3 s"
+            ),
+            (
+                Severity::Warning,
+                "Problems of configuration were not read from 7 proxies, for lack of time: cart-0 of shop/cart, cart-1 of \
+                 shop/cart, cart-2 of shop/cart, cart-3 of shop/cart, cart-4 of shop/cart and 2 more"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn names_that_the_control_plane_refuses_are_a_problem() {
+    let found = found(&[("web", "leno_control_plane_connected 1\nleno_control_plane_refused_names 12\n")]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        found[0].what,
+        "The control plane refuses 12 names of the proxy pod of shop/web, because of a limit, and sends no updates of them"
+    );
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::configuration::Configurations;
 use super::denials::Denials;
 use super::earlier::EarlierCalls;
 use super::history::History;
@@ -29,8 +30,7 @@ pub(super) struct State {
     pub(super) mesh: RefCell<Mesh>,
     pub(super) history: RefCell<History>,
     pub(super) denials: RefCell<Denials>,
-    /// The problems of configuration: name of the proxy that reported the problem, and text of the problem.
-    pub(super) configuration: RefCell<Vec<(String, String)>>,
+    pub(super) configuration: RefCell<Configurations>,
     /// The problems in the latest snapshot.
     pub(super) problems: RefCell<Vec<Problem>>,
     /// The latest snapshot in JSON, and its number.

@@ -1,0 +1,124 @@
+//! The problems of configuration: reads the `/config` pages of the proxies that report such problems.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use super::state::State;
+use crate::cluster::printable::line;
+use crate::cluster::readings::Readings;
+use crate::cluster::source::ProxyAt;
+
+/// Maximum time to read one `/config`.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// Maximum number of `/config` pages that are read each time.
+const PROXIES_MAX: usize = 16;
+/// Maximum number of `/config` pages that are read at the same time.
+const AT_ONCE: usize = 8;
+/// Maximum number of problems that are read from one `/config`.
+const PROBLEMS_MAX: usize = 20;
+
+/// The problems of configuration that proxies reported.
+#[derive(Debug, Default)]
+pub(super) struct Configurations {
+    /// The problems: name of the workload whose proxy reported the problem, and text of the problem.
+    pub(super) problems: Vec<(String, String)>,
+    /// Proxies with problems that are unknown, because their `/config` could not be read: the proxy, and why.
+    pub(super) unread: Vec<(ProxyAt, String)>,
+    /// Proxies with problems that were not asked for their `/config`: there were too many, or the time was over.
+    pub(super) unasked: Vec<ProxyAt>,
+    /// Every proxy that was asked.
+    pub(super) asked: BTreeSet<ProxyAt>,
+}
+
+/// The part of `/config` that the dashboard reads.
+#[derive(Deserialize)]
+struct Configuration {
+    #[serde(default)]
+    problems: Vec<ConfigurationProblem>,
+}
+
+#[derive(Deserialize)]
+struct ConfigurationProblem {
+    #[serde(default)]
+    file: String,
+    #[serde(default)]
+    line: u64,
+    #[serde(default)]
+    object: String,
+    #[serde(default)]
+    field: String,
+    what: String,
+    fix: String,
+}
+
+impl Configurations {
+    /// Asks the proxies that report problems.
+    pub(super) async fn read(state: &State) -> Self {
+        let mut faulty = faulty(&state.readings.borrow());
+        let unasked = faulty.split_off(faulty.len().min(PROXIES_MAX));
+        let ask = |proxy: ProxyAt| async move {
+            let page = match timeout(ANSWER_MAX, state.proxies.page(&proxy, "/config")).await {
+                Ok(page) => page.map_err(|error| error.what),
+                Err(_) => Err(format!("it did not send its /config within {} s", ANSWER_MAX.as_secs())),
+            };
+            (proxy, page)
+        };
+        let asked = faulty.iter().cloned().collect();
+        let pages: Vec<_> = stream::iter(faulty).map(ask).buffered(AT_ONCE).collect().await;
+        Self { asked, unasked, ..Self::of(pages) }
+    }
+
+    fn of(pages: Vec<(ProxyAt, Result<String, String>)>) -> Self {
+        let (mut found, mut unread) = (BTreeMap::<String, String>::new(), Vec::new());
+        for (proxy, page) in pages {
+            let problems = page.and_then(|page| {
+                let read = serde_json::from_str::<Configuration>(&page);
+                read.map_err(|error| format!("its /config cannot be read: {error}"))
+            });
+            match problems {
+                Ok(configuration) => {
+                    for problem in configuration.problems.iter().take(PROBLEMS_MAX) {
+                        // Proxies that read the same file report the same problem: keep it once.
+                        found.entry(problem.text()).or_insert_with(|| proxy.name.clone());
+                    }
+                }
+                Err(why) => unread.push((proxy, line(&why))),
+            }
+        }
+        let problems = found.into_iter().map(|(what, proxy)| (proxy, what)).collect();
+        Self { problems, unread, ..Self::default() }
+    }
+
+    /// The proxies that have reported problems since the last [`Configurations::read`], and so are missing in it.
+    pub(super) fn missing(&self, readings: &Readings) -> Vec<ProxyAt> {
+        let faulty = faulty(readings).into_iter();
+        faulty.filter(|proxy| !self.asked.contains(proxy) && !self.unasked.contains(proxy)).collect()
+    }
+}
+
+/// The proxies whose metrics report problems of configuration.
+fn faulty(readings: &Readings) -> Vec<ProxyAt> {
+    let faulty = readings.proxies().filter(|(_, growth)| growth.now.sum("leno_config_problems", &[]) > 0.0);
+    faulty.map(|(member, _)| member.proxy.clone()).collect()
+}
+
+impl ConfigurationProblem {
+    fn text(&self) -> String {
+        let Self { file, line, object, field, what, fix } = self;
+        let place = match (object.is_empty(), field.is_empty()) {
+            (true, true) => String::new(),
+            (false, true) => format!("{object}: "),
+            (true, false) => format!("{field}: "),
+            (false, false) => format!("{field} of {object}: "),
+        };
+        format!("{file}:{line}: {place}{what}; {fix}")
+    }
+}
+
+#[cfg(test)]
+#[path = "configuration_tests.rs"]
+mod tests;
