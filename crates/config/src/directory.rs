@@ -5,7 +5,7 @@
 //! stays in force. If a file never was valid, only its AuthorizationPolicies are in force. An unreadable policy then
 //! allows no caller: an error must not open a port that a policy protects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
@@ -79,12 +79,16 @@ impl Configuration {
         Self { mesh, problems: Vec::new(), notices: Vec::new(), files: Vec::new() }
     }
 
-    /// Logs each problem and notice that is not in `before`, and one line about the whole configuration.
+    /// Logs each problem and notice that is not in `before`, the part of each invalid file that is in force, and one line
+    /// about the whole configuration.
     pub fn log(&self, before: Option<&Self>) {
         for problem in &self.problems {
             if before.is_none_or(|before| !before.problems.contains(problem)) {
                 tracing::error!("{problem}");
             }
+        }
+        for line in self.in_force_of_invalid(before) {
+            tracing::warn!("{line}");
         }
         for notice in &self.notices {
             if before.is_none_or(|before| !before.notices.contains(notice)) {
@@ -95,6 +99,28 @@ impl Configuration {
         let endpoints: usize = clusters.iter().map(|cluster| cluster.endpoints.len()).sum();
         let problems = self.problems.len();
         tracing::info!(clusters = clusters.len(), endpoints, problems, "configuration read");
+    }
+
+    /// Returns a line for each file with a problem that is not in `before`.
+    fn in_force_of_invalid(&self, before: Option<&Self>) -> Vec<String> {
+        let is_new = |problem: &&Problem| before.is_none_or(|before| !before.problems.contains(problem));
+        let news: BTreeSet<&str> = self.problems.iter().filter(is_new).map(|problem| &*problem.place.file).collect();
+        let invalid = self.files.iter().filter(|file| news.contains(file.path.as_str()));
+        invalid.filter_map(|file| Some(format!("{}: {}", file.path, file.serving.until_corrected()?))).collect()
+    }
+}
+
+impl Serving {
+    /// What is in force until a file is corrected; `None` for a valid file.
+    fn until_corrected(self) -> Option<&'static str> {
+        match self {
+            Self::Current => None,
+            Self::LastGood => Some("the file is invalid; its last valid version stays in force until it is corrected"),
+            Self::OnlyPolicies => {
+                Some("the file is invalid; only its AuthorizationPolicies are in force until it is corrected")
+            }
+            Self::Nothing => Some("the file is invalid; no part of it is in force until it is corrected"),
+        }
     }
 }
 

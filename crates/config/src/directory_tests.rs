@@ -253,3 +253,27 @@ fn a_config_map_is_read_through_its_links() {
     assert!(read.refresh());
     assert_eq!(services(&read.configuration()), ["z"]);
 }
+
+#[test]
+fn the_log_names_what_is_in_force_of_an_invalid_file_once_for_each_new_problem() {
+    let directory = one_file();
+    write(&directory, "b.yaml", bad_service("b"));
+    let mut read = open(&directory);
+    let lines = |now: &Configuration, before: Option<&Configuration>| {
+        let lines = now.in_force_of_invalid(before).into_iter();
+        let name = |line: String| line.rsplit('/').next().map(str::to_owned).expect("a name");
+        lines.map(name).collect::<Vec<_>>()
+    };
+    let first = read.configuration();
+    assert_eq!(lines(&first, None), ["b.yaml: the file is invalid; no part of it is in force until it is corrected"]);
+    write(&directory, "a.yaml", bad_service("a"));
+    assert!(read.refresh());
+    let second = read.configuration();
+    assert_eq!(
+        lines(&second, Some(&first)),
+        ["a.yaml: the file is invalid; its last valid version stays in force until it is corrected"]
+    );
+    write(&directory, "a.yaml", service("a"));
+    assert!(read.refresh());
+    assert!(lines(&read.configuration(), Some(&second)).is_empty());
+}
