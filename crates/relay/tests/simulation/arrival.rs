@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_accept::{Entry, Places};
+use leno_model::discovery::Subject;
 use leno_model::protocol::Protocol;
 use leno_model::spiffe::SpiffeId;
 use leno_relay::detect::{Detected, detect};
@@ -59,8 +60,18 @@ pub(crate) struct Arrival {
     identity: Option<SpiffeId>,
     since: Instant,
     first: Vec<u8>,
+    /// Whether the connection is not read until the control plane has answered the question about its destination.
+    pub(crate) is_held: bool,
     /// Whether the relay has wrongly guessed that the connection is opaque.
     was_guessed: bool,
+}
+
+impl Arrival {
+    /// Returns the question about the destination.
+    pub(crate) fn subject(&self) -> Option<Subject> {
+        let destination = self.origin.original_destination.filter(|_| self.origin.door == Door::Outbound);
+        destination.map(Subject::Address)
+    }
 }
 
 /// The destination of a connection that a proxy accepts.
@@ -95,7 +106,10 @@ impl Shell {
         };
         let origin = Origin { door, peer, local, original_destination: target };
         let identity = from.identity.cloned();
-        let arrival = Arrival { origin, target, identity, since: net.now, first: Vec::new(), was_guessed: false };
+        self.relay.set_now(net.now);
+        let is_held = door == Door::Outbound && self.relay.asks_first(&origin);
+        let arrival =
+            Arrival { origin, target, identity, since: net.now, first: Vec::new(), is_held, was_guessed: false };
         let mut wire = Wire::new(cable, End::Far, Carries::Arrival(Box::new(arrival)));
         wire.is_unfinished = false;
         let id = self.wires.insert(wire);
@@ -163,6 +177,12 @@ impl Shell {
         else {
             return;
         };
+        if arrival.is_held {
+            if self.relay.awaits_answer(&arrival.origin) {
+                return;
+            }
+            (arrival.is_held, arrival.since) = (false, net.now);
+        }
         if arrival.identity.is_some() {
             // TLS has negotiated HTTP/2.
             return self.admit(id, Speaks::Http2, net);
@@ -247,7 +267,7 @@ impl Shell {
         if let Some(wire) = self.wires.get_mut(id) {
             let target = origin.original_destination;
             let (since, identity) = (net.now, None);
-            let arrival = Arrival { origin, target, identity, since, first, was_guessed: true };
+            let arrival = Arrival { origin, target, identity, since, first, is_held: false, was_guessed: true };
             wire.carries = Carries::Arrival(Box::new(arrival));
             wire.is_unfinished = true;
         }

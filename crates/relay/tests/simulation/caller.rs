@@ -1,6 +1,7 @@
 //! A simulated client: makes calls. If the proxy ends a connection, the client makes its further calls over another
 //! connection.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,9 +21,14 @@ const LINES_MAX: usize = 4;
 const LINGERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Caller {
-    /// Whether the client connects to the Service's address, and may send nothing for a while. If not, the client connects
-    /// to the proxy's own address, and its requests name the Service.
+    /// Whether the client connects to the address of the Service or of a server, and may send nothing for a while. If
+    /// not, the client connects to the proxy's own address, and its requests name the Service.
     pub(crate) is_late: bool,
+    /// The address of a late client's connections.
+    pub(crate) to: Option<SocketAddr>,
+    /// Longest time for which the proxy does not read a new connection, because it waits for an answer of its control
+    /// plane.
+    pub(crate) unread_for: Duration,
     lines: Vec<Line>,
     limits: Arc<Limits>,
     speaks_http1: bool,
@@ -64,6 +70,8 @@ impl Caller {
         let is_late = net.random.u8(..6) == 0 && net.parts.has(Part::LateClients);
         Self {
             is_late,
+            to: None,
+            unread_for: Duration::ZERO,
             lines: Vec::new(),
             limits: Arc::new(limits),
             speaks_http1: net.random.u8(..4) == 0 && net.parts.has(Part::Http1),
@@ -186,7 +194,8 @@ impl Caller {
                 let silence =
                     if self.is_late { Duration::from_micros(net.random.u64(..1_500_000)) } else { Duration::ZERO };
                 let speaks_at = net.now + silence;
-                self.lines.push(Line::new(cable, engine, Changes::new(&self.limits, net), speaks_at));
+                let changes = Changes::new(&self.limits, net);
+                self.lines.push(Line::new(cable, engine, changes, speaks_at, self.unread_for));
             }
             None => self.connect_at = net.now + Duration::from_millis(net.random.u64(1..50)),
         }
@@ -205,7 +214,9 @@ impl Caller {
                 *next_id += 1;
                 continue;
             };
-            self.next_call_at = net.now + Duration::from_micros(net.random.u64(..4_000));
+            // The longer pause is long enough for all calls to end, so that the relay may forget their target.
+            let longest_us = if net.random.u8(..30) == 0 && net.parts.has(Part::Pauses) { 400_000 } else { 4_000 };
+            self.next_call_at = net.now + Duration::from_micros(net.random.u64(..longest_us));
             let attempt = *next_id;
             let line = &mut self.lines[index];
             match line.send(net, attempt, request) {

@@ -81,9 +81,9 @@ impl Call {
         Lost { request: self.request, attempt: self.attempt, why: why.to_owned() }
     }
 
-    /// Returns the time by which the call must be over.
-    fn ends_by(&self) -> Option<Instant> {
-        Some(self.sent_at? + self.request.timeout? + GRACE)
+    /// Returns the time by which the call must be over, if the proxy reads it at most `unread_for` after it was sent.
+    fn ends_by(&self, unread_for: Duration) -> Option<Instant> {
+        Some(self.sent_at? + unread_for + self.request.timeout? + GRACE)
     }
 }
 
@@ -156,6 +156,8 @@ pub(crate) enum Break {
 pub(crate) struct Line {
     /// Time of the first write.
     speaks_at: Instant,
+    /// Longest time for which the proxy does not read the connection.
+    unread_for: Duration,
     cable: CableId,
     engine: Engine,
     fields: FieldSection,
@@ -177,10 +179,18 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Begins a connection on which the client sends nothing before `speaks_at`.
-    pub(crate) fn new(cable: CableId, engine: Engine, changes: Changes, speaks_at: Instant) -> Self {
+    /// Begins a connection on which the client sends nothing before `speaks_at`. The proxy may leave it unread for the
+    /// time `unread_for`.
+    pub(crate) fn new(
+        cable: CableId,
+        engine: Engine,
+        changes: Changes,
+        speaks_at: Instant,
+        unread_for: Duration,
+    ) -> Self {
         Self {
             speaks_at,
+            unread_for,
             cable,
             engine,
             fields: FieldSection::new(),
@@ -278,7 +288,7 @@ impl Line {
 
     /// Returns an error if a call is not over long after its deadline.
     pub(crate) fn check_deadlines(&self, net: &Net) -> Result<(), String> {
-        let is_late = |call: &&Call| call.ends_by().is_some_and(|at| net.now > at);
+        let is_late = |call: &&Call| call.ends_by(self.unread_for).is_some_and(|at| net.now > at);
         match self.calls.values().find(is_late) {
             Some(call) => Err(format!("a call is not over after its deadline: {call:?}")),
             None => Ok(()),
@@ -472,7 +482,7 @@ impl Line {
     /// Returns the time of the next action.
     pub(crate) fn next(&self, is_deaf: bool, net: &Net) -> Option<Instant> {
         let cancels = self.calls.values().filter_map(|call| call.cancel_at).min();
-        let ends = self.calls.values().filter_map(Call::ends_by).min().filter(|_| !is_deaf);
+        let ends = self.calls.values().filter_map(|call| call.ends_by(self.unread_for)).min().filter(|_| !is_deaf);
         let breaks = self.break_at.map(|(at, _)| at).filter(|at| *at > net.now);
         let speaks = Some(self.speaks_at).filter(|at| *at > net.now);
         cancels.into_iter().chain(ends).chain(breaks).chain(self.changes.next(net)).chain(speaks).min()

@@ -125,6 +125,8 @@ pub(crate) struct Seen {
     pub(crate) strange: u64,
     /// The retries and the hedging of the servers' Service, by which the clients' proxy may send a call again.
     pub(crate) repeats: Repeats,
+    /// Whether the calls are copies. If a client makes a call again, there may be a copy of each attempt.
+    pub(crate) are_copies: bool,
 }
 
 /// A call that some server may have processed.
@@ -143,6 +145,7 @@ impl Seen {
     /// error if the relay should not have sent the call again, or should have marked it. The first attempt may arrive
     /// last. `name` is the path of a gRPC call, and the method of any other call.
     pub(crate) fn note(&mut self, id: u64, attempt: u64, name: &[u8], is_marked: bool) -> Result<(), String> {
+        let id = if self.are_copies { attempt } else { id };
         let call = self.calls.entry(id).or_insert_with(|| SeenCall { attempt, ..SeenCall::default() });
         call.times += 1;
         self.repeated += u64::from(call.times > 1);

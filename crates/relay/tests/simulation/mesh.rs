@@ -114,17 +114,59 @@ impl Retries {
         Self { attempts: net.random.u32(1..4), backoff_ms: net.random.u32(0..100), attempt_ms }
     }
 
-    /// Returns a route with these retries.
-    fn route(&self) -> String {
+    /// Returns these retries as fields of a route's rule.
+    fn fields(&self) -> String {
         let Self { attempts, backoff_ms, attempt_ms } = self;
         let timeouts = attempt_ms.map_or(String::new(), |ms| format!("timeouts: {{backendRequest: {ms}ms}}, "));
+        format!("{timeouts}retry: {{codes: [503], attempts: {attempts}, backoff: {backoff_ms}ms}}, ")
+    }
+}
+
+/// A Service that gets copies of requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mirror {
+    /// Share of the requests that are copied.
+    percent: u8,
+    endpoint: Endpoint,
+}
+
+impl Mirror {
+    pub(crate) fn new(endpoint: Endpoint, net: &mut Net) -> Self {
+        Self { percent: if net.random.bool() { 100 } else { net.random.u8(1..100) }, endpoint }
+    }
+
+    /// Returns the copying as a field of a route's rule.
+    fn field(&self) -> String {
+        let percent = self.percent;
         format!(
-            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: echo}}\n\
-             spec: {{parentRefs: [{{group: '', kind: Service, name: echo}}], rules: [{{{timeouts}\
-             retry: {{codes: [503], attempts: {attempts}, backoff: {backoff_ms}ms}}, \
-             backendRefs: [{{name: echo, port: 80}}]}}]}}\n"
+            "filters: [{{type: RequestMirror, \
+             requestMirror: {{percent: {percent}, backendRef: {{name: copy, port: 80}}}}}}], "
         )
     }
+
+    /// Returns the Service and its endpoint.
+    fn service(&self) -> String {
+        let port = format!("{{port: {HTTP_PORT}}}");
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: copy}}\n\
+             spec: {{clusterIP: {COPY}, ports: [{{port: 80, targetPort: {HTTP_PORT}}}]}}\n{}",
+            slice("copy", 0, &port, &self.endpoint)
+        )
+    }
+}
+
+/// Returns the route of the Service of HTTP servers, if it needs one.
+fn route(retries: Option<&Retries>, mirror: Option<&Mirror>) -> String {
+    if retries.is_none() && mirror.is_none() {
+        return String::new();
+    }
+    let retries = retries.map_or(String::new(), Retries::fields);
+    let mirror = mirror.map_or(String::new(), Mirror::field);
+    format!(
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: echo}}\n\
+         spec: {{parentRefs: [{{group: '', kind: Service, name: echo}}], rules: [{{{retries}{mirror}\
+         backendRefs: [{{name: echo, port: 80}}]}}]}}\n"
+    )
 }
 
 /// The port of all servers that speak HTTP.
@@ -138,6 +180,8 @@ pub(crate) const OPAQUE_PORTS: [u16; 2] = [DECLARED_PORT, 9001];
 pub(crate) const ECHO: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 /// The address of the Service of the opaque servers. Its ports are [`OPAQUE_PORTS`].
 pub(crate) const TALK: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 2);
+/// The address of the Service that gets copies of requests. Its port is 80.
+const COPY: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 3);
 
 /// The workload of the clients.
 pub(crate) const CLIENT: &str = "ns/default/sa/client";
@@ -177,8 +221,9 @@ pub(crate) struct Endpoint {
     pub(crate) has_identity: bool,
 }
 
-/// Returns a mesh with a Service of HTTP servers and a Service of opaque servers, which have these endpoints.
-pub(crate) fn mesh_of(endpoints: &[Endpoint], repeats: &Repeats) -> Arc<Mesh> {
+/// Returns a mesh with a Service of HTTP servers and a Service of opaque servers, which have these endpoints. `mirror`
+/// gets copies of the requests to the HTTP servers.
+pub(crate) fn mesh_of(endpoints: &[Endpoint], repeats: &Repeats, mirror: Option<&Mirror>) -> Arc<Mesh> {
     let [declared, detected] = OPAQUE_PORTS;
     let mut text = format!(
         "---\napiVersion: v1\nkind: Service\nmetadata: {{name: echo}}\n\
@@ -192,7 +237,8 @@ pub(crate) fn mesh_of(endpoints: &[Endpoint], repeats: &Repeats) -> Arc<Mesh> {
         let ports = format!("{{name: a, port: {declared}}}, {{name: b, port: {detected}}}");
         text += &slice("talk", index, &ports, endpoint);
     }
-    text += &repeats.retries.as_ref().map_or(String::new(), Retries::route);
+    text += &route(repeats.retries.as_ref(), mirror);
+    text += &mirror.map_or(String::new(), Mirror::service);
     text += &repeats.hedges.as_ref().map_or(String::new(), Hedges::policy);
     parse(text)
 }

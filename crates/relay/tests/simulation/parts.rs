@@ -17,6 +17,12 @@ pub(crate) enum Part {
     Retries,
     /// The Service has hedging.
     Hedges,
+    /// Another Service gets copies of requests.
+    Mirrors,
+    /// Relays ask a control plane about the mesh.
+    Questions,
+    /// The control plane does not answer some questions.
+    LostAnswers,
     /// Some clients speak HTTP/1.
     Http1,
     /// Some clients and servers speak an opaque protocol.
@@ -69,6 +75,8 @@ pub(crate) enum Part {
     ManyClients,
     /// More than four calls of a client.
     ManyCalls,
+    /// Clients make no calls for a while.
+    Pauses,
 }
 
 /// All parts, in the order in which they are left out, and their names in `LENO_WITHOUT`.
@@ -77,6 +85,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::ManyClients, "many-clients"),
     (Part::ManyServers, "many-servers"),
     (Part::ManyCalls, "many-calls"),
+    (Part::Pauses, "pauses"),
     (Part::Suspension, "suspension"),
     (Part::Drains, "drains"),
     (Part::ServerFaults, "server-faults"),
@@ -84,6 +93,9 @@ const NAMES: &[(Part, &str)] = &[
     (Part::EarlyAnswers, "early-answers"),
     (Part::Retries, "retries"),
     (Part::Hedges, "hedges"),
+    (Part::Mirrors, "mirrors"),
+    (Part::Questions, "questions"),
+    (Part::LostAnswers, "lost-answers"),
     (Part::Http1, "http1"),
     (Part::Opaque, "opaque"),
     (Part::Identities, "identities"),
@@ -113,15 +125,20 @@ const VARIABLE: &str = "LENO_WITHOUT";
 /// The parts that a world has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
-    without: u32,
+    without: u64,
 }
 
 impl Parts {
+    /// Returns all parts.
+    pub(crate) fn complete() -> Self {
+        Self { without: 0 }
+    }
+
     /// Returns all parts except the parts in `LENO_WITHOUT`.
     pub(crate) fn chosen() -> Self {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-        names.fold(Self { without: 0 }, |parts, name| {
+        names.fold(Self::complete(), |parts, name| {
             let part = NAMES.iter().find(|(_, known)| *known == name);
             let known: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
             let (part, _) = part.unwrap_or_else(|| panic!("{VARIABLE} has {name:?}; the parts are {known:?}"));
@@ -151,6 +168,6 @@ impl fmt::Display for Parts {
     }
 }
 
-fn bit(part: Part) -> u32 {
+fn bit(part: Part) -> u64 {
     1 << part as u32
 }

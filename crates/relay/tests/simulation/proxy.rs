@@ -22,12 +22,21 @@ const ENDS_WITHIN: Duration = Duration::from_secs(8);
 /// Longest time until all clients of a draining relay know that their connections end.
 const TELLS_WITHIN: Duration = Duration::from_secs(3);
 
+/// Longest time for which a relay leaves a connection unread, because it waits for an answer of its control plane.
+const UNREAD_FOR: Duration = Duration::from_secs(5);
+
 pub(crate) struct Proxy {
     /// The current process; `None` while no process runs.
     shell: Option<Shell>,
     mesh: Arc<Mesh>,
     own: Option<SpiffeId>,
     bounds: Bounds,
+    /// Whether each process asks a control plane about the mesh.
+    discovers: bool,
+    /// Number of questions that the processes asked.
+    pub(crate) questions: u64,
+    /// Number of answers that were forgotten.
+    pub(crate) forgotten: u64,
     pub(crate) log: Log,
     drain_at: Option<Instant>,
     /// Longest time of a drain.
@@ -46,6 +55,8 @@ pub(crate) struct Proxy {
     pub(crate) have_yielded: bool,
     /// Whether a connection that had lost its place was closed at once, perhaps with calls.
     have_cut: bool,
+    /// Whether a control plane may have left some questions without an answer.
+    has_lost_answers: bool,
 }
 
 impl Proxy {
@@ -56,11 +67,15 @@ impl Proxy {
         let at = net.now + Duration::from_micros(net.random.u64(..150_000));
         // The longer grace outlasts everything that clients and servers do.
         let grace = Duration::from_millis(if is_patient { 40_000 } else { net.random.u64(1..3_000) });
+        let discovers = net.random.u8(..3) == 0 && net.parts.has(Part::Questions);
         Self {
-            shell: Some(Shell::new(mesh.clone(), own.as_ref(), &bounds, net)),
+            shell: Some(Shell::new(mesh.clone(), discovers, own.as_ref(), &bounds, net)),
             mesh,
             own,
             bounds,
+            discovers,
+            questions: 0,
+            forgotten: 0,
             log: Log::default(),
             drain_at: (drains && net.parts.has(Part::Drains)).then_some(at),
             grace,
@@ -72,6 +87,7 @@ impl Proxy {
             was_cut: false,
             have_yielded: false,
             have_cut: false,
+            has_lost_answers: false,
         }
     }
 
@@ -88,9 +104,7 @@ impl Proxy {
     /// Lets the relay use another mesh from now on.
     pub(crate) fn set_mesh(&mut self, mesh: Arc<Mesh>, net: &Net) {
         if let Some(shell) = &mut self.shell {
-            shell.relay.set_now(net.now);
-            shell.relay.dispatch();
-            shell.relay.set_mesh(&mesh);
+            shell.set_mesh(&mesh, net);
         }
         self.mesh = mesh;
     }
@@ -98,8 +112,10 @@ impl Proxy {
     /// Does everything that is due. Returns an error if an invariant is broken.
     pub(crate) fn turn(&mut self, net: &mut Net, servers: &mut impl Listen) -> Result<(), String> {
         if self.begins_at.take_if(|at| *at <= net.now).is_some() {
-            self.shell = Some(Shell::new(self.mesh.clone(), self.own.as_ref(), &self.bounds, net));
+            let mesh = self.mesh.clone();
+            self.shell = Some(Shell::new(mesh, self.discovers, self.own.as_ref(), &self.bounds, net));
         }
+        let unread_for = self.unread_for();
         let Some(shell) = &mut self.shell else { return Ok(()) };
         if self.drain_at.take_if(|at| *at <= net.now).is_some() {
             shell.drain(net.now + self.grace, net);
@@ -109,6 +125,9 @@ impl Proxy {
         shell.turn(net, servers);
         self.have_yielded |= shell.doors.have_yielded;
         self.have_cut |= shell.doors.have_cut;
+        self.questions += std::mem::take(&mut shell.questions);
+        self.forgotten += shell.take_forgotten();
+        self.has_lost_answers |= shell.has_lost_answers();
         shell.check_yielding(net)?;
         self.log.read(&mut shell.relay, shell.traces.as_mut())?;
         if shell.is_over_budget {
@@ -124,7 +143,7 @@ impl Proxy {
             self.idle_for = if shell.calls() > 0 { Duration::ZERO } else { self.idle_for + passed };
             if shell.is_drained(net) {
                 self.end(net, servers)?;
-            } else if self.idle_for > ENDS_WITHIN {
+            } else if self.idle_for > ENDS_WITHIN + unread_for {
                 return Err(format!("a relay drains without calls for {:?}, and has clients", self.idle_for));
             }
         }
@@ -133,7 +152,12 @@ impl Proxy {
 
     /// Returns whether all clients must know that the relay drains.
     pub(crate) fn has_told_all(&self) -> bool {
-        self.drains_for > TELLS_WITHIN
+        self.drains_for > TELLS_WITHIN + self.unread_for()
+    }
+
+    /// Returns the longest time for which the relay leaves a new connection of its own application unread.
+    pub(crate) fn unread_for(&self) -> Duration {
+        if self.discovers { UNREAD_FOR } else { Duration::ZERO }
     }
 
     fn end(&mut self, net: &mut Net, servers: &mut impl Listen) -> Result<(), String> {
@@ -147,9 +171,14 @@ impl Proxy {
         Ok(())
     }
 
+    /// Returns whether a control plane may have left some questions of the relay without an answer.
+    pub(crate) fn has_lost_answers(&self) -> bool {
+        self.has_lost_answers
+    }
+
     /// Returns whether all calls that the proxy has accepted must end as they would without the proxy.
     pub(crate) fn is_calm(&self) -> bool {
-        !self.was_cut && !self.have_cut && self.bounds.are_wide
+        !self.was_cut && !self.have_cut && !self.has_lost_answers && self.bounds.are_wide
     }
 
     /// Returns whether the relay must have recorded every request whose bytes have reached its socket. A relay that
@@ -181,7 +210,8 @@ impl Proxy {
     pub(crate) fn check_settled(&self) -> Result<bool, String> {
         let Some(shell) = &self.shell else { return Ok(false) };
         let entries = shell.relay.call_entries();
-        if entries.iter().any(|(table, _)| *table == "calls") {
+        // If a call ends while it waits for an answer, the question stays open until it is answered or too old.
+        if entries.iter().any(|(table, _)| ["calls", "questions"].contains(table)) {
             return Ok(false);
         }
         if entries.is_empty() { Ok(true) } else { Err(format!("a relay without calls still holds {entries:?}")) }

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::log::Seen;
 use crate::mesh::HTTP_PORT;
 use crate::net::{CableId, End, Net, Read};
-use crate::parts::Part;
+use crate::parts::{Part, Parts};
 use crate::served::{Call, Habits, Plan, Served, respond};
 use crate::settings::Changes;
 
@@ -29,10 +29,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(number: u8, net: &mut Net) -> Self {
-        let has_small_windows = !net.random.bool() && net.parts.has(Part::SmallWindows);
-        let takes_few_calls = !net.random.bool() && net.parts.has(Part::SmallLimits);
-        let has_faults = !net.random.bool() && net.parts.has(Part::ServerFaults);
+    /// Creates a server that behaves as these parts of the world allow.
+    pub(crate) fn new(number: u8, parts: Parts, net: &mut Net) -> Self {
+        let has_small_windows = !net.random.bool() && parts.has(Part::SmallWindows);
+        let takes_few_calls = !net.random.bool() && parts.has(Part::SmallLimits);
+        let has_faults = !net.random.bool() && parts.has(Part::ServerFaults);
         let limits = Limits {
             max_concurrent_streams: if takes_few_calls { net.random.u32(1..20) } else { 1_000 },
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
@@ -47,8 +48,8 @@ impl Server {
             down_until: None,
             habits: Habits {
                 faults: if has_faults { net.random.u8(1..40) } else { 0 },
-                is_restless: !net.random.bool() && net.parts.has(Part::RestlessServers),
-                is_early: !net.random.bool() && net.parts.has(Part::EarlyAnswers),
+                is_restless: !net.random.bool() && parts.has(Part::RestlessServers),
+                is_early: !net.random.bool() && parts.has(Part::EarlyAnswers),
                 is_hostile: false,
             },
             fields: FieldSection::new(),
@@ -170,6 +171,20 @@ impl Server {
         if served.engine.as_ref().is_some_and(Engine::is_over) && served.output.is_empty() && !served.is_over {
             served.close(net);
         }
+    }
+
+    /// Returns a call whose request has not arrived whole.
+    pub(crate) fn incomplete(&self) -> Option<u64> {
+        let mut calls = self.served.iter().flat_map(|served| served.calls.values());
+        calls.find(|call| !call.is_complete).map(|call| call.id)
+    }
+
+    /// Returns whether a connection does not accept all output of the server.
+    pub(crate) fn has_output(&self) -> bool {
+        let has_output = |served: &Served| {
+            !served.output.is_empty() || served.engine.as_ref().is_some_and(|it| it.pending_output() > 0)
+        };
+        self.served.iter().any(has_output)
     }
 
     /// Returns the flow-control windows of the connections on which no bytes are in transit.

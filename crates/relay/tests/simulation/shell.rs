@@ -13,6 +13,7 @@ use leno_relay::trace::{Outbox, Sampling, Tracing};
 use leno_relay::{Config, Effect, Id, LinkId, Relay, Relief, Settings, Slots};
 
 use crate::arrival::{Arrival, Doors};
+use crate::control::Control;
 use crate::log::Traces;
 use crate::mesh::{Bounds, DECLARED_PORT, HTTP_PORT};
 use crate::net::{CableId, End, Net, Read};
@@ -79,6 +80,13 @@ impl Wire {
             Carries::Arrival(_) => None,
         }
     }
+
+    fn arrival(&self) -> Option<&Arrival> {
+        match &self.carries {
+            Carries::Link(_) => None,
+            Carries::Arrival(arrival) => Some(arrival),
+        }
+    }
 }
 
 /// The process of a proxy: a relay, and the event loop around it.
@@ -92,14 +100,26 @@ pub(crate) struct Shell {
     pub(crate) is_over_budget: bool,
     /// Traced calls that have ended; `None` if the relay traces no calls.
     pub(crate) traces: Option<Traces>,
+    /// The control plane; `None` if the relay knows the whole mesh.
+    control: Option<Control>,
+    /// Number of questions since this number was last taken.
+    pub(crate) questions: u64,
 }
 
 /// The sampling that traces every call.
 const ALL: Sampling = Sampling { ratio: 1.0, slower_than: None, failed: false };
 
 impl Shell {
-    /// Starts a process with the identity `own`.
-    pub(crate) fn new(mesh: Arc<Mesh>, own: Option<&SpiffeId>, bounds: &Bounds, net: &mut Net) -> Self {
+    /// Starts a process with the identity `own`. If it `discovers` the mesh, it knows nothing of `mesh` at first.
+    pub(crate) fn new(
+        mesh: Arc<Mesh>,
+        discovers: bool,
+        own: Option<&SpiffeId>,
+        bounds: &Bounds,
+        net: &mut Net,
+    ) -> Self {
+        let mut control = discovers.then(|| Control::new(mesh.clone(), net));
+        let mesh = control.as_mut().map_or(mesh, Control::mesh);
         let metrics = WorkerMetrics::new();
         let outbox: Option<Arc<Outbox>> = net.random.bool().then(Arc::default);
         let config = Config {
@@ -107,7 +127,7 @@ impl Shell {
             index: 0,
             own: own.cloned(),
             listening: Vec::new(),
-            discovers: false,
+            discovers,
             settings: Settings {
                 opaque_ports: DECLARED_PORT.to_string().parse().expect("a port"),
                 http_ports: HTTP_PORT.to_string().parse().expect("a port"),
@@ -129,7 +149,47 @@ impl Shell {
             doors: Doors::new(net),
             is_over_budget: false,
             traces: outbox.map(Traces::new),
+            control,
+            questions: 0,
         }
+    }
+
+    /// Lets the relay use another mesh from now on, or the part of it that the relay has asked about.
+    pub(crate) fn set_mesh(&mut self, mesh: &Arc<Mesh>, net: &Net) {
+        self.relay.set_now(net.now);
+        self.relay.dispatch();
+        match &mut self.control {
+            Some(control) => {
+                let (mesh, changes) = control.set_mesh(mesh.clone());
+                self.relay.change_mesh(&mesh, &changes);
+            }
+            None => self.relay.set_mesh(mesh),
+        }
+    }
+
+    /// Exchanges questions and answers with the control plane.
+    fn discover(&mut self, net: &mut Net) {
+        let Some(control) = &mut self.control else { return };
+        if let Some((mesh, changes)) = control.advance(net) {
+            self.relay.dispatch();
+            self.relay.change_mesh(&mesh, &changes);
+        }
+        if control.wants_usage(net) {
+            let mut usage = self.relay.report_usage();
+            let arrivals = self.wires.iter().filter_map(|(_, wire)| wire.arrival());
+            usage.in_use.extend(arrivals.filter_map(Arrival::subject));
+            control.take_usage(&usage, net);
+        }
+    }
+
+    /// Returns the number of answers that the control plane has forgotten since the last call of this function.
+    pub(crate) fn take_forgotten(&mut self) -> u64 {
+        self.control.as_mut().map_or(0, |control| std::mem::take(&mut control.forgotten))
+    }
+
+    /// Returns whether the control plane leaves some questions without an answer.
+    pub(crate) fn has_lost_answers(&self) -> bool {
+        self.control.as_ref().is_some_and(|control| control.has_lost_answers)
     }
 
     /// Begins a drain, which must be over at `until`: tells all clients to use other connections.
@@ -183,6 +243,7 @@ impl Shell {
     /// Runs one turn of the event loop.
     pub(crate) fn turn(&mut self, net: &mut Net, servers: &mut impl Listen) {
         self.relay.set_now(net.now);
+        self.discover(net);
         let ids: Vec<WireId> = self.wires.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.serve(id, net);
@@ -366,7 +427,13 @@ impl Shell {
                     }
                     Effect::Count(..) => {}
                     Effect::Recall { wire, origin, first } => self.recall(wire.cast(), origin, first, net),
-                    Effect::Ask(_) => unreachable!("all is known"),
+                    Effect::Ask(subject) => {
+                        let control = self.control.as_mut().expect("only a relay with a control plane asks");
+                        self.questions += 1;
+                        if !control.ask(subject.clone(), net) {
+                            self.relay.refuse_question(&subject, true);
+                        }
+                    }
                 }
             }
         }
@@ -374,12 +441,15 @@ impl Shell {
 
     /// Returns the time of the next turn.
     pub(crate) fn next(&self, net: &Net) -> Instant {
-        let has_event = |wire: &Wire| wire.is_unfinished || (net.is_reset(wire.cable) && !wire.is_reset_told);
+        let is_held = |wire: &Wire| wire.arrival().is_some_and(|arrival| arrival.is_held);
+        let has_event =
+            |wire: &Wire| !is_held(wire) && (wire.is_unfinished || (net.is_reset(wire.cable) && !wire.is_reset_told));
         if self.wires.iter().any(|(_, wire)| wire.connected_at.is_none() && has_event(wire)) {
             return net.now + Duration::from_micros(1);
         }
         let connects = self.wires.iter().filter_map(|(_, wire)| wire.connected_at).min();
         let due = net.now + self.relay.wait().max(Duration::from_micros(1));
-        connects.map_or(due, |at| at.min(due))
+        let control = self.control.as_ref().and_then(Control::next);
+        connects.into_iter().chain(control).fold(due, Instant::min).max(net.now + Duration::from_micros(1))
     }
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use leno_http2::Windows;
-use leno_model::proxy::TUNNEL_PORT;
 use leno_model::spiffe::SpiffeId;
 
 use crate::arrival::{From, To};
@@ -14,14 +13,11 @@ use crate::intruder::Intruder;
 use crate::line::{CUT_SHORT, ENDED, Endings, Http1, Lost, Request, STRANGE};
 use crate::listener::Listener;
 use crate::log::Seen;
-use crate::mesh::{
-    Access, CLIENT, ECHO, Endpoint, Hedges, OPAQUE_PORTS, Repeats, Retries, SERVER, TALK, mesh_of, mesh_of_server,
-};
+use crate::mesh::{CLIENT, ECHO, Hedges, OPAQUE_PORTS, Repeats, Retries, SERVER, TALK, mesh_of};
 use crate::net::{CableId, Net};
 use crate::parts::{Part, Parts};
+use crate::pod::{CLIENTS, MirrorPod, Pod, Pods};
 use crate::proxy::Proxy;
-use crate::server::Server;
-use crate::shell::Listen;
 use crate::speaker::Fate;
 use crate::talker::Talker;
 
@@ -31,9 +27,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 const DENIED: &str = "denied";
 /// Maximum number of steps of a world.
 const STEPS_MAX: u64 = 200_000;
+/// The number of the Pod that gets copies of requests.
+const MIRROR: u8 = 200;
 
-/// The address of the clients and their proxy.
-const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const APPLICATION: From = From { ip: CLIENTS, identity: None };
 const INTRUDERS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 66, 0, 1));
 
@@ -61,6 +57,12 @@ pub(crate) struct Total {
     pub(crate) denied: u64,
     /// Number of opaque connections that went through a tunnel between relays.
     pub(crate) tunnelled: u64,
+    /// Number of copies of requests that reached the mirror.
+    pub(crate) copies: u64,
+    /// Number of questions that the clients' proxy asked a control plane.
+    pub(crate) questions: u64,
+    /// Number of answers to these questions that were forgotten because the proxy did not use them.
+    pub(crate) forgotten: u64,
 }
 
 impl Total {
@@ -78,128 +80,9 @@ impl Total {
         self.talks += other.talks;
         self.whole_talks += other.whole_talks;
         self.tunnelled += other.tunnelled;
-    }
-}
-
-/// The servers of a Pod, and in half of the cases the proxy in front of them.
-struct Pod {
-    proxy: Option<Proxy>,
-    applications: Applications,
-    policies: Policies,
-}
-
-/// The policies of a Pod's proxy, over time.
-struct Policies {
-    access: Access,
-    /// Whether the policies may deny the clients at some time.
-    may_deny: bool,
-    change_at: Option<Instant>,
-    /// Whether callers without an identity were allowed at some time.
-    were_open: bool,
-    /// Whether the clients were denied at some time.
-    have_denied: bool,
-}
-
-impl Policies {
-    /// Returns policies that change, or no policies.
-    fn new(do_change: bool, net: &mut Net) -> Self {
-        let access = if do_change && net.random.bool() { Access::Clients } else { Access::Everyone };
-        let change_at = (do_change && net.random.u8(..3) > 0).then(|| net.now + Self::pause(net));
-        let may_deny = net.random.bool();
-        Self { access, may_deny, change_at, were_open: access == Access::Everyone, have_denied: false }
-    }
-
-    fn pause(net: &mut Net) -> Duration {
-        Duration::from_micros(net.random.u64(1..200_000))
-    }
-
-    /// Changes the policies if that is due. Returns whether it was.
-    fn change(&mut self, net: &mut Net) -> bool {
-        if self.change_at.is_none_or(|at| at > net.now) {
-            return false;
-        }
-        self.access = match net.random.u8(..3) {
-            0 if self.may_deny => Access::Nobody,
-            1 => Access::Everyone,
-            _ => Access::Clients,
-        };
-        self.were_open |= self.access == Access::Everyone;
-        self.have_denied |= self.access == Access::Nobody;
-        self.change_at = net.random.bool().then(|| net.now + Self::pause(net));
-        true
-    }
-}
-
-/// The servers of a Pod: one speaks HTTP, the other an opaque protocol.
-struct Applications {
-    server: Server,
-    listener: Listener,
-}
-
-impl Listen for Applications {
-    fn accept(&mut self, address: SocketAddr, _: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
-        match OPAQUE_PORTS.contains(&address.port()) {
-            true => self.listener.accept(address, cable, net),
-            false => self.server.accept(address, cable, net),
-        }
-    }
-}
-
-impl Pod {
-    fn new(number: u8, own: Option<&SpiffeId>, speaks_first: bool, random: &mut Rng, net: &mut Net) -> Self {
-        let has_proxy = random.bool() && net.parts.has(Part::InboundProxies);
-        let policies = Policies::new(has_proxy && own.is_some() && net.parts.has(Part::Policies), net);
-        let proxy = has_proxy.then(|| Proxy::new(mesh_of_server(policies.access), own.cloned(), net));
-        let server = Server::new(number, net);
-        let listener = Listener::new(server.address.ip(), speaks_first, u64::from(number) << 20, net);
-        Self { proxy, applications: Applications { server, listener }, policies }
-    }
-
-    fn ip(&self) -> IpAddr {
-        self.server().address.ip()
-    }
-
-    /// Returns the Pod as an endpoint. `have_identities` tells whether proxies have identities.
-    fn endpoint(&self, have_identities: bool) -> Endpoint {
-        Endpoint { ip: self.ip(), has_identity: have_identities && self.proxy.is_some() }
-    }
-
-    fn server(&self) -> &Server {
-        &self.applications.server
-    }
-
-    fn run(&mut self, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
-        if let Some(proxy) = &mut self.proxy {
-            if self.policies.change(net) {
-                proxy.set_mesh(mesh_of_server(self.policies.access), net);
-            }
-            proxy.turn(net, &mut self.applications)?;
-            if self.policies.access == Access::Nobody && proxy.calls() > 0 {
-                return Err(format!("the policies deny every caller, and {} calls are in flight", proxy.calls()));
-            }
-        }
-        self.applications.server.run(net, seen)?;
-        self.applications.listener.run(net)
-    }
-
-    fn next(&self, net: &Net) -> Option<Instant> {
-        let Applications { server, listener } = &self.applications;
-        let proxy = self.proxy.as_ref().and_then(|proxy| proxy.next(net));
-        proxy.into_iter().chain(server.next(net)).chain(listener.next(net)).chain(self.policies.change_at).min()
-    }
-}
-
-/// All pods that a client's proxy can reach.
-struct Pods<'a>(&'a mut [Pod]);
-
-impl Listen for Pods<'_> {
-    fn accept(&mut self, address: SocketAddr, from: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool {
-        let Some(pod) = self.0.iter_mut().find(|pod| pod.ip() == address.ip()) else { return false };
-        let to = if address.port() == TUNNEL_PORT { To::Tunnel(address) } else { To::Application(address) };
-        match &mut pod.proxy {
-            Some(proxy) => proxy.accept(cable, From { ip: CLIENTS, identity: from }, to, net),
-            None => pod.applications.accept(address, from, cable, net),
-        }
+        self.copies += other.copies;
+        self.questions += other.questions;
+        self.forgotten += other.forgotten;
     }
 }
 
@@ -209,6 +92,7 @@ struct World {
     net: Net,
     have_identities: bool,
     pods: Vec<Pod>,
+    mirror: Option<MirrorPod>,
     /// The proxy of the clients.
     proxy: Proxy,
     callers: Vec<Caller>,
@@ -243,8 +127,10 @@ impl World {
     fn new(seed: u64, parts: Parts) -> Self {
         let mut random = Rng::with_seed(seed);
         // In a third of the worlds, leave out the parts that may prevent an answer to a call.
-        let obstacles = [Part::ServerFaults, Part::SmallLimits, Part::SmallBudgets, Part::Suspension];
+        let obstacles =
+            [Part::ServerFaults, Part::SmallLimits, Part::SmallBudgets, Part::Suspension, Part::LostAnswers];
         let is_calm = random.u8(..3) == 0;
+        let all_parts = parts;
         let parts = obstacles.into_iter().filter(|_| is_calm).fold(parts, Parts::without);
         let start = Instant::now();
         let mut net = Net::new(start, random.fork(), parts);
@@ -256,25 +142,41 @@ impl World {
             have_identities.then(|| id.parse::<SpiffeId>().expect("an identity"))
         };
         let own = id_of(SERVER);
-        let mut pods: Vec<_> =
-            (1..=servers).map(|number| Pod::new(number, own.as_ref(), speaks_first, &mut random, &mut net)).collect();
+        let mut pod = |number, parts| Pod::new(number, own.as_ref(), speaks_first, parts, &mut random, &mut net);
+        let mut pods: Vec<_> = (1..=servers).map(|number| pod(number, parts)).collect();
+        // Whatever the mirror does, no call of a client is lost. So it may have faults in a calm world, too.
+        let mirror_pod = pod(MIRROR, all_parts);
+        let has_mirror = random.u8(..4) == 0 && parts.has(Part::Mirrors);
+        let mut mirror = has_mirror.then(|| MirrorPod::new(mirror_pod, have_identities, &mut net));
         let endpoints: Vec<_> = pods.iter().map(|pod| pod.endpoint(have_identities)).collect();
         let has_retries = !random.bool() && parts.has(Part::Retries);
         let has_hedges = random.u8(..3) == 0 && parts.has(Part::Hedges);
         let retries = has_retries.then(|| Retries::new(&mut net));
         let repeats = Repeats { retries, hedges: has_hedges.then(|| Hedges::new(&mut net)) };
-        pods.iter_mut()
-            .filter_map(|pod| pod.proxy.as_mut())
-            .for_each(|proxy| proxy.log.may_repeat = !repeats.are_none() || have_identities);
-        let proxy = Proxy::new(mesh_of(&endpoints, &repeats), id_of(CLIENT), &mut net);
+        let proxies = pods.iter_mut().filter_map(|pod| pod.proxy.as_mut());
+        proxies.for_each(|proxy| proxy.log.may_repeat = !repeats.are_none() || have_identities);
+        let copying = mirror.as_mut().map(|mirror| {
+            mirror.pod.proxy.iter_mut().for_each(|proxy| proxy.log.may_repeat = true);
+            &mirror.mirror
+        });
+        let proxy = Proxy::new(mesh_of(&endpoints, &repeats, copying), id_of(CLIENT), &mut net);
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
+        for caller in callers.iter_mut().filter(|caller| caller.is_late) {
+            // The first server is always in the mesh.
+            let server = pods.first().filter(|_| random.bool()).map(|pod| pod.server().address);
+            caller.to = Some(server.unwrap_or(SocketAddr::from((ECHO, 80))));
+            caller.unread_for = proxy.unread_for();
+        }
         let talkers = Self::talkers(speaks_first, &mut random, &mut net);
         let intruders = Self::intruders(&mut random, &mut net, &pods);
         // The first server is always in the mesh, and well-behaved, unless it is the only server.
         if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
             pods.iter_mut().last().into_iter().for_each(|pod| pod.applications.server.turn_hostile());
             callers.iter_mut().for_each(|caller| caller.outcome.may_be_strange = true);
+        }
+        if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
+            mirror.iter_mut().for_each(|mirror| mirror.pod.applications.server.turn_hostile());
         }
         let change_at = random.bool().then(|| start + Duration::from_millis(random.u64(1..200)));
         let suspend_at = (random.u8(..10) == 0).then(|| start + Duration::from_millis(random.u64(1..200)));
@@ -284,6 +186,7 @@ impl World {
             net,
             have_identities,
             pods,
+            mirror,
             proxy,
             callers,
             talkers,
@@ -331,14 +234,15 @@ impl World {
         // At least one endpoint stays.
         let some: Vec<_> = endpoints.iter().skip(1).filter(|_| random.bool()).chain(endpoints.first()).collect();
         let some: Vec<_> = some.into_iter().copied().collect();
-        self.proxy.set_mesh(mesh_of(&some, &self.seen.repeats), &self.net);
+        let mirror = self.mirror.as_ref().map(|mirror| &mirror.mirror).filter(|_| random.bool());
+        self.proxy.set_mesh(mesh_of(&some, &self.seen.repeats, mirror), &self.net);
         self.change_at = random.bool().then(|| now + Duration::from_millis(random.u64(1..200)));
     }
 
     fn step(&mut self) -> Result<(), String> {
         let (net, proxy) = (&mut self.net, &mut self.proxy);
         for caller in &mut self.callers {
-            let to = caller.is_late.then(|| SocketAddr::from((ECHO, 80)));
+            let to = caller.to;
             caller.run(net, &mut self.next_id, |net| {
                 let cable = net.open();
                 proxy.accept(cable, APPLICATION, To::Mesh(to), net).then_some(cable)
@@ -361,10 +265,12 @@ impl World {
                 target.accept(cable, From { ip: INTRUDERS, identity: None }, to, net).then_some(cable)
             })?;
         }
-        proxy.turn(net, &mut Pods(&mut self.pods))?;
+        let mirror = self.mirror.as_mut().map(|mirror| &mut mirror.pod);
+        proxy.turn(net, &mut Pods { servers: &mut self.pods, mirror })?;
         if proxy.has_told_all() && !self.callers.iter().all(Caller::knows_of_drain) {
             return Err("a relay drains, and a client does not know it".to_owned());
         }
+        self.mirror.iter_mut().try_for_each(|MirrorPod { pod, seen, .. }| pod.run(net, seen))?;
         self.pods.iter_mut().try_for_each(|pod| pod.run(net, &mut self.seen))
     }
 
@@ -374,7 +280,7 @@ impl World {
         let due = self.callers.iter().filter_map(|caller| caller.next(net));
         let due = due.chain(self.talkers.iter().filter_map(|talker| talker.next(net)));
         let due = due.chain(self.intruders.iter().filter_map(|intruder| intruder.next(net)));
-        let due = due.chain(self.pods.iter().filter_map(|pod| pod.next(net)));
+        let due = due.chain(self.all_pods().filter_map(|pod| pod.next(net)));
         let due = due.chain(net.next()).chain(self.proxy.next(net)).chain(self.change_at).chain(self.suspend_at).min();
         let mut next = due.map_or(net.now, |at| at.max(net.now + Duration::from_micros(1)));
         if self.suspend_at.take_if(|at| *at <= next).is_some() {
@@ -396,8 +302,18 @@ impl World {
         Ok(())
     }
 
+    fn all_pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().chain(self.mirror.iter().map(|mirror| &mirror.pod))
+    }
+
+    /// Returns the proxies on the way of the clients' calls.
     fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.pods.iter().filter_map(|pod| pod.proxy.as_ref()).chain([&self.proxy])
+    }
+
+    /// Returns all proxies, also the proxy of the mirror.
+    fn all_proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.all_pods().filter_map(|pod| pod.proxy.as_ref()).chain([&self.proxy])
     }
 
     /// Returns whether the policies of a server's proxy have denied the clients at some time.
@@ -441,10 +357,13 @@ impl World {
         // does not read an HTTP/1 connection that waits for its response, so it notices the connection's end only when
         // the server gives up.
         self.rest(50, Duration::from_millis(10))?;
-        self.pods.iter_mut().for_each(|pod| pod.applications.server.stop(&mut self.net));
+        let pods = self.pods.iter_mut().chain(self.mirror.iter_mut().map(|mirror| &mut mirror.pod));
+        pods.for_each(|pod| pod.applications.server.stop(&mut self.net));
         self.rest(100, Duration::from_millis(10))?;
-        // Calls may wait for a connection until `max_wait_ms`.
-        self.rest(150, Duration::from_millis(100))?;
+        // Calls may wait for a connection until `max_wait_ms`. Each of a call's attempts may wait for an answer of the
+        // control plane of the server's proxy until `discovery_timeout_ms`.
+        let turns = if self.proxies().any(Proxy::has_lost_answers) { 400 } else { 150 };
+        self.rest(turns, Duration::from_millis(100))?;
         let mut total = Total {
             steps: self.steps,
             virtual_time: self.net.now - self.start,
@@ -459,13 +378,15 @@ impl World {
         }
         let fates = self.talkers.iter().filter_map(Talker::fate);
         total.talks = self.talkers.len() as u64;
+        total.copies = self.mirror.as_ref().map_or(0, |mirror| mirror.seen.attempts.len()) as u64;
+        (total.questions, total.forgotten) = (self.proxy.questions, self.proxy.forgotten);
         total.tunnelled = self.proxies().map(|proxy| proxy.log.tunnelled).sum();
         total.whole_talks = fates.filter(|fate| *fate == Fate::Whole).count() as u64;
         if total.calls != total.endings.all() {
             return Err(format!("{} calls have begun, and {:?} have ended", total.calls, total.endings));
         }
         self.check_recorded()?;
-        self.proxies().try_for_each(Proxy::check_calls_over)?;
+        self.all_proxies().try_for_each(Proxy::check_calls_over)?;
         self.proxy.check_clients_gone()?;
         total.calm_worlds = u64::from(self.is_calm());
         total.hedges = if self.seen.repeats.retries.is_none() { self.seen.repeated } else { 0 };
@@ -476,13 +397,25 @@ impl World {
         total.guarded_worlds = u64::from(self.check_guarded()?);
         self.net.reset_all();
         self.rest(20, Duration::from_millis(10))?;
-        self.proxies().try_for_each(Proxy::check_empty)?;
+        self.all_proxies().try_for_each(Proxy::check_empty)?;
         Ok(total)
     }
 
-    /// Checks that no relay holds anything of the calls that are over. Returns the number of relays without calls.
+    /// Checks that no relay holds anything of the calls that are over, and that no copy of their requests is left
+    /// incomplete. Returns the number of relays without calls.
     fn check_settled(&self) -> Result<u64, String> {
-        self.proxies().map(|proxy| proxy.check_settled().map(u64::from)).sum()
+        // The mirror's proxy may still wait for the answer of its control plane.
+        let may_wait = |pod: &&Pod| pod.proxy.as_ref().is_some_and(|proxy| !proxy.unread_for().is_zero());
+        let mirror = self.mirror.as_ref().map(|mirror| &mirror.pod).filter(|pod| !may_wait(pod)).map(Pod::server);
+        if let Some(mirror) = mirror.filter(|server| !server.is_hostile() && !self.was_suspended) {
+            if let Some(id) = mirror.incomplete() {
+                return Err(format!("call {id} is over, and the rest of its copy is neither sent nor cancelled"));
+            }
+            if mirror.has_output() {
+                return Err("all calls are over, and the responses to their copies are not read".to_owned());
+            }
+        }
+        self.all_proxies().map(|proxy| proxy.check_settled().map(u64::from)).sum()
     }
 
     /// Checks that both sides of each open connection count the same flow-control windows. Returns the number of
@@ -504,7 +437,8 @@ impl World {
             check(windows, &mut self.proxy)?;
         }
         // A hostile server announces and uses credit that its engine does not know.
-        for pod in self.pods.iter_mut().filter(|pod| !pod.server().is_hostile()) {
+        let pods = self.pods.iter_mut().chain(self.mirror.iter_mut().map(|mirror| &mut mirror.pod));
+        for pod in pods.filter(|pod| !pod.server().is_hostile()) {
             let windows = pod.server().windows(&self.net);
             let proxy = pod.proxy.as_mut().unwrap_or(&mut self.proxy);
             windows.into_iter().try_for_each(|windows| check(windows, proxy))?;
@@ -514,7 +448,8 @@ impl World {
 
     fn check_recorded(&self) -> Result<(), String> {
         let ended = self.callers.iter().flat_map(|caller| &caller.outcome.ended);
-        let begun = self.seen.attempts.iter();
+        let copied = self.mirror.iter().flat_map(|mirror| &mirror.seen.attempts);
+        let begun = self.seen.attempts.iter().chain(copied);
         // If the server ends the connection of a client that has been silent, the client's first requests have no
         // receiver.
         let sent = self.callers.iter().filter(|caller| !caller.is_late).flat_map(|caller| &caller.outcome.sent);
