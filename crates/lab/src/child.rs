@@ -172,7 +172,8 @@ impl Child {
         self.wait_until(address, || crate::http::is_ok(address, path))
     }
 
-    fn wait_until(&mut self, address: SocketAddr, ready: impl Fn() -> bool) -> Result<()> {
+    /// Waits until `ready` returns true. An error names `address`.
+    pub(crate) fn wait_until(&mut self, address: SocketAddr, ready: impl Fn() -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready() {
             self.ensure_running()?;

@@ -42,6 +42,33 @@ fn linkerd_serves_calls_and_counts_the_cost_of_all_its_proxies() {
     }
 }
 
+// This test is separate from the test of the other meshes, because few machines have ztunnel. The run fails if a
+// connection between the proxies has no HBONE.
+#[test]
+fn ambient_serves_calls_through_ztunnel_and_counts_the_cost_of_all_its_proxies() {
+    if !page("ambient").contains(" with ztunnel ") {
+        leno_testing::skipped("no ztunnel in PATH: docs/lab.md says how to build it");
+        return;
+    }
+    for protocol in ["grpc", "http1"] {
+        let words = format!("--protocol {protocol} --connections 4");
+        let Some(run) = run_with_if_ready("ambient", &words) else { return };
+        assert_costs_of_both_sides(&run);
+    }
+}
+
+// The other tests of this target run with whatever is in PATH.
+#[test]
+fn ambient_without_ztunnel_says_so_and_runs_with_a_bare_tunnel() {
+    let output = Command::new(programs::program("leno"))
+        .args(["lab", "list", "ambient", "--ztunnel", "/nowhere/ztunnel"])
+        .output()
+        .expect("leno starts");
+    let said = programs::text(&output);
+    assert!(said.contains("--ztunnel /nowhere/ztunnel: there is no such file"), "{said}");
+    assert!(page("ambient").contains("Without the binary, a bare TLS tunnel"), "{said}");
+}
+
 #[test]
 fn conditions_without_a_proxy_balance_connections() {
     for target in NETFILTER {
@@ -71,13 +98,19 @@ fn assert_one_proxy(run: &Value) {
 
 /// Makes calls through a target. Returns the only run, or reports that the target's program is not here.
 fn run_if_ready(target: &str) -> Option<Value> {
+    run_with_if_ready(target, "")
+}
+
+/// As [`run_if_ready`], with more options of `leno lab run`.
+fn run_with_if_ready(target: &str, options: &str) -> Option<Value> {
     let page = page(target);
     if !page.contains("ready: ") {
         leno_testing::skipped(page.lines().nth(1).unwrap_or(target).trim());
         return None;
     }
     let out = new_dir();
-    let words = format!("slow-pod --targets {target} --skew-ms 0 --rate 500 --duration-s 1 --warm-up-s 0 --repeat 1");
+    let words =
+        format!("slow-pod --targets {target} --skew-ms 0 --rate 500 --duration-s 1 --warm-up-s 0 --repeat 1 {options}");
     let runs = run_well(&words, out.path());
     let [run] = &runs[..] else { panic!("{target}: {}", experiment(out.path())["skipped"]) };
     assert!(number(run, "calls") > 0.0 && number(run, "errors") == 0.0, "{run}");

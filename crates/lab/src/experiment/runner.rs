@@ -48,7 +48,7 @@ pub(crate) fn run_as(options: &Options, words: impl Iterator<Item = String>) -> 
     limits::ensure_open_files(&settings)?;
     let output = Output::create(&settings.out)?;
     let (versions, skipped) = look_for_targets(&settings)?;
-    if versions.iter().any(|version| targets::needs_namespace(version.target, settings.protocol)) {
+    if versions.iter().any(|version| targets::needs_namespace(version.target, settings.protocol, &settings.programs)) {
         if !l4::is_inside() {
             return Err(l4::enter());
         }
@@ -69,7 +69,8 @@ pub(crate) fn run_as(options: &Options, words: impl Iterator<Item = String>) -> 
 pub(crate) fn prepare(options: &Options, targets: &[TargetKind]) -> Result<()> {
     let settings = options.settings()?;
     limits::ensure_open_files(&settings)?;
-    let is_needed = targets.iter().any(|&target| targets::needs_namespace(target, settings.protocol));
+    let is_needed =
+        targets.iter().any(|&target| targets::needs_namespace(target, settings.protocol, &settings.programs));
     if is_needed && !l4::is_inside() { Err(l4::enter()) } else { Ok(()) }
 }
 

@@ -197,7 +197,8 @@ pub(super) const PUBLICATION: Publication = Publication {
     never_shown: &[
         "eBPF, WireGuard and the CNI of Cilium: the kernel's netfilter stands for layer 4, and a stock Envoy for layer 7.",
         "Istio ambient as published: its figures resemble the figures of conditions that balance connections. The lab's ambient \
-         has a waypoint, which balances calls, and a bare TLS tunnel in place of ztunnel.",
+         has a waypoint, which balances calls. Its version says whether ztunnel was measured, or a bare TLS tunnel in place of \
+         ztunnel.",
         "The memory of control planes in the cost to serve.",
     ],
     quick_leaves_out: &[

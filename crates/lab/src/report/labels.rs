@@ -6,6 +6,7 @@ use crate::experiment::record::{
 };
 
 use super::group::{Load, Marks};
+use crate::targets::ambient;
 
 /// A target in a few words. On a machine, the lab configures each target. In a cluster, the administrators have
 /// configured the meshes, and the program that implements Services.
@@ -29,11 +30,18 @@ pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static
         TargetKind::CiliumL4 => "netfilter in place of eBPF",
         TargetKind::CiliumL7 => "one Envoy, ROUND_ROBIN",
         TargetKind::Istio => "Envoy, LEAST_REQUEST, mutual TLS",
+        TargetKind::Ambient if has_ztunnel(experiment) => "ztunnel around one Envoy, LEAST_REQUEST",
         TargetKind::Ambient => "TLS tunnels around one Envoy, LEAST_REQUEST",
         TargetKind::Linkerd => "peak EWMA, mutual TLS",
         TargetKind::Nginx | TargetKind::Traefik => "round robin",
         TargetKind::Consul | TargetKind::Kuma => "Envoy, ROUND_ROBIN, mutual TLS",
     }
+}
+
+/// Whether the experiment measured ztunnel itself, not the bare tunnel in its place.
+fn has_ztunnel(experiment: &Experiment) -> bool {
+    let mut versions = experiment.versions.iter();
+    versions.any(|it| it.target == TargetKind::Ambient && ambient::is_with_ztunnel(&it.version))
 }
 
 /// The style of a target, the same in all charts.

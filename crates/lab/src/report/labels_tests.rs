@@ -1,5 +1,6 @@
 use super::super::example;
 use super::*;
+use crate::experiment::record::Version;
 
 fn closed(connections: u32) -> Load {
     Load { rate_per_s: None, connections, concurrency: 200, is_searched: false }
@@ -28,6 +29,20 @@ fn in_a_cluster_no_mesh_is_the_clusters_services_whatever_implements_them() {
         assert!(may_name_it || !is.contains("netfilter"), "{target}: {is}");
     }
     assert_eq!(target_is(TargetKind::Vanilla, &experiment), "no mesh: the cluster's Services");
+}
+
+#[test]
+fn ambient_names_ztunnel_only_if_it_was_measured() {
+    let mut experiment = example::experiment(Scenario::SlowPod);
+    let mut is_with = |version: &str| {
+        experiment.versions = vec![Version { target: TargetKind::Ambient, version: version.to_owned() }];
+        target_is(TargetKind::Ambient, &experiment)
+    };
+    assert_eq!(is_with("Envoy 1.40.0 with ztunnel 1.28.0"), "ztunnel around one Envoy, LEAST_REQUEST");
+    // The version of the target in records from before the lab could run ztunnel.
+    for version in ["Envoy 1.40.0 with a bare TLS tunnel in place of ztunnel", "Envoy 1.40.0"] {
+        assert_eq!(is_with(version), "TLS tunnels around one Envoy, LEAST_REQUEST");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{envoy, haproxy, l4, leno, linkerd, nginx, traefik};
+use super::{ambient, envoy, haproxy, l4, leno, linkerd, nginx, traefik};
 
 /// A target: the proxies, tunnels or netfilter rules between the clients and the backends. `Direct` has none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -40,7 +40,7 @@ pub enum TargetKind {
     Consul,
     /// Envoy on both sides with the settings of Kuma's sidecars.
     Kuma,
-    /// A TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint.
+    /// ztunnel, or a TLS tunnel in its place, on both sides of one Envoy with the settings of Istio's waypoint.
     Ambient,
     /// nginx with one worker, round robin.
     Nginx,
@@ -60,6 +60,8 @@ pub(super) enum Program {
     Leno,
     Haproxy,
     Envoy,
+    /// Envoy and ztunnel, or Envoy and this program itself.
+    Ambient,
     Nginx,
     Traefik,
     Linkerd,
@@ -144,7 +146,9 @@ impl TargetKind {
             Self::CiliumL7 => "one Envoy for the node with Cilium's settings, ROUND_ROBIN",
             Self::Istio => "Envoy on both sides with the settings of Istio's sidecars, LEAST_REQUEST, mutual TLS",
             Self::Consul => "Envoy on both sides with the settings of Consul's sidecars, ROUND_ROBIN, mutual TLS",
-            Self::Ambient => "a TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint",
+            Self::Ambient => {
+                "ztunnel, or a bare TLS tunnel, on both sides of one Envoy with the settings of Istio's waypoint"
+            }
             Self::Nginx => "nginx, one worker, round robin",
             Self::Traefik => "Traefik, one thread, round robin",
             Self::Linkerd => "linkerd2-proxy on both sides, peak EWMA, mutual TLS, the lab's own control plane",
@@ -159,7 +163,8 @@ impl TargetKind {
             Self::Leno | Self::LenoMesh => Program::Leno,
             Self::Haproxy | Self::HaproxyMesh => Program::Haproxy,
             Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 => Program::Envoy,
-            Self::Istio | Self::Consul | Self::Kuma | Self::Ambient => Program::Envoy,
+            Self::Istio | Self::Consul | Self::Kuma => Program::Envoy,
+            Self::Ambient => Program::Ambient,
             Self::Nginx => Program::Nginx,
             Self::Traefik => Program::Traefik,
             Self::Linkerd => Program::Linkerd,
@@ -174,6 +179,7 @@ impl TargetKind {
             Program::Leno => leno::BUILD,
             Program::Haproxy => haproxy::INSTALL,
             Program::Envoy => envoy::INSTALL,
+            Program::Ambient => ambient::INSTALL,
             Program::Nginx => nginx::INSTALL,
             Program::Traefik => traefik::INSTALL,
             Program::Linkerd => linkerd::INSTALL,

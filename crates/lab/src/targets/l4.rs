@@ -88,12 +88,22 @@ pub(super) fn service_address() -> Result<SocketAddr> {
 impl Rules {
     /// Puts `rules` in force, in a table that has the port of `service` in its name.
     fn install(service: SocketAddr, rules: &str) -> Result<Self> {
+        let name = format!("leno-lab-{}", service.port());
+        let table = table(&name, rules);
+        Self::load(name, &table)
+    }
+
+    /// Puts the table with this name in force.
+    ///
+    /// # Errors
+    /// If the experiment is not in its own namespace, or the kernel refuses the table.
+    pub(super) fn load(name: String, table: &str) -> Result<Self> {
         if !is_inside() {
             let what = "netfilter rules need a network namespace of their own; use leno lab run";
             return Err(Error::Usage(what.to_owned()));
         }
-        let (nft_program, name) = (program("nft")?, format!("leno-lab-{}", service.port()));
-        nft(&nft_program, &table(&name, rules))?;
+        let nft_program = program("nft")?;
+        nft(&nft_program, table)?;
         Ok(Self { nft: nft_program, table: name })
     }
 }
@@ -145,17 +155,18 @@ pub(crate) fn enter() -> Error {
 /// Makes loopback, the ClusterIP and the Pods' addresses reachable in the namespace. Changes nothing if they are
 /// already reachable: several experiments of one process share the namespace.
 pub(crate) fn set_up_namespace() -> Result<()> {
-    let ip = program("ip")?;
     // On a loopback device, an address makes all addresses of its prefix local.
     let (cluster_ip, pods) = (format!("{CLUSTER_IP}/32"), format!("{FIRST_POD}/{POD_PREFIX}"));
     let link_up: [&str; 4] = ["link", "set", "lo", "up"];
     let address = |address| ["address", "replace", address, "dev", "lo"];
-    for args in [&link_up[..], &address(&cluster_ip)[..], &address(&pods)[..]] {
-        let mut command = Command::new(&ip);
-        command.args(args);
-        run("setting loopback up in the network namespace", command, "")?;
-    }
-    Ok(())
+    [&link_up[..], &address(&cluster_ip)[..], &address(&pods)[..]].into_iter().try_for_each(ip)
+}
+
+/// Runs `ip` with these arguments in the experiment's namespace.
+pub(super) fn ip(args: &[&str]) -> Result<()> {
+    let mut command = Command::new(program("ip")?);
+    command.args(args);
+    run(&format!("ip {}, in the network namespace of the experiment", args.join(" ")), command, "")
 }
 
 /// `unshare` and its arguments; root needs no user namespace.
@@ -174,7 +185,8 @@ fn own_namespace() -> io::Result<PathBuf> {
     fs::read_link(OWN_NAMESPACE)
 }
 
-fn program(name: &'static str) -> Result<PathBuf> {
+/// Returns the path of one of the programs that set up namespaces.
+pub(super) fn program(name: &'static str) -> Result<PathBuf> {
     find_program(name).ok_or(Error::MissingProgram { program: name, install: INSTALL })
 }
 
@@ -190,7 +202,7 @@ fn balance(backends: &[SocketAddr]) -> String {
 }
 
 /// Returns the line that applies `verdict` to connections to `destination`.
-fn rule(destination: SocketAddr, verdict: &str) -> String {
+pub(super) fn rule(destination: SocketAddr, verdict: &str) -> String {
     format!("        ip daddr {} tcp dport {} {verdict}\n", destination.ip(), destination.port())
 }
 

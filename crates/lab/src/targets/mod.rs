@@ -5,7 +5,7 @@
 //! configuration changes the default. A target that stands for a system of a published comparison keeps that system's
 //! defaults; its page (`pages/`) says where they come from.
 
-mod ambient;
+pub(crate) mod ambient;
 mod direct;
 mod envoy;
 mod haproxy;
@@ -17,6 +17,7 @@ mod leno_mesh;
 mod leno_sidecars;
 mod linkerd;
 mod mesh;
+mod metrics;
 mod nginx;
 mod page;
 mod programs;
@@ -68,6 +69,8 @@ pub(crate) struct Target {
     rules: Vec<l4::Rules>,
     /// The parts of Linkerd's meshes that are not proxies.
     linkerd: Vec<linkerd::Running>,
+    /// The parts of meshes with ztunnels that are not proxies.
+    ztunnels: Vec<ambient::Running>,
 }
 
 impl Target {
@@ -121,7 +124,8 @@ impl Target {
     /// A target without addresses and processes.
     fn of(kind: TargetKind) -> Self {
         let (addresses, processes, services) = (Vec::new(), Vec::new(), Vec::new());
-        Self { kind, addresses, processes, services, rules: Vec::new(), linkerd: Vec::new() }
+        let (rules, linkerd, ztunnels) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kind, addresses, processes, services, rules, linkerd, ztunnels }
     }
 
     /// A proxy that listens on `address`.
@@ -147,11 +151,18 @@ impl Target {
         self
     }
 
+    /// Adds the certificate service of ztunnels, which ends with the target.
+    fn with_ztunnels(mut self, running: ambient::Running) -> Self {
+        self.ztunnels.push(running);
+        self
+    }
+
     /// Adds the proxies of another target, to which no client connects.
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.processes.extend(other.processes);
         self.rules.extend(other.rules);
         self.linkerd.extend(other.linkerd);
+        self.ztunnels.extend(other.ztunnels);
         self
     }
 
@@ -193,7 +204,8 @@ impl Target {
     /// Fails if a proxy whose endpoints are in the mesh has sent calls without mutual TLS. Checks only the proxies that
     /// can decide against TLS; the others always use TLS.
     pub(crate) fn ensure_encrypted(&self) -> Result<()> {
-        self.linkerd.iter().try_for_each(linkerd::Running::ensure_encrypted)
+        self.linkerd.iter().try_for_each(linkerd::Running::ensure_encrypted)?;
+        self.ztunnels.iter().try_for_each(ambient::Running::ensure_encrypted)
     }
 
     /// CPU time of all threads of all proxies; `None` without a proxy.
@@ -243,9 +255,13 @@ fn client(address: SocketAddr) -> Client {
 }
 
 /// Whether a target uses netfilter rules, which must not touch the machine's own rules.
-pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
-    let is_intercepted = kind == TargetKind::Linkerd || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp);
-    kind.is_netfilter() || is_intercepted
+pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol, programs: &Programs) -> bool {
+    match kind {
+        TargetKind::Linkerd => true,
+        TargetKind::LenoMesh => protocol == Protocol::Tcp,
+        TargetKind::Ambient => ambient::needs_namespace(programs),
+        kind => kind.is_netfilter(),
+    }
 }
 
 /// The version line of the target's program.
@@ -264,6 +280,7 @@ pub(crate) fn version(kind: TargetKind, programs: &Programs) -> Result<String> {
         Program::Envoy => envoy::version(),
         Program::Nginx => nginx::version(),
         Program::Linkerd => linkerd::version(programs.linkerd2_proxy.as_deref()),
+        Program::Ambient => ambient::version(programs),
         Program::Traefik => traefik::version(programs.traefik.as_deref()),
     }
 }

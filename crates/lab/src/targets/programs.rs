@@ -14,14 +14,22 @@ pub struct Programs {
     /// The linkerd2-proxy binary [default: found in PATH]
     #[arg(long, value_name = "PATH")]
     pub linkerd2_proxy: Option<PathBuf>,
+    /// The ztunnel binary [default: found in PATH; without one, a bare TLS tunnel replaces ztunnel]
+    #[arg(long, value_name = "PATH")]
+    pub ztunnel: Option<PathBuf>,
 }
 
 impl Programs {
     /// The options on the command line that name the same binaries.
     pub(crate) fn words(&self) -> Vec<String> {
         // Names every field, so that a new one cannot be forgotten.
-        let Self { leno_proxy, traefik, linkerd2_proxy } = self;
-        let flags = [("--leno-proxy", leno_proxy), ("--traefik", traefik), ("--linkerd2-proxy", linkerd2_proxy)];
+        let Self { leno_proxy, traefik, linkerd2_proxy, ztunnel } = self;
+        let flags = [
+            ("--leno-proxy", leno_proxy),
+            ("--traefik", traefik),
+            ("--linkerd2-proxy", linkerd2_proxy),
+            ("--ztunnel", ztunnel),
+        ];
         let named = flags.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
         named.flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]).collect()
     }

@@ -1,6 +1,7 @@
 //! The certificate authority of an experiment.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -74,10 +75,23 @@ impl Authority {
     /// # Errors
     /// If the files cannot be written.
     pub(crate) fn issue(&self, workload: &str) -> Result<Credentials> {
-        let name = workload.rsplit('/').next().unwrap_or(workload);
-        let what = format!("making a certificate for {workload}");
+        self.issue_to(workload.rsplit('/').next().unwrap_or(workload), workload_params(workload)?)
+    }
+
+    /// Creates a key and a certificate for a server that clients verify by one of its IP addresses, in files of the
+    /// authority's directory.
+    ///
+    /// # Errors
+    /// If the files cannot be written.
+    pub(crate) fn issue_for_addresses(&self, name: &str, addresses: &[IpAddr]) -> Result<Credentials> {
+        let mut params = params(name)?;
+        params.subject_alt_names = addresses.iter().copied().map(SanType::IpAddress).collect();
+        self.issue_to(name, for_both_sides(params))
+    }
+
+    fn issue_to(&self, name: &str, mut params: CertificateParams) -> Result<Credentials> {
+        let what = format!("making a certificate for {name}");
         let key = new_key()?;
-        let mut params = workload_params(workload)?;
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &self.issuer).map_err(cannot(&what))?.pem();
         let key = key.serialize_pem();
@@ -94,25 +108,50 @@ impl Authority {
         Ok(credentials)
     }
 
+    /// The authority's own certificate, in PEM.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn certificate(&self) -> Result<String> {
+        let path = self.dir.join(CERTIFICATE);
+        fs::read_to_string(&path).map_err(io(format!("reading {}", path.display())))
+    }
+
     /// Signs a certificate with the key and the names of a certificate signing request, if the request has the DNS name
-    /// `name`. Returns the certificate and its expiry.
+    /// or the URI `name`.
     ///
     /// # Errors
     /// If the request is invalid, or lacks the name.
-    pub(crate) fn sign(&self, request: &[u8], name: &str) -> Result<(CertificateDer<'static>, SystemTime)> {
+    pub(crate) fn sign(&self, request: &[u8], name: &str) -> Result<Signed> {
         let what = format!("signing a certificate for {name}");
         let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request));
         let mut request = request.map_err(cannot(&what))?;
-        let names = &request.params.subject_alt_names;
-        if !names.iter().any(|it| matches!(it, SanType::DnsName(dns) if dns.as_str() == name)) {
-            return Err(Error::Tls { what, why: format!("the request lacks the DNS name {name}") });
+        if !request.params.subject_alt_names.iter().any(|it| is_named(it, name)) {
+            return Err(Error::Tls { what, why: format!("the request lacks the name {name}") });
         }
         let now = SystemTime::now();
+        request.params = for_both_sides(request.params);
         request.params.is_ca = IsCa::NoCa;
         request.params.use_authority_key_identifier_extension = true;
         (request.params.not_before, request.params.not_after) = (date(now - BACKDATED), date(now + VALID));
         let certificate = request.signed_by(&self.issuer).map_err(cannot(&what))?;
-        Ok((certificate.der().clone(), request.params.not_after.into()))
+        Ok(Signed { pem: certificate.pem(), certificate: certificate.into(), expires: request.params.not_after.into() })
+    }
+}
+
+/// A certificate for a certificate signing request.
+pub(crate) struct Signed {
+    pub(crate) certificate: CertificateDer<'static>,
+    /// The same certificate, in PEM.
+    pub(crate) pem: String,
+    pub(crate) expires: SystemTime,
+}
+
+fn is_named(candidate: &SanType, name: &str) -> bool {
+    match candidate {
+        SanType::DnsName(dns) => dns.as_str() == name,
+        SanType::URI(uri) => uri.as_str() == name,
+        _ => false,
     }
 }
 
@@ -145,9 +184,14 @@ fn workload_params(workload: &str) -> Result<CertificateParams> {
     let mut params = params(workload.rsplit('/').next().unwrap_or(workload))?;
     let id = spiffe_id(workload).try_into().map_err(cannot("making a certificate"))?;
     params.subject_alt_names = vec![SanType::URI(id)];
+    Ok(for_both_sides(params))
+}
+
+/// Lets the holder of a certificate be the server and the client of a connection.
+fn for_both_sides(mut params: CertificateParams) -> CertificateParams {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    Ok(params)
+    params
 }
 
 fn new_key() -> Result<KeyPair> {

@@ -37,9 +37,11 @@ fn a_signed_request_becomes_a_certificate_with_both_names() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");
     let request = Request::new("server.lab", SERVER).expect("a request");
-    let (certificate, expiry) = authority.sign(&request.csr, "server.lab").expect("the requested name");
-    assert!(expiry > SystemTime::now() + VALID / 2);
-    let certificate = webpki::EndEntityCert::try_from(&certificate).expect("a certificate");
+    let signed = authority.sign(&request.csr, "server.lab").expect("the requested name");
+    assert!(signed.expires > SystemTime::now() + VALID / 2);
+    let from_pem = CertificateDer::from_pem_slice(signed.pem.as_bytes()).expect("a certificate");
+    assert_eq!(from_pem, signed.certificate);
+    let certificate = webpki::EndEntityCert::try_from(&signed.certificate).expect("a certificate");
     assert_eq!(certificate.valid_dns_names().collect::<Vec<_>>(), ["server.lab"]);
     assert_eq!(certificate.valid_uri_names().collect::<Vec<_>>(), ["spiffe://lab.local/ns/lab/sa/server"]);
 }
@@ -50,6 +52,28 @@ fn no_request_gets_a_certificate_of_another_name() {
     let authority = Authority::create(dir.path()).expect("a writable directory");
     let request = Request::new("server.lab", SERVER).expect("a request");
     let error = authority.sign(&request.csr, "client.lab").map(|_| ()).expect_err("another name").to_string();
-    assert!(error.contains("lacks the DNS name client.lab"), "{error}");
+    assert!(error.contains("lacks the name client.lab"), "{error}");
     assert!(authority.sign(b"no request", "client.lab").is_err());
+}
+
+#[test]
+fn a_request_may_be_named_by_its_spiffe_id() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let request = Request::new("server.lab", SERVER).expect("a request");
+    authority.sign(&request.csr, &spiffe_id(SERVER)).expect("the requested id");
+    assert!(authority.sign(&request.csr, &spiffe_id(CLIENT)).is_err());
+}
+
+#[test]
+fn a_server_is_verified_by_each_of_its_addresses() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let addresses = [[10, 128, 0, 1], [10, 128, 128, 1]].map(IpAddr::from);
+    let credentials = authority.issue_for_addresses("service", &addresses).expect("a certificate");
+    let certificate = CertificateDer::from_pem_file(&credentials.certificate).expect("a certificate");
+    let certificate = webpki::EndEntityCert::try_from(&certificate).expect("a certificate");
+    for address in addresses {
+        certificate.verify_is_valid_for_subject_name(&address.into()).expect("one of its addresses");
+    }
 }

@@ -31,8 +31,19 @@ pub(crate) fn ensure_mutual_tls(
     client: &Credentials,
     alpn: Option<&str>,
 ) -> Result<()> {
+    ensure_mutual_tls_of(SERVER, address, server_name, client, alpn)
+}
+
+/// As [`ensure_mutual_tls`], with the identity `server` in place of [`SERVER`].
+pub(crate) fn ensure_mutual_tls_of(
+    server: &str,
+    address: SocketAddr,
+    server_name: &str,
+    client: &Credentials,
+    alpn: Option<&str>,
+) -> Result<()> {
     let is_not = |why: String| Error::Tls { what: format!("the proxy at {address} is no server of the mesh"), why };
-    let mut config = Arc::unwrap_or_clone(config::client(client, SERVER, alpn)?);
+    let mut config = Arc::unwrap_or_clone(config::client(client, server, alpn)?);
     let asked = Arc::new(Asked { own: config.client_auth_cert_resolver, asked: AtomicBool::new(false) });
     config.client_auth_cert_resolver = asked.clone();
     let known = connect(address, server_name, config.into()).map_err(is_not)?;
@@ -47,7 +58,7 @@ pub(crate) fn ensure_mutual_tls(
     if !asked.asked.load(Ordering::Relaxed) {
         return Err(is_not("it does not request a client certificate".to_owned()));
     }
-    let stranger = config::client(&stranger(client)?, SERVER, alpn)?;
+    let stranger = config::client(&stranger(client)?, server, alpn)?;
     // A client may complete its handshake before the server has verified the certificate. Therefore also wait for the
     // server to close the connection.
     match connect(address, server_name, stranger).and_then(|mut stream| wait_for_refusal(&mut stream)) {

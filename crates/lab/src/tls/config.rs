@@ -140,3 +140,20 @@ pub(super) fn server(credentials: &Credentials) -> Result<Arc<ServerConfig>> {
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
+
+/// A server that presents its certificate and requests none, as an authority serves workloads without a certificate.
+///
+/// # Errors
+/// If a file cannot be read or is invalid.
+pub(crate) fn one_sided_server(credentials: &Credentials, alpn: &[u8]) -> Result<Arc<ServerConfig>> {
+    const WHAT: &str = "configuring a TLS server";
+    let (chain, key) = own(credentials)?;
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(cannot(WHAT))?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(cannot(WHAT))?;
+    config.alpn_protocols = vec![alpn.to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,7 +1,7 @@
 //! The lab's own side of mutual TLS: an authority for the duration of an experiment, and TLS on rustls.
 //!
 //! All meshes use TLS 1.3 with TLS_AES_128_GCM_SHA256, which Envoy and Leno prefer and HAProxy is configured to use,
-//! and present P-256 certificates with SPIFFE ids. Key exchange follows each program's preference: X25519MLKEM768 for
+//! and present P-256 certificates with SPIFFE ids. Only a ztunnel as a client prefers TLS_AES_256_GCM_SHA384. Key exchange follows each program's preference: X25519MLKEM768 for
 //! Envoy and Leno, X25519 for HAProxy on OpenSSL 3.0.
 
 mod authority;
@@ -10,8 +10,8 @@ mod config;
 pub mod tunnel;
 
 pub(crate) use authority::{Authority, Credentials, Request};
-pub(crate) use check::ensure_mutual_tls;
-pub(crate) use config::client as client_config;
+pub(crate) use check::{ensure_mutual_tls, ensure_mutual_tls_of};
+pub(crate) use config::{client as client_config, one_sided_server};
 
 /// The trust domain of all certificates here.
 pub(crate) const TRUST_DOMAIN: &str = "lab.local";
@@ -19,6 +19,9 @@ pub(crate) const TRUST_DOMAIN: &str = "lab.local";
 pub(crate) const CLIENT: &str = "ns/lab/sa/client";
 /// The identity of the serving side, without the trust domain.
 pub(crate) const SERVER: &str = "ns/lab/sa/server";
+
+/// The identity of a waypoint, without the trust domain.
+pub(crate) const WAYPOINT: &str = "ns/lab/sa/waypoint";
 
 /// The SPIFFE id of a workload, in the form that certificates contain.
 pub(crate) fn spiffe_id(workload: &str) -> String {

@@ -8,7 +8,7 @@ use super::super::hop::{Hop, Side, Tls, Wire};
 use super::filters::{named, type_url};
 use super::settings::Settings;
 
-const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+pub(super) const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
 /// Envoy's configuration. Envoy's own defaults apply where `settings` sets nothing. There is no access log.
 pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings) -> Value {
@@ -97,7 +97,7 @@ fn cluster(hop: &Hop<'_>, upstream_http: Value, http2: Value) -> Value {
     cluster
 }
 
-fn downstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
+pub(super) fn downstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
     transport_socket(&json!({
         "@type": type_url("envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext"),
         "require_client_certificate": true,
@@ -107,7 +107,7 @@ fn downstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
     }))
 }
 
-fn upstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
+pub(super) fn upstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
     transport_socket(&json!({
         "@type": type_url("envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"),
         "common_tls_context": common_tls(wire, tls),
@@ -143,7 +143,7 @@ fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-fn socket_address(address: SocketAddr) -> Value {
+pub(super) fn socket_address(address: SocketAddr) -> Value {
     json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}})
 }
 

@@ -6,11 +6,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::hop::{Hop, Started, Wire};
+use super::super::hop::{Hop, Started};
 use super::filters::{grpc_stats, named, websocket};
-use super::istio_stats;
 use super::settings::{Direction, Settings};
-use super::start_with;
+use super::{hbone, istio_stats, start_configured, start_with};
+use crate::child::free_address;
 use crate::error::Result;
 
 /// Istio sets every circuit breaker to the largest possible value.
@@ -27,7 +27,13 @@ pub(in super::super) fn start_sidecar(hop: &Hop<'_>) -> Result<Started> {
 
 /// Starts a waypoint.
 pub(in super::super) fn start_waypoint(hop: &Hop<'_>) -> Result<Started> {
-    start_with(hop, waypoint(hop))
+    start_with(hop, waypoint())
+}
+
+/// Starts a waypoint that speaks HBONE on both sides.
+pub(in super::super) fn start_hbone_waypoint(hop: &Hop<'_>) -> Result<Started> {
+    let admin = free_address()?;
+    start_configured(hop, admin, &hbone::config(hop, admin, waypoint(), &thresholds()))
 }
 
 fn sidecar(hop: &Hop<'_>) -> Settings {
@@ -52,15 +58,15 @@ fn sidecar(hop: &Hop<'_>) -> Settings {
         Direction::Inbound => json!([tls_inspector()]),
     };
     let listener = json!({"traffic_direction": direction.name(), "listener_filters": listener_filters});
-    settings(hop, direction, Parts { listener, manager, route, retry })
+    settings(direction, Parts { listener, manager, route, retry })
 }
 
 /// A waypoint has the filters of an inbound sidecar and the clusters of an outbound one. Within HBONE, no proxy sends
 /// [`PEER_HEADERS`].
-fn waypoint(hop: &Hop<'_>) -> Settings {
+fn waypoint() -> Settings {
     let listener = json!({"traffic_direction": Direction::Inbound.name()});
     let parts = Parts { listener, manager: json!({}), route: json!({}), retry: outbound_retry() };
-    settings(hop, Direction::Inbound, parts)
+    settings(Direction::Inbound, parts)
 }
 
 /// The parts in which sidecars of both directions and waypoints differ.
@@ -71,22 +77,13 @@ struct Parts {
     retry: Value,
 }
 
-fn settings(hop: &Hop<'_>, reporter: Direction, parts: Parts) -> Settings {
+fn settings(reporter: Direction, parts: Parts) -> Settings {
     let Parts { listener, mut manager, route, retry } = parts;
     if let (Value::Object(fields), Value::Object(shared)) = (&mut manager, shared_manager()) {
         fields.extend(shared);
         fields.insert("access_log".to_owned(), json!([istio_stats::logger(reporter)]));
-        if hop.downstream.wire == Wire::Http2 {
-            fields.insert("codec_type".to_owned(), "AUTO".into());
-        }
+        fields.insert("codec_type".to_owned(), "AUTO".into());
     }
-    let thresholds = json!({
-        "max_connections": NO_LIMIT,
-        "max_pending_requests": NO_LIMIT,
-        "max_requests": NO_LIMIT,
-        "max_retries": NO_LIMIT,
-        "track_remaining": true,
-    });
     Settings {
         bootstrap: istio_stats::bootstrap(),
         listener,
@@ -105,10 +102,21 @@ fn settings(hop: &Hop<'_>, reporter: Direction, parts: Parts) -> Settings {
         cluster: json!({
             "connect_timeout": "10s",
             "lb_policy": "LEAST_REQUEST",
-            "circuit_breakers": {"thresholds": [thresholds]},
+            "circuit_breakers": {"thresholds": [thresholds()]},
         }),
         ..Settings::default()
     }
+}
+
+/// The circuit breakers.
+fn thresholds() -> Value {
+    json!({
+        "max_connections": NO_LIMIT,
+        "max_pending_requests": NO_LIMIT,
+        "max_requests": NO_LIMIT,
+        "max_retries": NO_LIMIT,
+        "track_remaining": true,
+    })
 }
 
 fn shared_manager() -> Value {

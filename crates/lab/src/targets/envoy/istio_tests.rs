@@ -1,4 +1,4 @@
-use super::super::super::hop::Side;
+use super::super::super::hop::{Side, Wire};
 use super::super::fixtures::{address, cluster, config_of, credentials, http_filters, manager, route, sidecars};
 use super::*;
 
@@ -54,7 +54,7 @@ fn each_side_reports_calls_with_istios_labels() {
 fn a_waypoint_balances_like_the_clients_sidecar_and_exchanges_no_metadata() {
     let credentials = credentials();
     let secure = Side::secure(Wire::Http2, &credentials, "spiffe://lab.local/ns/lab/sa/client");
-    let config = config_of((secure, secure), &[address(11), address(12)], waypoint);
+    let config = config_of((secure, secure), &[address(11), address(12)], |_| waypoint());
     assert_eq!(cluster(&config)["lb_policy"], "LEAST_REQUEST");
     assert_eq!(route(&config)["route"]["retry_policy"]["num_retries"], 2);
     assert_eq!(route(&config)["request_headers_to_add"], Value::Null);

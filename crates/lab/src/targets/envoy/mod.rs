@@ -12,6 +12,7 @@ pub(super) mod consul;
 mod filters;
 #[cfg(test)]
 mod fixtures;
+mod hbone;
 pub(super) mod istio;
 mod istio_stats;
 pub(super) mod kuma;
@@ -19,7 +20,10 @@ pub(super) mod plain;
 mod settings;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use serde_json::Value;
 
 use super::hop::{Hop, Started};
 use super::{Setting, Target, version_line};
@@ -42,12 +46,17 @@ pub(super) fn start(
     Ok(Target::proxy(kind, address, child))
 }
 
-/// Starts Envoy with one worker thread.
+/// Starts Envoy with these settings and one worker thread.
 fn start_with(hop: &Hop<'_>, settings: Settings) -> Result<Started> {
-    let program = program()?;
     let admin = free_address()?;
+    start_configured(hop, admin, &config::config(hop, admin, settings))
+}
+
+/// Starts Envoy with this configuration and one worker thread.
+fn start_configured(hop: &Hop<'_>, admin: SocketAddr, config: &Value) -> Result<Started> {
+    let program = program()?;
     let path = hop.dir.join(format!("{}.json", hop.name));
-    fs::write(&path, config::config(hop, admin, settings).to_string()).map_err(io("writing envoy's configuration"))?;
+    fs::write(&path, config.to_string()).map_err(io("writing envoy's configuration"))?;
     let args = [
         "--config-path".into(),
         path.into_os_string(),

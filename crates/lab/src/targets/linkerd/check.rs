@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use super::super::metrics::label;
 use super::control::ControlPlane;
 use crate::error::{Error, Result};
 use crate::http;
@@ -51,12 +52,6 @@ fn in_the_clear(metrics: &str) -> Option<Connection<'_>> {
     let line = metrics.lines().filter(is_to_endpoint).find(|line| label(line, "tls") != Some("true"))?;
     let of = |name| label(line, name).unwrap_or("unknown");
     Some(Connection { endpoint: of("target_addr"), reason: of("no_tls_reason") })
-}
-
-/// Returns the value of a label of a metric.
-fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let labels = line.split_once('{')?.1;
-    labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\"")?.split('"').next())
 }
 
 #[cfg(test)]

@@ -24,15 +24,15 @@ impl Identity for Service {
         if token != self.token.as_bytes() {
             return Err(Status::permission_denied(format!("the token of {identity} is not the token of this run")));
         }
-        let (certificate, expiry) = self
+        let signed = self
             .authority
             .sign(&certificate_signing_request, &identity)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         Ok(Response::new(CertifyResponse {
-            leaf_certificate: certificate.to_vec(),
+            leaf_certificate: signed.certificate.to_vec(),
             // The authority signs with the trust anchor's key, as in all meshes of the lab.
             intermediate_certificates: Vec::new(),
-            valid_until: Some(expiry.into()),
+            valid_until: Some(signed.expires.into()),
         }))
     }
 }

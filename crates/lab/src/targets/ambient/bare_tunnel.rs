@@ -1,15 +1,12 @@
-//! The shape of Istio's ambient mode: a tunnel at layer 4 beside the client, a waypoint Envoy, and a tunnel beside each
-//! backend. Both sides of the waypoint have mutual TLS.
-//!
-//! ztunnel itself is not used. The lab's own tunnel replaces it: bare TLS on rustls, without the HTTP/2 CONNECT of
-//! HBONE.
+//! The shape of ambient mode without ztunnel: the lab's own tunnel, which is bare TLS on rustls, beside the client and
+//! beside each backend. It lacks the HTTP/2 CONNECT of HBONE.
 
 use std::net::SocketAddr;
 
-use super::envoy::istio;
-use super::hop::{Hop, Side, Started};
-use super::mesh::{ServerSide, credentials, server_name, start_server_side as start_proxy};
-use super::{Setting, Target, tunnel};
+use super::super::envoy::istio;
+use super::super::hop::{Hop, Side, Started};
+use super::super::mesh::{credentials, server_name};
+use super::super::{Setting, Target, tunnel};
 use crate::child::{Child, free_address};
 use crate::error::Result;
 use crate::experiment::record::TargetKind;
@@ -40,9 +37,4 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let near_end = tunnel::start_end(setting, "client", tunnel::CLIENT_SIDE, &client, Some(waypoint))?;
     let address = near_end.listener;
     Ok(Target::mesh(TargetKind::Ambient, address, near_end.wait()?, behind))
-}
-
-/// Starts only the waypoint, to which clients' tunnels connect.
-pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> Result<ServerSide> {
-    start_proxy(TargetKind::Ambient, setting, backend, istio::start_waypoint)
 }

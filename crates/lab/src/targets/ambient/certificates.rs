@@ -1,0 +1,126 @@
+//! The certificate service for ztunnels: the service of istiod that signs the certificates of workloads, in a thread of
+//! the lab.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::CertificateSigningRequestDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::runtime;
+use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
+use tonic::{Request, Response, Status};
+
+use crate::child::free_address;
+use crate::error::{Result, io};
+use crate::tls::{Authority, one_sided_server};
+
+/// The protobuf messages and the server of `istio.v1.auth.IstioCertificateService`.
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+mod proto {
+    tonic::include_proto!("istio.v1.auth");
+}
+
+use proto::istio_certificate_service_server::{IstioCertificateService, IstioCertificateServiceServer};
+use proto::{IstioCertificateRequest, IstioCertificateResponse};
+
+const WHAT: &str = "starting the certificate service for ztunnel";
+
+/// A running certificate service. Dropping it ends its thread.
+pub(super) struct CertificateService {
+    port: u16,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl CertificateService {
+    /// Starts the service on all addresses of the experiment, which clients verify by one of `addresses`. A client with
+    /// a token of `tokens` gets certificates for the token's SPIFFE id only.
+    ///
+    /// # Errors
+    /// If no port is free, or the thread does not start.
+    pub(super) fn start(authority: Authority, addresses: &[IpAddr], tokens: HashMap<String, String>) -> Result<Self> {
+        let own = authority.issue_for_addresses("certificate-service", addresses)?;
+        let acceptor = TlsAcceptor::from(one_sided_server(&own, b"h2")?);
+        // The addresses of the links do not exist yet.
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, free_address()?.port()));
+        let listener = TcpListener::bind(address).map_err(io(WHAT))?;
+        listener.set_nonblocking(true).map_err(io(WHAT))?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(io(WHAT))?;
+        let service = Arc::new(Service { authority, tokens });
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, acceptor, service) => {}
+                    // The sender is dropped together with the service.
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = thread::Builder::new().name("certificates".to_owned()).spawn(serve).map_err(io(WHAT))?;
+        Ok(Self { port: address.port(), stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The port of the service.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for CertificateService {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A panic of the thread has already been printed.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Serves until the future is dropped. If a connection fails, its client reports that.
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, service: Arc<Service>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let service = IstioCertificateServiceServer::from_arc(service);
+    while let Ok((stream, _)) = listener.accept().await {
+        let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(service.clone()));
+        tokio::spawn(async move {
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let http2 = http2::Builder::new(TokioExecutor::new());
+            let _ = http2.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+struct Service {
+    authority: Authority,
+    /// The SPIFFE id of each token.
+    tokens: HashMap<String, String>,
+}
+
+#[tonic::async_trait]
+impl IstioCertificateService for Service {
+    async fn create_certificate(
+        &self,
+        request: Request<IstioCertificateRequest>,
+    ) -> std::result::Result<Response<IstioCertificateResponse>, Status> {
+        let credentials = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        let token = credentials.and_then(|credentials| credentials.strip_prefix("Bearer "));
+        let Some(id) = token.and_then(|token| self.tokens.get(token)) else {
+            return Err(Status::unauthenticated("the request has no token of this run"));
+        };
+        let invalid = |why: String| Status::invalid_argument(why);
+        let csr = CertificateSigningRequestDer::from_pem_slice(request.get_ref().csr.as_bytes());
+        let csr = csr.map_err(|error| invalid(format!("the request has no PEM: {error}")))?;
+        let signed = self.authority.sign(&csr, id).map_err(|error| invalid(error.to_string()))?;
+        let cert_chain = vec![signed.pem, self.authority.certificate().map_err(|error| invalid(error.to_string()))?];
+        Ok(Response::new(IstioCertificateResponse { cert_chain }))
+    }
+}
+
+#[cfg(test)]
+#[path = "certificates_tests.rs"]
+mod tests;

