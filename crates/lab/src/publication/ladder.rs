@@ -165,8 +165,6 @@ pub(super) const PUBLICATION: Publication = Publication {
     },
     never_shown: &[
         "Control planes: the lab runs data planes, so their memory is missing, and memory by namespace with it.",
-        "HTTP/1.1 between Istio's sidecars, which is istiod's default. Here, the sidecars send each other the requests in \
-         HTTP/2.",
         "Three load replicas: one load generator sends all requests, over 64 connections.",
         "The publication calls its latencies those that the mesh adds. Here, the p99 of the condition without a mesh is \
          subtracted within each repeat. A difference of two percentiles may be below 0.",

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Setting;
 use crate::child::Child;
 use crate::error::Result;
-use crate::experiment::record::{CallPolicy, Protocol};
+use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
 use crate::tls::Credentials;
 
 /// The protocol on one side of a proxy.
@@ -71,9 +71,11 @@ impl Protocol {
         }
     }
 
-    /// The protocol between a mesh's proxies, which carry HTTP/1.1 requests in HTTP/2.
-    pub(super) fn mesh_wire(self) -> Wire {
+    /// The protocol between the proxies of the mesh `kind`. Most meshes carry HTTP/1.1 requests in HTTP/2. Istio does
+    /// so only if its `h2UpgradePolicy` is set.
+    pub(super) fn mesh_wire(self, kind: TargetKind) -> Wire {
         match self {
+            Self::Http1 if kind == TargetKind::Istio => Wire::Http1,
             Self::Grpc | Self::Http1 | Self::Http2 => Wire::Http2,
             Self::Tcp => Wire::Opaque,
         }
@@ -129,3 +131,7 @@ impl Started {
         Ok(child)
     }
 }
+
+#[cfg(test)]
+#[path = "hop_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use super::hop::{Hop, Side, Started};
+use super::hop::{Hop, Side, Started, Wire};
 use super::{Setting, Target};
 use crate::child::{Child, free_address};
 use crate::error::Result;
@@ -31,13 +31,14 @@ pub(crate) struct ServerSide {
 pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop) -> Result<Target> {
     let (client, server) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
-    let started = backends.map(|(index, backend)| start_server(index, backend, setting, &server, start_hop));
+    let wire = setting.protocol.mesh_wire(kind);
+    let started = backends.map(|(index, backend)| start_server((index, backend), wire, setting, &server, start_hop));
     // Start all proxies before waiting for the first, so that they start concurrently.
     let started: Vec<Started> = started.collect::<Result<_>>()?;
     let upstreams: Vec<SocketAddr> = started.iter().map(|started| started.listener).collect();
     let servers: Vec<Child> = started.into_iter().map(Started::wait).collect::<Result<_>>()?;
     let address = free_address()?;
-    let (wire, peer) = (setting.protocol.mesh_wire(), spiffe_id(SERVER));
+    let peer = spiffe_id(SERVER);
     let hop = Hop {
         upstream: Side::secure(wire, &client, &peer),
         upstreams: &upstreams,
@@ -58,10 +59,11 @@ pub(super) fn start_server_side(
     start_hop: StartHop,
 ) -> Result<ServerSide> {
     let (client, server) = credentials(setting)?;
-    let started = start_server(0, &backend, setting, &server, start_hop)?;
+    let wire = setting.protocol.mesh_wire(kind);
+    let started = start_server((0, &backend), wire, setting, &server, start_hop)?;
     let address = started.listener;
     let target = Target::proxy(kind, address, started.wait()?);
-    let (server_name, alpn) = (server_name(backend), setting.protocol.mesh_wire().alpn());
+    let (server_name, alpn) = (server_name(backend), wire.alpn());
     ensure_mutual_tls(address, &server_name, &client, alpn)?;
     Ok(ServerSide { target, server_name, client, alpn })
 }
@@ -73,15 +75,15 @@ pub(super) fn credentials(setting: &Setting<'_>) -> Result<(Credentials, Credent
 }
 
 fn start_server(
-    index: usize,
-    backend: &SocketAddr,
+    (index, backend): (usize, &SocketAddr),
+    wire: Wire,
     setting: &Setting<'_>,
     credentials: &Credentials,
     start_hop: StartHop,
 ) -> Result<Started> {
     let (name, peer) = (server_proxy(index), spiffe_id(CLIENT));
     start_hop(&Hop {
-        downstream: Side::secure(setting.protocol.mesh_wire(), credentials, &peer),
+        downstream: Side::secure(wire, credentials, &peer),
         // Only the caller's proxy retries or hedges calls.
         policy: CallPolicy::Once,
         upstreams: std::slice::from_ref(backend),
