@@ -111,7 +111,7 @@ fn run_with_if_ready(target: &str, options: &str) -> Option<Value> {
     let out = new_dir();
     let words =
         format!("slow-pod --targets {target} --skew-ms 0 --rate 500 --duration-s 1 --warm-up-s 0 --repeat 1 {options}");
-    let runs = run_well(&words, out.path());
+    let runs = run_well(words.trim_end(), out.path());
     let [run] = &runs[..] else { panic!("{target}: {}", experiment(out.path())["skipped"]) };
     assert!(number(run, "calls") > 0.0 && number(run, "errors") == 0.0, "{run}");
     Some(run.clone())

@@ -81,9 +81,9 @@ fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
     let authority = Authority::create(&setting.dir.join("certificates"))?;
     let waypoint = authority.issue(WAYPOINT)?;
     let client = authority.issue(CLIENT)?;
-    let tokens = [Node::Client, Node::Servers].map(|node| (node, format!("{:032x}", fastrand::u128(..))));
+    let tokens = Node::BOTH.map(|node| (node, format!("{:032x}", fastrand::u128(..))));
     let of_tokens = tokens.iter().map(|(node, token)| (token.clone(), spiffe_id(ztunnel::workload(*node))));
-    let addresses = [Node::Client, Node::Servers].map(|node| network.experiment(node));
+    let addresses = Node::BOTH.map(|node| network.experiment(node));
     let certificates = CertificateService::start(authority, &addresses, of_tokens.collect())?;
     let mesh = Mesh { setting, network, program, authority: &waypoint.authority, certificates: certificates.port() };
     // Start both ztunnels before waiting for the first, so that they start concurrently.
@@ -101,7 +101,7 @@ fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
         let hbone = SocketAddr::new(pod.ip(), at_waypoint.port());
         ensure_mutual_tls(hbone, &server_name(pod), &waypoint, Wire::Http2.alpn())?;
     }
-    let [client, servers] = [Node::Client, Node::Servers].map(|node| network.stats(node));
+    let [client, servers] = Node::BOTH.map(|node| network.stats(node));
     let running = Running { client, servers, _certificates: certificates };
     let target = Target::mesh(TargetKind::Ambient, network.service(), near, vec![envoy, far]);
     Ok(target.with_rules(rules).with_ztunnels(running))

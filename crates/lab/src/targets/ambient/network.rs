@@ -97,6 +97,8 @@ impl Network {
 }
 
 impl Node {
+    pub(super) const BOTH: [Self; 2] = [Self::Client, Self::Servers];
+
     /// The name in links and logs.
     pub(super) fn name(self) -> &'static str {
         match self {

@@ -8,8 +8,7 @@ fn every_address_of_a_mesh_is_different() {
     let backends = [16_001, 16_002].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let pods = network.pods(&backends);
     assert_eq!(pods.iter().map(SocketAddr::port).collect::<Vec<_>>(), [16_001, 16_002]);
-    let nodes = [Node::Client, Node::Servers];
-    let own = nodes.into_iter().flat_map(|node| [network.experiment(node), network.node(node)]);
+    let own = Node::BOTH.into_iter().flat_map(|node| [network.experiment(node), network.node(node)]);
     let others = [network.waypoint().ip(), network.service().ip()].into_iter().chain(pods.iter().map(SocketAddr::ip));
     let all: Vec<IpAddr> = own.chain(others).collect();
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len(), "{all:?}");
