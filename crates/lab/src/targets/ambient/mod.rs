@@ -60,12 +60,12 @@ pub(super) fn needs_namespace(programs: &Programs) -> bool {
 /// # Errors
 /// If the target cannot run here; the error names the remedy.
 pub(super) fn version(programs: &Programs) -> Result<String> {
-    let envoy = envoy::version()?;
+    // A named binary that is unsuitable is the user's mistake, so report it before a missing Envoy.
     let tunnel = program::find(programs.ztunnel.as_deref())?.map_or_else(
         || Ok("a bare TLS tunnel in place of ztunnel, which is not in PATH (--ztunnel PATH names it)".to_owned()),
         |program| program::version(&program),
     )?;
-    Ok(format!("{envoy} with {tunnel}"))
+    Ok(format!("{} with {tunnel}", envoy::version()?))
 }
 
 /// Whether a version of the target names ztunnel itself, not the bare tunnel in its place.
