@@ -36,4 +36,4 @@ pub use places::{Entry, Places};
 pub use queue::{Overload, Permit, Queue};
 pub use room::{Place, Replaced, Room, RoomSize, Standing};
 pub use source::Source;
-pub use turns::{Full, Turns};
+pub use turns::{Full, Ticket, Turns};

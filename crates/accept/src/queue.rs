@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::Turns;
+use crate::{Ticket, Turns};
 
 /// Permits to work, shared fairly among accounts. Clones share the permits.
 #[derive(Debug)]
@@ -17,6 +17,14 @@ struct State<A: Clone + Eq + Hash> {
     /// Permits that no task holds.
     free: usize,
     waiting: Turns<A, oneshot::Sender<Permit<A>>>,
+}
+
+/// The place of a waiting task in the queue. Dropping it removes the task's entry: otherwise the entries of clients that
+/// have disconnected would fill the queue, and live tasks would get [`Overload`].
+struct Waiting<'a, A: Clone + Eq + Hash> {
+    queue: &'a Queue<A>,
+    account: A,
+    ticket: Ticket,
 }
 
 /// The right to work. Dropping the permit passes the right to the next waiting task.
@@ -40,15 +48,15 @@ impl<A: Clone + Eq + Hash> Queue<A> {
     /// [`Overload`] if the queue is full and no other account has more waiting tasks than this account would have. Also
     /// if a task of another account later takes the place of this task.
     pub async fn permit(&self, account: A) -> Result<Permit<A>, Overload> {
-        let turn = {
+        let (turn, _waiting) = {
             let mut state = self.state();
             if state.free > 0 {
                 state.free -= 1;
                 return Ok(Permit(self.clone()));
             }
             let (sender, turn) = oneshot::channel();
-            state.waiting.push(account, sender).map_err(|_| Overload)?;
-            turn
+            let ticket = state.waiting.push(account.clone(), sender).map_err(|_| Overload)?;
+            (turn, Waiting { queue: self, account, ticket })
         };
         // The queue drops the sender when it removes this task to make room for a task of another account.
         turn.await.map_err(|_| Overload)
@@ -68,6 +76,13 @@ impl<A: Clone + Eq + Hash> Queue<A> {
 impl<A: Clone + Eq + Hash> Clone for Queue<A> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
+    }
+}
+
+impl<A: Clone + Eq + Hash> Drop for Waiting<'_, A> {
+    fn drop(&mut self) {
+        // The queue no longer has the entry if the task got its permit or lost its place.
+        self.queue.state().waiting.remove(&self.account, self.ticket);
     }
 }
 

@@ -60,3 +60,20 @@ async fn a_task_that_gives_up_takes_no_permit_with_it() {
     drop(timeout(PATIENCE, queue.permit(2)).await.expect("it is free again").expect("it is free again"));
     assert_eq!(queue.state().free, 1);
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn tasks_that_gave_up_take_no_room_in_the_queue() {
+    let queue = Queue::new(1, 2);
+    let held = queue.permit(0).await.expect("it is free");
+    for account in (1..=3).chain([1, 1, 1]) {
+        assert!(timeout(Duration::from_millis(1), queue.permit(account)).await.is_err(), "no Overload");
+        assert_eq!(queue.waiting(), 0);
+    }
+    let (sender, mut done) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..2 {
+        work(&queue, 4, number, &sender);
+        yield_now().await;
+    }
+    drop(held);
+    assert_eq!((done.recv().await, done.recv().await), (Some(0), Some(1)));
+}

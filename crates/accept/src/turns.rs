@@ -1,9 +1,10 @@
 //! Turns: a queue of waiting work that serves client accounts in turn. So an account with much work delays each other
 //! account by only one piece of work.
 //!
-//! Invariants: `order` names each account with waiting work exactly once; `len() <= capacity`.
+//! Invariants: each account with waiting work, and no other account, is in `accounts`, and is once in `order`, at its
+//! `turn`; `len() <= capacity`.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
@@ -13,10 +14,25 @@ use rustc_hash::FxHashMap;
 pub struct Turns<A, T> {
     capacity: usize,
     len: usize,
+    /// The number of the next ticket or turn. Numbers are never used again.
+    next: u64,
     /// The accounts in the order of their turns.
-    order: VecDeque<A>,
-    waiting: FxHashMap<A, VecDeque<T>>,
+    order: BTreeMap<u64, A>,
+    accounts: FxHashMap<A, Account<T>>,
 }
+
+/// The waiting work of one account.
+#[derive(Debug)]
+struct Account<T> {
+    /// The account's key in [`Turns::order`].
+    turn: u64,
+    /// The oldest piece of work is first.
+    work: BTreeMap<Ticket, T>,
+}
+
+/// Identifies a piece of work in its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
 
 /// There was no room for the work; it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,38 +40,55 @@ pub struct Full;
 
 impl<A: Clone + Eq + Hash, T> Turns<A, T> {
     pub fn new(capacity: usize) -> Self {
-        Self { capacity, len: 0, order: VecDeque::new(), waiting: FxHashMap::default() }
+        Self { capacity, len: 0, next: 0, order: BTreeMap::new(), accounts: FxHashMap::default() }
     }
 
     /// Adds work. If there is no room, the account with the most work loses its newest piece of work.
     ///
     /// # Errors
     /// [`Full`] if no other account has more work than this account would have.
-    pub fn push(&mut self, account: A, work: T) -> Result<(), Full> {
+    pub fn push(&mut self, account: A, work: T) -> Result<Ticket, Full> {
         if self.len >= self.capacity {
             self.make_room(&account)?;
         }
-        let waiting = self.waiting.entry(account.clone()).or_default();
-        if waiting.is_empty() {
-            self.order.push_back(account);
-        }
-        waiting.push_back(work);
+        let (turn, ticket) = (self.number(), Ticket(self.number()));
+        let order = &mut self.order;
+        let waiting = self.accounts.entry(account).or_insert_with_key(|account| {
+            order.insert(turn, account.clone());
+            Account { turn, work: BTreeMap::new() }
+        });
+        waiting.work.insert(ticket, work);
         self.len += 1;
-        Ok(())
+        Ok(ticket)
     }
 
     /// Takes the next piece of work: the oldest piece of the account whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
-        let account = self.order.pop_front()?;
-        let waiting = self.waiting.get_mut(&account)?;
-        let work = waiting.pop_front();
-        if waiting.is_empty() {
-            self.waiting.remove(&account);
+        let turn = self.number();
+        let (_, account) = self.order.pop_first()?;
+        let waiting = self.accounts.get_mut(&account)?;
+        let (_, work) = waiting.work.pop_first()?;
+        if waiting.work.is_empty() {
+            self.accounts.remove(&account);
         } else {
-            self.order.push_back(account);
+            waiting.turn = turn;
+            self.order.insert(turn, account);
         }
-        self.len -= usize::from(work.is_some());
-        work
+        self.len -= 1;
+        Some(work)
+    }
+
+    /// Removes a piece of work that no longer waits, so that it takes no room. `None` if the queue no longer has it.
+    /// Takes logarithmic time: a client may withdraw work as fast as it adds work.
+    pub fn remove(&mut self, account: &A, ticket: Ticket) -> Option<T> {
+        let waiting = self.accounts.get_mut(account)?;
+        let work = waiting.work.remove(&ticket)?;
+        if waiting.work.is_empty() {
+            self.order.remove(&waiting.turn);
+            self.accounts.remove(account);
+        }
+        self.len -= 1;
+        Some(work)
     }
 
     /// Number of waiting pieces of work.
@@ -67,15 +100,20 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         self.len == 0
     }
 
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
     /// Drops the newest piece of work of the account with the most work. Scans every account; needed only when the
     /// queue is full.
     fn make_room(&mut self, newcomer: &A) -> Result<(), Full> {
-        let held = self.waiting.get(newcomer).map_or(0, VecDeque::len);
-        let most = self.waiting.iter_mut().max_by_key(|(_, waiting)| waiting.len());
-        let (account, waiting) = most.filter(|(_, waiting)| waiting.len() > held + 1).ok_or(Full)?;
+        let held = self.accounts.get(newcomer).map_or(0, |account| account.work.len());
+        let most = self.accounts.iter_mut().max_by_key(|(_, waiting)| waiting.work.len());
+        let (account, waiting) = most.filter(|(_, waiting)| waiting.work.len() > held + 1).ok_or(Full)?;
         // At least two pieces of this account were waiting, so the account keeps its turn.
-        debug_assert!(waiting.len() > 1 && account != newcomer);
-        waiting.pop_back();
+        debug_assert!(waiting.work.len() > 1 && account != newcomer);
+        waiting.work.pop_last();
         self.len -= 1;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
@@ -28,12 +28,18 @@ pub type Answer = Response<Content>;
 /// Reads the body of a request.
 ///
 /// # Errors
-/// An answer that reports that the body is too large or did not arrive. In this answer, `what` names the body's
-/// content.
+/// An answer that reports that the body is too large, is malformed or did not arrive. In this answer, `what` names the
+/// body's content.
 pub async fn body(request: Request<Incoming>, what: &str) -> Result<Bytes, Answer> {
     match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(_)) => Err(text(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_MAX_BYTES} bytes\n"))),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(text(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_MAX_BYTES} bytes\n")))
+        }
+        Ok(Err(error)) => {
+            let why = format!("the request's body cannot be read ({error}); send the {what} again\n");
+            Err(text(StatusCode::BAD_REQUEST, why))
+        }
         Err(_) => {
             let waited_s = BODY_MAX.as_secs();
             let why = format!("no {what} arrived within {waited_s} s; send them in the request's body\n");

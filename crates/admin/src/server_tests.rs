@@ -323,3 +323,22 @@ async fn a_page_for_this_machine_is_refused_under_the_name_of_a_site() {
         })
         .await;
 }
+
+#[test]
+fn a_malformed_body_is_not_reported_as_too_large() {
+    run(async {
+        let port = start().await;
+        let put = async |rest: &str| {
+            let mut stream = connect(loopback(1), loopback(1), port).await;
+            let request = format!("PUT /log-level HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{rest}");
+            stream.write_all(request.as_bytes()).await.expect("sent");
+            let mut answer = String::new();
+            timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("an answer").expect("text");
+            answer
+        };
+        let answer = put("Transfer-Encoding: chunked\r\n\r\nno size\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("body cannot be read ("), "{answer}");
+        let answer = put(&format!("Content-Length: 4097\r\n\r\n{}", "x".repeat(4_097))).await;
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    });
+}

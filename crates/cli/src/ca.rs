@@ -9,7 +9,7 @@ use clap::Subcommand;
 use leno_identity::Validity;
 use leno_identity::authority::Authority;
 use leno_identity::directory::{
-    BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, PROGRAM_CERTIFICATE_FILE, PROGRAM_KEY_FILE, read_authority,
+    BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, PROGRAM_CERTIFICATE_FILE, PROGRAM_KEY_FILE, read_authority, read_bundle,
     write_authority, write_key_pair,
 };
 use leno_model::settings::parse_duration;
@@ -96,7 +96,8 @@ fn issue(
     let id = SpiffeId { trust_domain: authority.trust_domain().clone(), workload: workload.clone() };
     let wanted = validity(SystemTime::now(), lifetime, not_before);
     let validity = authority.capped(wanted)?;
-    let pair = authority.issue_key_pair(&id, validity)?;
+    let intermediates = authority.intermediates(&read_bundle(directory)?);
+    let pair = authority.issue_key_pair(&id, validity)?.followed_by(&intermediates);
     write_key_pair(out, &pair)?;
     // A certificate has whole seconds: it ends at the beginning of this second.
     let end = jiff::Timestamp::from_second(jiff::Timestamp::try_from(validity.not_after)?.as_second())?;

@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
 
+use leno_identity::authority::Authority;
+use leno_identity::directory::write_authority;
 use tempfile::TempDir;
 
 /// Runs a program in a directory.
@@ -98,6 +101,20 @@ fn an_issued_certificate_is_an_svid_by_openssls_judgement() {
     let public_key = |arguments: &str| printed(&run(&directory, "openssl", arguments));
     let of_certificate = public_key("x509 -in cart/tls.crt -noout -pubkey");
     assert_eq!(of_certificate, public_key("pkey -in cart/tls.key -pubout"));
+}
+
+#[test]
+fn the_certificate_of_an_intermediate_authority_follows_an_issued_certificate() {
+    let (directory, now) = (tempfile::tempdir().expect("a directory"), SystemTime::now());
+    let ca = directory.path().join("ca");
+    let anchor = Authority::create_anchor("example.org".parse().expect("a trust domain"), now).expect("an anchor");
+    write_authority(&ca, &anchor).expect("written");
+    let delegate = anchor.delegate(now, Duration::from_secs(3_600)).expect("an authority");
+    fs::write(ca.join("ca.crt"), delegate.certificate_pem()).expect("written");
+    fs::write(ca.join("ca.key"), delegate.key_pem()).expect("written");
+    printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out cart"));
+    let verified = "verify -x509_strict -CAfile ca/trust-bundle.pem -untrusted cart/tls.crt cart/tls.crt";
+    assert_eq!(printed(&run(&directory, "openssl", verified)), "cart/tls.crt: OK\n");
 }
 
 #[test]

@@ -16,8 +16,8 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, DnsName};
 use rustls::server::ParsedCertificate;
 use time::OffsetDateTime;
 
+use crate::bundle::TrustBundle;
 use crate::pem::{CERTIFICATE, block};
-use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 use crate::x509::{Validity, trust_domain, validity};
 
@@ -53,6 +53,7 @@ pub struct Authority {
 /// A certificate and its key in PEM, for a program that is not a proxy.
 #[derive(Debug)]
 pub struct KeyPairPem {
+    /// The certificate. Certificates that lead to an anchor may follow.
     pub certificate: String,
     /// The private key in PKCS #8.
     pub private_key: String,
@@ -198,6 +199,12 @@ impl Authority {
         &self.certificates
     }
 
+    /// Returns the certificates that follow an issued certificate in its chain: the authority's own certificates without
+    /// the anchors of `bundle`, which every peer has.
+    pub fn intermediates(&self, bundle: &TrustBundle) -> Vec<CertificateDer<'static>> {
+        self.certificates.iter().filter(|certificate| !bundle.anchors().contains(certificate)).cloned().collect()
+    }
+
     /// Returns the validity of the authority's own certificate.
     pub fn validity(&self) -> Validity {
         self.validity
@@ -300,6 +307,15 @@ impl Authority {
     }
 }
 
+impl KeyPairPem {
+    /// Appends the certificates that lead to an anchor: see [`Authority::intermediates`].
+    #[must_use]
+    pub fn followed_by(mut self, intermediates: &[CertificateDer<'_>]) -> Self {
+        self.certificate.extend(intermediates.iter().map(|one| block(CERTIFICATE, one)));
+        self
+    }
+}
+
 impl Validity {
     /// Returns the shortest time for which an authority should still be valid. This is a quarter of its whole validity,
     /// but at least the lifetime of a workload's certificate and at most 7 days. If less than the lifetime of a
@@ -322,7 +338,7 @@ impl Validity {
 /// # Errors
 /// [`BadAuthority::Certificate`] if a certificate is no valid PEM.
 pub fn chain_from_pem(text: &str) -> Result<Vec<CertificateDer<'static>>, BadAuthority> {
-    let certificates = CertificateDer::pem_slice_iter(text.as_bytes()).take(CHAIN_MAX_CERTIFICATES);
+    let certificates = CertificateDer::pem_slice_iter(text.as_bytes());
     certificates.collect::<Result<_, _>>().map_err(|_| BadAuthority::Certificate)
 }
 

@@ -146,7 +146,8 @@ impl LocalIssuer {
         let certificate = authority.sign_with_names(request.id(), request.csr(), &self.dns_names, validity)?;
         let bundle = directory::read_bundle(&self.directory)?;
         let signer = Signer::of(authority.certificates());
-        Ok(Issued { chain: vec![certificate], trust: Trust { bundle, signer } })
+        let chain = [vec![certificate], authority.intermediates(&bundle)].concat();
+        Ok(Issued { chain, trust: Trust { bundle, signer } })
     }
 }
 

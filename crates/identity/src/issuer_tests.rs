@@ -102,3 +102,33 @@ fn a_directory_that_is_none_is_refused_at_the_start() {
     let error = LocalIssuer::open(Path::new("/proc/none")).expect_err("it is not there").to_string();
     assert!(error.starts_with("/proc/none/ca.crt: ") && error.contains("leno ca init"), "{error}");
 }
+
+/// A directory whose authority an anchor certifies. The trust bundle has only the anchor.
+fn delegated(anchor: &Authority, above: &[&Authority]) -> TempDir {
+    let directory = directory(anchor);
+    let delegate = anchor.delegate(SystemTime::now(), HOUR).expect("an authority");
+    write_signer(directory.path(), &delegate);
+    let chain: String = [&delegate].iter().chain(above).map(|authority| authority.certificate_pem()).collect();
+    fs::write(directory.path().join(CERTIFICATE_FILE), chain).expect("written");
+    directory
+}
+
+fn anchor() -> Authority {
+    Authority::create_anchor("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an anchor")
+}
+
+#[test]
+fn a_chain_has_the_certificates_between_the_authority_and_its_anchor() {
+    let anchor = anchor();
+    for above in [&[][..], &[&anchor][..]] {
+        let (svid, _) = issue(&open(&delegated(&anchor, above))).expect("an SVID that peers accept");
+        assert_eq!(svid.chain().len(), 2, "without the anchor");
+    }
+}
+
+#[test]
+fn a_certificate_is_never_left_out_of_a_chain_that_is_too_long() {
+    let (anchor, foreign) = (anchor(), anchor());
+    let error = issue(&open(&delegated(&anchor, &[&foreign; 3]))).expect_err("five certificates").to_string();
+    assert!(error.starts_with("the issuer sent 5 certificates, and a chain has 1 to 4; keep only"), "{error}");
+}

@@ -49,7 +49,10 @@ pub enum SvidError {
     #[error("a key pair could not be made: {0}")]
     Key(#[from] rcgen::Error),
     /// The chain is empty or too long.
-    #[error("the issuer sent {0} certificates; a chain has 1 to {CHAIN_MAX_CERTIFICATES}")]
+    #[error(
+        "the issuer sent {0} certificates, and a chain has 1 to {CHAIN_MAX_CERTIFICATES}; keep only the certificates between the \
+         issuing authority and its anchor"
+    )]
     Length(usize),
     /// The certificate is for another key or cannot be used.
     #[error("the issued certificate does not fit our key ({0}); check whether the issuer mixes up its clients")]

@@ -81,7 +81,7 @@ impl Scope {
     }
 
     /// Returns the given options, each after a space.
-    pub(crate) fn options(&self) -> String {
+    fn options(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!(" -n {namespace}"),
             None if self.all_namespaces => " -A".to_owned(),
@@ -99,6 +99,16 @@ impl Choice {
     /// Whether the user gave a selection or a namespace.
     pub(crate) fn is_explicit(&self) -> bool {
         self.selection.is_some() || self.scope.namespace.is_some() || self.scope.all_namespaces
+    }
+
+    /// Returns the given selection and options, each after a space.
+    pub(crate) fn options(&self) -> String {
+        let selected = self.selection.as_ref().and_then(|selection| Some((selection.kind.word()?, selection)));
+        let selection = selected.map(|(kind, selection)| match selection.name.as_ref().or(self.name.as_ref()) {
+            Some(name) => format!(" {kind}/{name}"),
+            None => format!(" {kind}"),
+        });
+        selection.unwrap_or_default() + &self.scope.options()
     }
 
     /// The selection, or all objects of `kind` if none was given.
@@ -197,6 +207,16 @@ impl Selection {
 }
 
 impl Kind {
+    /// Returns a name by which users select the kind; `None` for workloads of all kinds, which are the default.
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Makers(Maker { names: [word, ..], .. }) => Some(word),
+            Self::Workloads => None,
+            Self::Pods => Some("pods"),
+            Self::Namespaces => Some("ns"),
+        }
+    }
+
     fn noun(self) -> &'static str {
         match self {
             Self::Makers(maker) => maker.kind,

@@ -22,6 +22,7 @@ use crate::cluster::printable::proxies;
 use crate::cluster::progress::sign_of_life_or_line;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::select::{Choice, Group, Kind};
+use crate::cluster::stat::seconds;
 use crate::run::running::{self, Running};
 
 /// Maximum time for a proxy on this machine to answer.
@@ -110,10 +111,10 @@ impl Source {
         !self.admin.is_empty() || self.choice.is_explicit() || self.connect.is_explicit()
     }
 
-    /// Returns the options with which another command reads the same proxies, each after a space.
+    /// Returns the arguments with which another command reads the same proxies, each after a space.
     pub(crate) fn options(&self) -> String {
         match self.admin.is_empty() {
-            true => self.choice.scope.options() + &self.connect.options(),
+            true => self.choice.options() + &self.connect.options(),
             false => admin_option(&self.admin),
         }
     }
@@ -394,7 +395,7 @@ async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages,
 }
 
 fn counting(count: usize, window: Duration) -> String {
-    format!("counting the calls of {} for {} s", proxies(count), window.as_secs())
+    format!("counting the calls of {} for {}", proxies(count), seconds(window))
 }
 
 /// Reads a page of a proxy on this machine.

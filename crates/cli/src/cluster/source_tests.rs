@@ -1,3 +1,4 @@
+use clap::Parser;
 use serde_json::json;
 
 use super::*;
@@ -72,4 +73,30 @@ fn a_group_has_the_growth_of_the_proxies_that_answered_twice() {
     assert_eq!((measured.pods, measured.meshed_pods, measured.proxies.len()), (Some(3), 2, 1));
     assert_eq!(measured.proxies[0].grown.sum("request_total", &[]), 50.0);
     assert_eq!(measured.proxies[0].now.sum("request_total", &[]), 150.0);
+}
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    source: Source,
+}
+
+#[test]
+fn a_suggested_command_selects_the_same_proxies() {
+    for (given, suggested) in [
+        ("deploy/web -n shop", " deploy/web -n shop"),
+        ("statefulsets db", " sts/db"),
+        ("pods -A --context test", " pods -A --context test"),
+        ("ns/shop", " ns/shop"),
+        ("-n shop", " -n shop"),
+        ("", ""),
+        ("--admin 127.0.0.1:4191", " --admin 127.0.0.1:4191"),
+    ] {
+        let read = |line: &str| {
+            let words = std::iter::once("leno").chain(line.split_whitespace());
+            Command::try_parse_from(words).expect("valid options").source.options()
+        };
+        assert_eq!(read(given), suggested);
+        assert_eq!(read(suggested), suggested, "the suggestion is valid");
+    }
 }

@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 async fn run_service(mesh: &Mesh, options: &Options, service: &str) -> Result<ExitCode> {
     let mut signals = Signals::take()?;
     let mut member = Member::join(mesh, options, service)?;
-    let mut proxy = Proxy::start(&member)?;
+    let mut proxy = Proxy::start(&member).await?;
     mesh.network.inside(member.run, || intercept::up(proxy::UID))??;
     if let Some(signal) = signals.ending().await {
         return Ok(ExitCode::from(supervise::exit_code_of(signal)));

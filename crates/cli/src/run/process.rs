@@ -13,6 +13,7 @@ use leno_lab::http;
 use leno_model::proxy;
 use leno_model::spiffe::Workload;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::sleep;
 
 use super::enter;
 use super::error::{Error, Result, io as io_error};
@@ -36,11 +37,11 @@ const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHO
 pub(super) struct Proxy(Child);
 
 impl Proxy {
-    /// Starts the proxy of a run and waits until it is ready.
+    /// Starts the proxy of a run and waits until it is ready. Dropping the future kills the proxy.
     ///
     /// # Errors
     /// If the proxy does not become ready; the error quotes the last line of the proxy's log.
-    pub(super) fn start(member: &Member<'_>) -> Result<Self> {
+    pub(super) async fn start(member: &Member<'_>) -> Result<Self> {
         let log = member.proxy_log();
         let open = || File::options().create(true).append(true).open(&log);
         let (output, errors) =
@@ -52,7 +53,7 @@ impl Proxy {
         // Use a separate process group: Ctrl-C must reach only the program, and the proxy must outlive the program.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
         let mut this = Self(command.spawn().map_err(io_error("starting the proxy"))?);
-        this.wait_until_ready(member)?;
+        this.wait_until_ready(member).await?;
         Ok(this)
     }
 
@@ -75,7 +76,7 @@ impl Proxy {
         }
     }
 
-    fn wait_until_ready(&mut self, member: &Member<'_>) -> Result<()> {
+    async fn wait_until_ready(&mut self, member: &Member<'_>) -> Result<()> {
         let latest = Instant::now() + READY_TIMEOUT;
         let (network, log) = (&member.mesh.network, member.proxy_log());
         while !network.inside(member.run, || http::is_ok(ADMIN, "/ready"))? {
@@ -89,7 +90,7 @@ impl Proxy {
                     kept_log: member.kept_log().map(Path::to_owned),
                 });
             }
-            thread::sleep(READY_POLL);
+            sleep(READY_POLL).await;
         }
         Ok(())
     }

@@ -27,16 +27,13 @@ pub(crate) struct Running {
     pub(crate) network: PathBuf,
 }
 
-/// Lists the live runs that share the directory `state`. Returns no runs if the directory does not exist, or the caller
-/// may not open it.
+/// Lists the live runs that share the directory `state`, and changes nothing there. Returns no runs if the directory does
+/// not exist, or the caller may not change it: only such a caller can reach the proxies.
 pub(crate) fn list(state: &Path) -> Vec<Running> {
-    if !state.exists() {
-        return Vec::new();
-    }
-    let Ok(state) = State::open(state) else { return Vec::new() };
+    let Some(state) = State::existing(state) else { return Vec::new() };
     let mut numbers = state.numbers().unwrap_or_default();
     numbers.sort_unstable();
-    let living = numbers.into_iter().filter(|number| !state.is_dead(*number));
+    let living = numbers.into_iter().filter(|number| state.is_alive(*number));
     living.filter_map(|number| Running::parse(&state.about(number)?)).collect()
 }
 

@@ -18,3 +18,15 @@ fn a_run_is_listed_with_its_network_namespace_while_it_lives() {
 fn a_line_of_another_form_is_no_run() {
     assert_eq!(Running::parse("leno0-2 shop"), None);
 }
+
+#[test]
+fn a_list_of_the_runs_creates_no_file_or_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    assert_eq!(list(directory.path()), []);
+    assert_eq!(directory.path().read_dir().expect("a directory").count(), 0);
+    let run = directory.path().join("runs/2");
+    std::fs::create_dir_all(&run).expect("a directory");
+    std::fs::write(run.join("about"), Running::line("leno0-2", "shop", "cart")).expect("a file");
+    assert_eq!(list(directory.path()), [], "a run without a lock is dead");
+    assert!(!run.join("lock").exists() && !directory.path().join("manifests").exists());
+}

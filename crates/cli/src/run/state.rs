@@ -39,6 +39,12 @@ impl State {
         Ok(this)
     }
 
+    /// Opens the directory at `path` for a command that only reads. Creates nothing. `None` if the directory does not
+    /// exist or the caller may not enter it.
+    pub(super) fn existing(path: &Path) -> Option<Self> {
+        path.canonicalize().ok().map(Self)
+    }
+
     /// The directory, by its path without symbolic links.
     pub(super) fn path(&self) -> &Path {
         &self.0
@@ -96,8 +102,23 @@ impl State {
 
     /// Whether a run has ended or was killed, and its files remain.
     pub(super) fn is_dead(&self, number: u16) -> bool {
-        let lock = File::create(self.run(number).join(LOCK));
-        lock.is_ok_and(|file| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+        match self.is_locked(number) {
+            Ok(is_locked) => !is_locked,
+            // The run was killed before it made its lock.
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound && self.run(number).exists(),
+        }
+    }
+
+    /// Whether a run lives. `false` if the caller may not write its lock file: such a caller cannot reach its proxy.
+    pub(super) fn is_alive(&self, number: u16) -> bool {
+        self.is_locked(number).unwrap_or(false)
+    }
+
+    /// Whether a process holds the lock of a run. Does not create the lock file: commands that only read call this
+    /// function, too.
+    fn is_locked(&self, number: u16) -> std::io::Result<bool> {
+        let file = File::options().write(true).open(self.run(number).join(LOCK))?;
+        Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
     /// Records the name prefix of the manifests that a run added.

@@ -33,3 +33,14 @@ fn what_a_run_brought_along_is_remembered() {
     state.set_config_prefix(number, "config.7.").expect("it can be written");
     assert_eq!(state.config_prefix(number).as_deref(), Some("config.7."));
 }
+
+#[test]
+fn a_run_that_was_killed_before_it_made_its_lock_is_dead() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let state = State::open(directory.path()).expect("it is made");
+    std::fs::create_dir(state.run(2)).expect("a directory");
+    assert!(state.is_dead(2) && !state.is_alive(2));
+    assert!(!state.is_dead(3), "there is no such run");
+    let (number, _alive) = state.claim(3, 9).expect("it can be written").expect("all are free");
+    assert!(state.is_alive(number) && !state.is_dead(number));
+}

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
 use std::process::{Child, ExitStatus};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -49,7 +50,8 @@ impl Signals {
         Ok(Self(signals.map_err(io("watching for signals"))?))
     }
 
-    /// Returns a signal that has already arrived, if it is one of [`ENDING`].
+    /// Returns a signal that has already arrived, if it is one of [`ENDING`]. Call this function before the program starts.
+    /// It drops a signal of [`OTHER`] deliberately: the program has no handler yet, so the signal would kill it.
     pub(super) async fn ending(&mut self) -> Option<Signal> {
         // Yield for a moment, so that the runtime can deliver signals that arrived earlier.
         let came = timeout(Duration::from_millis(1), self.next()).await.ok();
@@ -82,19 +84,7 @@ pub(super) async fn supervise(
     loop {
         tokio::select! {
             _ = children.recv() => {}
-            signal = signals.next() => {
-                if ENDING.contains(&signal) {
-                    readiness.note_ending(Instant::now());
-                    // Withdraw first: clients must choose other endpoints before the program stops accepting calls.
-                    if member.withdraw()? {
-                        sleep(NOTICE_TIME).await;
-                    }
-                }
-                if !comes_from_terminal(signal) {
-                    // A program that has ended needs no signal.
-                    let _ = kill_process(Pid::from_child(program), signal);
-                }
-            }
+            signal = signals.next() => forward(signal, member, &mut readiness, program).await?,
             _ = refresh.tick() => {
                 member.refresh();
                 readiness.look(member, proxy)?;
@@ -108,9 +98,35 @@ pub(super) async fn supervise(
                 "leno: the proxy ended ({status}) and is started again; its log is {}",
                 member.proxy_log().display()
             );
-            *proxy = Proxy::start(member)?;
+            let mut start = pin!(Proxy::start(member));
+            // A proxy may take seconds to become ready. The program must get its signals meanwhile.
+            *proxy = loop {
+                tokio::select! {
+                    started = &mut start => break started?,
+                    signal = signals.next() => forward(signal, member, &mut readiness, program).await?,
+                }
+            };
         }
     }
+}
+
+/// Sends a signal to the program.
+///
+/// # Errors
+/// If the program cannot be withdrawn from the mesh.
+async fn forward(signal: Signal, member: &Member<'_>, readiness: &mut Readiness, program: &Child) -> Result<()> {
+    if ENDING.contains(&signal) {
+        readiness.note_ending(Instant::now());
+        // Withdraw first: clients must choose other endpoints before the program stops accepting calls.
+        if member.withdraw()? {
+            sleep(NOTICE_TIME).await;
+        }
+    }
+    if !comes_from_terminal(signal) {
+        // A program that has ended needs no signal.
+        let _ = kill_process(Pid::from_child(program), signal);
+    }
+    Ok(())
 }
 
 /// Tracks whether the program listens, and publishes it once it does.

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use leno_identity::Validity;
 use leno_identity::authority::{Authority, BadAuthority, SignError};
 use leno_identity::bundle::{BundleError, TrustBundle};
-use leno_identity::svid::Request;
+use leno_identity::svid::{CHAIN_MAX_CERTIFICATES, Request};
 use leno_install::names::{ANCHORS, CONTROL, CONTROL_NAMESPACE, ISSUER_CERTIFICATE};
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 
@@ -54,6 +54,11 @@ pub(super) enum BadSecret {
     Sign(SignError),
     #[error("its ca.key cannot certify an issuing authority: {0}")]
     Delegate(SignError),
+    #[error(
+        "its tls.crt leads to chains of {0} certificates, and a chain has at most {CHAIN_MAX_CERTIFICATES}; keep only the certificates \
+         between the issuing authority and its anchor"
+    )]
+    Length(usize),
     #[error(
         "its tls.crt does not lead to an anchor in its ca.crt ({0}); write the authority's anchor into ca.crt, and the certificates \
          between the two into tls.crt"
@@ -117,6 +122,9 @@ impl Material {
         // This fails only if the system has no random numbers. Such a failure does not mean that the Secret is bad.
         let Ok(request) = Request::new(id) else { return Ok(()) };
         let chain = self.signing().certify_at(now, request.id(), request.csr(), &[]).map_err(BadSecret::Sign)?;
+        if chain.len() > CHAIN_MAX_CERTIFICATES {
+            return Err(BadSecret::Length(chain.len()));
+        }
         self.bundle.verify(&chain, now).map_err(BadSecret::Chain)
     }
 

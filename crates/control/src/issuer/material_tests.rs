@@ -99,6 +99,31 @@ fn an_authority_that_does_not_lead_to_its_anchors_is_refused() {
 }
 
 #[test]
+fn a_chain_that_is_too_long_is_not_cut() {
+    let now = SystemTime::now();
+    let made = created(now);
+    let mut data = made.data();
+    let issuer = data.get_mut(ISSUER_CERTIFICATE).expect("an authority");
+    (0..3).for_each(|_| issuer.0.extend(created(now).bundle.to_pem().into_bytes()));
+    let said = refusal(data);
+    assert!(
+        said.starts_with("its tls.crt leads to chains of 5 certificates, and a chain has at most 4; keep"),
+        "{said}"
+    );
+}
+
+#[test]
+fn more_anchors_than_a_chain_has_certificates_are_read() {
+    let now = SystemTime::now();
+    let made = created(now);
+    let mut data = made.data();
+    let anchors = data.get_mut(ANCHORS).expect("anchors");
+    (0..6).for_each(|_| anchors.0.extend(created(now).bundle.to_pem().into_bytes()));
+    let read = Material::read(&secret(data), &ours()).expect("seven anchors");
+    assert!(read.is_ours() && read.bundle.anchors().len() == 7);
+}
+
+#[test]
 fn a_secret_that_cannot_be_used_says_which_key_is_wrong() {
     let good = created(SystemTime::now()).data();
     let with = |key: &str, text: &str| {

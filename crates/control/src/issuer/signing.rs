@@ -28,8 +28,7 @@ pub(crate) struct Signing {
 
 impl Signing {
     pub(crate) fn new(authority: Arc<Authority>, bundle: TrustBundle) -> Self {
-        let is_anchor = |certificate: &CertificateDer<'_>| bundle.anchors().contains(certificate);
-        let intermediates = authority.certificates().iter().filter(|one| !is_anchor(one)).cloned().collect();
+        let intermediates = authority.intermediates(&bundle);
         let signer = Signer::of(authority.certificates());
         let anchors_pem = bundle.to_pem();
         Self { authority, trust: Trust { bundle, signer }, intermediates, anchors_pem }

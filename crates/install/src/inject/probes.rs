@@ -9,8 +9,8 @@ use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;
 use serde_json::Value;
 
+use super::plan::is_ours;
 use super::settings::Settings;
-use crate::names::{INIT, PROXY};
 
 /// The proxy's option that allows a probe; it may be repeated.
 pub(super) const OPTION: &str = "--probe";
@@ -47,10 +47,9 @@ pub enum Unasked {
 pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
     let list = |name: &str| template.pointer(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let containers = list("/spec/containers").iter().chain(list("/spec/initContainers"));
-    let text = |container: &Value| container["name"].as_str().unwrap_or_default().to_owned();
-    let applications = containers.filter(|container| ![INIT, PROXY].contains(&text(container).as_str()));
+    let applications = containers.filter(|container| !is_ours(container));
     let probes = applications.flat_map(|container| {
-        let name = text(container);
+        let name = container["name"].as_str().unwrap_or_default().to_owned();
         let found =
             KINDS.into_iter().filter_map(move |kind| Some((kind, of_container(container, container.get(kind)?)?)));
         found.map(move |(kind, (port, asks))| PodProbe { name: format!("{kind} of container {name}"), port, asks })

@@ -48,6 +48,7 @@ fn probes_of_sidecars_count_and_our_own_containers_do_not() {
     let sidecar = json!({"httpGet": {"port": 7000}});
     let pod = json!({"spec": {"initContainers": [
         {"name": "leno-proxy", "livenessProbe": probe},
+        {"name": "leno-grpc", "startupProbe": probe},
         {"name": "logs", "restartPolicy": "Always", "readinessProbe": sidecar},
     ]}});
     assert_eq!(options(&of_pod(&pod, &PortRanges::default())), ["--probe=7000/"]);

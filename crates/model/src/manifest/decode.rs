@@ -245,7 +245,11 @@ impl de::Error for Misfit {
             Unexpected::Signed(number) => format!("{number} is out of range"),
             other => format!("{other} is not possible here"),
         };
-        let fix = format!("write what fits {expected}");
+        let expected = expected.to_string();
+        let fix = match whole_numbers(&expected) {
+            Some((least, most)) => format!("write a whole number from {least} to {most}"),
+            None => format!("write what fits {expected}"),
+        };
         Self { mark: None, path: String::new(), what, fix }
     }
 
@@ -262,8 +266,9 @@ impl de::Error for Misfit {
         };
         let expected = expected.to_string();
         let (expected, fix) = match expected.as_str() {
-            "i32" | "i64" | "u32" | "u64" if is_text => ("a whole number", "write digits without quotes"),
-            "i32" | "i64" | "u32" | "u64" => ("a whole number", "write digits"),
+            kind if whole_numbers(kind).is_some() => {
+                ("a whole number", if is_text { "write digits without quotes" } else { "write digits" })
+            }
             "a boolean" => ("true or false", "write true or false without quotes"),
             "a string" => ("text", "put it in quotes"),
             "a sequence" => ("a list", "start each item with a dash"),
@@ -273,6 +278,22 @@ impl de::Error for Misfit {
         let what = format!("{found} is not {expected}");
         Self { mark: None, path: String::new(), what, fix: fix.to_owned() }
     }
+}
+
+/// Returns the range of a type of whole numbers; `None` for other types. Messages must not contain the type's name, which
+/// only Rust uses.
+fn whole_numbers(kind: &str) -> Option<(i64, u64)> {
+    Some(match kind {
+        "i8" => (i8::MIN.into(), 0x7f),
+        "i16" => (i16::MIN.into(), 0x7fff),
+        "i32" => (i32::MIN.into(), 0x7fff_ffff),
+        "i64" | "isize" => (i64::MIN, 0x7fff_ffff_ffff_ffff),
+        "u8" => (0, u8::MAX.into()),
+        "u16" => (0, u16::MAX.into()),
+        "u32" => (0, u32::MAX.into()),
+        "u64" | "usize" => (0, u64::MAX),
+        _ => return None,
+    })
 }
 
 impl fmt::Display for Misfit {

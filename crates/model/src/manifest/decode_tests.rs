@@ -75,7 +75,10 @@ fn values_of_the_wrong_type_say_which_is_right() {
     for (text, line) in [
         ("ports:\n- port: '80'\n", "2: ports[0].port: \"80\" is not a whole number; write digits without quotes"),
         ("ports:\n- port: 80.5\n", "2: ports[0].port: 80.5 is not a whole number; write digits"),
-        ("ports:\n- port: 99999999999\n", "2: ports[0].port: 99999999999 is out of range; write what fits i32"),
+        (
+            "ports:\n- port: 99999999999\n",
+            "2: ports[0].port: 99999999999 is out of range; write a whole number from -2147483648 to 2147483647",
+        ),
         ("ports:\n- port: 0x50\n", "2: ports[0].port: \"0x50\" is not a whole number; write digits without quotes"),
         ("ports:\n- port: {}\n", "2: ports[0].port: a mapping is not a whole number; write digits"),
         ("ports:\n- name: 80\n", "2: ports[0].name: 80 is not text; put it in quotes"),
@@ -93,4 +96,20 @@ fn values_of_the_wrong_type_say_which_is_right() {
     ] {
         assert_eq!(misfits(text), [line], "{text:?}");
     }
+}
+
+#[test]
+fn whole_numbers_of_every_size_are_described_alike() {
+    fn line<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
+        read::<T>(text).expect_err("a value that does not fit").remove(0)
+    }
+    let quoted = "1: [0]: \"503\" is not a whole number; write digits without quotes";
+    assert_eq!(line::<Vec<u16>>("['503']\n"), quoted);
+    assert_eq!(line::<Vec<u8>>("['503']\n"), quoted);
+    assert_eq!(line::<Vec<u64>>("['503']\n"), quoted);
+    assert_eq!(line::<Vec<u16>>("[[503]]\n"), "1: [0]: a list is not a whole number; write digits");
+    let large = "1: [0]: 70000 is out of range; write a whole number from 0 to 65535";
+    assert_eq!(line::<Vec<u16>>("[70000]\n"), large);
+    let negative = "1: [0]: -129 is out of range; write a whole number from -128 to 127";
+    assert_eq!(line::<Vec<i8>>("[-129]\n"), negative);
 }

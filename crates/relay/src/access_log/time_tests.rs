@@ -14,7 +14,8 @@ fn times_are_in_utc() {
 fn a_clock_out_of_range_does_not_break_the_line() {
     let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
     assert_eq!(Rfc3339(before_1970).to_string(), "1970-01-01T00:00:00.000Z");
-    let year_30000 = SystemTime::UNIX_EPOCH + Duration::from_secs(900_000_000_000);
+    let year_30000 = SystemTime::UNIX_EPOCH + Duration::from_millis(900_000_000_000_123);
+    assert_eq!(Rfc3339(year_30000).to_string(), "1970-01-01T00:00:00.000Z");
     assert_eq!(Apache(year_30000).to_string(), "01/Jan/1970:00:00:00 +0000");
 }
 

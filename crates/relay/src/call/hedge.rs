@@ -101,7 +101,7 @@ impl Hedging {
     /// Adds a hedge delay that is not in `slow`. Returns its index there.
     #[cold]
     fn add_delay(&mut self, delay: HedgeDelay, now: Instant) -> usize {
-        if self.slow.len() > DELAYS_MAX {
+        if self.slow.len() >= DELAYS_MAX {
             self.slow.clear();
         }
         self.slow.push((delay, SlowShare::new(delay, now)));

@@ -59,3 +59,12 @@ fn a_call_without_time_left_is_not_hedged() {
     call.deadline = Some(now);
     assert_eq!(check(&call, &hedge(), now, None), Err(Unhedged::Deadline));
 }
+
+#[test]
+fn a_cluster_keeps_the_shares_of_a_limited_number_of_delays() {
+    let (now, mut hedging) = (Instant::now(), Hedging::default());
+    for ms in 1..=1_000 {
+        assert!(hedging.slow(HedgeDelay::Fixed(Duration::from_millis(ms)), now).is_some());
+        assert!(hedging.slow.len() <= DELAYS_MAX, "{} delays", hedging.slow.len());
+    }
+}

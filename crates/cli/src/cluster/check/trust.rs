@@ -99,12 +99,14 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
     }
 }
 
-/// The namespaces that need a trust bundle: the control plane's own namespace, namespaces with proxies, and namespaces
-/// whose annotation asks for proxies. A namespace that is being deleted needs none: Kubernetes deletes its bundle, and no
-/// new Pod starts in it.
+/// The namespaces that need a trust bundle: the control plane's own namespace, namespaces with proxies or gRPC sidecars,
+/// and namespaces whose annotation asks for them. The control plane writes no bundle because of an invalid annotation. A
+/// namespace that is being deleted needs none: Kubernetes deletes its bundle, and no new Pod starts in it.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
-    let asks = |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|word| word == "enabled");
+    let asks = |namespace: &&Namespace| {
+        namespace.annotations().get(INJECT).is_some_and(|word| ["enabled", "grpc"].contains(&word.trim()))
+    };
     let asking = namespaces.iter().filter(asks).map(ResourceExt::name_any);
     let inhabited = pods.iter().filter(|pod| pods::is_alive_with_sidecar(pod)).filter_map(ResourceExt::namespace);
     let mut meshed: BTreeSet<String> = asking.chain(inhabited).collect();

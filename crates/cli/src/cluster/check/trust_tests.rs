@@ -69,6 +69,18 @@ fn every_meshed_namespace_must_have_the_anchors() {
 }
 
 #[test]
+fn every_namespace_for_which_the_control_plane_writes_the_anchors_must_have_them() {
+    for (word, is_missing) in [("grpc", true), (" enabled ", true), ("disabled", false), ("true", false)] {
+        let mut facts = installed(now());
+        let namespace = object(json!({"metadata": {"name": "plain", "annotations": {"leno.dev/inject": word}}}));
+        facts.namespaces.as_mut().expect("some").push(namespace);
+        let check = checked(&facts, now(), "trust bundles").remove(0);
+        let is_failed = check.why.starts_with("namespace plain has no ConfigMap leno-trust-bundle");
+        assert_eq!(is_failed, is_missing, "{word}: {}", check.why);
+    }
+}
+
+#[test]
 fn only_living_pods_with_a_proxy_outside_of_leaving_namespaces_need_the_anchors() {
     let leaving = object(json!({"metadata": {
         "name": "left", "annotations": {"leno.dev/inject": "enabled"}, "deletionTimestamp": "2024-01-01T00:00:00Z",

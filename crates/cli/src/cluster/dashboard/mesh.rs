@@ -177,10 +177,12 @@ impl Mesh {
         }
         self.edges.retain(|(from, to), _| self.nodes.contains_key(from) && self.nodes.contains_key(to));
         if self.edges.len() > EDGES_MAX {
-            let mut calls: Vec<f64> = self.edges.values().map(|counts| counts.calls).collect();
-            calls.sort_by(|a, b| b.total_cmp(a));
-            let least = calls.get(EDGES_MAX).copied().unwrap_or_default();
-            self.edges.retain(|_, counts| counts.calls > least);
+            // The sort is stable: edges with the same number of calls stay in the order of their names. So two readings
+            // omit the same edges.
+            let mut edges: Vec<_> = std::mem::take(&mut self.edges).into_iter().collect();
+            edges.sort_by(|(_, a), (_, b)| b.calls.total_cmp(&a.calls));
+            edges.truncate(EDGES_MAX);
+            self.edges.extend(edges);
         }
     }
 

@@ -62,3 +62,19 @@ fn nodes_beyond_the_limit_are_left_out_and_counted() {
     let mesh = Mesh::of(&readings(&[("web", &page)]));
     assert_eq!((mesh.nodes.len(), mesh.omitted), (NODES_MAX, 6));
 }
+
+#[test]
+fn as_many_edges_as_the_limit_allows_are_kept_even_if_all_have_the_same_number_of_calls() {
+    let counts = |calls: f64| Counts { calls, ..Counts::default() };
+    let mut mesh = Mesh::default();
+    for (caller, server) in (0..150).flat_map(|caller| (0..150).map(move |server| (caller, server))) {
+        let (from, to) = (format!("caller-{caller}"), format!("server-{server}"));
+        mesh.node(&from);
+        mesh.node(&to);
+        mesh.edge(from, to, counts(if caller == 149 { 2.0 } else { 1.0 }));
+    }
+    mesh.limit();
+    assert_eq!(mesh.edges.len(), EDGES_MAX);
+    let busiest = mesh.edges.keys().filter(|(from, _)| from == "caller-149").count();
+    assert_eq!(busiest, 150, "the edges with the most calls are kept");
+}

@@ -155,10 +155,16 @@ impl Options {
 /// of hours (`6 h`), else in seconds (`10 s`).
 fn span(window: Duration) -> String {
     match window.as_secs() {
+        _ if window.subsec_nanos() > 0 => seconds(window),
         seconds if seconds >= 2 * DAY_S && seconds.is_multiple_of(DAY_S) => format!("{} d", seconds / DAY_S),
         seconds if seconds >= 3_600 && seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
-        seconds => format!("{seconds} s"),
+        _ => seconds(window),
     }
+}
+
+/// Formats a duration in seconds, with the fraction of a second if there is one (`1.5 s`).
+pub(crate) fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
 }
 
 /// Parses a duration that may begin with days, for example `1d12h`.

@@ -17,4 +17,6 @@ fn a_window_is_shown_in_the_largest_unit_that_divides_it() {
     let shown = |seconds: u64| span(Duration::from_secs(seconds));
     assert_eq!((shown(10), shown(90), shown(3_600)), ("10 s".to_owned(), "90 s".to_owned(), "1 h".to_owned()));
     assert_eq!((shown(86_400), shown(30 * 86_400)), ("24 h".to_owned(), "30 d".to_owned()));
+    let shown = |ms: u64| span(Duration::from_millis(ms));
+    assert_eq!((shown(1_500), shown(3_600_001)), ("1.5 s".to_owned(), "3600.001 s".to_owned()));
 }
