@@ -1,5 +1,5 @@
-//! Fuzzes the access log. A peer chooses most of its content. Each record must be one line of printable ASCII, short
-//! values can be read back from JSON, and in Apache's format the quotes pair up.
+//! Fuzzes the access log. A peer chooses most of the log's content. Each record must be one line of printable ASCII. A
+//! short value must be the same after it is read back from JSON. In Apache's format, the quotes must pair up.
 #![no_main]
 
 use std::time::{Duration, SystemTime};

@@ -1,5 +1,5 @@
-//! Fuzzes tokens, which any client in the cluster may send: any text is read, or rejected with a short error, and the
-//! claims that were read are bounded.
+//! Fuzzes tokens, which any client in the cluster may send: the parser returns claims of limited size for any text, or
+//! a short error.
 #![no_main]
 
 use std::time::SystemTime;

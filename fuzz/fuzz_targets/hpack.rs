@@ -1,4 +1,5 @@
-//! Fuzzes HPACK: any bytes decode, or fail, within the memory bounds, and decoded fields survive being relayed.
+//! Fuzzes HPACK: the decoder decodes or rejects any bytes within its memory bounds. Decoded fields are the same after
+//! they are encoded and decoded again.
 #![no_main]
 
 use leno_http2::fields::{Defects, FieldSection};

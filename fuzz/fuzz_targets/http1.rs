@@ -1,5 +1,5 @@
 //! Whole HTTP/1 connections. Either one engine's peer sends arbitrary bytes, or one engine receives messages, a second
-//! sends them on, and a third reads them.
+//! engine sends the messages on, and a third engine reads them.
 #![no_main]
 
 #[path = "http1/alone.rs"]

@@ -22,12 +22,12 @@ fuzz_target!(|text: &str| {
     check(text);
     // Check the text also as the spec of a policy, which the fuzzer seldom finds by chance.
     check(&format!("apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\nspec: {text}"));
-    // Check the text also as the parts of a TrafficPolicy, whose target exists.
+    // Check the text also as part of the spec of a TrafficPolicy whose target exists.
     check(&format!(
         "{SERVICE}---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: a}}\n\
          spec: {{targetRefs: [{{kind: Service, name: a}}], {text}}}"
     ));
-    // Check the text also as the parts of Gateway API's policy, whose target exists.
+    // Check the text also as part of the spec of Gateway API's policy, with a target that exists.
     check(&format!(
         "{SERVICE}---\napiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackendTrafficPolicy\nmetadata: {{name: a}}\n\
          spec: {{targetRefs: [{{kind: Service, name: a}}], {text}}}"
@@ -74,7 +74,8 @@ fn check_same<T: FromStr + Display + PartialEq + Debug>(text: &str) {
     }
 }
 
-/// Checks that clusters and endpoints are sorted and unique, and that each is found by its name or address.
+/// Checks that clusters and endpoints are sorted and unique, and that the mesh finds each of them by its name or
+/// address.
 fn check_mesh(mesh: &Mesh) {
     assert!(mesh.clusters().iter().is_sorted_by(|a, b| a.key < b.key));
     for cluster in mesh.clusters() {
@@ -105,8 +106,8 @@ fn check_statuses(translation: &Translation) {
     }
 }
 
-/// Checks that every route table is found. If a rule selects a backend, the backend must be a cluster of the mesh, or
-/// contain the reason why it is invalid.
+/// Checks that the mesh finds every route table by its cluster and namespace. If a rule selects a backend, the backend
+/// must be a cluster of the mesh, or contain the reason why it is invalid.
 fn check_routes(mesh: &Mesh) {
     for routes in mesh.attached_routes() {
         let found = mesh.routes(&routes.cluster, &routes.namespace).expect("the table");
@@ -123,8 +124,8 @@ fn check_routes(mesh: &Mesh) {
     }
 }
 
-/// Checks two rules. If the caller's connection would be closed, no request is allowed. If the default denies
-/// everything, only an enforced policy allows requests.
+/// Checks two rules. If the proxy would close a caller's connection, no request of this caller may be allowed. If the
+/// default policy denies everything, only an enforced policy may allow requests.
 fn check_policies(mesh: &Mesh) {
     for policy in mesh.policies() {
         let account = policy.service_account.as_deref().unwrap_or("a");

@@ -1,5 +1,5 @@
-//! Fuzzes the counting of gRPC messages. However a stream is divided, the same messages are counted, and a message is
-//! never counted twice.
+//! Fuzzes the counting of gRPC messages. The count must not depend on how the stream is divided, and must include every
+//! message exactly once.
 #![no_main]
 
 use leno_relay::Messages;

@@ -10,7 +10,7 @@ use leno_install::webhook::{AdmissionRequest, AdmissionResponse, AdmissionReview
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-/// Maximum length of a line about a client's bytes.
+/// Maximum length of an error or a warning about a client's bytes.
 const LINE_MAX_BYTES: usize = 16_384;
 
 static OPTIONS: LazyLock<Options> = LazyLock::new(Options::default);

@@ -16,7 +16,7 @@ use rustls::pki_types::CertificateDer;
 /// Maximum length of an error about a peer's bytes.
 const LINE_MAX_BYTES: usize = 3_000;
 
-/// A certificate and a certificate request of a workload.
+/// A workload's certificate, and a workload's certificate request, both in DER.
 const CERTIFICATE: &[u8] = include_bytes!("svid/certificate.der");
 const REQUEST: &[u8] = include_bytes!("svid/request.der");
 

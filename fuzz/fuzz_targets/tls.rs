@@ -1,5 +1,5 @@
-//! Fuzzes a TLS handshake: its bytes are split, changed and delivered at any moment, or replaced with garbage. Whatever
-//! a peer does, the worst result is an error.
+//! Fuzzes a TLS handshake: the target splits and changes the handshake's bytes, delivers them at any moment, or
+//! replaces them with garbage. Whatever a peer sends, the worst result must be an error.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ fn identity() -> &'static TlsIdentity {
     })
 }
 
-/// Delivers bytes to one end; returns `false` once this end has failed.
+/// Delivers bytes to one end. Returns `false` if this end has failed, or if the bytes do not fit into its buffer.
 fn deliver(bytes: &[u8], to: &mut Tls) -> bool {
     let mut raw = vec![0; RAW_BYTES];
     let start = to.lend_partial(&mut raw);

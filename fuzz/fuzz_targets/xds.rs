@@ -1,6 +1,6 @@
-//! Fuzzes resources, which a control plane sends, and their names, which a client sends: any bytes are read, or
-//! rejected with a one-line error. If a resource that was read is written and read again, the result is the same
-//! resource. For routes, the target only checks that they can be read again.
+//! Fuzzes resources, which a control plane sends, and their names, which a client sends: the parser reads any bytes as
+//! a resource, or rejects them with a one-line error. A resource that was read must be the same after it is written and
+//! read again. For routes, the target only checks that they can be read again.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use leno_xds::{Dialect, Unreadable, View, cluster, endpoints, inbound, listener,
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 
-/// A policy with every part that a policy may have.
+/// A policy with every field of `spec` except `mode`.
 const POLICY: &str = "
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -90,7 +90,8 @@ fn check_policies(bytes: &[u8]) {
     }
 }
 
-/// Returns a control plane's resource with some bytes replaced: the fuzzer does not find nested messages by chance.
+/// Returns a control plane's resource with some bytes replaced, because the fuzzer would not find nested messages by
+/// chance.
 fn policies_changed_by(bytes: &[u8]) -> Vec<u8> {
     static WRITTEN: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let file = SourceFile { path: "policy.yaml".to_owned(), text: POLICY.to_owned() };

@@ -51,7 +51,8 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// Connects, and reads the proxy's frames until the proxy closes the connection. Every action fails after `until`.
+    /// Connects, and reads the proxy's frames until the proxy closes the connection. [`send`](Self::send) and
+    /// [`pause`](Self::pause) fail after `until`.
     ///
     /// # Errors
     /// If the connection fails.
@@ -139,7 +140,7 @@ impl Attacker {
             thread::sleep(Duration::from_millis(2));
         }
         let heard = self.heard();
-        // If the proxy has closed the connection already, this fails. Either way the reading thread ends.
+        // If the proxy has closed the connection already, this call fails. Either way the reading thread ends.
         self.stream.shutdown(std::net::Shutdown::Both).ok();
         if let Some(ear) = self.ear.take() {
             ear.join().expect("the listening thread does not panic");

@@ -5,7 +5,8 @@
 //! - `delay-ms`: wait before the answer's headers;
 //! - `reply-bytes`: answer with a message of this size instead of an echo;
 //! - `reply-messages`: send the message this many times;
-//! - `reply-status`: the `grpc-status` of the trailers, or of a trailers-only answer if it is not 0.
+//! - `reply-status`: the `grpc-status`. 0, the default, goes into the trailers after the messages. Any other status
+//!   makes a trailers-only answer.
 //!
 //! The method `Bidi` echoes DATA as it arrives, `Hang` never answers and never reads, and `Text` answers with a fixed
 //! message. Every other method reads the request and echoes it.
@@ -69,7 +70,7 @@ impl Seen {
     }
 }
 
-/// Differences from a default backend.
+/// The settings of a server. The default is a server that answers at once.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Delay of every answer, in addition to `delay-ms`.
@@ -80,7 +81,7 @@ pub struct Settings {
     pub max_streams: Option<u32>,
 }
 
-/// The phases of a server, for all of its connections.
+/// The phase of a server. It applies to all connections of the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
     Serve,
@@ -88,7 +89,7 @@ enum Phase {
     End,
 }
 
-/// A running server. Dropping it cuts its connections.
+/// A running server. Dropping this value cuts all connections of the server.
 #[derive(Debug)]
 pub struct Backend {
     address: SocketAddr,
@@ -285,7 +286,8 @@ async fn echo_as_it_comes(mut body: RecvStream, mut respond: SendResponse<Bytes>
         let part = part?;
         let length = part.len();
         messages::send(&mut stream, part, false).await?;
-        // Release the caller's window only after the echo was sent: the caller must not send more than can be echoed.
+        // Release the caller's window only after the echo was sent: the caller must not send more than this server can
+        // echo.
         body.flow_control().release_capacity(length)?;
     }
     end(&mut stream)

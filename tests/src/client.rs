@@ -16,7 +16,7 @@ use crate::messages;
 /// Longest time for a call; a longer call is regarded as hanging.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One HTTP/2 connection, closed when dropped.
+/// One HTTP/2 connection. Dropping this value closes the connection.
 #[derive(Debug)]
 pub struct Client {
     requests: SendRequest<Bytes>,
@@ -34,12 +34,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of `method` of the test servers' only gRPC service.
+    /// A call of `method` in `test.Test`, the only gRPC service of the test servers.
     pub fn new(method: &str) -> Self {
         Self { service: "test.Test".to_owned(), method: method.to_owned(), authority: None, headers: Vec::new() }
     }
 
-    /// Sets the gRPC service of another server.
+    /// Sets the gRPC service, for a server other than the test servers.
     pub fn of_service(mut self, service: &str) -> Self {
         self.service = service.to_owned();
         self
@@ -121,7 +121,7 @@ impl Client {
         self.requests.clone().ready().await?.send_request(request, false)
     }
 
-    /// Makes a call with one message, to its end.
+    /// Makes a call with one message, and reads the whole answer.
     ///
     /// # Errors
     /// If the answer is incomplete: a reset, a lost connection, or no answer within twenty seconds.
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Makes a call with one message, to its end.
+    /// Makes a call with one message, and reads the whole answer.
     pub async fn call(&self, call: &Call, payload: &[u8]) -> Answer {
         self.try_call(call, payload).await.expect("an answer")
     }
@@ -163,7 +163,7 @@ pub async fn answer(response: ResponseFuture) -> Result<Answer, h2::Error> {
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: data, trailers })
 }
 
-/// Reads DATA until there are at least `bytes` of it.
+/// Reads at least `bytes` bytes of DATA.
 ///
 /// # Errors
 /// Errors of the stream, and [`h2::Reason::STREAM_CLOSED`] if the stream ends with fewer bytes.

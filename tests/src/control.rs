@@ -17,13 +17,14 @@ use crate::kubernetes::Cluster;
 use crate::programs;
 use crate::proxy::{free_address, wait_for};
 
-/// Longest time until a change in the cluster is visible; the machine may be busy.
+/// Longest time until a change in the cluster is visible, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest time from SIGTERM until the control plane ends.
 const GRACE_MS: u64 = 3_000;
 
-/// A control plane that watches a cluster. Dropping it ends it, and shows its log if the test panics.
+/// A control plane that watches a cluster. Dropping this value ends the control plane, and shows its log if the test
+/// panics.
 #[derive(Debug)]
 pub struct Control {
     child: Child,
@@ -131,7 +132,7 @@ impl Control {
     /// Replaces the injector's configuration, as the kubelet does for a mounted ConfigMap.
     ///
     /// # Panics
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write_inject_config(&self, text: &str) {
         let (next, path) = (self.config.path().join("next"), self.config.path().join("inject.yaml"));
         fs::write(&next, text).and_then(|()| fs::rename(&next, path)).expect("a file");

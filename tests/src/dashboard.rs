@@ -14,7 +14,7 @@ use crate::proxy::free_address;
 /// Longest time for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// A running dashboard. Dropping it kills it.
+/// A running dashboard. Dropping this value kills the program.
 #[derive(Debug)]
 pub struct Dashboard {
     child: Child,
@@ -23,11 +23,11 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Starts a dashboard with arguments that select proxies, perhaps in the cluster of a kubeconfig, and waits until
-    /// it prints its URL.
+    /// Starts a dashboard with arguments that select proxies, and waits until it prints its URL. If the arguments
+    /// select proxies of a cluster, `kubeconfig` names the cluster.
     ///
     /// # Panics
-    /// If it prints none.
+    /// If the dashboard prints no URL.
     pub fn start(arguments: &[&str], kubeconfig: Option<&Path>) -> Self {
         let mut command = Command::new(program("leno"));
         command.args(["dashboard", "--no-browser", "--every", "1s", "--listen", &free_address().to_string()]);
@@ -49,12 +49,12 @@ impl Dashboard {
         &self.url
     }
 
-    /// The address on which it listens.
+    /// The address on which the dashboard listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sends a request with these lines of header; returns the whole answer.
+    /// Sends a GET request with these header lines, each with its CRLF. Returns the whole answer.
     ///
     /// # Panics
     /// If there is no answer.
@@ -67,12 +67,12 @@ impl Dashboard {
         answer
     }
 
-    /// The header line that names the dashboard.
+    /// The `host` header line with the dashboard's address.
     pub fn host(&self) -> String {
         format!("host: {}\r\n", self.address)
     }
 
-    /// The header lines of the page's own requests.
+    /// The header lines of the page's own requests: the host, and the cookie with the token.
     ///
     /// # Panics
     /// If the URL has no token.
@@ -81,10 +81,10 @@ impl Dashboard {
         format!("{}cookie: leno-dashboard-{}={token}\r\n", self.host(), self.address.port())
     }
 
-    /// Returns a page of JSON.
+    /// Returns a page that is JSON.
     ///
     /// # Panics
-    /// If it is no JSON.
+    /// If the answer is no JSON.
     pub fn json(&self, path: &str) -> Value {
         let answer = self.request(path, &self.signed());
         let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
@@ -94,7 +94,7 @@ impl Dashboard {
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The dashboard may have ended by itself.
         self.child.kill().ok();
         self.child.wait().ok();
     }

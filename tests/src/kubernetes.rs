@@ -1,9 +1,10 @@
 //! A real Kubernetes cluster: etcd, the API server and the controllers; and nodes that run Pods, for tests that need
 //! nodes.
 //!
-//! `tests/kube` starts it once for all tests of this process, and stops it when the process ends. Tests use it one
-//! after the other, because some of them kill the API server. Tests that need nodes can use another cluster instead,
-//! which `LENO_KUBECONFIG` names. `KUBECONFIG` is ignored, because it usually names a cluster in use.
+//! `tests/kube` starts the cluster once for all tests of this process, and stops it when the process ends. The tests
+//! use the cluster one after the other, because some of them kill the API server. Tests that need nodes can use another
+//! cluster instead, which `LENO_KUBECONFIG` names. The tests ignore `KUBECONFIG`, because it usually names a cluster in
+//! use.
 
 mod capture;
 
@@ -43,10 +44,10 @@ struct Made {
     etcd: SocketAddr,
 }
 
-/// The kubeconfig of an external cluster that tests may use.
+/// The kubeconfig in `LENO_KUBECONFIG`, of an external cluster that tests may use. `None` if the variable is not set.
 ///
 /// # Panics
-/// If the file does not exist.
+/// If the variable is not the absolute path of a file.
 pub fn given() -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os("LENO_KUBECONFIG").filter(|path| !path.is_empty())?);
     assert!(path.is_absolute() && path.is_file(), "LENO_KUBECONFIG is {}; name a file, from / on", path.display());
@@ -62,7 +63,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Returns a Kubernetes control plane without nodes, on loopback; the first test that needs it starts it. Returns
-    /// `None`, with a message, if its programs are not built.
+    /// `None`, with a message, if the cluster's programs are not built.
     ///
     /// # Panics
     /// If it does not start.
@@ -71,8 +72,8 @@ impl Cluster {
     }
 
     /// Returns a Kubernetes cluster with two nodes that run Pods; the first test that needs it starts it. Returns
-    /// `None`, with a message, if its programs are not built. Only root can create nodes, and only one process at a
-    /// time can have them. If `LENO_KUBECONFIG` names a cluster, that cluster is used instead.
+    /// `None`, with a message, if the cluster's programs are not built. Only root can create nodes, and only one
+    /// process at a time can have them. If `LENO_KUBECONFIG` names a cluster, that cluster is used instead.
     ///
     /// # Panics
     /// If it does not start.
@@ -109,7 +110,7 @@ impl Cluster {
     /// The cluster that was started for the tests.
     ///
     /// # Panics
-    /// If it is an external cluster.
+    /// If the cluster is external.
     fn made(&self) -> &Made {
         match self.place {
             Place::Ours(made) => made,
@@ -120,7 +121,7 @@ impl Cluster {
     /// The address of the API server.
     ///
     /// # Panics
-    /// If it is an external cluster.
+    /// If the cluster is external.
     pub fn api(&self) -> SocketAddr {
         self.made().api
     }
@@ -140,7 +141,7 @@ impl Cluster {
         wait_for("a service account", Duration::from_secs(120), || account().then_some(()));
     }
 
-    /// Runs kubectl, which must succeed; returns its output.
+    /// Runs kubectl, which must succeed, and returns its standard output.
     ///
     /// # Panics
     /// If it fails.

@@ -2,13 +2,13 @@
 //!
 //! Every test starts a real `leno-proxy` ([`proxy`]) on a directory of manifests ([`manifests`]), with real servers
 //! behind it ([`backend`], [`scripted`]) and real clients in front of it ([`client`], [`load`], [`programs`]).
-//! Attackers send arbitrary bytes ([`wire`], [`attacker`]); an attack is rated by its cost for well-behaved clients
-//! beside it ([`siege`]). Each workload of a [`mesh`] has a proxy and a network namespace. Tests that change a
+//! Attackers send arbitrary bytes ([`wire`], [`attacker`]). [`siege`] measures what an attack costs the well-behaved
+//! clients of the same proxy. Each workload of a [`mesh`] has a proxy and a network namespace. Tests that change a
 //! machine's network run in [`namespaces`]. Tests of the control plane ([`control`]) use a real API server
 //! ([`kubernetes`]).
 //!
-//! No module here uses the proxy's own crates, so that the tests judge independently. Harness functions panic with a
-//! sentence about the failure, because a test could not handle an error either.
+//! No module of this library uses the proxy's own crates, so that the tests judge independently. If a function of the
+//! harness fails, it panics with a sentence about the failure, because a test could only panic too.
 
 pub mod admin;
 pub mod attacker;

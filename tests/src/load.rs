@@ -50,7 +50,7 @@ impl Report {
         self.successes.len()
     }
 
-    /// The time that `per_cent` of the calls did not exceed.
+    /// The time that `per_cent` percent of the successful calls did not exceed.
     pub fn percentile(&self, per_cent: usize) -> Duration {
         percentile(&self.successes, per_cent)
     }
@@ -80,7 +80,7 @@ fn percentile(successes: &[Success], per_cent: usize) -> Duration {
     times[last.min(times.len() * per_cent / 100)]
 }
 
-/// Pause of a caller after a lost call.
+/// Pause of a caller after a lost call, and between two checks of the number of answers.
 const REST: Duration = Duration::from_millis(5);
 
 /// Calls that continue until they are stopped.
@@ -109,7 +109,7 @@ impl Load {
         }
     }
 
-    /// Lets open calls finish, and returns all results.
+    /// Begins no more calls, waits until the open calls have finished, and returns all results.
     pub async fn finish(self) -> Report {
         self.ending.store(true, Ordering::Relaxed);
         Report::of(self.callers.join_all().await.into_iter().flatten())
@@ -132,8 +132,8 @@ impl Clients {
         Self { clients }
     }
 
-    /// Makes `per_second` calls per second for a while, spread evenly over the clients and over time, without waiting
-    /// for earlier answers.
+    /// Makes `per_second` calls per second for `duration`, spread evenly over the clients and over time. A call does
+    /// not wait for earlier answers.
     pub async fn paced(&self, per_second: u32, duration: Duration) -> Report {
         let every = Duration::from_secs(1) / per_second;
         let total = (duration.as_secs_f64() * f64::from(per_second)) as usize;
@@ -168,10 +168,10 @@ impl Clients {
         Report::of(callers.join_all().await.into_iter().flatten())
     }
 
-    /// Makes rounds of 100 calls until the servers' shares of a round are `shares`. No call may be lost.
+    /// Makes rounds of 100 calls until, in one round, each server gets exactly its number of calls in `shares`.
     ///
     /// # Panics
-    /// If that takes longer than `timeout`.
+    /// If that takes longer than `timeout`, or a call is lost.
     pub async fn busy_until_shares_are<const N: usize>(
         &self,
         shares: [u64; N],

@@ -170,7 +170,7 @@ pub fn patient() -> (String, String) {
     ("leno.dev/connect-timeout".to_owned(), "20s".to_owned())
 }
 
-/// A temporary directory of manifests, deleted when dropped.
+/// A temporary directory of manifests. Dropping this value deletes the directory.
 #[derive(Debug)]
 pub struct Directory {
     directory: tempfile::TempDir,

@@ -8,8 +8,8 @@
 //!
 //! A [`Workload`] starts outside of the mesh; [`Workload::join`] starts its proxy and redirects its connections. All
 //! proxies read one directory of manifests, to which [`Mesh::apply`] writes, and get their certificates from one
-//! authority. Every [`MeshService`] has an address that leads to no machine, and its name is in /etc/hosts of all
-//! namespaces.
+//! authority. Every [`MeshService`] has addresses that lead to no machine, and /etc/hosts of all namespaces contains
+//! its name.
 //!
 //! Each namespace also has its own process ids and mounts. When its first process ends, the kernel kills every process
 //! in it, including daemons. The first process ends when the thread that created the namespace ends, so a test that
@@ -44,7 +44,7 @@ pub const TRUST_DOMAIN: &str = "test.example";
 /// Longest time for any step in creating a mesh.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The bridge, the manifests and the certificate authority. Drop it after its workloads.
+/// The bridge, the manifests and the certificate authority. Drop this value after the workloads.
 #[derive(Debug)]
 pub struct Mesh {
     switch: Namespace,
@@ -118,7 +118,7 @@ impl Mesh {
     /// Writes the manifest `name`, and waits until `proxies` have read it without a problem.
     pub fn apply(&self, name: &str, yaml: &str, proxies: &[&Workload]) {
         let before: Vec<f64> = proxies.iter().map(|proxy| proxy.reloads("success")).collect();
-        // Rename it into place, so that no proxy reads half a file.
+        // Write the file elsewhere and then rename it, so that no proxy reads half a file.
         let (aside, place) = (self.directory.path().join(name), self.manifests().join(format!("{name}.yaml")));
         fs::write(&aside, yaml).and_then(|()| fs::rename(&aside, &place)).expect("the directory is ours");
         for (proxy, before) in proxies.iter().zip(before) {

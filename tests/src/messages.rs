@@ -1,4 +1,4 @@
-//! gRPC messages, and how to move bodies over the `h2` crate with flow control.
+//! gRPC messages, and functions that send and read bodies with the flow control of the `h2` crate.
 
 use std::future::poll_fn;
 
@@ -47,7 +47,7 @@ pub async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, end: bool) ->
     if end { stream.send_data(Bytes::new(), true) } else { Ok(()) }
 }
 
-/// Reads a body to its end, and releases flow-control credit meanwhile.
+/// Reads a body to its end. Releases flow-control capacity as data arrives.
 ///
 /// # Errors
 /// Errors of the stream, such as a reset by the peer.

@@ -17,8 +17,8 @@ pub fn program(name: &str) -> PathBuf {
     places.map(|place| place.join(name)).find(|path| path.is_file()).unwrap_or_else(|| name.into())
 }
 
-/// Returns the same command, started by `env` (coreutils) with a setting for SIGHUP. The tests may themselves run under
-/// nohup, which lets every program ignore SIGHUP.
+/// Returns a command that starts `command` by `env` (coreutils) with a setting for SIGHUP. The tests may themselves run
+/// under nohup, which makes every program ignore SIGHUP.
 pub fn with_hang_ups(setting: &str, command: &Command) -> Command {
     let mut with_setting = Command::new("env");
     with_setting.arg(setting).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
@@ -48,7 +48,7 @@ pub fn run(name: &str, arguments: &[&str], timeout: Duration) -> Output {
 /// Runs a program that must succeed, and returns what it printed.
 ///
 /// # Panics
-/// When it fails.
+/// If it fails.
 pub fn run_well(name: &str, arguments: &[&str], timeout: Duration) -> String {
     let output = run(name, arguments, timeout);
     let printed = text(&output);
@@ -61,7 +61,7 @@ pub fn text(output: &Output) -> String {
     [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
 }
 
-/// A server program. Dropping it kills it.
+/// A server program. Dropping this value kills the program.
 #[derive(Debug)]
 pub struct Server(Child);
 

@@ -15,7 +15,7 @@ use crate::proxy::{free_address, wait_for};
 /// Longest time for Prometheus to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The chart's rules.
+/// Path of the chart's rules in the repository.
 pub const RULES: &str = "charts/leno/files/rules.yaml";
 
 /// Metrics that only a control plane with a cluster exports.
@@ -30,12 +30,12 @@ const OF_A_CLUSTER: [&str; 8] = [
     "leno_control_webhook_requests",
 ];
 
-/// A running Prometheus, killed when dropped.
+/// A running Prometheus. Dropping this value kills it.
 #[derive(Debug)]
 pub struct Prometheus {
     _server: Server,
     _directory: tempfile::TempDir,
-    /// The address of its API.
+    /// The address of Prometheus' API.
     pub address: SocketAddr,
 }
 
@@ -98,7 +98,7 @@ impl Prometheus {
     }
 }
 
-/// The items of a list; none if the value is no list.
+/// The items of a list; no items if the value is no list.
 pub fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

@@ -25,7 +25,7 @@ pub fn free_address() -> SocketAddr {
     leno_lab::child::free_address().expect("a free port")
 }
 
-/// A running proxy. Dropping it kills it, and shows its log if the test panics.
+/// A running proxy. Dropping this value kills the proxy, and shows its log if the test panics.
 #[derive(Debug)]
 pub struct Proxy {
     child: Child,
@@ -33,7 +33,7 @@ pub struct Proxy {
     outbound: SocketAddr,
     admin: SocketAddr,
     log: tempfile::NamedTempFile,
-    /// The reading end of the log's pipe, if the log goes to a pipe: it stays open, and is never read.
+    /// The reading end of the log's pipe, if the log goes to a pipe. This end stays open, but no program reads it.
     _unread: Option<PipeReader>,
 }
 
@@ -68,7 +68,8 @@ impl Proxy {
         Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
     }
 
-    /// Starts a proxy with more `arguments`, and waits until it is ready. Its log goes to a pipe that is never read.
+    /// Starts a proxy with more `arguments`, and waits until it is ready. The proxy's log goes to a pipe that no
+    /// program reads.
     pub fn start_with_unread_log(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
@@ -79,8 +80,8 @@ impl Proxy {
         proxy
     }
 
-    /// Starts a proxy that uses a control plane, and waits until the proxy is ready. Its configuration directory is
-    /// unused.
+    /// Starts a proxy that uses a control plane, and waits until the proxy is ready. The proxy does not use its
+    /// configuration directory.
     pub fn start_asking(control: SocketAddr, arguments: &[&str]) -> Self {
         let mut proxy = Self::start_asking_early(control, arguments);
         proxy.wait_until_ready();
@@ -201,7 +202,7 @@ impl Proxy {
         kill_process(pid, signal).expect("the proxy runs");
     }
 
-    /// Waits for the end of the process, for at most `timeout`.
+    /// Waits for the end of the process, for at most `timeout`. `None` if the process still runs.
     pub fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {

@@ -23,10 +23,10 @@ const GOOD_CLIENTS: usize = 10;
 /// Rate of calls of all well-behaved clients together.
 const GOOD_CALLS_PER_SECOND: u32 = 500;
 
-/// Lower bound for the p99 without an attack: a smaller p99 is replaced by this value. The attacker, the clients and
-/// the servers share two cores with the proxy, so one scheduler slice (3 ms) is noise.
+/// Lower bound for the p99 without an attack: a smaller p99 counts as this value. The attacker, the clients and the
+/// servers share two cores with the proxy, so one scheduler slice (3 ms) is noise.
 const CALM_FLOOR: Duration = Duration::from_millis(3);
-/// Largest allowed factor for the well-behaved clients' p99.
+/// Largest allowed ratio of the well-behaved clients' p99 during an attack to their p99 without an attack.
 const P99_FACTOR: u32 = 5;
 
 /// Maximum number of attempts to get the p99 within its bound. Other programs on the machine can only increase
@@ -52,13 +52,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans an attack by this many attackers at a time; each reconnects as soon as the proxy has closed its
+    /// Plans an attack by this many attackers at a time. Each attacker reconnects when the proxy has closed its
     /// connection.
     pub fn attackers(count: usize) -> Self {
         Self { attackers: count, deaf: false, arguments: Vec::new() }
     }
 
-    /// Makes the attackers never read from their sockets.
+    /// Plans attackers that never read from their sockets.
     pub fn deaf(mut self) -> Self {
         self.deaf = true;
         self
@@ -150,7 +150,8 @@ impl Siege {
     /// Asserts that:
     /// - the well-behaved clients lost nothing and were hardly slowed down;
     /// - the servers closed no connection of the proxy because of abuse;
-    /// - the proxy's memory was limited and is given back.
+    /// - the growth of the proxy's memory was limited, and the proxy returned most of it;
+    /// - after the attack, new clients lose no call.
     pub async fn assert_harmless(&self) {
         self.assert_nothing_lost();
         let (calm, beside) = self.p99_calm_and_beside();

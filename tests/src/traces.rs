@@ -18,11 +18,11 @@ use crate::proxy::{free_address, wait_for};
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest time from the end of a call until the collector has written all of its spans.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest time by which a span may start before its parent, in nanoseconds: a proxy may take the time of several
-/// events from one reading of the clock.
+/// Largest time by which a span may start before its parent, in nanoseconds: a proxy may use one reading of the clock
+/// for several events.
 pub const START_SLACK_NS: u64 = 10_000_000;
-/// Largest time by which a span may end after its parent, in nanoseconds: a busy machine may run the server, which then
-/// ends its span, only after the client has the whole response.
+/// Largest time by which a span may end after its parent, in nanoseconds: on a busy machine, the server may end its
+/// span only after the client has received the whole response.
 const END_SLACK_NS: u64 = 500_000_000;
 /// The gRPC service and, in the next line, the method that clients call.
 pub const SERVICE: &str = "grpc.testing.TestService";
@@ -37,7 +37,7 @@ pub fn are_installed() -> bool {
     missing.is_empty()
 }
 
-/// Kind of a span, as OTLP numbers it.
+/// Kind of a span. Calls have only these three of OTLP's kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Internal,
@@ -93,7 +93,7 @@ impl Span {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether attributes contain `address`: as one value, or as NAME.address and NAME.port.
+    /// Whether attributes contain `address`: as one value, or in two attributes, NAME.address and NAME.port.
     pub fn names_address(&self, address: SocketAddr) -> bool {
         let (ip, port) = (address.ip().to_string(), address.port().to_string());
         self.attributes.iter().any(|(key, value)| {
@@ -102,7 +102,7 @@ impl Span {
         })
     }
 
-    /// Whether attributes contain [`SERVICE`] and [`METHOD`]: in two attributes, or joined in one attribute as in newer
+    /// Whether the attribute `rpc.method` contains [`SERVICE`] and [`METHOD`], joined with a slash as in newer
     /// conventions.
     pub fn names_method(&self) -> bool {
         self.attribute("rpc.method") == Some(&format!("{SERVICE}/{METHOD}"))
@@ -176,7 +176,7 @@ pub fn services(chain: &[&Span]) -> Vec<(String, Kind)> {
     chain.iter().map(|span| (span.service.clone(), span.kind)).collect()
 }
 
-/// A running OpenTelemetry Collector that writes its spans to a file. Dropping it kills it.
+/// A running OpenTelemetry Collector that writes its spans to a file. Dropping this value kills the collector.
 #[derive(Debug)]
 pub struct Collector {
     child: Child,
@@ -235,7 +235,7 @@ service:
         self.spans_of_lines(|_| true)
     }
 
-    /// Returns the spans of the chosen lines.
+    /// Returns the spans of the lines for which `is_chosen` is true.
     fn spans_of_lines(&self, is_chosen: impl Fn(&&str) -> bool) -> Vec<Span> {
         let text = fs::read_to_string(self.path("spans")).unwrap_or_default();
         // The last line may be incomplete.

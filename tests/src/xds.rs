@@ -144,8 +144,8 @@ pub struct XdsClient {
 #[derive(Debug, Clone, Copy)]
 pub enum Library {
     Go,
-    /// The client has a class of its own that reads the files for the connection to the control plane, because
-    /// grpc-java itself ignores these files.
+    /// A class of the test client reads the files for the connection to the control plane, because grpc-java itself
+    /// ignores these files.
     Java,
 }
 
@@ -230,12 +230,12 @@ impl Companion {
         companion
     }
 
-    /// The path of one of its files.
+    /// The path of a file in the directory of `leno-proxy grpc`.
     pub fn path(&self, file: &str) -> PathBuf {
         self.directory.path().join(file)
     }
 
-    /// The content of one of its files.
+    /// The content of a file in the directory of `leno-proxy grpc`.
     pub fn read(&self, file: &str) -> String {
         fs::read_to_string(self.path(file)).expect("it is written")
     }

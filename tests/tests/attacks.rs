@@ -1,8 +1,8 @@
 //! Known attacks beside well-behaved clients. The attacks must not affect these clients. The servers behind the proxy
 //! are strict.
 //!
-//! Every attack lasts three seconds; an attacker whose connection was closed reconnects at once. See
-//! `leno_tests::siege` for the measurement and the allowed losses.
+//! Every attack lasts three seconds; an attacker whose connection was closed reconnects at once. `leno_tests::siege`
+//! describes the measurement and its limits.
 
 mod dribble;
 mod floods;

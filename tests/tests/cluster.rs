@@ -1,4 +1,4 @@
-//! The whole mesh on a real cluster of two nodes: what its users do, from a cluster without a mesh to a meshed client
+//! The whole mesh on a real cluster of two nodes: the steps of a user from a cluster without a mesh to a meshed client
 //! and server, and back.
 //!
 //! The tests use a cluster of their own, or the cluster that `LENO_KUBECONFIG` names. Without a cluster or images, they

@@ -1,4 +1,4 @@
-//! The configuration directory is watched: edits take effect, and mistakes do no harm.
+//! The proxy watches its configuration directory: edits take effect, and mistakes do no harm.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

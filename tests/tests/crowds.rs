@@ -39,8 +39,8 @@ fn five_thousand_streams_of_one_channel_are_answered_and_a_call_beside_them_does
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run("streams", "open", &proxy, &["5000"]);
     assert_eq!((went["answered"], went["failed"], went["connections"]), (5_000, 0, 1));
-    // Without the proxy, the slowest call takes 0.1 s. If a call had to wait for a free stream, it would take as long
-    // as the program waits, 20 s.
+    // Without the proxy, the slowest call takes 0.1 s. If a call had to wait for a free stream, it would take 20 s, the
+    // longest time that the program waits.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 

@@ -1,4 +1,4 @@
-//! `leno dashboard`: its figures, its refusals, and its page in a real browser.
+//! `leno dashboard`: its figures, the requests that it rejects, and its page in a real browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,7 +26,8 @@ fn dashboard(admins: &[SocketAddr]) -> Dashboard {
     Dashboard::start(&["--admin", &admins.join(",")], None)
 }
 
-/// An admin endpoint that sends hostile names. It serves one connection after the other, until the test ends.
+/// Starts an admin endpoint that sends hostile names. The endpoint serves one connection after the other, until the
+/// test ends.
 fn hostile_admin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -66,7 +67,7 @@ fn hostile_admin() -> SocketAddr {
     address
 }
 
-/// A proxy in front of a backend, and a client that calls until it is dropped.
+/// A proxy in front of a backend, and a client that makes calls until this value is dropped.
 struct Stage {
     _backend: Backend,
     proxy: Proxy,
@@ -94,7 +95,7 @@ impl Stage {
     }
 }
 
-/// Asserts that the problems have every kind that a stage, the hostile proxy and a dead proxy cause.
+/// Asserts that there is a problem of each kind that a [`Stage`], the hostile admin endpoint and a dead proxy cause.
 fn assert_every_kind(found: &Value) {
     let problems = found["problems"].as_array().expect("problems");
     let kinds: Vec<&str> = problems.iter().filter_map(|problem| problem["kind"].as_str()).collect();

@@ -1,4 +1,4 @@
-//! `grpc-timeout`: enforced, and forwarded with the remaining time.
+//! The proxy enforces `grpc-timeout`, and forwards the remaining time.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! SIGTERM: send GOAWAY, finish open calls, end in time.
+//! On SIGTERM, the proxy sends GOAWAY, finishes the open calls, and ends in time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

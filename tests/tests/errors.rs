@@ -1,4 +1,4 @@
-//! The answers that callers get from the proxy itself.
+//! The errors with which the proxy itself answers callers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! What a mesh must survive: proxies that die, certificates that are wrong, peers that send garbage or vanish.
+//! Faults that a mesh must survive: proxies that die, certificates that are wrong, peers that send garbage or vanish.
 //!
 //! A [`sides::ServerSide`] is a server and the proxy in front of it, on their own loopback address. The tests check
 //! numbers of events; they check times only against upper limits.

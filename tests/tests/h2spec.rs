@@ -7,7 +7,8 @@ use leno_tests::manifests::Service;
 use leno_tests::programs;
 use leno_tests::proxy::{Proxy, free_address};
 
-/// Number of h2spec 2.6's cases in strict mode. The test fails if fewer cases run, because they would prove less.
+/// Number of h2spec 2.6's cases in strict mode. The test fails if fewer cases run, because fewer cases would prove
+/// less.
 const STRICT_CASES: u32 = 146;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

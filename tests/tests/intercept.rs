@@ -180,7 +180,7 @@ fn up(proxy_uid: &str, words: &str) {
     leno(&format!("up --proxy-uid {proxy_uid} --backend {backend} {words}"));
 }
 
-/// Adds rules as another program would, in all places where Leno's rules might be.
+/// Adds rules as another program would, with each of the tools that Leno may use.
 fn foreign_rules() {
     let script = "nft add table inet foreign
         nft add chain inet foreign output '{ type nat hook output priority -100; }'

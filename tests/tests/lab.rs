@@ -289,7 +289,7 @@ fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
     programs::text(&programs::run("openssl", &arguments, Duration::from_secs(10)))
 }
 
-/// The lab, killed if the test ends early.
+/// The lab. Dropping this value kills the lab, if the test ends early.
 struct Running(Child);
 
 impl Drop for Running {

@@ -1,4 +1,4 @@
-//! The proxy's own log, if a client tries to fill it, and if its reader stops reading.
+//! The proxy's own log, if a client tries to fill it, and if no program reads it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -43,7 +43,7 @@ async fn a_client_that_is_disconnected_again_and_again_fills_no_log() {
     assert!(lines < LINES / 2, "{lines} lines for {LINES} clients");
 }
 
-/// Each failed connection to an endpoint is a reason for a log line.
+/// Each failed connection to an endpoint could cause a log line. The proxy must limit these lines.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_calls_many_servers_that_are_down_fills_no_log() {
     const SERVERS: u16 = 400;

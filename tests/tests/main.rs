@@ -1,6 +1,6 @@
 //! Whole-system tests: real programs on loopback around a real `leno-proxy`.
 //!
-//! `./test` runs two of them at a time, and those that measure one at a time (`measuring` in the script).
+//! `./test` runs two tests at a time. It runs the tests that measure (`measuring` in the script) one at a time.
 
 mod attacks;
 mod balancing;

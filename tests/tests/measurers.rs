@@ -15,7 +15,7 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Calls per second: few enough for a busy machine.
 const RATE: &str = "500";
-/// Duration of each call at the server, in ms. It makes up most of every latency, so that the percentiles are known.
+/// Duration of each call at the server, in ms. This delay is most of every latency, so the test knows the percentiles.
 const DELAY_MS: &str = "10";
 /// Allowed medians of the latency, in ms: a timer and a busy machine may add several times the delay to half of the
 /// calls.

@@ -232,7 +232,7 @@ async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
     ];
     loop {
         for call in &calls {
-            // Whether a call succeeds does not matter: its proxies count it.
+            // Whether a call succeeds does not matter: the proxies count every call.
             let _ = web.try_call(call, b"hello").await;
         }
         let _ = asking.try_call(&Call::new("Fast"), b"hello").await;

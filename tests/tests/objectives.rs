@@ -1,4 +1,4 @@
-//! Objectives of methods: what proxies count for them, and what users see of them.
+//! Objectives of methods: the counters of the proxies, and the commands that show them.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -67,7 +67,7 @@ async fn calls_that_fail_or_are_slow_are_counted_by_method_and_a_new_objective_a
     assert_eq!(unreachable.grpc_status(), Some(14));
     assert_eq!(counted(&proxy, "other", "success"), (1.0, 1.0, 0.9));
 
-    // A new objective keeps the counts, the connections and the balancer's knowledge.
+    // A new objective keeps the counts, the connections and the measurements of the balancer.
     let connections = backend.seen().connections.load(Ordering::Relaxed);
     proxy.directory().put(&echo.clone().annotated(OBJECTIVE, "success 99 %"));
     wait_for_ratio(&proxy, "Get", "success", 0.99);

@@ -1,6 +1,6 @@
 //! Connections that netfilter redirected: the original destination selects the Service.
 //!
-//! The test runs itself again in a separate network namespace, in which nft may redirect anything.
+//! The test runs itself again in a separate network namespace, in which the test has the right to use nft.
 
 use std::process::Command;
 

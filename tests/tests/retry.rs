@@ -1,5 +1,5 @@
-//! Calls that a server did not process are retried elsewhere, unnoticed by the caller. A call that failed at a server
-//! is retried as its route or TrafficPolicy configures.
+//! If a server did not process a call, the proxy sends the call to another server, and the caller does not notice. If a
+//! call failed at a server, the proxy retries the call as its route or TrafficPolicy configures.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::faults::sides::{Authority, behind_proxy, client_side, own_ip};
 const UNAVAILABLE: u8 = 14;
 const SOON: Duration = Duration::from_secs(20);
 
-/// A Service with round robin, so that the servers under test are certain to be chosen.
+/// A Service with round robin, so that every server gets calls.
 fn in_turns(endpoints: &[SocketAddr]) -> Service {
     Service::echo(endpoints).annotated("leno.dev/balancer", "round-robin")
 }
@@ -120,7 +120,7 @@ async fn a_server_that_restarts_gracefully_costs_no_call() {
     load.finish().await.assert_nothing_lost();
 }
 
-/// A Service whose calls are sent again up to twice after UNAVAILABLE.
+/// A Service with a route that retries a call up to twice after UNAVAILABLE.
 fn with_retries(endpoints: &[SocketAddr]) -> Service {
     Service::echo(endpoints)
         .http_routed("- backendRefs: [{name: echo, port: 50051}]\n  retry: {codes: [503], attempts: 2, backoff: 1ms}")
@@ -185,7 +185,7 @@ async fn three_proxies_in_a_row_that_all_retry_do_not_multiply_their_retries() {
     assert_eq!([&outer, &middle, &inner].map(retries), [0.0, 0.0, 40.0]);
 }
 
-/// A service that calls another service for each request, and the service's own proxy.
+/// A service that calls another service for each request, and the proxy of the calling service.
 struct Calling {
     proxy: Proxy,
     address: SocketAddr,
@@ -214,7 +214,7 @@ impl Calling {
 }
 
 /// The services do not copy the field `leno-not-retried` from the answers that they receive to their own answers. But
-/// they copy the trace of a request to their own calls, so the proxies recognise the request by its trace.
+/// they copy the trace of a request to their own calls, so the proxies recognize the request by its trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_of_a_trace() {
     let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
@@ -291,7 +291,7 @@ fn retries_are_as_gateway_apis_suite_wants_them() {
     }
 }
 
-/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has after version 1.6.3. There the
+/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has in versions after 1.6.3. There the
 /// route has 100 retries; Leno allows 10 at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_call() {

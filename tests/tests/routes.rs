@@ -1,4 +1,4 @@
-//! Routes in use: `curl` and `grpcurl` call a Service, and another Service may answer.
+//! Routes: `curl` and `grpcurl` call a Service, and the route may send the call to another Service.
 
 mod grpc;
 mod http1;

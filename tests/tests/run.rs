@@ -287,13 +287,14 @@ fn was_killed_on_another_bridge() {
     killed.wait();
     assert!(Path::new("/run/netns/other0-3").exists() && device_exists("other0"), "nothing has removed it yet");
 
-    // The command line names no bridge, so its bridge is leno0.
+    // The command line names no bridge, so the command uses the bridge leno0.
     let cleaned = programs::run_well("leno", &["run", "--clean"], PATIENCE);
     assert_eq!(cleaned, "dead runs removed: 1\n");
     assert!(!Path::new("/run/netns/other0-3").exists() && !endpoint(3).exists());
     assert!(!device_exists("other0") && device_exists("leno0"), "a run on leno0 lives");
 
-    // Afterwards, another program makes a bridge of this name, so the namespace may be that program's too.
+    // Then kill another run, and let another program make a bridge of the same name. The namespace may belong to that
+    // program too, so it must stay.
     let mut killed = Run::start(&other, &["python3", "-c", SHOUTING_SERVER]);
     wait_for_endpoint(3);
     killed.signal(Signal::KILL);
@@ -317,7 +318,7 @@ fn survives() {
     wait_for_endpoint(2);
     for signal in [Signal::HUP, Signal::INT] {
         run.signal(signal);
-        // The program may end now, so it gets no calls.
+        // The program may end because of the signal, so the run withdraws its endpoint for a moment.
         wait_for("the withdrawal", PATIENCE, || (!endpoint(2).exists()).then_some(()));
         wait_for_endpoint(2);
         assert_eq!(run_well(&["--service", "web"], &["bash", "-ec", SHOUTING_CLIENT]), "A SECRET\n", "{signal:?}");
@@ -330,7 +331,8 @@ fn survives() {
 #[ignore = "runs inside the namespaces that another test makes"]
 #[test]
 fn ignores_hang_ups() {
-    // The program prints the ignored signals of `leno run`, its parent, and its own.
+    // The program prints the signals that its parent `leno run` ignores, and the signals that the program itself
+    // ignores.
     let masks = ["sh", "-c", "sed -n 's/SigIgn://p' /proc/$PPID/status /proc/self/status"];
     for (setting, wanted) in [("--ignore-signal=HUP", [1, 1]), ("--default-signal=HUP", [0, 0])] {
         let output = programs::with_hang_ups(setting, &leno(&["--service", "web"], &masks)).output().expect("env runs");
@@ -449,7 +451,7 @@ fn listens_late() {
     assert_nothing_is_left();
 }
 
-/// A run in the background; ended when dropped.
+/// A run in the background. Dropping this value ends the run.
 struct Run(Child);
 
 impl Run {
@@ -461,7 +463,7 @@ impl Run {
         kill_process(Pid::from_child(&self.0), signal).expect("it runs");
     }
 
-    /// Waits for the run's end; returns the exit code, if any.
+    /// Waits for the run's end, and returns the exit code. `None` if a signal killed `leno run` itself.
     fn wait(&mut self) -> Option<i32> {
         let status = wait_for("the end of the run", PATIENCE, || self.0.try_wait().expect("the child is ours"));
         status.code()

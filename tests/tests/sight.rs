@@ -1,4 +1,4 @@
-//! Tests the views of a running proxy for users: methods, open streams, and calls that have just ended.
+//! The commands that show the calls of a running proxy: `leno stat`, `leno tap` and `leno explain`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -76,7 +76,7 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -223,15 +223,15 @@ async fn users_that_do_not_read_their_taps_delay_no_call_and_take_little_memory(
     for _ in 0..CALLS {
         stage.call(&Call::new("Text")).await;
     }
-    // For each of the four taps, the proxy holds at most 256 KiB of lines, and a few pieces of up to this size that
-    // wait for the user's connection.
+    // For each of the four taps, the proxy holds at most 256 KiB of lines. In addition, a few pieces of at most this
+    // size wait for the user's connection.
     let grown_kib = stage.proxy.resident_kib().saturating_sub(before_kib);
     assert!(grown_kib < 16 * 1_024, "{grown_kib} KiB");
     drop(taps);
     wait_for("the taps end and make room", SOON, || (begin().1 == "HTTP/1.1 200").then_some(()));
 }
 
-/// A Service whose calls with `x-canary: yes` have a rule of their own, and whose other calls have a time limit.
+/// A Service with a rule of its own for calls with `x-canary: yes`, and with a time limit for all calls.
 fn canary(backend: &Backend) -> Service {
     let rules = "- name: asked-for\n  matches:\n  - headers:\n    - {name: x-canary, value: 'yes'}\n  \
                  backendRefs: [{name: echo, port: 50051}]\n- name: rest\n  backendRefs: [{name: echo, port: 50051}]\n";

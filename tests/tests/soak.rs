@@ -34,8 +34,8 @@ async fn no_call_fails_while_endpoints_come_go_and_restart() {
 
 async fn change_again_and_again(proxy: &Proxy, mut backends: Vec<Backend>) {
     loop {
-        // A graceful restart, as in a rolling update: the server is removed from the slices, sends GOAWAY and ends; a
-        // new server starts.
+        // A graceful restart, as in a rolling update: the slices lose the server, the server sends GOAWAY and ends, and
+        // a new server starts.
         tokio::time::sleep(CALM).await;
         let leaving = backends.remove(0);
         proxy.directory().put(&service(&backends));

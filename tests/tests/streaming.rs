@@ -1,4 +1,4 @@
-//! All four kinds of streaming, cancellation by both sides, and back-pressure.
+//! Calls of all four kinds, cancellation by both sides, and back-pressure.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

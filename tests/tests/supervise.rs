@@ -1,4 +1,4 @@
-//! A supervised proxy: the effect of its sudden end on its clients.
+//! A supervised proxy: its restart after a crash, its drain, and the errors at its start.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};

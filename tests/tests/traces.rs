@@ -30,7 +30,7 @@ struct Stage {
     _authority: Authority,
 }
 
-/// Differences from a default stage.
+/// The settings of a stage.
 #[derive(Debug, Default)]
 struct Settings<'a> {
     /// Additional arguments of the server.
@@ -97,7 +97,7 @@ fn whole() -> Vec<(String, Kind)> {
     [vec![("client".to_owned(), Kind::Client)], proxied()].concat()
 }
 
-/// Checks that calls of an instrumented client, a pair of proxies and an instrumented server each give one trace.
+/// Checks that each call from an instrumented client through two proxies to an instrumented server gives one trace.
 fn assert_traces_with(propagator: &str) {
     if !traces::are_installed() {
         return;
@@ -302,7 +302,7 @@ fn without_a_collector_calls_go_on_and_spans_flow_again_when_it_is_back() {
     wait_for("spans of calls after the collector's start", Duration::from_secs(90), || {
         let calls = stage.call(Some(address), &[]);
         assert_eq!(calls[0].status, "OK");
-        // The spans of one call may still be dropped while the proxy waits to connect again.
+        // The proxy may still drop the spans of a call while it waits to connect again.
         let arrived = || of_proxies(&collector.trace(&calls[0].trace)).then_some(());
         let deadline = std::time::Instant::now() + Duration::from_secs(3);
         while arrived().is_none() && std::time::Instant::now() < deadline {
@@ -354,7 +354,8 @@ fn envoys_span_is_the_parent_of_the_servers_without_proxies() {
     assert_eq!(services(&chain(&spans)), expected.map(|(service, kind)| (service.to_owned(), kind)), "{spans:#?}");
 }
 
-/// An Envoy that forwards every call to one address, and traces it with its OpenTelemetry tracer. Dropping it kills it.
+/// An Envoy that forwards every call to one address, and traces the calls with its OpenTelemetry tracer. Dropping this
+/// value kills Envoy.
 #[derive(Debug)]
 struct Envoy {
     child: Child,

@@ -1,4 +1,5 @@
-//! Policies for traffic with real programs: hedging, time limits, retry budgets, and what the pages of the proxy show.
+//! Policies for traffic with real programs: hedging, time limits, retry budgets, and the pages of the proxy that show
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use leno_tests::scripted::{Reply, Scripted};
 const SOON: Duration = Duration::from_secs(20);
 const DEADLINE_EXCEEDED: u8 = 4;
 
-/// Hedges every method of the tests' client.
+/// The part of a policy that hedges every method of the test servers.
 fn hedged(delay: &str) -> String {
     format!("hedge: {{delay: {delay}, methods: [test.Test/*]}}")
 }
@@ -138,7 +139,8 @@ async fn every_reason_for_no_retry_has_a_count() {
     }
 }
 
-/// A policy of Gateway API for the Service `echo`. Its retryConstraint has this budget and allows one retry per second.
+/// A policy of Gateway API for the Service `echo`. Its retryConstraint has this budget, and allows one retry per hour
+/// in addition. Leno rounds this rate up to one per second.
 fn retry_constraint(name: &str, budget: &str) -> String {
     format!(
         "apiVersion: gateway.networking.x-k8s.io/v1alpha1
@@ -184,7 +186,7 @@ async fn the_retry_constraint_of_gateway_api_bounds_retries_before_the_budget_of
     assert!(made <= elapsed.as_secs() + 2, "{made} retries in {elapsed:?}");
     assert!(over_budget > 0 && over_budget + made == CALLS, "{over_budget} calls over the budget, {made} retries");
 
-    // The first policy stays in force after a second policy is added, and after it gets a mistake itself.
+    // The first policy stays in force after a second policy is added, and after the first policy becomes invalid.
     proxy.directory().write("z.yaml", &retry_constraint("second", "{percent: 9}"));
     proxy.wait_for_log(&["the older XBackendTrafficPolicy default/first has the same target"]);
     proxy.directory().write("y.yaml", &constraint.replace("percent: 0", "percent: 101"));

@@ -1,7 +1,7 @@
 //! The accept loop of every server on tokio.
 //!
-//! A connection is always accepted at once. A listener that waited for a free place first would leave new connections
-//! in the kernel's queue behind silent connections.
+//! A listener accepts every connection at once. If it waited for a free place first, new connections would stay in the
+//! kernel's queue for as long as silent connections hold the places.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -77,7 +77,7 @@ impl Room {
     }
 
     /// Finds a place for a new connection; another connection may lose its place. `None` if the new connection's
-    /// address would then have more places than the address that lost one: the new connection must be closed.
+    /// address would then have more places than the address that lost a place: the new connection must be closed.
     pub fn enter(&self, source: Source) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;
@@ -115,7 +115,7 @@ impl Room {
 }
 
 impl State {
-    /// Notifies a replaced connection; returns whether the new one has a place.
+    /// Notifies a replaced connection; returns whether the new connection has a place.
     fn make_way(&mut self, entry: Entry<u64>) -> bool {
         match entry {
             Entry::Free => true,

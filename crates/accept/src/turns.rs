@@ -1,5 +1,5 @@
-//! Turns: a queue of waiting work that serves client accounts in turn. So an account with much work delays each other
-//! account by only one piece of work.
+//! Turns: a queue of waiting work that serves client accounts in turn. So an account with much work delays another
+//! account by only one piece of work in each turn.
 //!
 //! Invariants: each account with waiting work, and no other account, is in `accounts`, and is once in `order`, at its
 //! `turn`; `len() <= capacity`.

@@ -6,8 +6,8 @@
 //! open. Two kinds of requests get the [`PUBLIC`] pages only: requests from other machines, and requests whose `Host`
 //! is the name of a site.
 //!
-//! [`serve_behind_proxy`] serves private pages to callers that the proxy itself lets in. No other machine can open a
-//! connection to it.
+//! [`serve_behind_proxy`] serves private pages to callers that the proxy itself lets in. A caller that reaches the port
+//! without the proxy gets no page.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -67,8 +67,9 @@ const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
 enum Access {
     /// Callers on loopback. Other callers get the [`PUBLIC`] pages.
     Loopback,
-    /// Callers that come from the address that they connect to: this machine's proxy, which relays the calls of others.
-    /// Linux drops packets from elsewhere whose source is an address of this machine. Other callers get no page.
+    /// Callers whose source address is the address that they connect to: programs on this machine, such as the proxy,
+    /// which relays the calls of others. No other machine can be such a caller: Linux drops packets from elsewhere
+    /// whose source is an address of this machine. Other callers get no page.
     OwnAddress,
 }
 
@@ -172,7 +173,7 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
 
     async fn scrape(&self, request: Request<Incoming>, is_local: bool) -> Answer {
         let mut scrapes = self.scrape.lock().await;
-        // A page for HEAD costs as much as one for GET; hyper leaves out its content.
+        // A page for HEAD costs as much as a page for GET: hyper leaves out the content only afterwards.
         if is_local || !matches!(*request.method(), Method::GET | Method::HEAD) {
             return (self.pages)(request).await;
         }
@@ -196,7 +197,7 @@ impl Access {
         }
     }
 
-    /// Returns whether a client is on this machine, as far as the access depends on it.
+    /// Returns whether a client is on this machine, by the rule of this kind of access.
     fn is_local(self, stream: &TcpStream, client: SocketAddr) -> bool {
         let client = client.ip().to_canonical();
         match self {
@@ -206,7 +207,8 @@ impl Access {
     }
 }
 
-/// Whether a `Host` names this machine: an IP address, or a name without a dot, such as `localhost`, which no site has.
+/// Whether a `Host` names this machine: an IP address, or a name without a dot such as `localhost`, because no site has
+/// such a name.
 fn is_own_host(host: &HeaderValue) -> bool {
     let Ok(host) = host.to_str() else { return false };
     let name = match host.rsplit_once(':') {

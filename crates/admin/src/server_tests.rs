@@ -267,7 +267,7 @@ fn behind_a_proxy_only_connections_of_this_machines_own_addresses_are_answered()
             let answer = get(loopback(2), loopback(1), port, path).await;
             assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("the workload's proxy"), "{path}: {answer}");
         }
-        // A site whose name leads here may send requests from the user's browser.
+        // A page of a site whose name resolves to this machine may send requests from the user's browser.
         let mut stream = connect(loopback(1), loopback(1), port).await;
         stream.write_all(b"GET /calls HTTP/1.1\r\nHost: evil.example:4190\r\n\r\n").await.expect("it reads");
         let mut answer = String::new();

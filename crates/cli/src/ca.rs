@@ -51,7 +51,7 @@ pub(crate) enum Command {
     },
 }
 
-/// A time relative to now; a negative one is in the past.
+/// A time relative to now: earlier by `duration` if `before`, otherwise later by `duration`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offset {
     before: bool,
@@ -99,7 +99,7 @@ fn issue(
     let intermediates = authority.intermediates(&read_bundle(directory)?);
     let pair = authority.issue_key_pair(&id, validity)?.followed_by(&intermediates);
     write_key_pair(out, &pair)?;
-    // A certificate has whole seconds: it ends at the beginning of this second.
+    // A certificate stores whole seconds, so it ends at the beginning of the second of `not_after`.
     let end = jiff::Timestamp::from_second(jiff::Timestamp::try_from(validity.not_after)?.as_second())?;
     let why = if validity.not_after < wanted.not_after { ", when the authority's own certificate ends" } else { "" };
     let (certificate, key) = (out.join(PROGRAM_CERTIFICATE_FILE), out.join(PROGRAM_KEY_FILE));

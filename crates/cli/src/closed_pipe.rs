@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Whether a command failed because the reader of standard output closed the pipe. A pipe to a child process and a
-/// socket break with the same error, so this also asks the kernel about standard output.
+/// socket break with the same error, so this function also asks the kernel about standard output.
 pub(crate) fn is_cause(error: &(dyn Error + 'static)) -> bool {
     is_broken_pipe(error) && is_closed(io::stdout())
 }
@@ -17,7 +17,7 @@ fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
     is_own || error.source().is_some_and(is_broken_pipe)
 }
 
-/// Whether no reader is left.
+/// Whether the reader has closed the pipe `output`.
 fn is_closed(output: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&output, PollFlags::empty())];
     let is_polled = poll(&mut polled, Some(&Timespec::default())).is_ok();

@@ -13,8 +13,8 @@ use leno_xds::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 use crate::cluster::diagnose::{EndpointsOptions, PodOptions, PolicyOptions};
 use crate::cluster::traffic::TrafficOptions;
 
-/// Warning about a bootstrap configuration without certificates, on standard error: standard output is the
-/// configuration.
+/// Warning about a bootstrap configuration without certificates. It goes to standard error, because standard output has
+/// the configuration.
 const INSECURE: &str = "warning: this configuration is insecure: it has no certificate, so the client calls the control plane and servers \
                         in clear, and no side proves its identity; add --certificate, --key and --trust (on one machine, leno ca issue \
                         writes these files)";

@@ -13,7 +13,7 @@ use leno_install::inject::{
 use leno_install::manifest::{Format, Namespaces, Report, Rewritten, inject_file, uninject_file};
 use leno_install::yaml::Fault;
 
-/// The command, as messages name it.
+/// Name of the command in messages.
 const INJECT: &str = "leno inject";
 
 /// File name that stands for standard input.
@@ -68,7 +68,7 @@ enum Output {
 
 /// A file of the command line.
 struct Input {
-    /// The name for messages.
+    /// Name of the file in messages.
     name: String,
     text: String,
 }
@@ -203,9 +203,9 @@ fn read(file: &Path) -> Result<String, Error> {
 /// Returns the number of the first line with an action of a Helm template, counted from 1. Such text cannot be parsed:
 /// YAML reads the action as a mapping that is the key of another mapping, and the parser accepts no such key.
 ///
-/// Values of rendered objects may contain `{{` too, for example in Prometheus rules and Argo workflows. So this matches
-/// only lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with an
-/// action.
+/// Values of rendered objects may contain `{{` too, for example in Prometheus rules and Argo workflows. So this
+/// function matches only lines that YAML would misread: a line that begins with an action, or a line whose unquoted
+/// value begins with an action.
 fn template_line(text: &str) -> Option<usize> {
     let is_action = |line: &str| {
         let line = line.trim_start().trim_start_matches("- ");
@@ -216,8 +216,8 @@ fn template_line(text: &str) -> Option<usize> {
         let value = line.split_once(": ").map_or("", |(_, value)| value.trim_start());
         line.starts_with("{{") || value.starts_with("{{")
     };
-    // Within a block scalar an action is plain text, so skip block scalars. This misses a template that has actions in
-    // block scalars only; such templates are rare.
+    // Within a block scalar an action is plain text, so skip block scalars. So the search misses a template that has
+    // actions in block scalars only; such templates are rare.
     let mut scalar_indent = None;
     for (number, line) in text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
@@ -238,7 +238,7 @@ fn template_line(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the name by which messages call a file.
+/// Returns the name of a file for messages.
 fn name(file: &Path) -> String {
     if file == Path::new(STDIN) { "standard input".to_owned() } else { file.display().to_string() }
 }

@@ -68,7 +68,7 @@ pub(crate) enum Parts {
 
 /// A rendered installation.
 pub(crate) struct Rendered {
-    /// Every object, as YAML.
+    /// The objects of the chosen [`Parts`], as YAML.
     pub(crate) text: String,
     /// The version of the installation's control plane.
     pub(crate) version: String,
@@ -98,7 +98,7 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses to change an installation by mistake.
+    /// Refuses to reset the values of an installation, and to replace it by an older version.
     fn refuse(&self, running: &Running, values: &Value, version: &str) -> Result<(), Box<dyn Error>> {
         // Custom resource definitions do not depend on values.
         if !self.crds {

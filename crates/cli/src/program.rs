@@ -12,7 +12,7 @@ pub(crate) enum ProgramError {
     #[error("{name} is not installed; install it with: apt-get install {package}")]
     Missing {
         name: String,
-        /// The Debian package that contains it.
+        /// The Debian package that contains the program.
         package: &'static str,
     },
     #[error("cannot run {name}: {source}")]
@@ -22,13 +22,13 @@ pub(crate) enum ProgramError {
     Failed {
         /// The name and the arguments.
         command: String,
-        /// The first line of its standard error.
+        /// The fault in the program's standard error, as [`first_line`] returns it, or else the exit status.
         said: String,
     },
 }
 
-/// Runs a program with `input` on its standard input, and returns its standard output. Searches the directories of
-/// root's PATH.
+/// Runs a program with `input` on its standard input, and returns its standard output. Searches PATH, /usr/sbin and
+/// /usr/local/sbin for the program.
 ///
 /// # Errors
 /// If the program is not installed, cannot be run, or fails.
@@ -55,7 +55,7 @@ fn feed(command: &mut Command, input: &str) -> io::Result<Output> {
 }
 
 /// Returns the line that names the fault. If the first line ends with a colon, it is only the program's name, so the
-/// second line is appended. Further lines are omitted: they quote the source and give advice.
+/// result includes the second line. The result omits further lines: they quote the source and give advice.
 fn first_line(stderr: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -36,7 +36,7 @@ fn a_signal_ends_the_demo_and_leaves_no_file() {
     for signal in ["INT", "TERM", "HUP"] {
         let scratch = tempfile::tempdir().expect("a directory");
         let is_empty = || fs::read_dir(&scratch).expect("a scratch directory").next().is_none();
-        // This test may itself run under nohup, and a program inherits that it ignores SIGHUP.
+        // This test may itself run under nohup, and a program inherits the setting to ignore SIGHUP.
         let mut demo = Command::new("env")
             .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_leno"), "demo", "--plain", "--rate=100"])
             .env("TMPDIR", scratch.path())

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const EXAMPLE: &str = include_str!("../../../examples/kubernetes/echo.yaml");
 
-/// The arguments and the name of each Deployment's container.
+/// The name of each Deployment, and the arguments of its container.
 fn arguments() -> Vec<(String, Vec<String>)> {
     let documents = yaml::split(EXAMPLE).expect("the example is YAML");
     let deployments =

@@ -32,12 +32,14 @@ pub struct Configuration {
     pub files: Vec<FileStatus>,
 }
 
+/// A manifest file, and which of its versions is in force.
 #[derive(Debug, Clone, Serialize)]
 pub struct FileStatus {
     path: String,
     serving: Serving,
 }
 
+/// The version of a manifest file that is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Serving {
@@ -52,7 +54,7 @@ pub enum Serving {
     Nothing,
 }
 
-/// The files as last read.
+/// A configuration directory: its files as last read.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -128,7 +130,7 @@ impl Directory {
     /// Reads the directory for the first time. Invalid files are reported as problems, not as errors.
     ///
     /// # Errors
-    /// If the directory does not exist or cannot be listed.
+    /// If the directory does not exist, cannot be listed, or has more than 10,000 manifests.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut directory = Self { path: path.to_owned(), fault: None, files: BTreeMap::new() };
         let paths = list(path)?;
@@ -138,7 +140,8 @@ impl Directory {
 
     /// Reads the files that changed. Returns whether a file or the list of problems changed.
     ///
-    /// If the directory is gone, the mesh stays as it was, and a problem is added.
+    /// If the directory cannot be listed, for example because it is gone, the mesh stays as it was, and the
+    /// configuration gets a problem.
     pub fn refresh(&mut self) -> bool {
         match list(&self.path) {
             Ok(paths) => {
@@ -204,7 +207,7 @@ impl ManifestFile {
                 true
             }
             Err(Refused { problems, policies, .. }) => {
-                // The bytes differ, so the policies may differ even if the errors are the same.
+                // The bytes changed, so the policies may have changed even if the errors are the same.
                 let news = self.problems != problems || self.good.is_none();
                 if self.good.is_none() {
                     self.policies = policies;
@@ -269,7 +272,7 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 fn parse(path: &str, bytes: Vec<u8>) -> Result<manifest::Manifest, Refused> {
-    // Text that is too long or not UTF-8 may still contain a policy.
+    // A file that is too large or not UTF-8 may still contain a policy, which must then allow no caller.
     let refused = |problem: Problem, text: String| {
         Refused::of_text(problem, &SourceFile { path: path.to_owned(), text }, DEFAULT_NAMESPACE)
     };

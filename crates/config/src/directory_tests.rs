@@ -132,7 +132,7 @@ fn a_policy_in_a_file_that_never_was_right_denies_until_it_is_mended() {
     write(&directory, "p.yaml", &good);
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Enforce port 81 in namespace shop"]);
-    // There is a valid version now.
+    // The file had a valid version, so the policy of that version stays in force.
     write(&directory, "p.yaml", good.replace("allow", "alow"));
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Enforce port 81 in namespace shop"]);

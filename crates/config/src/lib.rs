@@ -1,7 +1,7 @@
-//! The configuration directory: manifests on disk are read, watched, and joined into a mesh.
+//! The configuration directory: reads manifests on disk, watches them, and joins them into a mesh.
 //!
-//! Without Kubernetes, both the data plane and the control plane read such a directory. So this is a crate of its own:
-//! the model does not read files.
+//! Without Kubernetes, both the data plane and the control plane read such a directory. The model must not read files,
+//! so this code is a crate of its own.
 //!
 //! ```
 //! use leno_config::Directory;

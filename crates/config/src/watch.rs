@@ -28,6 +28,7 @@ const QUIET_AT_MOST: Duration = Duration::from_secs(1);
 /// Interval between checks whether the path still leads to the watched directory.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
+/// A watch on the configuration directory.
 pub struct Watch {
     path: PathBuf,
     inotify: AsyncFd<OwnedFd>,
@@ -44,8 +45,8 @@ impl Watch {
     /// # Errors
     /// If the directory does not exist, or the system allows no more watches.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Read the identity first: if the path starts to lead to another directory in between, the next check notices
-        // the difference.
+        // Read the identity first: if the path changes to another directory between the two calls, the next check
+        // notices the difference.
         let watched = Some(identity(path)?);
         Ok(Self { path: path.to_owned(), inotify: open(path)?, watched })
     }
@@ -56,7 +57,7 @@ impl Watch {
     /// Not cancel safe: if the future is dropped while it waits for the content to stay unchanged, the change is lost.
     ///
     /// # Errors
-    /// If the system removes the watch.
+    /// If the events of the watch cannot be read. A removed directory is no error.
     pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             match timeout(RECHECK_INTERVAL, self.event()).await {
@@ -118,7 +119,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Reads all pending events. The files that they name do not matter: every file is checked again.
+/// Reads all pending events. The files that the events name do not matter, because the caller checks every file again.
 fn drain(inotify: &OwnedFd) -> io::Result<ReadFlags> {
     let mut buffer = [MaybeUninit::uninit(); 4_096];
     let mut reader = inotify::Reader::new(inotify, &mut buffer);

@@ -89,7 +89,8 @@ async fn a_file_that_is_being_written_is_not_taken_in_before_it_rests() {
     let taken_in = Instant::now();
     let mut moments = writer.join().expect("it wrote");
     moments.push(taken_in);
-    // The longest pause must be at least `QUIET`. On a busy machine, the writer itself may pause for that long.
+    // The longest pause before the notice must be at least `QUIET`. On a busy machine, the writer itself may pause for
+    // that long between two writes.
     let rested = moments.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0])).max();
     assert!(rested >= Some(QUIET), "taken in after {rested:?}");
 }

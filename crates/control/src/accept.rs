@@ -39,8 +39,8 @@ pub(crate) const FIRST_REQUEST_MAX: Duration = Duration::from_secs(5);
 /// Longest time from the head of a request to its end, for requests that consist of one small message.
 pub(crate) const WHOLE_REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// Limit on received bytes of TLS from which no application data can be read yet. A record has at most 16,640 bytes,
-/// and a client's handshake with its certificates has fewer. Without this limit, rustls would buffer 64 KiB of
+/// Limit on received bytes of TLS from which no application data can be read yet. A record has at most 16,640 bytes. A
+/// client's handshake with its certificates is smaller than the limit. Without the limit, rustls would buffer 64 KiB of
 /// handshake messages for a client without a certificate.
 const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 
@@ -70,8 +70,8 @@ impl Peer {
     }
 }
 
-/// What a connection has sent so far, shared with the service that answers its requests. The default value is not
-/// linked to a connection.
+/// What a connection has sent so far, as the service that answers the connection's requests records it. The default
+/// value belongs to no connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     has_asked: Arc<AtomicBool>,

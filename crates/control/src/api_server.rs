@@ -12,14 +12,14 @@ use tower::layer::layer_fn;
 use crate::watch::{Hearing, Lasting};
 
 /// The API server ends each watch after this time, and we then begin another watch. If 5 more seconds pass without an
-/// event or a bookmark, the connection was lost without a sign, for example because its node failed. kube itself then
-/// begins another watch.
+/// event or a bookmark, the connection must be lost, for example because the API server's node failed. kube then begins
+/// another watch.
 const WATCH_S: u32 = 120;
-/// Longest time without a byte from the API server on a connection in use. It is longer than the longest silence of a
-/// watch, and ends lists and other requests whose connection was lost.
+/// Longest time without a byte from the API server on a connection in use, longer than the longest silence of a watch.
+/// If the connection was lost, lists and other requests fail after this time.
 const READ_MAX: Duration = Duration::from_secs(130);
 
-/// The API server, as all parts of the control plane use it.
+/// The client of the API server that all parts of the control plane share, with a record of each watch's silence.
 #[derive(Clone)]
 pub(crate) struct ApiServer {
     client: Client,
@@ -33,8 +33,8 @@ impl ApiServer {
     /// [`kube::Error`] if the configuration is invalid.
     pub(crate) fn new(mut config: Config) -> Result<Self, kube::Error> {
         config.read_timeout = Some(READ_MAX);
-        // All our parts repeat failed requests themselves, after at most 10 seconds. kube's own retries would wait
-        // about as long as the API server has already been away. Meanwhile, the log would not show the failure.
+        // All parts of the control plane repeat their failed requests, after at most 10 seconds. The pauses of kube's
+        // own retries would grow with the length of an outage, and meanwhile the log would not show the failure.
         config.default_retry = false;
         let hearing = Hearing::default();
         let listening = layer_fn(|service| hearing.listening(service));

@@ -13,7 +13,7 @@
 //! | [`IDENTITY_SERVICE`] | 8 | 21 | 80 connections without and 40 with a certificate, and 5 MiB of long requests |
 //! | [`WEBHOOKS`] | 13 | 34 | 60 connections, 2 large reviews, one parsed review |
 //! | [`XDS_RESOURCES`] | 3 | 8 | written resources, kept for all clients |
-//! | [`MESH`] | 7 | 18 | the program, its admin pages and the cluster's objects; nothing of clients |
+//! | [`MESH`] | 7 | 18 | the program, its admin pages and the cluster's objects; clients cannot make it larger |
 //!
 //! On listeners that need no certificate, each connection is counted with the maximum memory that its client can make
 //! the connection use. An xDS stream is counted with its measured memory, because its client is known, and because its
@@ -67,7 +67,7 @@ pub(crate) const CONNECTION_BYTES: usize = 64 << 10;
 /// Memory of a TLS connection before the end of its handshake, in bytes: it has no HTTP/2 buffers yet.
 pub(crate) const HANDSHAKE_BYTES: usize = 48 << 10;
 
-/// A part of the memory.
+/// A share of the memory, in 96ths ([`WHOLE`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share(usize);
 

@@ -34,7 +34,7 @@ use crate::webhooks::{Certificate, Webhooks};
 /// Delay after a failed attempt to issue our own certificates.
 const CERTIFY_RETRY: Duration = Duration::from_secs(2);
 
-/// Serves the mesh of a cluster until a signal arrives and the grace period after it has passed.
+/// Serves the mesh of a cluster until a signal arrives, and for the grace period after the signal.
 pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncFnMut()) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let api_server = ApiServer::new(config).map_err(|error| RunError::NoCluster(error.into()))?;
@@ -64,7 +64,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     let publisher =
         Publisher::in_cluster(Arc::new(Mesh::empty()), options.trust_domain.clone(), &options.cluster_domain);
     let (phase, phases) = watch::channel(Phase::Starting);
-    // Whether every kind has been listed.
+    // Whether every kind of object has been listed.
     let (listed, is_listed) = watch::channel(false);
     let counts = webhooks.as_ref().map(Webhooks::counts);
     let readiness = Readiness { state: source.state(), phase: phases.clone() };
@@ -82,8 +82,9 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
-        // Lead only after every kind has been listed: a replica that cannot list the cluster must not lead. But lead
-        // before the first authority is known: the leader creates the authority, and renews an expired authority.
+        // Lead only after every kind of object has been listed: a replica that cannot list the cluster must not lead.
+        // But lead before the first authority is known: the leader creates the authority, and renews an expired
+        // authority.
         source.listed_and(async {}).await;
         listed.send_replace(true);
         let signing = source.listed_and(keeper.ready()).await;
@@ -143,7 +144,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     ended
 }
 
-/// Holds the Lease from the time when every kind is listed until this replica ends; never returns.
+/// Claims and renews the Lease from the time when every kind of object has been listed until [`Phase::Ending`]; never
+/// returns.
 async fn lead(
     lease: Lease,
     leader: &watch::Sender<bool>,

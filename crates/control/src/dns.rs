@@ -18,7 +18,7 @@ impl Options {
     /// The names of the Service that the command line describes.
     ///
     /// # Errors
-    /// [`RunError::NoName`] if they are not valid DNS names.
+    /// [`RunError::NoName`] if the names are not valid DNS names.
     pub(crate) fn service_names(&self) -> Result<Vec<DnsName<'static>>, RunError> {
         names(&self.namespace, &self.cluster_domain).map_err(|_| RunError::NoName {
             namespace: self.namespace.clone(),

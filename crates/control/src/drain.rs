@@ -15,7 +15,7 @@ pub(crate) enum Phase {
     /// It serves no clients yet.
     Starting,
     Serving,
-    /// It serves the remaining clients, and wants no new clients.
+    /// It still serves its clients, but should get no new clients.
     Ending,
 }
 

@@ -126,7 +126,7 @@ impl KubernetesSource {
         self.unmeshed.subscribe()
     }
 
-    /// Leaves Pods out of the reports if the injector leaves out their namespaces.
+    /// Leaves the namespaces that the injector's options exclude out of the reports about Pods without a proxy.
     pub(crate) fn follow_options(&mut self, options: watch::Receiver<Arc<InjectOptions>>) {
         self.options = Some(options);
     }

@@ -1,8 +1,9 @@
-//! Reports Pods that run without a proxy although the Pod or its namespace asks for a proxy. Writes an Event for each
-//! Pod, and a log line for each namespace.
+//! Reports Pods that run without a proxy or the gRPC sidecar, although the Pod or its namespace asks for it. Writes an
+//! Event for each Pod, and a log line for each namespace.
 //!
 //! The chart's guard rejects such Pods at their creation. The Pods reported here are older than the namespace's
-//! annotation or than Leno, have another mesh's proxy, or were created without the guard. The leading replica reports.
+//! annotation or than Leno, have another mesh's proxy, or were created without the guard. Only the leading replica
+//! reports.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;

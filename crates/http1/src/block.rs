@@ -45,8 +45,8 @@ impl Incomplete {
         self.bytes.is_empty()
     }
 
-    /// Takes a block of at most `max_bytes` from the front of `input`. Copies nothing if the whole block is there.
-    /// Returns `None` if the end of the block has not arrived. In that case, the whole input was consumed.
+    /// Takes a block of at most `max_bytes` from the front of `input`. Copies nothing if `input` contains the whole
+    /// block. If the end of the block has not arrived, consumes the whole input and returns `None`.
     pub(crate) fn take<'a>(
         &mut self,
         input: &mut &'a [u8],

@@ -5,8 +5,8 @@
 //! sent as HTTP/2. So one relay can join any two connections of the two protocols. An HTTP/1 connection carries one
 //! exchange (a request and its response) at a time. An exchange corresponds to a stream of HTTP/2.
 //!
-//! Bytes that two programs could interpret in two ways are rejected, because request smuggling depends on them (RFC
-//! 9112 section 11.2).
+//! The engine rejects bytes that two programs could interpret differently, because request smuggling depends on such
+//! bytes (RFC 9112 section 11.2).
 //!
 //! A server that parses a request and answers it:
 //!

@@ -131,7 +131,8 @@ impl<'a> Control<'a> {
 
 const NAME_TOO_LONG: ConnectionError = ConnectionError { status: 431, why: "a field name is too long" };
 
-/// Whether a field applies to one hop only (RFC 9110 section 7.6.1), or is our own marker for such a field.
+/// Whether a field applies to one hop only (RFC 9110 section 7.6.1), or is `leno-upgrade`, our own replacement for the
+/// field `upgrade`.
 pub(crate) fn is_for_one_hop(known: Known) -> bool {
     known.is_connection_specific() || known == Known::LenoUpgrade
 }

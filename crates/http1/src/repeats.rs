@@ -68,7 +68,8 @@ pub(crate) struct Place(u8);
 pub(crate) struct SectionHash(u32);
 
 impl SectionHash {
-    /// Returns `None` for a section that is too long to be remembered. Each kind of reader has its own places.
+    /// Returns `None` for a section that is too long to be remembered. The hash depends on the reader, because the same
+    /// bytes can have different meanings for different readers.
     pub(crate) fn of(section: &[u8], reader: Reader) -> Option<Self> {
         if section.len() > SECTION_MAX_BYTES {
             return None;

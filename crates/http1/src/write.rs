@@ -56,8 +56,8 @@ impl Unwritable {
     pub(crate) const LACKS_CONTENT: Self = Self("content-length announces content, and the request has none");
 }
 
-/// Checks the fields of a request: HTTP/1.1 cannot express a method, target or
-/// host with white space, or a `:path` that is not a path.
+/// Checks the fields of a request: HTTP/1.1 cannot express a method, target or host with white space, or a `:path` that
+/// is not a path.
 ///
 /// # Errors
 /// See [`Unwritable`].
@@ -317,7 +317,7 @@ fn write_field(out: &mut Vec<u8>, line: &FieldLine<'_>, note: &[u8]) {
     }
 }
 
-/// Writes `content-length` in this spelling.
+/// Writes `content-length` in the spelling `name`.
 fn write_content_length(out: &mut Vec<u8>, name: &[u8], length: u64) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");

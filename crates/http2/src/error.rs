@@ -17,9 +17,9 @@ impl ErrorCode {
     pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
     /// SETTINGS were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: Self = Self(0x4);
-    /// A frame for a stream that is closed.
+    /// The peer sent a frame for a closed stream.
     pub const STREAM_CLOSED: Self = Self(0x5);
-    /// A frame of a wrong size.
+    /// The peer sent a frame of a wrong size.
     pub const FRAME_SIZE_ERROR: Self = Self(0x6);
     /// The stream was not processed at all, so its request may be sent again (section 8.7).
     pub const REFUSED_STREAM: Self = Self(0x7);
@@ -95,7 +95,8 @@ pub enum Violation {
     Flood(Flood),
 }
 
-/// Floods for which a connection is closed. Each has a limit in [`crate::limits::Limits`].
+/// Kinds of floods. We close the connection of a peer that causes one of these floods. Each kind has a limit in
+/// [`crate::limits::Limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Flood {

@@ -1,9 +1,9 @@
 //! Field sections: the header or trailer fields of one message.
 //!
-//! All names and values are in one vector of bytes. Another vector has a line for each field, which describes the
-//! field's bytes. So a section that is cleared and reused allocates nothing. Defects are recorded while a section is
-//! filled. Invariant: every line's range is within `bytes`. The field's name directly precedes its value, and its note,
-//! if any, directly follows the value.
+//! All names and values are in one vector of bytes. A second vector has one line for each field; the line gives the
+//! positions of the field's bytes. So a section that is cleared and reused allocates nothing. Defects are recorded
+//! while a section is filled. Invariant: every line's range is within `bytes`. The field's name directly precedes its
+//! value, and its note, if any, directly follows the value.
 
 mod defects;
 mod known;
@@ -33,8 +33,8 @@ pub struct FieldSection {
     content: u64,
     /// Number of lines that `content` identifies.
     content_lines: usize,
-    /// For each of the first [`Known`] names, the pseudo-header fields: the index of the first line with this name.
-    /// Valid only if the name is in `names`. `u8::MAX` if the index does not fit.
+    /// For each of the first [`PLACES`] [`Known`] names, which include all defined pseudo-header fields: the index of
+    /// the first line with this name. Valid only if the name is in `names`. `u8::MAX` if the index does not fit.
     places: [u8; PLACES],
 }
 
@@ -42,14 +42,14 @@ pub struct FieldSection {
 const PLACES: usize = 8;
 const _: () = assert!((Known::Status as usize) < PLACES);
 
-/// The number that this process gave last to the content of a section. In the next line: the number that it gave last
-/// to a prepared field.
+/// The latest number that this process gave to the content of a section.
 static CONTENTS: AtomicU64 = AtomicU64::new(0);
+/// The latest number that this process gave to a prepared field.
 static PREPARED: AtomicU32 = AtomicU32::new(0);
-/// Number of bits of a received content's number and, in the next line, of a prepared field's number. When these
-/// numbers are used up, further contents and fields get no number. If a prepared field is appended to a received
-/// content, the number of the result consists of both numbers.
+/// Number of bits of a received content's number. When the numbers are used up, further contents get no number.
 const CONTENT_BITS: u32 = 40;
+/// Number of bits of a prepared field's number. When the numbers are used up, further fields get no number. If a
+/// prepared field is appended to a received content, the number of the result consists of both numbers.
 const PREPARED_BITS: u32 = u64::BITS - CONTENT_BITS;
 
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ pub struct FieldLine<'a> {
     pub name: &'a [u8],
     /// The value, valid or not.
     pub value: &'a [u8],
-    /// The recognised name.
+    /// The name as a [`Known`]: [`Known::Other`] or [`Known::UnknownPseudo`] if the name is not listed there.
     pub known: Known,
     /// Whether no hop may put the field in a compression table (RFC 7541 section 7.1.3).
     pub never_indexed: bool,
@@ -134,7 +134,7 @@ impl FieldSection {
 
     /// The size in bytes: names, values and 32 per field (RFC 9113 section 6.5.2).
     ///
-    /// With [`Defects::OVERSIZE`] it includes the fields that were not stored.
+    /// With [`Defects::OVERSIZE`], the size includes the fields that were not stored.
     pub fn list_size(&self) -> usize {
         self.list_size
     }
@@ -150,8 +150,8 @@ impl FieldSection {
     }
 
     /// Appends a field with a note about its original spelling. Only [`FieldSection::iter_with_notes`] returns the
-    /// note. Notes of more than 255 bytes are omitted. A note does not count in the section's size, because it is not
-    /// longer than the received input.
+    /// note. Notes of more than 255 bytes are omitted. A note does not count in the section's size, because notes are
+    /// not longer than the received input.
     pub fn push_with_note(&mut self, name: &[u8], value: &[u8], note: &[u8]) {
         let count = self.lines.len();
         self.push(name, value);
@@ -381,8 +381,8 @@ impl FieldSection {
     }
 
     /// Removes white space at the ends of the values of regular fields. Such white space makes a message malformed (RFC
-    /// 9113 section 8.2.1). But gRPC libraries send it, for example at the end of `grpc-message`, other proxies accept
-    /// it, and HTTP/1 ignores it.
+    /// 9113 section 8.2.1). But we accept it: gRPC libraries send it (for example at the end of `grpc-message`), other
+    /// proxies accept it, and HTTP/1 ignores it.
     #[cold]
     pub(crate) fn trim_values(&mut self) {
         self.defects = self.defects.without(Defects::PADDED_VALUE);
@@ -410,7 +410,8 @@ impl FieldSection {
         }
     }
 
-    /// The buffer to which the decoder appends a literal's name and value. [`FieldSection::commit`] makes them a field.
+    /// The buffer to which the decoder appends a literal's name and value. [`FieldSection::commit`] turns these bytes
+    /// into a field.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -443,7 +444,7 @@ impl FieldSection {
         self.commit(start, name.len(), facts, never_indexed, usize::MAX);
     }
 
-    /// Writes a field to the tail and checks the field. Returns its start and its facts.
+    /// Writes a field to the tail and checks the field. Returns the field's start and facts.
     fn write(&mut self, name: &[u8], value: &[u8]) -> (usize, Facts) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);

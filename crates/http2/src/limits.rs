@@ -20,8 +20,7 @@ pub const COLLECTED_ENOUGH_BYTES: usize = 256;
 /// While more output than this waits for the socket, streams keep their DATA in their own queues.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 128 * 1024;
 
-/// While a server's connection window is nearly used up, a stream may send only until it has sent this many bytes in
-/// total.
+/// While a server's connection window is nearly used up, a stream may send no more than this number of bytes in total.
 pub const SMALL_UPLOAD_BYTES: usize = 1_024;
 
 /// The settings that a connection announces, and the limits that it enforces. All connections of one kind share one
@@ -42,8 +41,9 @@ pub struct Limits {
     /// Largest total growth of all streams' receive windows, in bytes. If the readers of the content first read
     /// everything and then stop, we may have to hold this much beyond `initial_window_bytes` of each stream.
     pub max_grown_window_bytes: u32,
-    /// Largest amount of received content of all streams together that the owner has not released, in bytes. Beyond it
-    /// the connection's window is not refilled: the peer must stop until some content is released.
+    /// Largest amount of received content of all streams together that the owner has not released, in bytes. Beyond
+    /// this amount, the engine does not refill the connection's window: the peer must stop until the owner releases
+    /// some content.
     pub max_held_bytes: u32,
     /// The connection's receive window, in bytes; 65,535 to 2^31-1. While no more than `max_held_bytes` are held, the
     /// window is refilled whenever half of it is used, so that only the streams' windows limit the peer.
@@ -58,8 +58,8 @@ pub struct Limits {
     pub max_header_block_bytes: u32,
     /// Maximum number of CONTINUATION frames after one HEADERS frame.
     pub max_continuation_frames: u32,
-    /// Rapid resets allowed in a burst. Each answered stream allows one more, up to [`EARNED_RESETS_FACTOR`] times this
-    /// number.
+    /// Rapid resets allowed in a burst. Each answered stream allows one more rapid reset, up to
+    /// [`EARNED_RESETS_FACTOR`] times this number.
     pub max_rapid_resets: u32,
     /// Rapid resets per second allowed in the long run, independent of answered streams.
     pub rapid_resets_per_second: u32,
@@ -77,13 +77,14 @@ pub struct Limits {
     /// WINDOW_UPDATE frames per period, in addition to four for each DATA or HEADERS frame that we sent, and to two for
     /// each 4 KiB of content.
     pub max_window_updates: u32,
-    /// DATA frames of a few bytes, per period, in addition to eight for each stream opened. The frames that the peer
-    /// sends count, and the frames that its tiny windows make us send. Frames on CONNECT streams do not count.
+    /// DATA frames of a few bytes, per period, in addition to eight for each stream opened. Two kinds of frames count:
+    /// the frames that the peer sends, and the frames that its tiny windows make us send. Frames on CONNECT streams do
+    /// not count.
     pub max_dribbled_frames: u32,
     /// Field sections over `max_header_list_bytes`, per period.
     pub max_oversize_sections: u32,
-    /// Largest output that may wait for a peer that sends and does not read, in bytes. If more waits, the connection is
-    /// closed.
+    /// Largest output that may wait when the peer sends, in bytes. If more waits, the peer sends but does not read, so
+    /// we close the connection.
     pub max_unread_output_bytes: u32,
 }
 
@@ -122,8 +123,8 @@ impl Limits {
     pub fn client() -> Self {
         Self {
             max_concurrent_streams: 0,
-            // A client that does not read makes us hold this much of each response. A client that reads gets a larger
-            // window soon.
+            // If a client does not read, we hold this much of each of its responses. If a client reads, the window of
+            // its response soon grows.
             initial_window_bytes: 32_768,
             // Many clients share the connection: a client that does not read must not stop the other clients.
             max_held_bytes: u32::MAX,

@@ -22,8 +22,8 @@ impl ContentQueue {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Moves the bytes out of the queue, so that the caller can send them while it changes the stream that has the
-    /// queue. Returns the bytes and the position of the first queued byte. Give the bytes back with
+    /// Moves the bytes out of the queue, so that the caller can send the bytes while it changes the queue's stream.
+    /// Returns the bytes and the position of the first queued byte. Give the bytes back with
     /// [`ContentQueue::give_back`].
     pub fn lend(&mut self) -> (Vec<u8>, usize) {
         (std::mem::take(&mut self.bytes), self.start)

@@ -13,12 +13,13 @@ const MAX_HEADER_LIST_SIZE: u16 = 0x6;
 
 /// The initial value of every window (RFC 9113 section 6.9.2).
 pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
-/// The initial values of SETTINGS_HEADER_TABLE_SIZE and, in the next line, SETTINGS_MAX_FRAME_SIZE (section 6.5.2).
+/// The initial value of SETTINGS_HEADER_TABLE_SIZE (section 6.5.2).
 const DEFAULT_HEADER_TABLE_BYTES: u32 = 4_096;
+/// The initial value of SETTINGS_MAX_FRAME_SIZE (section 6.5.2).
 const DEFAULT_MAX_FRAME_BYTES: u32 = 16_384;
 const MAX_MAX_FRAME_BYTES: u32 = (1 << 24) - 1;
 
-/// The peer's settings. Until they arrive, these are the initial values of section 6.5.2.
+/// The peer's settings. Until SETTINGS arrive, every value is the initial value of section 6.5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSettings {
     /// Largest dynamic table of our encoder, in bytes.

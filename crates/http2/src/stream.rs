@@ -62,7 +62,7 @@ pub(crate) struct Stream {
     pub(crate) sent_bytes: u64,
     /// Bytes that the peer may still send.
     pub(crate) receive_window: i64,
-    /// Bytes that the owner has released, and for which no WINDOW_UPDATE has been sent.
+    /// Bytes that the owner has released, and for which we have not yet sent a WINDOW_UPDATE.
     pub(crate) credit: u32,
     /// Bytes received, and not yet released by the owner.
     pub(crate) unreleased: u32,
@@ -146,7 +146,7 @@ impl Streams {
         Some(token)
     }
 
-    /// Records that the owner releases `bytes` of content, limited to the content that it has not released yet.
+    /// Records that the owner releases `bytes` of content, limited to the content that the owner has not released yet.
     pub(crate) fn count_released(&mut self, key: StreamKey, bytes: usize) {
         let Some(stream) = self.get_mut(key) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);

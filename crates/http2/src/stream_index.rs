@@ -1,9 +1,9 @@
 //! Finds an open stream's slot by the stream's identifier.
 //!
 //! Identifiers ascend, and most streams end soon after they were opened. So the open identifiers are close together,
-//! and a table that is indexed by the identifier itself finds nearly all of them without a hash. If the place of a new
-//! stream is taken, the new stream goes into a hash map. So a peer that chooses identifiers with the same place causes
-//! no more than the cost of a hash map.
+//! and a table that is indexed by the identifier itself finds nearly all of them without a hash. If a new stream's
+//! place in the table is taken, the stream goes into a hash map. So even if a peer chooses identifiers with the same
+//! place, a stream costs no more than an entry of a hash map.
 
 use rustc_hash::FxHashMap;
 

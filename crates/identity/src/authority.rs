@@ -43,7 +43,8 @@ const CSR_MAX_BYTES: usize = 8_192;
 pub struct Authority {
     trust_domain: TrustDomain,
     validity: Validity,
-    /// The certificates as PEM. Always made from the certificates: the text that was read may contain a private key.
+    /// The certificates as PEM. Always encoded from `certificates`, never copied from a text that was read, because
+    /// such a text may contain a private key.
     certificate_pem: String,
     /// The authority's own certificate first, then the certificates that lead from it to an anchor.
     certificates: Vec<CertificateDer<'static>>,
@@ -189,7 +190,8 @@ impl Authority {
         &self.trust_domain
     }
 
-    /// Returns the authority's certificate in PEM, followed by the certificates that lead to an anchor, and nothing else.
+    /// Returns the authority's certificate in PEM, followed by the certificates that lead to an anchor, and nothing
+    /// else.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
@@ -294,8 +296,8 @@ impl Authority {
         Ok(params.signed_by(key, &self.issuer)?)
     }
 
-    /// Limits a certificate's validity to the validity of the authority's own certificate. The authority limits every
-    /// certificate that it issues in this way.
+    /// Returns a certificate's validity, but with an end that is no later than the end of the authority's own validity.
+    /// This limit applies to every certificate that the authority issues.
     ///
     /// # Errors
     /// [`SignError::Expired`] if the authority's own certificate ends before the validity starts.
@@ -334,6 +336,7 @@ impl Validity {
 }
 
 /// Reads the certificates of an authority from PEM: its own certificate, then the certificates that lead to an anchor.
+/// Ignores certificates after the first [`CHAIN_MAX_CERTIFICATES`].
 ///
 /// # Errors
 /// [`BadAuthority::Certificate`] if a certificate is no valid PEM.

@@ -42,7 +42,7 @@ pub enum DirectoryError {
 /// Reads the authority.
 ///
 /// # Errors
-/// [`DirectoryError`] if its files cannot be read or do not belong to one authority.
+/// [`DirectoryError`] if the authority's files cannot be read or do not belong to one authority.
 pub fn read_authority(directory: &Path) -> Result<Authority, DirectoryError> {
     let (certificate, key) = (read(&directory.join(CERTIFICATE_FILE))?, read(&directory.join(KEY_FILE))?);
     Authority::from_pem(&certificate, &key)
@@ -61,7 +61,7 @@ pub fn read_chain(directory: &Path) -> Result<Vec<CertificateDer<'static>>, Dire
 /// Reads the trust bundle.
 ///
 /// # Errors
-/// [`DirectoryError`] if it cannot be read or is no valid bundle.
+/// [`DirectoryError`] if the bundle cannot be read or is invalid.
 pub fn read_bundle(directory: &Path) -> Result<TrustBundle, DirectoryError> {
     let path = directory.join(BUNDLE_FILE);
     TrustBundle::from_pem(read(&path)?.as_bytes()).map_err(|source| DirectoryError::Bundle { path, source })

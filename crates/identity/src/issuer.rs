@@ -28,7 +28,7 @@ pub trait Issuer {
     /// machine.
     ///
     /// # Errors
-    /// [`IssueError`] if they cannot be read now; the caller keeps the previous values.
+    /// [`IssueError`] if the bundle or the signer cannot be read now; the caller keeps the previous values.
     fn trust(&self) -> Result<Trust, IssueError>;
 }
 
@@ -102,8 +102,8 @@ pub async fn obtain(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, T
     Ok((svid, issued.trust))
 }
 
-/// An issuer that uses the authority in a directory. It reads the files for every request, so that they can be replaced
-/// while the program runs.
+/// An issuer that uses the authority in a directory. It reads the files for every request, so that the files can be
+/// replaced while the program runs.
 #[derive(Debug)]
 pub struct LocalIssuer {
     directory: PathBuf,

@@ -70,9 +70,9 @@ pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdEr
 }
 
 /// Returns when a handshake with the same chain begins to fail: the earliest expiry date in the chain. An issuer that
-/// expired before `now` does not count, because a peer may send issuers that it does not need. The peer's own certificate
-/// always counts: it may have expired between its verification and the end of the handshake. `None` if the peer's own
-/// certificate cannot be read.
+/// expired before `now` does not count, because a peer may send issuers that it does not need. The peer's own
+/// certificate always counts: it may have expired between its verification and the end of the handshake. `None` if the
+/// peer's own certificate cannot be read.
 pub fn peer_expiry(certificates: &[CertificateDer<'_>], now: SystemTime) -> Option<SystemTime> {
     let (own, issuers) = certificates.split_first()?;
     let own = validity(own)?.not_after;

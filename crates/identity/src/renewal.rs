@@ -13,7 +13,7 @@ pub const RETRY_MAX: Duration = Duration::from_secs(60);
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
 /// If the clock now shows a time that is this much before the time at which the schedule was set, the clock was wrong
-/// then. The SVID may not be valid yet.
+/// then. The SVID may not be valid yet, so a renewal is due at once.
 const CLOCK_BACK: Duration = Duration::from_secs(60);
 
 /// An SVID is renewed after a random fraction of its lifetime, between these bounds. The rest of the lifetime is for

@@ -29,8 +29,8 @@ pub struct ServerCertificate {
 }
 
 impl Authority {
-    /// Makes a key pair and issues a server certificate with these names for it. The certificate cannot be used as a
-    /// client's certificate.
+    /// Makes a key pair, and issues a server certificate with these names for the key. The certificate is valid for
+    /// servers only, not for clients.
     ///
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.

@@ -98,7 +98,7 @@ impl Request {
     /// Accepts the issuer's chain (the end-entity's certificate first) after the same checks that a peer would make.
     ///
     /// # Errors
-    /// [`SvidError`] if the chain is not for this key and id, or if the bundle does not verify it at `now`.
+    /// [`SvidError`] if the chain is not for this key and id, or if the bundle does not verify the chain at `now`.
     pub fn accept(
         self,
         chain: Vec<CertificateDer<'static>>,

@@ -116,8 +116,8 @@ fn a_peers_certificates_pass_again_only_while_their_anchor_is_trusted_and_they_a
     assert!(after.verify_again(svid.chain(), now).is_err());
     let expiry = peer_expiry(svid.chain(), now).expect("it has dates");
     assert_eq!(expiry, svid.not_after);
-    // A handshake may end after the certificate, which was verified in time. An issuer that a peer adds does not count
-    // in its place.
+    // A certificate may expire between its verification and the end of the handshake. The certificate's expiry date
+    // counts even then, and even if the peer adds an issuer that expires later.
     let later = expiry + HOUR;
     let chain = [svid.chain(), old.certificates()].concat();
     assert_eq!((peer_expiry(svid.chain(), later), peer_expiry(&chain, later)), (Some(expiry), Some(expiry)));

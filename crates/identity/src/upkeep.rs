@@ -85,8 +85,8 @@ pub struct Upkeep {
     svid: Svid,
     trust: Trust,
     schedule: Schedule,
-    /// Whether the published identity still has an older bundle than `trust`, because the bundle of `trust` does not verify
-    /// the SVID.
+    /// Whether the published identity still has an older bundle than `trust`, because the bundle of `trust` does not
+    /// verify the SVID.
     is_withheld: bool,
     /// The last error from reading the trust bundle, so that a repeated error is logged only once.
     trust_problem: Option<String>,
@@ -157,8 +157,8 @@ impl Upkeep {
     }
 
     /// Applies a change of the trust bundle or signer. If the new bundle does not verify the SVID, a renewal is due at
-    /// once. Until the renewal, but not for longer than the SVID is valid, the current identity stays in use: with the
-    /// new bundle, no peer of this mesh could use it.
+    /// once. Until the renewal, but not for longer than the SVID is valid, the current identity with the former bundle
+    /// stays in use: peers with the new bundle would reject the SVID anyway.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
         if trust.signer != self.trust.signer {

@@ -203,7 +203,7 @@ fn verify_chain(
     verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms.all)
 }
 
-/// A time as rustls takes it.
+/// Converts a time to the type that rustls uses. A time before 1970 becomes 1970.
 pub(crate) fn unix(time: SystemTime) -> UnixTime {
     UnixTime::since_unix_epoch(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
 }

@@ -11,7 +11,7 @@ use leno_model::problem::quoted;
 use leno_model::spelling::closest;
 use serde_json::{Map, Value};
 
-/// Whether a Pod gets a proxy: `enabled` or `disabled`; `grpc` gives it an identity without a proxy.
+/// Whether a Pod gets a proxy: `enabled` or `disabled`; `grpc` gives the Pod an identity without a proxy.
 pub const INJECT: &str = "leno.dev/inject";
 /// The label of injected Pods. The value is `true` in a Pod with a proxy, and `grpc` in a Pod with the sidecar for
 /// gRPC.
@@ -113,7 +113,7 @@ pub enum Bearer {
     Pod,
 }
 
-/// Why a Pod cannot get a proxy before its author changes something.
+/// Why a Pod cannot get a proxy until its author changes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// An annotation has an invalid value.

@@ -46,7 +46,7 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// The result for a workload.
+/// The change to a workload, or why the workload stays unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadResult {
     /// The workload has a proxy now.

@@ -26,7 +26,7 @@ pub const CONFIG: &str = "leno-config";
 pub const INJECTOR: &str = "leno-injector";
 /// The configuration of the webhooks that validate mesh objects.
 pub const VALIDATOR: &str = "leno-validator";
-/// The ValidatingAdmissionPolicy, and its binding, that reject Pods without the proxy that they should have.
+/// The ValidatingAdmissionPolicy, and its binding. The policy rejects a Pod that should have a proxy and has none.
 pub const GUARD: &str = "leno-guard";
 /// The audience of the token with which a proxy requests its certificate. The API server itself does not accept such a
 /// token.

@@ -1,6 +1,6 @@
 //! Kubernetes' quantities, such as `500m` of a CPU or `128Mi` of memory.
 
-/// Returns the value of a quantity; `None` if it is empty or malformed.
+/// Returns a quantity as a number of CPUs or bytes; `None` if the text is empty or malformed.
 pub fn amount(quantity: &str) -> Option<f64> {
     let end = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
     let (number, suffix) = quantity.split_at(end);

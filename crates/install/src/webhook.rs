@@ -133,8 +133,9 @@ impl AdmissionReview {
     /// # Errors
     /// [`BadReview`] unless the bytes are a review with a request.
     pub fn read(bytes: &[u8]) -> Result<AdmissionRequest, BadReview> {
-        // Each JSON value but the first follows `[`, `{` or `,`. So there are at most as many values as there are such
-        // bytes, and one more. Bytes within strings are counted too, which only makes the limit stricter.
+        // Each JSON value but the first follows `[`, `{` or `,`, perhaps after its key. So the number of values is at
+        // most the number of these bytes plus one. Bytes within strings are counted too, which only makes the limit
+        // stricter.
         if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > VALUES_MAX {
             return Err(BadReview::TooManyValues);
         }

@@ -61,7 +61,7 @@ pub struct Subnet {
 }
 
 impl Redirection {
-    /// Returns a redirection to the default ports. Only connections of the user `proxy_uid` are not redirected.
+    /// Returns a redirection to the default ports that skips no ports and no networks.
     pub fn new(proxy_uid: u32) -> Self {
         Self {
             proxy_uid,

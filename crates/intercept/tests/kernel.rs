@@ -1,6 +1,6 @@
 //! Checks with nft, in a network namespace of its own, how the kernel reads our messages.
 //!
-//! Needs root and nft, as the system tests do; otherwise it reports that it is skipped.
+//! Needs root and nft, as the system tests do. Otherwise, each test reports that it is skipped.
 
 use std::process::Command;
 

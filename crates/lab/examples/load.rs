@@ -21,25 +21,25 @@ struct Options {
     /// Authority of the calls [default: the address]
     #[arg(long)]
     authority: Option<String>,
-    /// Names of the servers in their answers
+    /// Names that the servers put into their answers
     #[arg(long, value_delimiter = ',', default_value = "s1")]
     servers: Vec<String>,
     /// Client connections
     #[arg(long, default_value_t = 1)]
     connections: u32,
-    /// Calls in flight: exactly so many in a closed loop, at most so many in an open one
+    /// Calls in flight: the exact number in a closed loop, the maximum in an open loop
     #[arg(long, default_value_t = 200)]
     in_flight: u32,
     /// Calls per second of an open loop; default: a closed loop
     #[arg(long)]
     rate: Option<u32>,
-    /// Measured seconds, after one of warm-up
+    /// Measured seconds, after one second of warm-up
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Instead of a load: number of calls in one burst on each connection
     #[arg(long)]
     burst: Option<u32>,
-    /// A CPU that the load may use; default: all
+    /// A CPU that the load may use; may be repeated; default: all CPUs
     #[arg(long)]
     cpu: Vec<usize>,
 }

@@ -1,5 +1,5 @@
 //! The backends of an experiment: real gRPC servers, or HTTP servers without gRPC. Each backend is a process with one
-//! thread. The lab can make it slow or failing while it runs.
+//! thread. The lab can make a backend slow, or let it fail, while the backend runs.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Trouble {
 /// How a backend ends before it restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// With SIGTERM: it finishes its open calls.
+    /// With SIGTERM: the backend finishes its open calls.
     Graceful,
     /// With SIGKILL.
     Abrupt,
@@ -82,7 +82,7 @@ struct Start {
 
 /// The running backends. Dropping them ends the processes.
 pub(crate) struct Backends {
-    /// Addresses of the backends.
+    /// The addresses for the load. They differ from `Start::control` if the backends serve HTTP without gRPC.
     addresses: Vec<SocketAddr>,
     service_time: ServiceTime,
     starts: Vec<Start>,
@@ -164,7 +164,7 @@ impl Backends {
         self.set_one(index, Trouble::NONE)
     }
 
-    /// CPU time of all backends, including those that have ended.
+    /// CPU time of all backends, including backends that have ended.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         let running = self.children.iter().map(|child| procfs::cpu_time(child.pid())).sum::<Result<Duration>>()?;
         Ok(self.ended_cpu_time + running)
@@ -211,7 +211,7 @@ impl Backends {
 
     /// The calls and messages that have reached each backend so far. A restarted backend counts from 0.
     pub(crate) fn counts(&self) -> Result<Counts> {
-        // Query all backends at once: under load each answer takes a while, and this way the waits overlap.
+        // Query all backends at once, so that the waits overlap: under load, each answer takes a while.
         let ask = |client: &EchoClient<Channel>| {
             let mut client = client.clone();
             self.runtime.spawn(async move { client.count(CountRequest {}).await })

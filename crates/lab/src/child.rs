@@ -134,11 +134,11 @@ impl Child {
         fs::read(&self.log).map_err(io(format!("reading {}", self.log.display())))
     }
 
-    /// Asks the program to end, with SIGTERM, and waits until it has ended. Kills it after `grace`. `wait` waits
+    /// Sends the program SIGTERM, and waits until it has ended. Kills it after `grace`. Calls `wait` for each pause
     /// between two checks.
     ///
     /// # Errors
-    /// If the kernel refuses the signal.
+    /// If the kernel rejects the signal, or the program cannot be watched.
     pub fn terminate(&mut self, grace: Duration, wait: impl Fn(Duration)) -> Result<()> {
         let what = || format!("ending {}", self.name);
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {

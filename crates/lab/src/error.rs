@@ -1,4 +1,4 @@
-//! Errors that end a run of the lab, each with the remedy.
+//! Errors that end a run of the lab, with the remedy where one is known.
 
 use std::io;
 use std::net::SocketAddr;

@@ -60,7 +60,7 @@ impl Foreground {
         });
     }
 
-    /// Shows the current step and its progress.
+    /// Shows the current step, and its progress from 0 to `len`. The caller advances the returned bar.
     pub(crate) fn begin(&mut self, what: &str, len: u32) -> ProgressBar {
         self.bar.finish_and_clear();
         self.bar = ProgressBar::new(len.into()).with_message(what.to_owned());
@@ -70,10 +70,10 @@ impl Foreground {
         self.bar.clone()
     }
 
-    /// Writes a line.
+    /// Writes a line above the progress bar.
     ///
     /// # Errors
-    /// If the reader has closed the pipe.
+    /// If standard output is closed.
     pub(crate) fn say(&self, line: &str) -> Result<()> {
         self.bar.suspend(|| writeln!(io::stdout(), "{line}")).map_err(io_error("writing to the terminal"))
     }

@@ -70,11 +70,12 @@ pub async fn post(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, json:
     exchange(stream, Request::post(path), (json.into(), Some(HEAD_MAX)), whole).await
 }
 
-/// Sends JSON to a page on a new connection, and passes each line of the response to `line` when it arrives; skips
-/// empty lines. Returns when the response ends. If the status is not 200, returns the response's content instead.
+/// Sends JSON to a page on a new connection, and passes each line of the response to `line` when the line arrives.
+/// Skips empty lines, and a last line without a line break. Returns when the response ends. If the status is not 200,
+/// passes no lines, and returns the response's content.
 ///
 /// # Errors
-/// The errors of [`get`]; also if a line is longer than 256 KiB.
+/// The errors of [`post`]; also if a line is longer than 256 KiB. The limit of 32 MiB does not apply to the lines.
 pub async fn post_for_lines(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     path: &str,
@@ -108,8 +109,8 @@ async fn exchange(
         read(head.map_err(|error| why(&error))?).await
     };
     let mut exchange = pin!(exchange);
-    // The connection moves the bytes of the exchange. Once the connection has ended, it must be dropped. Otherwise a
-    // request that the connection has not taken would wait for ever.
+    // The connection moves the bytes of the exchange. Once the connection has ended, `select!` drops it. Otherwise, a
+    // request that the connection has not taken would wait forever.
     tokio::select! {
         answer = &mut exchange => return answer,
         _ = connection => {}
@@ -130,7 +131,7 @@ async fn lines(response: Response<Incoming>, mut line: impl FnMut(&str)) -> Resu
     let (mut content, mut rest) = (response.into_body(), Vec::<u8>::new());
     while let Some(frame) = content.frame().await {
         let Ok(bytes) = frame.map_err(|error| why(&error))?.into_data() else { continue };
-        // The rest of the previous frame is the beginning of a line, without its end.
+        // The rest of the previous frame is the beginning of a line that has not ended.
         let mut begun = std::mem::take(&mut rest);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             begun.extend_from_slice(part);
@@ -170,7 +171,7 @@ fn why(error: &hyper::Error) -> Unreadable {
     }
 }
 
-/// Returns whether a GET of a page is answered with 200 within 2 s. Blocks the calling thread.
+/// Returns whether a GET of a page gets the status 200 within 2 s. Blocks the calling thread.
 pub fn is_ok(address: SocketAddr, path: &str) -> bool {
     fetch(address, path).is_some_and(|answer| answer.status == 200)
 }

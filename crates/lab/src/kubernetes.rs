@@ -23,7 +23,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(200);
 
 /// Reads a kubeconfig: the file `kubeconfig`, or the file that KUBECONFIG names, or `~/.kube/config`. Selects the
-/// context of this name, or the current one. Sends no request yet.
+/// context of this name, or the current context. Sends no request yet.
 ///
 /// # Errors
 /// If the file cannot be used, or has no such context.
@@ -49,7 +49,8 @@ pub(crate) fn refused(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Er
     move |error| Error::Cluster { what: what.into(), why: innermost(&error) }
 }
 
-/// Deletes these namespaces, and waits until they are gone. Deletes as many as it can.
+/// Deletes these namespaces, and waits until they are gone. If a deletion fails, requests the remaining deletions too,
+/// and then returns without waiting.
 ///
 /// # Errors
 /// The first error, if the API server rejects a request or takes too long.

@@ -1,9 +1,9 @@
 //! Leno's lab: echo servers, load, scenarios and reports.
 //!
-//! It judges proxies from outside and shares no code with Leno's data plane: clients, clocks and histograms are its
-//! own. There are three exceptions:
+//! The lab judges proxies from outside and shares no code with Leno's data plane: it has clients, clocks and histograms
+//! of its own. There are three exceptions:
 //! - [`simulate`] uses Leno's balancer, because it simulates that balancer's decisions.
-//! - The simulated proxies of [`control_plane`] use the same code as real ones for certificates and resource names.
+//! - The simulated proxies of [`control_plane`] use the same code as real proxies for certificates and resource names.
 //! - The names of gRPC's statuses come from Leno's `model` crate, so that they are defined in one place.
 #![forbid(unsafe_code)]
 

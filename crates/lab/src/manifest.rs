@@ -11,17 +11,17 @@ pub(crate) struct Service<'a> {
     pub(crate) port: u16,
     /// Protocol of the port; `None` lets the proxy detect it.
     pub(crate) app_protocol: Option<&'a str>,
-    /// The value of `leno.dev/balancer`.
+    /// The name of the balancing algorithm: the value of the annotation `leno.dev/balancer`.
     pub(crate) balancer: &'a str,
     pub(crate) endpoints: &'a [Endpoint],
 }
 
-/// One endpoint.
+/// An endpoint of a [`Service`]: one application, and the proxy in front of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endpoint {
     /// Address of the application.
     pub(crate) address: SocketAddr,
-    /// The proxy in front of the application, on the same address; `None` if calls to the application are not
+    /// The proxy in front of the application, at the same IP address; `None` if calls to the application are not
     /// encrypted.
     pub(crate) proxy: Option<Proxy>,
 }
@@ -44,7 +44,8 @@ impl From<SocketAddr> for Endpoint {
 }
 
 impl Service<'_> {
-    /// Returns the manifest. Each endpoint has its own slice, because all endpoints of a slice share its ports.
+    /// Returns the manifest. Each endpoint has an EndpointSlice of its own, because all endpoints of an EndpointSlice
+    /// have the same ports.
     pub(crate) fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let cluster_ip = self.cluster_ip.map_or("None".to_owned(), |ip| ip.to_string());

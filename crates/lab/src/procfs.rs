@@ -10,7 +10,7 @@ use crate::error::{Error, Result, io};
 pub struct Memory {
     /// Memory that is resident now (`VmRSS`).
     pub resident_kib: u64,
-    /// Peak of the resident memory (`VmHWM`) since the start or [`forget_peak`].
+    /// Peak of the resident memory (`VmHWM`) since the start of the process, or since the last call of [`forget_peak`].
     pub peak_kib: u64,
 }
 
@@ -29,7 +29,7 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
 }
 
 /// CPU time of all programs on the machine, in user and kernel mode, plus the time that the hypervisor gave to other
-/// machines.
+/// virtual machines.
 ///
 /// Interrupts are excluded. The kernel charges them to no process, so the interrupts that a load on loopback causes
 /// would look like work of other programs.
@@ -41,17 +41,17 @@ pub fn machine_cpu_time() -> Result<Duration> {
         .ok_or_else(|| unreadable("CPU time in /proc/stat", &stat))
 }
 
-/// Memory of a process.
+/// Resident memory of a process: now, and at its peak.
 pub fn memory(pid: u32) -> Result<Memory> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).map_err(io(format!("reading {path}")))?;
     parse_memory(&status).ok_or_else(|| unreadable("VmRSS in /proc/PID/status", &status))
 }
 
-/// Resets the peak of the resident memory.
+/// Resets the peak of a process's resident memory to its present value.
 ///
-/// A kernel without `clear_refs` (proc(5), `CONFIG_PROC_PAGE_MONITOR`) keeps the peak since the start of the process,
-/// which can only be greater than the peak from now on.
+/// On a kernel without `clear_refs` (proc(5), `CONFIG_PROC_PAGE_MONITOR`), this function does nothing. [`memory`] then
+/// reports the peak since the start of the process, which is at least the peak since this call.
 pub fn forget_peak(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
@@ -60,7 +60,8 @@ fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Adds `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5). The name in field 2 may contain any characters.
+/// Adds `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5). The name in field 2 may contain any characters, so
+/// the parser starts after the last `)`.
 fn parse_cpu_ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);

@@ -64,7 +64,7 @@ fn the_machine_is_at_least_as_busy_as_we_are() {
         (machine_cpu_time().expect("/proc is there") - before.0, ours)
     };
     // The kernel counts the machine's time in ticks, and misses ticks while another virtual machine has the processor.
-    // Therefore one of five tries is enough.
+    // Therefore the test passes if one of five tries succeeds.
     let tries: Vec<_> = (0..5).map(both_while_we_spin).collect();
     assert!(tries.iter().any(|(all, ours)| *all + Duration::from_millis(100) >= *ours), "{tries:?}");
 }

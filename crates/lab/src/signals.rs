@@ -36,7 +36,8 @@ impl EndSignals {
 }
 
 /// Whether this process ignores a signal. A program inherits the ignored signals of the program that starts it: nohup
-/// lets a program ignore SIGHUP. A handler would replace this setting, so a command must ask before it installs one.
+/// makes a program ignore SIGHUP. A signal handler would replace this setting, so a command must check it before it
+/// installs a handler.
 pub fn is_ignored(signal: SignalKind) -> bool {
     // Without /proc, assume the kernel's default.
     fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The usual DNS domain of a cluster, and the only cluster domain that proxies know.
 pub const CLUSTER_DOMAIN: &str = "cluster.local";
-/// Maximum length of an authority that is parsed, in bytes; no DNS name is longer.
+/// Maximum length, in bytes, of an authority that [`parse`] accepts. No DNS name is longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
 /// The port of an authority that names no port (RFC 9110 section 4.2.1).
 pub const DEFAULT_PORT: u16 = 80;
@@ -30,10 +30,10 @@ pub enum Unroutable {
     UnknownService {
         /// The Service's name.
         service: Box<str>,
-        /// Its namespace.
+        /// The Service's namespace.
         namespace: Box<str>,
     },
-    /// The control plane knows no such port. Its answer does not show whether the Service exists.
+    /// The control plane knows no such port. This does not show whether the Service exists.
     #[error(
         "there is no Service {service} in namespace {namespace} with port {port}: check the :authority, or define it"
     )]

@@ -1,12 +1,12 @@
-//! The keys that a proxy requests from a control plane. A proxy with a control plane knows only the parts of the mesh
-//! that its workload uses.
+//! The subjects about which a proxy asks its control plane. A proxy with a control plane knows only the parts of the
+//! mesh that its workload uses.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::mesh::ClusterKey;
 
-/// A key that a proxy requests from the control plane. The proxy needs the answer before a call can continue.
+/// A subject about which a proxy asks the control plane. The proxy needs the answer before a call can continue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// The original destination of a connection: a clusterIP, an endpoint's own address, or an address outside the
@@ -14,7 +14,7 @@ pub enum Subject {
     Address(SocketAddr),
     /// The Service and port that `:authority` names.
     Service(ClusterKey),
-    /// The workload itself as a server: the policies that select it.
+    /// The client's own workload as a server: the policies that select this workload.
     Inbound,
 }
 

@@ -36,8 +36,8 @@ pub enum CallSide {
     Outbound {
         /// `:authority`, for example `cart.shop:80`.
         authority: String,
-        /// The address to which the application connects, if netfilter redirects the connection to the proxy. `None` for a
-        /// call to the proxy's own outbound port: only the authority then names the destination.
+        /// The address to which the application connects, if netfilter redirects the connection to the proxy. `None`
+        /// for a call to the proxy's own outbound port: only the authority then names the destination.
         #[serde(default)]
         address: Option<SocketAddr>,
     },
@@ -78,7 +78,7 @@ impl CallQuestion {
     /// Checks the sizes and the characters of all texts.
     ///
     /// # Errors
-    /// The first text that no HTTP request can have, or that is too long.
+    /// [`BadQuestion`] for the first fault: a text that no HTTP request can have, or a size above its limit.
     pub fn check(&self) -> Result<(), BadQuestion> {
         if self.headers.len() > FIELDS_MAX {
             return Err(BadQuestion::ManyFields(self.headers.len()));

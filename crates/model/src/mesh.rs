@@ -69,8 +69,8 @@ pub struct Mesh {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttachedRoutes {
     pub cluster: ClusterKey,
-    /// The routes' namespace. Producer routes are in the cluster's namespace and apply to all clients. Consumer routes
-    /// are in another namespace and apply to the clients in it.
+    /// The routes' namespace. Consumer routes are in another namespace than the cluster and apply to the clients in
+    /// that namespace. Producer routes are in the cluster's namespace and apply to all other clients.
     pub namespace: Box<str>,
     pub table: Arc<RouteTable>,
 }
@@ -98,7 +98,7 @@ pub enum Dialled {
     Pods,
 }
 
-/// One port of one Service: calls are balanced over its endpoints.
+/// One port of one Service, with the endpoints over which the balancer distributes the calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cluster {
     pub key: ClusterKey,
@@ -106,12 +106,12 @@ pub struct Cluster {
     /// The protocol. The first source that sets it decides: `leno.dev/opaque-ports` of the Service or of one of its
     /// Pods, then `appProtocol`, then the default for the port or for one of the endpoints' ports.
     pub protocol: Protocol,
-    /// The settings of the connections to its endpoints.
+    /// The settings of the connections to the cluster's endpoints.
     pub settings: Settings,
-    /// The budget for retries and for further attempts of its calls; `None` for the default budget.
+    /// The budget for retries and for further attempts of the cluster's calls; `None` for the default budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<Setting<BudgetSettings>>,
-    /// The objectives for its calls; `None` without an objective.
+    /// The objectives for the cluster's calls; `None` without an objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objectives: Option<Arc<Objectives>>,
     /// The Service's virtual addresses.
@@ -137,22 +137,22 @@ pub struct ClusterKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Endpoint {
     pub address: SocketAddr,
-    /// Its zone, if known.
+    /// The endpoint's zone, if known.
     pub zone: Option<Box<str>>,
-    /// Its own name within the Service's domain, if any.
+    /// The endpoint's own DNS name within the Service's domain, if it has one.
     pub hostname: Option<Box<str>>,
-    /// The name of its Pod, if it is a Pod.
+    /// The name of the endpoint's Pod, if the endpoint is a Pod.
     pub pod: Option<Box<str>>,
-    /// The controller of its Pod, if known. Only metrics name it.
+    /// The controller of the endpoint's Pod, if known. Only metrics name the controller.
     pub controller: Option<Controller>,
-    /// Its Leno proxy, if it has one. Clients call an endpoint with a proxy over mutual TLS only.
+    /// The endpoint's Leno proxy, if it has one. Clients call an endpoint with a proxy over mutual TLS only.
     pub proxy: Option<EndpointProxy>,
 }
 
 /// The Leno proxy of an [`Endpoint`], at the same IP address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndpointProxy {
-    /// The identity that its certificate must have (annotation `leno.dev/identity`).
+    /// The identity that the proxy's certificate must have (annotation `leno.dev/identity`).
     pub identity: Workload,
     /// The proxy's port, if connections to the endpoint's own port are not redirected to the proxy; `None` if they are
     /// redirected (annotation `leno.dev/inbound-port`).
@@ -291,11 +291,12 @@ impl Mesh {
         self.addresses.iter().filter_map(|(address, key)| Some((*address, self.cluster(key)?)))
     }
 
-    /// The cluster that `:authority` names. The host is `name`, `name.namespace`, `name.namespace.svc` or
-    /// `name.namespace.svc.cluster.local`, in any case and with or without a trailing dot, or an address as in
-    /// [`Mesh::cluster_by_address`]. An optional port follows, 80 by default.
+    /// Returns the cluster that `:authority` names. The host is a name or an address. A name is `name`,
+    /// `name.namespace`, `name.namespace.svc` or `name.namespace.svc.cluster.local`, in upper or lower case, with or
+    /// without a trailing dot. An address is looked up as in [`Mesh::cluster_by_address`]. An optional port follows the
+    /// host, 80 by default.
     ///
-    /// A `name` alone is looked up in the mesh's default namespace. The bytes may be anything. A successful lookup
+    /// A `name` alone is looked up in the mesh's default namespace. The argument may be any bytes. A successful lookup
     /// allocates nothing.
     ///
     /// # Errors
@@ -315,8 +316,8 @@ impl Mesh {
     /// Returns the cluster for a connection to `address`: the cluster with this clusterIP and port.
     ///
     /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no hostname:
-    /// the client then took any address from the Service's DNS record. For all other endpoints the result is `None`.
-    /// The client has then selected this endpoint, so the call must not be balanced.
+    /// the client then took any address from the Service's DNS record. For all other endpoints the result is `None`,
+    /// because the client has selected this endpoint and the call must not be balanced.
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
         let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;
@@ -339,10 +340,10 @@ impl Mesh {
     }
 
     /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), sorted, at most
-    /// [`HTTP_PORTS_MAX`]. A port is left out if another of these Services declares it opaque. Services of other
+    /// [`HTTP_PORTS_MAX`]. A port is left out if another of these Services declares the port opaque. Services of other
     /// namespaces have no effect: any user may list another workload's address in a Service of their own.
     ///
-    /// `pod` may be any of the Pod's addresses: the Pod listens on its ports at all of them.
+    /// `pod` may be any of the Pod's addresses: the Pod listens on its ports at all of its addresses.
     pub fn http_ports_of(&self, pod: IpAddr, namespace: &str) -> Vec<u16> {
         let other = self.pods.get(&pod.to_canonical()).and_then(|pod| pod.other_ip);
         let places = [Some(pod), other].into_iter().flatten().flat_map(|ip| {
@@ -367,7 +368,7 @@ impl Mesh {
     }
 
     /// Returns whether three things are equal in both meshes: the policies, whether the policies are known, and the
-    /// HTTP ports of the own workload. Cheap if the meshes share their policies.
+    /// HTTP ports of the proxy's own workload. Cheap if the meshes share their policies.
     pub fn has_policies_of(&self, other: &Self) -> bool {
         let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
         self.unanswered_inbound() == other.unanswered_inbound()
@@ -396,7 +397,7 @@ impl Mesh {
         PortPolicy::new(self.policies_of(&own.workload.namespace), own, port, default)
     }
 
-    /// Returns the policy for calls to a `port` of the workload `own` where its proxy serves private data of its own: no
+    /// Returns the policy for a `port` at which the proxy of the workload `own` serves the proxy's own private data. No
     /// caller is allowed unless an enforced policy names the port and the caller's identity.
     pub fn private_policy(&self, own: &SpiffeId, port: u16) -> PortPolicy {
         PortPolicy::private(self.policies_of(&own.workload.namespace), own, port)

@@ -25,13 +25,15 @@ pub enum Protocol {
     Opaque,
 }
 
-/// Returns whether a Service's `appProtocol`, in any case, declares that the endpoints themselves speak TLS.
+/// Returns whether a Service's `appProtocol` declares that the endpoints themselves speak TLS. Ignores upper and lower
+/// case.
 pub(crate) fn declares_tls(app_protocol: &str) -> bool {
     ["https", "tls", "kubernetes.io/wss"].iter().any(|name| app_protocol.eq_ignore_ascii_case(name))
 }
 
 impl Protocol {
-    /// Returns the protocol for a Service's `appProtocol`, in any case; `None` if the value is unknown.
+    /// Returns the protocol for a Service's `appProtocol`; `None` if the value is unknown. Ignores upper and lower
+    /// case.
     pub fn from_app_protocol(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "kubernetes.io/h2c" | "h2c" | "http2" | "grpc" => Some(Self::Http2),

@@ -9,8 +9,8 @@ pub const OUTBOUND_PORT: u16 = 4140;
 pub const INBOUND_PORT: u16 = 4143;
 /// Default port of the admin endpoint.
 pub const ADMIN_PORT: u16 = 4191;
-/// Default port of taps for callers with an identity: the proxy serves them there itself, if an AuthorizationPolicy names
-/// the port and the caller.
+/// Default port at which the proxy itself serves taps to callers with an identity. An AuthorizationPolicy must name the
+/// port and the caller.
 pub const TAP_PORT: u16 = 4190;
 /// The port for opaque connections from other proxies, the same port as in HBONE. Only the manifests of endpoints
 /// outside a cluster can name another port.

@@ -1,6 +1,6 @@
 //! A sorted list with cheap copies and cheap changes: copies share all equal blocks.
 //!
-//! Invariants: no block is empty, no block is longer than `BLOCK_MAX`, and two neighbours that would fit into half a
+//! Invariants: no block is empty, no block is longer than `BLOCK_MAX`, and two neighbors that would fit into half a
 //! block are merged. So a list of n elements has at most about n / 16 blocks; a change copies one block and the list of
 //! blocks.
 
@@ -96,7 +96,7 @@ impl<T: Clone> SortedList<T> {
     }
 }
 
-/// Merges two small neighbouring blocks.
+/// Merges the block at `first` with the next block if both together fit into half a block.
 fn join_with_next<T: Clone>(blocks: &mut Vec<Arc<Vec<T>>>, first: usize) {
     let len = |place: usize| blocks.get(place).map(|block| block.len());
     if let (Some(a), Some(b)) = (len(first), len(first + 1))

@@ -1,7 +1,7 @@
 //! Suggests the word that a user probably meant.
 
-/// Returns the candidate closest to `word`, ignoring case. The candidate must be at most two edits away (one for short
-/// words); otherwise the result is `None`.
+/// Returns the candidate closest to `word`, ignoring case. `None` if every candidate is more than two edits away, or
+/// more than one edit for a word of less than 5 bytes.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_MAX_BYTES: usize = 64;
     if word.len() > WORD_MAX_BYTES {
@@ -16,7 +16,8 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Counts the letters to change, insert, delete or swap with a neighbour to turn `a` into `b`, ignoring case.
+/// Counts the edits that turn `a` into `b`, ignoring case. An edit changes, inserts or deletes a letter, or swaps two
+/// neighboring letters.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.to_lowercase().chars().collect();
     let b: Vec<char> = b.to_lowercase().chars().collect();

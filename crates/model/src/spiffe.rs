@@ -14,7 +14,7 @@ const TRUST_DOMAIN_MAX_BYTES: usize = 255;
 /// Maximum length of a Kubernetes name in bytes.
 const NAME_MAX_BYTES: usize = 253;
 
-/// A trust domain: the identities that one set of anchors verifies.
+/// A trust domain: the identities that one set of trust anchors verifies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrustDomain(Box<str>);
 

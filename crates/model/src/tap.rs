@@ -36,7 +36,7 @@ pub struct TapSelection {
     /// Only calls that took longer than this, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_than_ms: Option<u64>,
-    /// Only calls that took longer than this percentile of the latest calls of their own method, in tenths of a percent:
+    /// Only calls that took longer than this percentile of the latest calls of the same method, in tenths of a percent:
     /// 990 means that 99 % of the calls are faster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_than_permille: Option<u16>,
@@ -119,7 +119,7 @@ impl TapSelection {
         route.is_some_and(|(namespace, name)| is_named(wanted, namespace, name))
     }
 
-    /// Whether a call of, or to, this workload meets the condition on the identity.
+    /// Whether a call from or to this workload meets the condition on the identity.
     pub fn has_peer(&self, peer: Option<(&str, &str)>) -> bool {
         let Some(wanted) = &self.peer else { return true };
         peer.is_some_and(|(namespace, account)| is_named(wanted, namespace, account))

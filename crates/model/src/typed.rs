@@ -17,11 +17,12 @@ use crate::problem::{Notice, Problem};
 pub struct Invalid {
     /// Every mistake found.
     pub problems: Vec<Problem>,
-    /// What a user should know about the stand-in.
+    /// Remarks about the object that are not mistakes.
     pub notices: Vec<Notice>,
-    /// The object without its invalid annotations. Use it if there is no earlier valid version: if a Service left the
-    /// mesh, callers would reach its endpoints in clear. If there is one, use the addresses and ports of this Service with
-    /// the valid annotations. `None` if the object has other mistakes.
+    /// The object without its invalid annotations; `None` if the object has other mistakes. Use the stand-in if there
+    /// is no earlier valid version: if a Service left the mesh, callers would reach its endpoints without TLS. If there
+    /// is an earlier valid version of a Service, keep the annotations of that version, and use the addresses and ports
+    /// of the stand-in ([`with_spec_of`](crate::object::Service::with_spec_of)).
     pub stand_in: Option<Box<Object>>,
 }
 
@@ -43,8 +44,9 @@ pub fn service(service: Service) -> Result<Manifest, Invalid> {
 /// Reads an EndpointSlice.
 ///
 /// # Errors
-/// Every mistake found. The stand-in has only the endpoints that name a Pod: an invalid annotation may be the identity
-/// of a proxy, and only a Pod shows its proxy in another way.
+/// Every mistake found. The stand-in has only the endpoints that name a Pod, because an invalid annotation may be the
+/// identity of the proxies. Without this annotation, only the Pod of an endpoint shows whether the endpoint has a
+/// proxy.
 pub fn endpoint_slice(slice: EndpointSlice) -> Result<Manifest, Invalid> {
     if slice.address_type == "FQDN" {
         return Ok(Manifest::default());

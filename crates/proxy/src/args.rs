@@ -94,8 +94,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) tap_headers: bool,
 
-    /// Address for taps of callers with an identity; only an AuthorizationPolicy whose ports name this port lets callers
-    /// in [default: none]
+    /// Address for taps of callers with an identity; only an AuthorizationPolicy whose ports name this port lets
+    /// callers in [default: none]
     #[arg(long, value_name = "ADDR", requires = "identity")]
     pub(crate) tap: Option<SocketAddr>,
 
@@ -126,7 +126,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_connect_timeout)]
     egress_connect_timeout: Option<Duration>,
 
-    /// Take the listening sockets from standard input, where `leno-proxy supervise` gives them
+    /// Take the sockets that `leno-proxy supervise` lends: inherited descriptors, which LENO_SUPERVISED lists
     #[arg(long, hide = true)]
     pub(crate) supervised: bool,
 

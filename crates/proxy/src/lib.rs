@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 use args::{Args, Exit};
 
-/// Runs the proxy; the first item is the program's name. With `grpc` as the second item, it writes the files for a gRPC
-/// program instead. With `await-ready`, it waits for a proxy. With `supervise`, it runs a proxy as its child.
+/// Runs the proxy. The first item of `args` is the program's name. The second item may select another program: `grpc`
+/// writes the files for a gRPC program, `await-ready` waits for a proxy, and `supervise` runs a proxy as its child.
 ///
 /// The proxy may be part of another program; then `own` are the arguments that select the proxy there.
 ///

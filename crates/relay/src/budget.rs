@@ -115,9 +115,10 @@ impl Relay {
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
         } else {
-            // A link to a server. The client is charged for the content of its calls that waits in the link. No client
-            // is charged for the content of complete calls, the unused capacity of the link's buffers, or the kernel's
-            // part of the link: see `held_elsewhere`. Waiting trailers are charged twice, here and to the client.
+            // A link to a server. The content of calls that waits in this link is part of the charges of their clients.
+            // The charge of this link contains the rest: the content of complete calls, the unused capacity of the
+            // link's buffers, and the kernel's memory for the link (see also `held_elsewhere`). Waiting trailers are
+            // charged twice, here and to the client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
             if let LinkId::Endpoint(upstream) = id {
                 bytes += self.pools.upstream(upstream).map_or(0, Upstream::answered_bytes);
@@ -153,9 +154,9 @@ impl Relay {
         held_bytes > self.budget.max_bytes
     }
 
-    /// Returns how many bytes the kernel may hold for each of the worker's `connections` without being counted:
-    /// together at most an eighth of the budget. So a few connections with small messages cost no measurement, and
-    /// thousands of connections cannot hide much.
+    /// Returns how many bytes of each connection's kernel memory may stay uncounted, if the worker has `connections`
+    /// connections: together at most an eighth of the budget. So a few connections with small messages need no
+    /// measurement, and thousands of connections cannot hide much memory.
     pub fn negligible_bytes(&self, connections: usize) -> usize {
         self.budget.negligible_bytes(connections)
     }

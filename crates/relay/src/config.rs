@@ -17,7 +17,7 @@ use crate::trace::Tracing;
 
 /// What a relay needs to start.
 pub struct Config {
-    /// Number of the relay's worker, from 0.
+    /// Index of the relay's worker, from 0.
     pub index: usize,
     /// Number of workers of the process, at least 1.
     pub workers: u32,
@@ -33,7 +33,7 @@ pub struct Config {
     pub access_log: AccessLog,
     /// How calls are traced; `None` if calls are not traced.
     pub tracing: Option<Tracing>,
-    /// The requests that shall not be retried. All relays of a proxy share them.
+    /// The requests that callers must not retry. All relays of a proxy share them.
     pub spent_chains: Arc<SpentChains>,
     /// The limits in force.
     pub limits: Arc<Limits>,
@@ -50,7 +50,7 @@ pub struct Config {
 pub struct Settings {
     /// Who may call the application if no policy is enforced.
     pub default_policy: DefaultInboundPolicy,
-    /// Ports of the application whose bytes are relayed without being parsed.
+    /// Ports of the application whose bytes the proxy relays without parsing them.
     pub opaque_ports: PortRanges,
     /// Ports of the application that speak HTTP and nothing else.
     pub http_ports: PortRanges,
@@ -59,7 +59,8 @@ pub struct Settings {
     pub forwarded_client_cert: bool,
     /// How the proxy changes `x-forwarded-for` in requests to the application.
     pub forwarded_for: ForwardedFor,
-    /// The port where the proxy itself serves taps to callers whose identity a policy names; `None` if it serves none.
+    /// The port where the proxy itself serves taps to callers whose identity a policy names; `None` if the proxy serves
+    /// no taps.
     pub tap_port: Option<u16>,
     /// The kubelet's probes of the application. They are always allowed, independent of the policies.
     pub probes: Probes,

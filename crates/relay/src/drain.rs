@@ -11,7 +11,7 @@ use crate::target::cluster::ClusterState;
 
 impl Relay {
     /// Begins a drain, which must be over at `until`: tells all clients that their connections end. Ends open taps,
-    /// which may last for an hour.
+    /// which could otherwise last for an hour.
     pub fn begin_drain(&mut self, until: Instant) {
         self.draining = Some(until);
         let is_tap = |call: &Call| self.targets.get(call.cluster).is_some_and(ClusterState::is_tap);

@@ -38,14 +38,14 @@ pub enum Effect {
     },
     /// Read from a wire, even if its socket does not report that there is something to read.
     ReadOn(WireId),
-    /// The client of a wire has sent a request, or bytes of an opaque protocol. From now on, connections that have sent
-    /// nothing lose their places before this connection does.
+    /// The client of a wire has sent a request, or bytes of an opaque protocol. From now on, if the listener is full,
+    /// it first closes connections that have sent nothing.
     Settle(WireId),
     /// Count a wire's bytes in this series: the bytes that it has carried so far, and all further bytes.
     Count(WireId, Arc<TcpMetrics>),
     /// Write the bytes, as far as the socket accepts them now. The relay closes the wire directly afterwards.
     WriteLast(WireId, Vec<u8>),
-    /// Reset a wire when it is closed, so that its peer does not take the close for the end of the content.
+    /// When the wire is closed, reset it. Otherwise, its peer would take the close for the end of the content.
     Abort(WireId),
     /// Close a wire.
     Close(WireId),

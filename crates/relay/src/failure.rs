@@ -1,4 +1,5 @@
-//! Failed connections: each is logged in one line with the side, the reason and the remedy, and counted by reason.
+//! Failed connections. The relay counts each failure by its reason, and logs it in one line with the side, the reason
+//! and the remedy. `log` limits the number of lines.
 
 mod handshake;
 mod log;
@@ -52,9 +53,9 @@ pub enum ConnectionFailure {
         /// The required identity.
         expected: SpiffeId,
     },
-    /// All places for connections are taken, and no connection must give up its place for this client.
+    /// The number of connections has reached its limit, and the proxy closes no other connection for this client.
     NoPlace,
-    /// A connection of another client took the place of this connection.
+    /// The number of connections had reached its limit, and the proxy ended this connection in favor of another client.
     Yielded,
     /// The tunnel requires mutual TLS, and the client began without it.
     PlaintextInTunnel,
@@ -62,7 +63,7 @@ pub enum ConnectionFailure {
     NotHttp,
     /// The client's certificate has expired since it connected.
     Expired,
-    /// No current anchor verifies the peer's certificate.
+    /// No current trust anchor verifies the peer's certificate.
     NoLongerTrusted(rustls::Error),
     /// A policy allowed the client's calls earlier, and no longer does.
     Withdrawn {

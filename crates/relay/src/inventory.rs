@@ -54,7 +54,7 @@ impl Relay {
         let attempts_of_all = self.calls.iter().flat_map(|(_, call)| call.attempts.iter());
         let waiting = attempts_of_all.filter(|attempt| matches!(attempt.stage, Stage::Waiting(_)));
         let waited = waiting.map(|attempt| self.now.saturating_duration_since(attempt.since)).max().unwrap_or_default();
-        // A sweep ends the wait.
+        // A sweep ends the wait, so a call may wait for `max_wait_ms` and the time between two sweeps.
         let most_waited_ms = relay.max_wait_ms + SWEEP_EVERY.as_millis() as u32;
         let whole = [
             ("max_calls", admitted, relay.max_calls),

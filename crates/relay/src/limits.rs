@@ -33,7 +33,7 @@ pub struct RelayLimits {
     pub max_calls: u32,
     /// Maximum number of Services and addresses that have received calls and have not been forgotten yet.
     pub max_targets: u32,
-    /// Maximum number of requests that the control plane has not answered.
+    /// Maximum number of requests to the control plane that have no answer yet.
     pub max_questions: u32,
     /// Maximum number of Services and addresses that the whole process asks the control plane about.
     pub max_subjects: u32,
@@ -90,8 +90,8 @@ pub struct RelayLimits {
     pub max_dribbles_per_account: u32,
     /// How long a client may let an endpoint wait for request content. Does not apply to gRPC, whose clients may pause.
     pub content_timeout_ms: u32,
-    /// Maximum number of a client's cancelled calls whose endpoints have not been told of the cancellation yet. Until
-    /// then, the calls count against the client's streams.
+    /// Maximum number of a client's cancelled calls whose endpoints have not been told of the cancellation yet. At this
+    /// limit, the proxy rejects new calls of the client with REFUSED_STREAM.
     pub max_cancelled_calls_per_client: u32,
     /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint per 10 ms: servers may
     /// treat more frames as an attack.

@@ -67,7 +67,7 @@ fn others_leave_a_quarter_of_the_open_files_to_what_the_own_application_calls() 
     limits.fit_open_files(1_024, 2);
     let relay = &limits.relay;
     // The limits of each of two workers. Each inbound connection may need a second connection, to the application. With
-    // it, both workers together use at most three quarters of 1,024 files.
+    // these second connections, both workers together use at most three quarters of 1,024 files.
     assert_eq!((relay.max_inbound_connections, relay.max_identified_connections), (64, 128));
     assert_eq!(relay.max_outbound_connections, Limits::default().relay.max_outbound_connections);
     limits = Limits::default();

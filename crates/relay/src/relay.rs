@@ -79,7 +79,8 @@ pub struct Relay {
     /// Time at which the drain must be over; `None` before a drain.
     pub(crate) draining: Option<Instant>,
     pub(crate) fields: FieldSection,
-    /// HTTP/1 header sections that were read or written more than once. They are not parsed or written again.
+    /// A cache of HTTP/1 header sections that connections have read or written more than once. It saves parsing or
+    /// writing them again.
     pub(crate) heads: Heads,
     pub(crate) budget: Budget,
     /// The source of random choices. It is not cryptographically secure: do not generate secrets with it.
@@ -188,7 +189,7 @@ impl Relay {
         self.burst
     }
 
-    /// Returns how long the event loop may wait for events before the relay has something else to do.
+    /// Returns how long the event loop may wait for events before the relay has other work to do.
     pub fn wait(&self) -> Duration {
         if self.calls.has_listed() || self.downstreams.has_recalled() {
             return Duration::ZERO;
@@ -213,8 +214,8 @@ impl Relay {
         self.downstreams.is_empty()
     }
 
-    /// Returns whether a client is connected, or whether a server has answered a request that it has not completely
-    /// received yet.
+    /// Returns whether a client is connected, or a server that has already answered a request has not received the
+    /// whole request yet.
     pub fn has_work(&self) -> bool {
         !self.has_no_clients() || self.pools.upstreams().any(|(_, upstream)| upstream.has_unfinished_requests())
     }

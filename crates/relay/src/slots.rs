@@ -1,5 +1,5 @@
 //! Slots: a table whose entries have typed ids. The ids are generational: the id of a removed entry never finds the
-//! entry that now has the same place.
+//! entry that now has the same place (index in the table).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,8 +13,8 @@ const MAX_SERIAL: u32 = (1 << SERIAL_BITS) - 1;
 
 /// Identifies an entry of a [`Slots<T>`].
 ///
-/// The place of a removed entry is used again. A serial number is used again only after 2^29 - 1 further entries. On a
-/// busy worker, this takes hours, and then no queue holds the old id any more.
+/// The table uses the place of a removed entry again. It uses a serial number again only after 2^29 - 1 further
+/// entries. On a busy worker, this takes hours, and then no queue holds the old id any more.
 pub struct Id<T> {
     place: u32,
     serial: NonZeroU32,
@@ -43,7 +43,7 @@ impl<T> Id<T> {
         Some(Self::new(u32::try_from(bits >> SERIAL_BITS).ok()?, serial))
     }
 
-    /// Returns the id of the same entry in a table of another type, which has the same entries.
+    /// Returns the same id with the entry type `U`. Only valid if both types stand for the entries of the same table.
     pub fn cast<U>(self) -> Id<U> {
         Id::new(self.place, self.serial)
     }
@@ -148,7 +148,7 @@ impl<T> Slots<T> {
         if entry.serial == id.serial { entry.value.as_mut() } else { None }
     }
 
-    /// Returns the entry that is at a place now.
+    /// Returns the current entry at a place, with its id; `None` if the place is empty.
     #[inline]
     pub fn at_mut(&mut self, place: u32) -> Option<(Id<T>, &mut T)> {
         let entry = self.entries.get_mut(place as usize)?;
@@ -208,7 +208,7 @@ impl<T> Slots<T> {
         places.filter_map(|(entry, place)| entry.value.as_mut().map(|value| (Id::new(place, entry.serial), value)))
     }
 
-    /// Frees memory that is no longer needed after a larger number of entries.
+    /// Frees memory that the table needed only for a larger number of entries.
     pub fn shrink_to_fit(&mut self) {
         while self.entries.pop_if(|entry| entry.value.is_none()).is_some() {}
         let places = self.entries.len() as u32;

@@ -1,4 +1,4 @@
-//! Requests that their callers shall not retry: to answer such a request, the application has called another service,
+//! Requests that their callers must not retry: to answer such a request, the application has called another service,
 //! and all retries of that call are used up.
 //!
 //! The application's own answer to such a request usually is a failure too. If the callers retried the request, the
@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of requests that are remembered. A later request may take the slot of an earlier request. Then callers may
+/// Number of requests that a proxy remembers. A later request may take the slot of an earlier request. Then callers may
 /// retry the earlier request again.
 const SLOTS: usize = 4_096;
 /// The unit of the times in slots.
 const TICK: Duration = Duration::from_millis(100);
-/// Time for which a request is remembered after the failure of its call: 10 s.
+/// How long a proxy remembers a request after the failure of its call: 10 s.
 const MEMORY_TICKS: u16 = 100;
 /// Maximum time by which another worker's time may be ahead: 1 s. Each worker reads the clock only once in a turn of
 /// its event loop, so their times differ.
@@ -24,7 +24,7 @@ const AHEAD_TICKS: u16 = 10;
 /// id.
 const TIME_BITS: u32 = u16::BITS;
 
-/// The requests to one proxy that shall not be retried. All workers share them without locks.
+/// The requests to one proxy that callers must not retry. All workers share them without locks.
 #[derive(Debug)]
 pub struct SpentChains {
     /// When the first request was remembered.

@@ -16,7 +16,8 @@ use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
 
 /// Number of sweeps in which each connection is checked once.
 const TURNS: usize = 10;
-/// How long a connection that has lost its place to another client may take to finish its calls.
+/// How long a connection may take to finish its calls after the proxy has decided to end it in favor of another client
+/// ([`Relay::yield_place`]).
 const YIELD_GRACE: Duration = Duration::from_secs(5);
 /// How long we wait for a peer to close a connection that we have ended.
 const LINGER: Duration = Duration::from_secs(1);
@@ -74,7 +75,7 @@ impl Relay {
         self.sweep_turn == 0
     }
 
-    /// Returns whether this sweep checks the entry at a place of its table.
+    /// Returns whether this sweep checks the entry with the index `place` in its table.
     pub fn is_in_turn(&self, place: u32) -> bool {
         place as usize % TURNS == self.sweep_turn
     }
@@ -108,8 +109,8 @@ impl Relay {
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
-            // If the kernel still has output that the client has not read, the connection keeps its place under the
-            // connection limits, and its charge in the memory budget.
+            // If the kernel still has output that the client has not read, keep the connection for longer. So the
+            // limits on connections and the memory budget still count it.
             let has_unread = link.kernel_bytes > CONNECTION_BYTES;
             if !past(link.closing_since, if has_unread { ms(relay.unread_timeout_ms) } else { LINGER }) {
                 return Verdict::Keep;
@@ -143,8 +144,8 @@ impl Relay {
             let why = "a frame or header block was not complete within frame_timeout_ms";
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        // In a protocol without flow-control windows, an application that needs time leaves its socket unread. It may
-        // leave the socket unread for a longer time, `stall_timeout_ms`.
+        // In a protocol without flow-control windows, an application that needs time leaves its socket unread. So the
+        // limit is `stall_timeout_ms` instead.
         let has_windows = link.codec.has_windows();
         if has_windows && past(link.blocked_since, ms(relay.unread_timeout_ms)) {
             let why = "it left its socket unread for unread_timeout_ms";

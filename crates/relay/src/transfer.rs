@@ -93,7 +93,8 @@ impl Relay {
         self.end_input::<()>(id, outcome);
     }
 
-    /// Finishes the handling of input: lists the link to be flushed, or closes the connection. Returns `None`.
+    /// Finishes the handling of input: adds the link to the list of links to flush, or closes the connection. Returns
+    /// `None`.
     fn end_input<T>(&mut self, id: LinkId, outcome: Result<(), Closed>) -> Option<T> {
         if let LinkId::Endpoint(upstream) = id {
             self.pools.note_room(upstream);

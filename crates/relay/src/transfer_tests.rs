@@ -68,7 +68,7 @@ fn flush(relay: &mut Relay, open: LinkId) -> bool {
     relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_)))
 }
 
-/// Lets time pass, and sweeps each connection once in the last second.
+/// Lets this time pass, and sweeps each connection once in the last second of this time.
 fn sweep(relay: &mut Relay, time: Duration) {
     relay.set_now(relay.now + time - Duration::from_secs(1));
     for _ in 0..10 {

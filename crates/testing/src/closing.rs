@@ -18,8 +18,8 @@ pub struct Closing {
 type Kept = Mutex<Option<Arc<Barrier>>>;
 
 impl Closing {
-    /// Number of connections that [`keep_connections`](Self::keep_connections) opens. A proxy makes fewer attempts for
-    /// one request.
+    /// Number of connections that [`keep_connections`](Self::keep_connections) opens. This is more than the number of
+    /// attempts that a proxy makes for one request.
     pub const CONNECTIONS: usize = 8;
 
     /// Starts the server.

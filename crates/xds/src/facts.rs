@@ -1,4 +1,4 @@
-//! Metadata that only Leno reads, under one key.
+//! Facts: entries in a resource's metadata that only Leno reads, under one key.
 //!
 //! The metadata is in `typed_filter_metadata` as a Struct of texts. We encode this Struct in a fixed order, so that
 //! equal resources have equal bytes. A map inside a message would be written in any order.
@@ -32,7 +32,7 @@ pub const INBOUND_PORT: &str = "inbound-port";
 pub const TUNNEL_PORT: &str = "tunnel-port";
 /// In an endpoint: the application's own port, if the endpoint's address has the port of the endpoint's proxy.
 pub const TARGET_PORT: &str = "target-port";
-/// In a Listener: its cluster.
+/// In a Listener: the key of the cluster to which the Listener leads.
 pub const CLUSTER: &str = "cluster";
 /// In a Listener: `endpoint` if the Listener's address belongs to one endpoint. Connections must go to this endpoint.
 pub const LEADS_TO: &str = "leads-to";
@@ -49,9 +49,9 @@ pub const UNREADABLE: &str = "unreadable-";
 /// In the Listener `inbound`: the ports of the client's workload that Services declare to be HTTP, separated by commas.
 pub const HTTP_PORTS: &str = "http-ports";
 
-/// In a Route: its route object, for example `HTTPRoute shop/echo`.
+/// In a Route: the route object with the rule, for example `HTTPRoute shop/echo`.
 pub const ROUTE: &str = "route";
-/// In a Route: the name of its rule.
+/// In a Route: the name of the rule.
 pub const RULE: &str = "rule";
 
 /// In a Route: the server name of the TLS connections that it matches.
@@ -101,14 +101,14 @@ pub const INVALID: &str = "invalid-";
 /// Prefix of a key in a Route. A mirror's number follows the prefix; the value is the share of requests that the mirror
 /// gets, for example `1/3`.
 pub const MIRROR: &str = "mirror-";
-/// Prefix of a key in a Route. A backend's number follows the prefix; the value is the path that replaces the whole path
-/// of requests to the backend.
+/// Prefix of a key in a Route. A backend's number follows the prefix; the value is the path that replaces the whole
+/// path of requests to the backend.
 pub const BACKEND_PATH: &str = "backend-path-";
 /// Prefix of a key in a Route. A backend's number follows the prefix; the value replaces the matched prefix of the path
 /// of requests to the backend.
 pub const BACKEND_PREFIX: &str = "backend-prefix-";
-/// Prefix of a key in a Route. A backend's number, `-` and the number of one of its mirrors follow the prefix; the value
-/// is the share of requests that the mirror gets and the mirror's cluster, for example `1/3 echo.shop:50051`.
+/// Prefix of a key in a Route. A backend's number, `-` and the number of one of its mirrors follow the prefix; the
+/// value is the share of requests that the mirror gets and the mirror's cluster, for example `1/3 echo.shop:50051`.
 pub const BACKEND_MIRROR: &str = "backend-mirror-";
 
 /// In a client's node, in its metadata below [`KEY`]: whether the client has certificates of the mesh.

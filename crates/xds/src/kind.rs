@@ -10,7 +10,7 @@ pub enum Kind {
     Cluster,
     /// ClusterLoadAssignment: a cluster's endpoints (EDS).
     Endpoints,
-    /// Listener: where connections to an address, or calls to a name, are sent (LDS).
+    /// Listener: the destination of connections to an address, or of calls to a name (LDS).
     Listener,
     /// RouteConfiguration: the cluster of each request (RDS).
     Route,

@@ -1,7 +1,7 @@
 //! Translates between protobuf and the model, both ways. Pure: no sockets, no files, no clock.
 //!
 //! A [`leno_model::mesh::Cluster`] travels as four xDS resources, each named by [`name`]: a Cluster ([`cluster`]), a
-//! ClusterLoadAssignment ([`endpoints`]), a RouteConfiguration ([`routes`]) and the Listeners that lead to it
+//! ClusterLoadAssignment ([`endpoints`]), a RouteConfiguration ([`routes`]) and the Listeners that lead to the cluster
 //! ([`listener`]). The policies that select a workload are a Listener too ([`inbound`]).
 //!
 //! Values for which xDS has a field are in that field, so that Envoy and gRPC understand them. Values that only Leno

@@ -140,8 +140,8 @@ impl Chains {
     }
 }
 
-/// Writes the Listener of an endpoint's own address. It tells leno-proxy not to balance connections to this address.
-/// Other clients pass such connections through.
+/// Writes the Listener of an endpoint's own address. If leno-proxy reads this Listener, it does not balance connections
+/// to the address. Other clients pass such connections through.
 pub fn write_endpoint(name: &str, key: &ClusterKey) -> Listener {
     Listener {
         name: name.to_owned(),
@@ -171,8 +171,8 @@ pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     Ok(Lead { name: resource.name, destination })
 }
 
-/// Configures HTTP. The RouteConfiguration with the name `routes` routes the requests. Only the timeouts of its routes
-/// end a stream.
+/// Configures HTTP. The RouteConfiguration with the name `routes` routes the requests. Only the timeouts in this
+/// RouteConfiguration end a stream.
 pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
     HttpConnectionManager {
         stat_prefix: routes.to_owned(),

@@ -55,7 +55,7 @@ pub fn play(mut script: Script<'_>) {
     compare(&server, &client);
 }
 
-/// Transfers all output in both directions until neither side has any.
+/// Transfers all output in both directions until neither side has output left.
 fn settle(now: Instant, client: &mut Side, server: &mut Side) {
     loop {
         for side in [&mut *client, &mut *server] {
@@ -245,8 +245,8 @@ impl Stream {
     }
 }
 
-/// Returns the byte at this position of a stream's content. It depends on the position, so that a misplaced byte is
-/// noticed.
+/// Returns the byte at this position of a stream's content. The byte depends on the position, so that the test notices
+/// a misplaced byte.
 fn content(stream: u32, at: usize) -> u8 {
     (at % 251) as u8 ^ stream as u8
 }

@@ -1,4 +1,4 @@
-//! One engine receives a message, a second sends it on, and a third reads it: the third must see the same message.
+//! One engine receives a message, a second engine sends the message on, and a third engine must read the same message.
 
 use leno_http1::limits::MAX_FIELDS;
 use leno_http1::{FieldSection, Limits, Role, Section};
@@ -91,13 +91,13 @@ fn compare(onward: &mut Onward) {
     assert_eq!(onward.sent, read);
 }
 
-/// Returns whether a section lacks room for the fields that relaying adds: framing and hop-by-hop fields.
+/// Returns whether a section could exceed [`MAX_FIELDS`] when relaying adds fields: framing and hop-by-hop fields.
 fn is_full(seen: &Seen) -> bool {
     matches!(seen, Seen::Headers(_, fields, _) if fields.len() > MAX_FIELDS - 4)
 }
 
-/// Removes the differences that relaying may cause: cookie fields are joined, a length loses its leading zeros, and a
-/// length of 0 is added.
+/// Removes the differences that relaying may cause: it joins cookie fields, removes leading zeros of a length, and adds
+/// a length of 0.
 fn normalise(seen: &mut Seen) {
     let Seen::Headers(_, fields, _) = seen else { return };
     for (_, length) in fields.iter_mut().filter(|field| field.0 == b"content-length") {
@@ -119,7 +119,7 @@ fn larger() -> Limits {
     Limits { max_header_list_bytes, max_target_bytes: 1 << 20, max_trailer_bytes: 1 << 20, ..Limits::client() }
 }
 
-/// Requests: as bytes on the wire, and as a field section.
+/// Requests, each as bytes on the wire and as a field section.
 const ASKED: [(&str, &[(&str, &str)]); 4] = [
     ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", &[(":method", "GET"), (":path", "/")]),
     ("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", &[(":method", "HEAD"), (":path", "/")]),
@@ -130,7 +130,7 @@ const ASKED: [(&str, &[(&str, &str)]); 4] = [
     ),
 ];
 
-/// Reads the bytes, to the end of the connection, as the response to one request, and relays them.
+/// Reads all bytes, and the end of the connection, as the response to one request, and relays the response.
 pub fn responses(choice: u8, bytes: &[u8]) {
     let (wire, section) = ASKED[usize::from(choice % 4)];
     let is_tunnel = choice % 4 >= 2;

@@ -19,7 +19,7 @@ const NODE: &str = "10.200.0.11:9";
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running capture of all frames between nodes. It ends with the test, even if the test fails.
+/// A running capture of all frames between nodes. The capture ends with the test, even if the test fails.
 #[derive(Debug)]
 pub struct Capture {
     tcpdump: Child,

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use super::{Mesh, Program, TIMEOUT, is_installed};
 use crate::proxy::{Signal, wait_for};
 
-/// Content of a frame that is sent at the end: once this frame is captured, all earlier frames are captured too.
+/// Content of the frame that a test sends at the end: once tcpdump has captured this frame, it has captured all earlier
+/// frames.
 pub(crate) const LAST: &str = "the capture ends here";
 
-/// Arguments of tcpdump besides the device and the file. `-Z root` makes it stay root. `-B` sets a buffer, in KiB, that
-/// is larger than all data of a test.
+/// Arguments of tcpdump besides the device and the file. With `-Z root`, tcpdump keeps running as root. `-B` sets a
+/// buffer, in KiB, that is larger than all data of a test.
 pub(crate) const TCPDUMP: [&str; 9] = ["-n", "-s", "0", "-B", "16384", "--immediate-mode", "-U", "-Z", "root"];
 
 /// A running capture of all frames on the bridge.

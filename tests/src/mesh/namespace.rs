@@ -16,7 +16,8 @@ use crate::proxy::{Signal, wait_for};
 /// Longest time that a test waits for a program to end.
 const RUN_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// A namespace. All programs in it are killed when it is dropped, or when the thread that created it ends.
+/// A namespace. The kernel kills all programs in it when this value is dropped, or when the thread that created it
+/// ends.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
@@ -54,8 +55,8 @@ impl Namespace {
         self.holder.id()
     }
 
-    /// Connects `other` to the bridge of this namespace by a virtual cable: this end of it is `device`, and the other
-    /// end is `eth0` of `other`.
+    /// Connects `other` to the bridge of this namespace by a pair of virtual Ethernet devices: `device` in this
+    /// namespace, and `eth0` in `other`.
     pub(super) fn connect(&self, device: &str, other: &Self) {
         let script = "ip link add \"$0\" type veth peer name eth0 netns \"$1\" && ip link set \"$0\" master br0 up";
         // Enter only the network namespace, and not the process namespace: the script uses a process id that is valid
@@ -108,7 +109,7 @@ impl Namespace {
     /// Runs a program that must succeed, and returns what it printed.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn run_well(&self, name: &str, arguments: &[&str]) -> String {
         let output = self.run(name, arguments);
         let printed = programs::text(&output);
@@ -140,7 +141,7 @@ impl Drop for Namespace {
     }
 }
 
-/// A running program in a namespace. Dropping it kills it, and shows its output if the test panics.
+/// A running program in a namespace. Dropping this value kills the program, and shows its output if the test panics.
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -220,7 +221,7 @@ impl Drop for Program {
     }
 }
 
-/// Returns the only child of a process.
+/// Returns the only child of a process. `None` if it has no child yet.
 fn child_of(parent: u32) -> Option<u32> {
     fs::read_dir("/proc").expect("/proc is there").find_map(|entry| {
         let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! A workload: a namespace on the bridge, and its proxy once it is meshed.
+//! A workload: a namespace on the bridge, and a proxy once the workload is meshed.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -107,7 +107,7 @@ impl Workload {
     /// Sends SIGTERM to the workload's proxy, and waits for the proxy's end. `grace` must be the proxy's grace period.
     ///
     /// # Panics
-    /// If it does not end in time.
+    /// If the proxy does not end in time.
     pub fn drain_proxy(&mut self, grace: Duration) {
         let mut proxy = self.proxy.take().expect("it is meshed");
         proxy.signal(Signal::TERM);

@@ -147,7 +147,8 @@ async fn what_the_proxy_takes_the_server_takes_too() {
     // Try header lists with sizes from well below to well above 16 KiB, the maximum that strict servers accept.
     for size in (13_000..19_000).step_by(100) {
         let call = Call::new("Echo").with("x-filler", &"x".repeat(size));
-        // The call may fail in any way. But the proxy must reject it: the server must not get it.
+        // A call with too large a list may fail in any way. But the proxy must reject the call: the server must not
+        // receive it.
         client.try_call(&call, b"hello").await.ok();
     }
     assert!(backend.seen().punishments().is_empty(), "{:?}", backend.seen().punishments());

@@ -17,7 +17,7 @@ use leno_tests::sockets::kernel_bytes;
 use leno_tests::wire::{self, call_block, flag};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
-/// Memory of the container. A proxy's budget is half of it.
+/// Memory of the container. The proxy's budget is half of this memory.
 const CONTAINER_BYTES: u64 = 64 << 20;
 const BUDGET: &str = "memory_budget_kib=32768";
 /// `:authority` of the second Service, whose server the test controls.
@@ -50,7 +50,8 @@ impl Container {
         Self { _backend: backend, sink, proxy, good, peak_bytes: 0 }
     }
 
-    /// Makes a good call, and measures the memory of the proxy and of the kernel for the proxy's sockets.
+    /// Makes a call of the well-behaved client. Then measures the proxy's memory, and the kernel's memory for the
+    /// proxy's sockets.
     async fn observe(&mut self) {
         let answer = self.good.call(&Call::new("Echo"), b"hello").await;
         assert_eq!(answer.grpc_status(), Some(0), "a client that holds little loses nothing: {answer:?}");
@@ -87,7 +88,8 @@ impl Container {
     }
 }
 
-/// Opens a connection for HTTP/2 that requests `messages` messages of 64 KiB and never reads.
+/// Opens an HTTP/2 connection, requests `messages` messages of 64 KiB on it, and never reads. `None` if the connection
+/// fails.
 fn deaf_reader(proxy: &Proxy, messages: &str) -> Option<Attacker> {
     let mut attacker = Attacker::connect_deaf(proxy.outbound(), Instant::now() + PATIENCE).ok()?;
     let block = call_block(ECHO, "Many", &[("reply-bytes", "65536"), ("reply-messages", messages)]);
@@ -113,7 +115,7 @@ async fn unread_responses_that_block_their_sockets_count_in_the_budget() {
     container.besiege(400, |proxy| deaf_reader(proxy, "6")).await;
 }
 
-/// Begins to upload `bytes` with HTTP/1.
+/// Connects, and sends the head of an HTTP/1 request with a body of `bytes` bytes.
 fn begin_upload(proxy: &Proxy, bytes: usize) -> std::io::Result<TcpStream> {
     let mut client = TcpStream::connect(proxy.outbound())?;
     client.write_all(format!("POST / HTTP/1.1\r\nhost: {SINK}\r\ncontent-length: {bytes}\r\n\r\n").as_bytes())?;
@@ -177,7 +179,7 @@ impl Drop for SlowServer {
     }
 }
 
-/// Reads one request with a body, and answers it.
+/// Reads one request with a body, and answers it. `None` if the connection fails or the request is invalid.
 fn serve(mut connection: TcpStream, step: usize, pause: Duration) -> Option<()> {
     let (mut head, mut buffer) = (Vec::new(), vec![0; step]);
     let (mut left, mut begun) = (0, false);

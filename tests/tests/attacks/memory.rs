@@ -76,7 +76,7 @@ async fn connections_that_take_no_responses_never_hold_more_than_the_budget_toge
     siege.end();
 }
 
-/// Number of connections that open many streams at once and then end all streams except one.
+/// Number of connections. Each opens many streams at once, and then ends all streams except one.
 const BURSTS: usize = 100;
 /// Number of streams of each of the [`BURSTS`] connections.
 const BURST: usize = 3_000;

@@ -10,7 +10,7 @@ use leno_tests::wire::{self, PREFACE, call_block, flag, kind};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Sends one byte every few milliseconds.
+/// Sends one byte every 10 ms.
 fn send_slowly(attacker: &mut Attacker, bytes: &[u8]) -> io::Result<()> {
     for byte in bytes {
         attacker.send(&[*byte])?;

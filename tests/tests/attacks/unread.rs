@@ -95,7 +95,7 @@ async fn uploads_to_a_server_that_does_not_read() {
             attacker.send(&wire::headers(stream, flag::NONE, &block))?;
         }
         let part = [0; 1_024];
-        // In total, send as much as the proxy's initial connection window allows.
+        // In total, send almost as much as the proxy's initial connection window allows.
         for _ in 0..15 {
             for stream in wire::client_streams().take(4) {
                 attacker.send(&wire::frame(kind::DATA, flag::NONE, stream, &part))?;

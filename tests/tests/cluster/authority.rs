@@ -1,4 +1,4 @@
-//! Tests the places in which a user sees that an authority expires soon.
+//! `leno check`, `leno identity` and the dashboard warn about an authority that expires soon.
 
 use std::time::{Duration, SystemTime};
 

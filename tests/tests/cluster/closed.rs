@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::load::Load;
 use super::user::{PATIENCE, call, image, install_mesh, leno, rolled_out, state};
 
-/// Returns the names of a namespace's Pods. The second value tells whether the Pod has a proxy.
+/// Returns the Pods of a namespace: the name of each Pod, and whether the Pod has a proxy.
 fn pods(cluster: &Cluster, namespace: &str) -> Vec<(String, bool)> {
     let listed = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
@@ -93,7 +93,7 @@ pub(super) fn without_the_control_planes_namespace_only_meshed_namespaces_refuse
     cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
 }
 
-/// Returns the output of `leno check`, also if a check fails.
+/// Returns the output of `leno check`, even if a check fails.
 fn cluster_check(cluster: &Cluster) -> String {
     let mut command = std::process::Command::new(leno_tests::programs::program("leno"));
     command.args(["check", "--proxy"]).env("KUBECONFIG", cluster.kubeconfig()).stdin(std::process::Stdio::null());

@@ -1,4 +1,5 @@
-//! `leno explain` and `leno dashboard` through the API server's port-forward, by a user of one namespace.
+//! `leno explain` and `leno dashboard` through the API server's port-forward, for a user with rights in one namespace
+//! only.
 
 use std::thread;
 use std::time::{Duration, Instant};

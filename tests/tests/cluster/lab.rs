@@ -1,4 +1,5 @@
-//! `leno lab run --cluster`: the lab measures the cluster with and without the mesh, and leaves nothing.
+//! `leno lab run --cluster`: the lab measures the cluster with and without the mesh, and then deletes all that it
+//! created.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -106,7 +107,7 @@ fn same_nodes(dir: &Path) {
     assert_eq!(pods(0), pods(1), "{lab:#}");
 }
 
-/// Starts a run, and ends it with a signal when its namespaces exist.
+/// Starts a run, and ends it with a signal as soon as its first namespace exists.
 fn interrupted(cluster: &Cluster, out: &Path, signal: Signal) {
     let mut lab = Command::new(program("leno"))
         .args(arguments(out))

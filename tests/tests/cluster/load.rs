@@ -22,7 +22,8 @@ pub(super) fn in_client<'a>(program: &[&'a str]) -> Vec<&'a str> {
 /// A running load, which ends by itself.
 pub(super) struct Load {
     kubectl: Child,
-    /// Reads kubectl's output from the start: a kubectl whose output is not read loses its connection.
+    /// The thread that reads kubectl's output from the start. If no program reads its output, kubectl loses its
+    /// connection.
     printed: JoinHandle<String>,
 }
 

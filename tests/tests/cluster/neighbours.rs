@@ -204,9 +204,11 @@ impl Attack {
         Self { _directory: directory }
     }
 
-    /// Waits for the end of the attack. Asserts that every attack was made, and that the probes were answered.
+    /// Waits for the end of the attack. Asserts that every attack was made, and that enough probes were answered soon
+    /// enough.
     fn end(self, cluster: &Cluster) {
-        // The member calls ever new addresses through its own proxy. These calls must not make the proxy restart.
+        // The member calls new addresses all the time through its own proxy. These calls must not make the proxy
+        // restart.
         let restarts = proxy_restarts(cluster, "neighbours", "member");
         assert_eq!(restarts, ("0".to_owned(), 0.0), "the member's own proxy restarted");
         for who in ATTACKERS {
@@ -249,8 +251,8 @@ fn have_a_new_pod(cluster: &Cluster, before: &BTreeMap<String, Value>) {
     assert!(now.keys().filter(is_server).any(|name| !before.contains_key(name)), "{now:?}");
 }
 
-/// Creates heavy routes, as any user can who may write objects of the namespace. Then calls the routes' Service, so
-/// that the client's proxy receives the routes.
+/// Creates heavy routes, as any user with write access to the namespace can. Then calls the routes' Service, so that
+/// the client's proxy receives the routes.
 fn make_heavy_routes(cluster: &Cluster) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(manifests::heavy_routes(HEAVY_ROUTES).to_string().as_bytes()).expect("there is room");
@@ -283,7 +285,8 @@ fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
 }
 
 /// Returns, for each container of the workload and of the control plane: the number of its restarts, whether it is
-/// ready, and since when its Pod has been ready. For each proxy, also returns the number of restarts by its supervisor.
+/// ready, and the time since which its Pod has been ready. For each proxy, also returns the number of restarts by its
+/// supervisor.
 fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for namespace in [WORKLOAD, "leno"] {
@@ -308,7 +311,7 @@ fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     all
 }
 
-/// Returns the events of failed probes of the Pods in `before`, and how often each happened.
+/// Returns the events of failed probes of the Pods in `before`, each with its count.
 fn failed_probes(cluster: &Cluster, before: &BTreeMap<String, Value>) -> Vec<(String, u64)> {
     let mut failed = Vec::new();
     for namespace in [WORKLOAD, "leno"] {

@@ -1,5 +1,5 @@
-//! Objectives of methods: annotations of a Service and of a TrafficPolicy, and what a user sees of calls that miss
-//! them.
+//! Objectives of methods: annotations of a Service and of a TrafficPolicy, and the commands that show calls that miss
+//! an objective.
 
 use leno_tests::kubernetes::Cluster;
 use leno_tests::programs::text;
@@ -58,7 +58,7 @@ fn explained(cluster: &Cluster, line: &str) {
     wait_for(line, PATIENCE, || leno(cluster, &question).contains(line).then_some(()));
 }
 
-/// Asserts that the API server refuses the output's object, because of the objective.
+/// Asserts that kubectl's output is a refusal by the API server because of the objective.
 fn assert_refused(output: &std::process::Output) {
     let why = text(output);
     assert!(!output.status.success() && why.contains("is not a share of successful calls"), "{why}");

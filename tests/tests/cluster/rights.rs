@@ -25,7 +25,7 @@ subjects: [{kind: ServiceAccount, name: watcher, namespace: shop}]
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watcher}
 ";
 
-/// The user. Commands act as this user if they use the kubeconfig.
+/// The user. A command with this kubeconfig acts as the user.
 pub(super) struct Watcher {
     pub(super) kubeconfig: tempfile::NamedTempFile,
 }

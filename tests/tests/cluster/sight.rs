@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::load::{METHOD, in_client};
 use super::user::{PATIENCE, image, leno};
 
-/// A route of all calls to the example's server.
+/// A route for all calls to the example's server.
 const ROUTE: &str = "---
 apiVersion: gateway.networking.k8s.io/v1
 kind: GRPCRoute
@@ -24,7 +24,7 @@ spec:
   parentRefs: [{group: '', kind: Service, name: echo}]
   rules: [{backendRefs: [{name: echo, port: 50051}]}]
 ";
-/// Lets the client tap the servers.
+/// A policy that allows the client to tap the servers.
 const TAPS: &str = "---
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -46,7 +46,7 @@ pub(super) fn json(cluster: &Cluster, words: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Returns whether a row has these values in these fields.
+/// Returns whether one of the rows has these values in these fields.
 fn has(rows: &Value, fields: &[(&str, &str)]) -> bool {
     let is_it = |row: &Value| fields.iter().all(|(name, value)| row[name] == *value);
     rows.as_array().is_some_and(|rows| rows.iter().any(is_it))
@@ -171,7 +171,8 @@ fn text_of<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Lets a Prometheus on this machine read all proxies, configured as the documentation says.
+/// Starts a Prometheus on this machine with the documentation's configuration. It reads all proxies, and the commands
+/// must show the calls that it recorded.
 fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
     if !is_installed("prometheus", "prometheus") {
         return;
@@ -194,7 +195,7 @@ fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
         let output = Command::new(program("leno")).args(arguments).output().expect("leno runs");
         output.status.success().then_some(())
     });
-    // Prometheus counts the growth between two readings, and reads one proxy after the other.
+    // Wait for each row: Prometheus needs two readings of a proxy to count growth, and reads one proxy after the other.
     let shows = |words: &[&str], is_it: &dyn Fn(&Value) -> bool| {
         let what = format!("leno {} --prometheus shows the calls", words.join(" "));
         wait_for(&what, PATIENCE, || is_it(&asks(words)).then_some(()));

@@ -9,7 +9,7 @@ use leno_tests::traces::{Kind, Span, are_installed, chain, read_spans, services}
 use super::load::{Load, in_client};
 use super::user::{PATIENCE, call, image, leno, rolled_out, state};
 
-/// The collector, and an instrumented server. The collector writes what it receives to its log.
+/// The collector, and an instrumented server. The collector writes the spans that it receives to its log.
 const MANIFEST: &str = r#"---
 apiVersion: v1
 kind: Namespace
@@ -70,7 +70,8 @@ spec:
         ports: [{containerPort: 50051}]
         readinessProbe: {tcpSocket: {port: 50051}, periodSeconds: 1}
 "#;
-/// The values of the chart. Their ratio is 0: a proxy begins traces only if an annotation sets another ratio.
+/// The arguments of `leno` that set the chart's values. The trace ratio is 0: a proxy begins traces only if an
+/// annotation sets another ratio.
 const VALUES: [&str; 5] =
     ["upgrade", "--set", "proxy.traceCollector=collector.observability:4317", "--set", "proxy.traceRatio=0"];
 /// A patch of the client's Deployment. With it, the client's proxy begins a trace for every call without a trace.
@@ -96,7 +97,7 @@ fn trace(cluster: &Cluster, is_it: impl Fn(&Span) -> bool, count: usize) -> Vec<
     let found = wait_for("a trace at the collector", PATIENCE, || {
         let all = spans(cluster);
         let of = |trace: &str| all.iter().filter(|span| span.trace == trace).cloned().collect::<Vec<Span>>();
-        // Some spans of a trace may be lost while the collector is away.
+        // Look for a whole trace: some spans of a trace may be lost while the collector is away.
         all.iter().filter(|span| is_it(span)).map(|span| of(&span.trace)).find(|spans| spans.len() == count)
     });
     services(&chain(&found))
@@ -117,7 +118,7 @@ pub(super) fn a_call_is_one_trace_at_a_collector_that_may_go_away(cluster: &Clus
     }
     cluster.apply(&leno(cluster, &VALUES));
     rolled_out(cluster, "leno", "deploy/leno-control");
-    // A replica that ends answers the API server for a moment longer, with the former values.
+    // For a moment, an old replica still answers the API server's requests for injection, with the old values.
     wait_for("the old replicas have ended", PATIENCE, || {
         let ending = "jsonpath={.items[*].metadata.deletionTimestamp}";
         cluster.kubectl(&["-n", "leno", "get", "pods", "-o", ending]).is_empty().then_some(())

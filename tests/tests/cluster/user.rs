@@ -21,8 +21,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 /// never works.
 const FIRST_CALL_MAX: Duration = Duration::from_secs(180);
 
-/// Longest time between the first and the last call that fail because a proxy was killed, with a debug build of the
-/// proxy on a busy machine.
+/// Longest time from the first to the last of the calls that fail because a proxy was killed. The limit allows for a
+/// debug build of the proxy on a busy machine.
 const KILLED_PROXY_MAX: Duration = Duration::from_secs(3);
 
 /// The metric that counts how often a proxy's supervisor has started the proxy again.

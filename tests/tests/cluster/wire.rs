@@ -76,7 +76,7 @@ pub(super) fn other_node(cluster: &Cluster) -> String {
 }
 
 /// A Pod's proxy receives the protocol that the Service declares for the Pod's port, although the Pod's application
-/// calls no Service. So the proxy rejects bytes that are not HTTP, even if a lenient server could take them for a
+/// calls no Service. So the proxy rejects bytes that are not HTTP, even if a lenient server could treat them as a
 /// request.
 fn only_http_reaches_a_port_that_its_service_declares(cluster: &Cluster, name: &str) {
     let address = cluster.kubectl(&["-n", "shop", "get", "pod", name, "-o", "jsonpath={.status.podIP}"]);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::webhooks::{Installed, PATIENCE, chart_objects, get, init_containers, pod};
 
-/// The guard, in force until dropped.
+/// The guard. Dropping this value removes the guard from the cluster.
 struct Guard<'a>(&'a Cluster);
 
 impl<'a> Guard<'a> {
@@ -146,7 +146,7 @@ fn pods(cluster: &Cluster, namespace: &str) -> Vec<String> {
     names.lines().map(|name| name.trim_start_matches("pod/").to_owned()).collect()
 }
 
-/// Returns the output of `leno check`, also if a check fails.
+/// Returns the output of `leno check`, even if a check fails.
 fn check(cluster: &Cluster, arguments: &[&str]) -> String {
     let mut command = Command::new(program("leno"));
     command.arg("check").args(arguments).env("KUBECONFIG", cluster.kubeconfig()).stdin(Stdio::null());

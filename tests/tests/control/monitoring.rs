@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::webhooks::{Installed, PATIENCE, init_containers, pod};
 
-/// Number of queries that only a control plane with a cluster can answer.
+/// Number of the dashboard's queries that have data only if the control plane has a cluster.
 const QUERIES: usize = 7;
 
 #[test]

@@ -36,7 +36,7 @@ endpoints: [{}]
     )
 }
 
-/// Returns a Pod that needs no scheduler, because it names its node. No node of this name needs to exist.
+/// Returns a Pod, and the Node object that the Pod names. So the Pod needs no scheduler. No kubelet runs the Pod.
 fn pod(namespace: &str, name: &str, labels: &str, is_meshed: bool) -> String {
     let proxy = "[{name: leno-proxy, image: leno-proxy, restartPolicy: Always}]";
     let init_containers = if is_meshed { proxy } else { "[]" };
@@ -51,7 +51,7 @@ spec: {{nodeName: nowhere, initContainers: {init_containers}, containers: [{{nam
     )
 }
 
-/// Sets the status that a kubelet would report.
+/// Sets the status that a kubelet would report for a Pod that runs and is ready.
 fn has_started(cluster: &Cluster, namespace: &str, name: &str, ip: &str) {
     let status = format!(
         "{{\"status\": {{\"phase\": \"Running\", \"podIP\": \"{ip}\", \"podIPs\": [{{\"ip\": \"{ip}\"}}], \

@@ -7,7 +7,7 @@ use leno_tests::kubernetes::Cluster;
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
-/// Longest time until a status is written; the machine may be busy.
+/// Longest time until a status is written, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::identity::{bundle, token};
 use super::proxies;
 
-/// Longest time until a change takes effect; the machine may be busy.
+/// Longest time until a change takes effect, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The target of most policies.
@@ -39,7 +39,7 @@ fn policy(namespace: &str, name: &str, targets: &str, spec: &str) -> String {
     )
 }
 
-/// A policy of Gateway API for the Service `cart`, with these further parts of its spec.
+/// An XBackendTrafficPolicy for the Service `cart`. `spec` has the fields that follow the target.
 fn backend_policy(namespace: &str, name: &str, spec: &str) -> String {
     format!(
         "{{apiVersion: gateway.networking.x-k8s.io/v1alpha1, kind: XBackendTrafficPolicy,
@@ -47,14 +47,13 @@ fn backend_policy(namespace: &str, name: &str, spec: &str) -> String {
     )
 }
 
-/// Waits until the status of a TrafficPolicy's current generation has these targets, each with the reason of
-/// `Accepted`. Returns the messages.
+/// Waits until the status of a TrafficPolicy's current generation has exactly the `expected` entries: the name of each
+/// target, and the reason of the condition `Accepted`. Returns the messages of these conditions.
 fn wait_for_status(cluster: &Cluster, namespace: &str, name: &str, expected: &[(&str, &str)]) -> Vec<String> {
     wait_for_status_of(cluster, "trafficpolicy", namespace, name, expected)
 }
 
-/// Waits until the status of a policy's current generation has these targets, each with the reason of `Accepted`.
-/// Returns the messages.
+/// Does the same as [`wait_for_status`] for a policy of the kind `resource`.
 fn wait_for_status_of(
     cluster: &Cluster,
     resource: &str,
@@ -174,7 +173,6 @@ fn the_api_server_refuses_an_invalid_policy_and_says_what_to_write() {
     cluster.kubectl(&["delete", "namespace", "strict", "--wait=false"]);
 }
 
-/// The schema cannot detect every mistake, so without the webhook, the API server stores this policy.
 #[test]
 fn a_policy_that_becomes_invalid_says_so_and_keeps_its_last_valid_version() {
     let Some(cluster) = Cluster::get() else { return };
@@ -296,7 +294,7 @@ async fn the_retry_constraint_of_gateway_api_goes_before_a_budget_and_reaches_pr
     let message = status("newer", "Conflicted");
     assert!(message.contains("the older XBackendTrafficPolicy constrained/older has the same target"), "{message}");
 
-    // Gateway API's definition allows an interval of up to one hour.
+    // Gateway API's definition allows an interval of up to one hour, so the API server stores this policy.
     apply("older", "percent: 5, interval: 2m");
     let message = status("older", "Invalid");
     let expected = "spec.retryConstraint.budget.interval: too short or too long; use 1s to 60s. The last valid version \

@@ -44,7 +44,7 @@ fn echo_name(name: &'static str) -> SocketAddr {
     thread::spawn(move || {
         for socket in listener.incoming() {
             let mut socket = socket.expect("a connection");
-            // A client that has gone needs no answer.
+            // Ignore the error: a client that has gone needs no answer.
             let _ = socket.read(&mut [0; 4096]).and_then(|_| writeln!(socket, "{name}"));
         }
     });

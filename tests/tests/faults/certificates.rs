@@ -99,7 +99,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).expect("it is there")
 }
 
-/// An `openssl s_server`, which writes the data that it receives; killed when dropped.
+/// An `openssl s_server`, which prints the data that it receives. Dropping this value kills the program.
 struct OpensslServer {
     child: Child,
     output: tempfile::NamedTempFile,
@@ -198,7 +198,7 @@ async fn a_server_whose_certificate_is_no_good_hears_nothing() {
     }
 }
 
-/// Connects to the inbound side with TLS and this certificate, and waits for the end.
+/// Connects with TLS and this certificate, and waits until the connection ends.
 fn connect_with(certificate: &Path, to: SocketAddr) -> Output {
     let mut command = Command::new("timeout");
     command.arg(PATIENCE.as_secs().to_string()).args(["openssl", "s_client", "-alpn", "h2", "-ign_eof", "-servername"]);
@@ -224,7 +224,7 @@ async fn a_client_whose_certificate_is_no_good_is_told_so_and_calls_nobody() {
     }
 }
 
-/// Connects with TLS and without a certificate, and waits for the end.
+/// Connects with TLS and without a certificate, waits until the connection ends, and returns OpenSSL's output.
 fn connect_without_certificate(to: SocketAddr) -> String {
     let mut command = Command::new("timeout");
     command.arg(PATIENCE.as_secs().to_string()).args(["openssl", "s_client", "-alpn", "h2", "-ign_eof", "-servername"]);

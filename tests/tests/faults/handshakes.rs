@@ -169,7 +169,7 @@ async fn a_handshake_that_stands_still_ends_in_time() {
     wait_for_failures(server.proxy(), "tls-timeout", 2);
     server.proxy().wait_for_log(&["inbound connection from 127.0.0.1:", "detect_timeout_ms"]);
 
-    // Half a ClientHello contains no server name, and so no port. No server may get its bytes.
+    // Half a ClientHello contains no server name, and so no port. No server may receive these bytes.
     say(server.inbound(), &hello[..hello.len() / 2]);
     say(server.tunnel(), &hello[..hello.len() / 2]);
     wait_for_failures(server.proxy(), "tls-timeout", 3);
@@ -230,7 +230,7 @@ async fn large_halves_of_client_hellos_stay_within_the_budget_and_cost_good_clie
     let load = Clients::connect(proxy.outbound(), ECHO, 4).await.keep_calling(20);
     load.wait_for_more(100, SOON).await;
     let idle_kib = servers[0].proxy().resident_kib();
-    // A record of 16 KiB with a ClientHello whose end is missing. All connections together send 47 MiB.
+    // A record of 16 KiB with a ClientHello whose end is missing. All connections together send 46 MiB.
     let mut hello = vec![0; 16_000];
     hello[..6].copy_from_slice(&[22, 3, 1, 0x3f, 0xff, 1]);
     let begin = |_| {

@@ -1,4 +1,4 @@
-//! Opaque connections whose other end has vanished, or is only busy.
+//! Opaque connections whose other end has vanished, or is only too busy to read.
 
 use std::time::Duration;
 

@@ -156,7 +156,7 @@ async fn the_removal_of_an_anchor_ends_the_calls_of_the_clients_that_it_vouched_
     let (servers, call) = ([server], Call::new("Hang"));
     let stays = client_side(&ours, &[echo(&servers)], &[]);
     // The second client must be another workload: if one workload at one address shows several certificates, the proxy
-    // checks only the best of them.
+    // checks only the certificate that expires last.
     let identity = ["--identity", "ns/default/sa/cart", "--issuer", theirs.text()];
     let goes = Proxy::start_with(SocketAddr::new(own_ip(), 4140), &[echo(&servers)], &identity);
     let clients = [Client::connect(stays.outbound(), ECHO).await, Client::connect(goes.outbound(), ECHO).await];

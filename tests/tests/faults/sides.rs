@@ -26,7 +26,7 @@ pub(crate) fn own_ip() -> IpAddr {
     Ipv4Addr::new(127, high.saturating_add(1), low, number).into()
 }
 
-/// An authority in a directory, deleted when dropped.
+/// An authority in a directory. Dropping this value deletes the directory.
 #[derive(Debug)]
 pub(crate) struct Authority(tempfile::TempDir);
 
@@ -66,7 +66,7 @@ impl Authority {
 #[derive(Debug)]
 pub(crate) struct ServerSide {
     pub(crate) backend: Backend,
-    /// The proxy, killed when dropped.
+    /// The proxy. `None` while it does not run. Dropping the value kills the proxy.
     pub(crate) proxy: Option<Proxy>,
     ip: IpAddr,
     workload: String,

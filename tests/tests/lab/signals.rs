@@ -1,11 +1,11 @@
-//! Signals to the lab's commands: what an ended command leaves, and nohup.
+//! Signals to the lab's commands: a command that a signal ends leaves no file, and commands under nohup ignore SIGHUP.
 
 use super::*;
 
 /// Longest time for a step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts the same command with a setting for SIGHUP. The command writes its temporary files to `scratch`.
+/// Starts `command` with a setting for SIGHUP. The command writes its temporary files to `scratch`.
 fn start(setting: &str, command: &Command, scratch: &Path) -> Running {
     let mut command = programs::with_hang_ups(setting, command);
     command.env("TMPDIR", scratch).stdout(Stdio::null()).stderr(Stdio::null());

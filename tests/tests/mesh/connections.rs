@@ -113,7 +113,7 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     wait_for("none goes anywhere", SOON, || heard(2).is_empty().then_some(()));
 }
 
-/// Starts a TLS server in its own directory. Its page is the workload's name.
+/// Starts a TLS server in its own directory. The server has one page, `name`, with the workload's name.
 fn serve_tls(fork: &Fork, workload: &Workload) -> Program {
     let directory = format!("{}/{}", fork.mesh.directory().to_str().expect("a plain name"), workload.name());
     let make = format!(

@@ -189,8 +189,8 @@ while part := c.recv(65536):
 #[test]
 fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     const STREAMS: usize = 400;
-    /// Largest growth of memory: 16 MiB for the bytes that all streams of the tunnel may hold, as much again for
-    /// allocators, and some reserve.
+    /// Largest growth of memory: 16 MiB for the bytes that all streams of the tunnel may hold, another 16 MiB for
+    /// allocators, and 8 MiB in reserve.
     const MOST_KIB: u64 = 40 << 10;
     let Some(mesh) = Mesh::new() else { return };
     let (store, member) = (mesh.meshed("store", &[]), mesh.workload("member"));

@@ -163,7 +163,7 @@ fn a_request_without_a_host_gets_the_name_of_its_target() {
 fn a_client_may_pause_a_download_for_as_long_as_one_of_http_2_may() {
     let limits = ["--limit", "unread_timeout_ms=1000"];
     let Some((pair, _nginx)) = curl_and_nginx_with(&limits) else { return };
-    // The pipe is not read for five seconds, so curl does not read from its socket either.
+    // For five seconds, no program reads the pipe, so curl does not read from its socket either.
     let bytes = pair.client.run_well("bash", &["-c", "curl -sS http://web:8080/big | (sleep 5; wc -c)"]);
     assert_eq!(bytes.trim(), BIG_BYTES.to_string());
 }

@@ -14,7 +14,7 @@ const DETECT_TIMEOUT: Duration = Duration::from_secs(3);
 const SILENCE: Duration = Duration::from_millis(500);
 const DETECT_LIMIT: [&str; 2] = ["--limit", "detect_timeout_ms=3000"];
 
-/// Starts socat in the server; it runs `shell` for each connection.
+/// Starts socat in the server's namespace. socat runs `shell` for each connection.
 fn serve(pair: &Pair, shell: &str) -> Program {
     let listen = format!("TCP6-LISTEN:{PORT},fork,reuseaddr,ipv6only=0");
     let program = pair.server.start("socat", &[&listen, &format!("SYSTEM:{shell}")]);
@@ -22,7 +22,7 @@ fn serve(pair: &Pair, shell: &str) -> Program {
     program
 }
 
-/// Runs a shell command in the client. Returns its output and its duration.
+/// Runs a shell command in the client's namespace. Returns the output and the duration of the command.
 fn timed(pair: &Pair, shell: &str) -> (String, Duration) {
     let began = Instant::now();
     let printed = pair.client.run_well("bash", &["-c", shell]);

@@ -104,8 +104,8 @@ fn a_stranger_gets_no_further_than_the_ports_of_the_application() {
         let output = stranger.run("curl", &words);
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    // The client sends a request for the admin endpoint to the application's port. The application must answer it, and
-    // not the admin endpoint.
+    // The client sends a request for the admin endpoint to the application's port. The application must answer the
+    // request, and not the admin endpoint.
     let admin = "http://127.0.0.1:4191/metrics";
     let (_, answer) = get(&format!("-x http://{address}:{PORT} {admin}"));
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nServer: nginx"), "{answer}");

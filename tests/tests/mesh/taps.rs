@@ -1,4 +1,4 @@
-//! Taps of other workloads: a policy that names the tap port lets callers in by their identities, and nothing else does.
+//! Taps of other workloads: only a policy that names the tap port and the caller's identity allows a tap.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ const SERVES_TAPS: [&str; 2] = ["--tap", "0.0.0.0:4190"];
 /// The grace period of a proxy that must end earlier.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// nginx as the meshed service `web`, whose proxy serves taps; `watch`, which shall tap it, and `batch`, which calls it.
+/// nginx as the meshed service `web`, whose proxy serves taps; the workload `watch`, which taps `web`; the workload
+/// `batch`, which calls `web`; and a client outside of the mesh.
 struct Watched {
     web: Workload,
     watch: Workload,
@@ -45,7 +46,7 @@ impl Watched {
         self.mesh.apply("policy", &policy, &[&self.web]);
     }
 
-    /// Asks for the calls in flight. Returns the status, and the text of an answer.
+    /// Requests the calls in flight. Returns the body of the answer, followed by the HTTP status.
     fn calls(&self, caller: &Workload) -> String {
         let url = format!("http://{}:{TAPS}/calls", self.web.address());
         caller.run_well("curl", &["-sS", "-w", "%{http_code}", &url])
@@ -87,7 +88,7 @@ fn only_an_identity_that_a_policy_of_the_port_names_gets_in() {
     for caller in [watch, stranger] {
         assert!(watched.calls(caller).ends_with("403"), "{}", caller.name());
     }
-    // The other pages of the proxy have no place there.
+    // The tap port does not serve the proxy's other pages.
     watched.apply(LETS_WATCH_IN);
     for page in ["config", "metrics", "log-level"] {
         let url = format!("http://{}:{TAPS}/{page}", web.address());
@@ -107,12 +108,12 @@ fn leno_tap_shows_calls_to_a_workload_whose_policy_lets_it_in_until_the_policy_c
     tap.wait(Duration::from_secs(20));
     watched.web.proxy().wait_for_output(&["a tap ended"]);
     assert!(watched.calls(&watched.watch).ends_with("403"));
-    // A tap is no traffic of the application, but a denied caller is counted.
+    // The proxy does not count taps as traffic of the application. But it counts denied callers.
     let scrape = watched.web.scrape();
     let inbound = [r#"direction="inbound""#];
     assert_eq!(scrape.sum("request_total", &inbound), 1.0, "{}", watched.web.admin("/metrics"));
     assert_eq!(scrape.sum("response_total", &inbound), 1.0, "{}", watched.web.admin("/metrics"));
-    // The tap that ended, and the call after it.
+    // The proxy counted two denials: the tap that ended, and the call after it.
     assert_eq!(scrape.sum("inbound_http_authz_deny_total", &[r#"target_port="4190""#]), 2.0);
 }
 

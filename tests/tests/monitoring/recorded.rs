@@ -1,16 +1,17 @@
-//! `leno stat --prometheus`: what Prometheus has recorded of a running proxy.
+//! `leno stat --prometheus` shows the metrics that Prometheus has recorded of a running proxy.
 
 use leno_tests::programs::{run, text as printed};
 
 use super::*;
 
-/// Number of calls of a method after Prometheus has first read the method's counter. So the counter's growth is known
-/// exactly.
+/// Number of calls of a method after Prometheus has first read the method's counter. The counter grows by exactly this
+/// number.
 const CALLS: u32 = 300;
 /// Number of readings by Prometheus, one a second. The growth is measured from the first to the last of these readings.
 const READINGS: u64 = 14;
-/// At each end of the window, Prometheus extrapolates the growth by at most 1.1 times the time between two readings.
-/// For both ends together, this is 2.2 s, in addition to the 13 s between the readings.
+/// Largest ratio of the growth that Prometheus reports to the real growth. At each end of the window, Prometheus
+/// extrapolates the growth by at most 1.1 times the time between two readings. For both ends together, this is 2.2 s,
+/// in addition to the 13 s between the readings.
 const EXTRAPOLATED_MAX: f64 = 1.2;
 /// The window of the command, in seconds.
 const WINDOW_S: f64 = 60.0;
@@ -65,7 +66,7 @@ impl Recorded {
     }
 }
 
-/// The only row.
+/// Returns the only row, and panics if there is not exactly one.
 fn row(rows: &Value) -> &Value {
     let [row] = &rows.as_array().expect("rows")[..] else { panic!("not one row: {rows:#}") };
     row

@@ -37,7 +37,7 @@ class Reporter(http.server.BaseHTTPRequestHandler):
 host, port = sys.argv[2].rsplit(':', 1)
 http.server.ThreadingHTTPServer((host, int(port)), Reporter).serve_forever()";
 
-/// A server with its own name.
+/// A running server with the script [`REPORTER`] and its own name.
 struct Reporter {
     address: SocketAddr,
     _server: Server,

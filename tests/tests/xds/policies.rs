@@ -88,7 +88,7 @@ fn retries_as_a_policy_says(library: Library, attempts_max: u64, beyond: &[&str]
     policed.assert_ignored(&["retry in mode Audit"]);
 }
 
-/// Makes a call that its server never answers. It must end with DEADLINE_EXCEEDED, after one attempt. Returns the
+/// Makes a call that the server never answers. The call must end with DEADLINE_EXCEEDED, after one attempt. Returns the
 /// duration of the call.
 fn unanswered(library: Library, parts: &str, ignored: &[&str]) -> Duration {
     // Answer the first call, so that the client's start is not part of the measured time.
@@ -208,8 +208,8 @@ async fn envoy_makes_as_many_attempts_as_a_policy_and_its_budget_allow() {
     }
 }
 
-/// The client's own deadline is 10 s at least. Envoy may end a call slightly early: its timeouts count from the start
-/// of an iteration of its event loop.
+/// Without a policy, the call would last until the client's own deadline, which is at least 10 s. Envoy may end a call
+/// slightly early: its timeouts count from the start of an iteration of its event loop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envoy_ends_a_call_after_the_time_that_a_policy_allows() {
     for parts in ["timeouts: {request: 500ms}", "timeouts: {backendRequest: 500ms}", "timeouts: {streamIdle: 500ms}"] {

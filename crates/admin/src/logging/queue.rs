@@ -117,7 +117,7 @@ impl Queue {
     }
 }
 
-/// Writer of one line, which it adds to the queue as a whole.
+/// Writes one line: adds the line to the queue as a whole.
 #[derive(Debug)]
 pub(super) struct Line<'a>(&'a Queue);
 

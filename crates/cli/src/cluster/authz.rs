@@ -45,12 +45,12 @@ struct Row {
     /// `None` if no policy and no container names a port, and no call used a port. The row then stands for all ports.
     port: Option<u16>,
     decides: Decides,
-    /// Policies in audit mode, which log and count but never deny.
+    /// Policies in audit mode, which log and count calls but never deny them. Empty if an enforced policy applies.
     audited_by: Vec<String>,
     /// Number of allowed calls and opaque connections.
     allowed: f64,
     denied: f64,
-    /// Number of allowed calls and connections that policies in audit mode reported.
+    /// Number of allowed calls and opaque connections that policies in audit mode reported.
     audited: f64,
 }
 
@@ -84,7 +84,7 @@ async fn read(cluster: &Cluster, selection: &Selection, scope: &Scope) -> Result
     }
     groups.retain(|group| !group.pods.is_empty());
     if groups.is_empty() {
-        // No policy matters. The user may not have the right to list the policies of all namespaces.
+        // No workload is left, so do not list policies: the user may lack the right to list them in all namespaces.
         return Ok(Vec::new());
     }
     let namespaces: BTreeSet<&str> = groups.iter().map(|group| group.namespace.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Certificates in the form in which the tool shows them to people.
+//! Reads certificates, compares trust bundles, and formats dates for users.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -63,10 +63,10 @@ impl Certificate {
     }
 }
 
-/// Returns the validity of the authority that expires first among the authorities above a workload's certificate. After
-/// this time, no authority can renew the certificate. These authorities are the intermediates in `chain`, and the
-/// anchor in `anchors` that issued the last certificate of `chain`. `chain` begins with the workload's certificate.
-/// `None` if no authority above the certificate is known.
+/// Returns the validity of the authority that expires first among the authorities above a workload's certificate;
+/// `None` if no such authority is known. After this time, these authorities cannot renew the certificate. `chain`
+/// begins with the workload's certificate. The authorities above the certificate are the other certificates of `chain`,
+/// and the anchor in `anchors` that issued the last certificate of `chain`.
 pub(crate) fn first_to_expire<'a>(chain: &'a [Certificate], anchors: &'a [Certificate]) -> Option<&'a Validity> {
     let (_, intermediates) = chain.split_first()?;
     let validity = |certificate: &'a Certificate| &certificate.validity;
@@ -87,7 +87,7 @@ pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
     sorted(a).is_some_and(|a| Some(a) == sorted(b))
 }
 
-/// Formats a moment in the format of RFC 3339; `None` beyond the year 9999.
+/// Formats a moment as RFC 3339 specifies; `None` for a moment after the year 9999.
 pub(crate) fn rfc3339(moment: SystemTime) -> Option<String> {
     jiff::Timestamp::try_from(moment).ok().map(|moment| moment.to_string())
 }

@@ -53,7 +53,7 @@ impl ClusterError {
 }
 
 impl Connect {
-    /// Whether an option was given.
+    /// Whether the user chose a cluster.
     pub(crate) fn is_explicit(&self) -> bool {
         self.context.is_some()
     }
@@ -63,7 +63,7 @@ impl Connect {
         self.context.as_ref().map(|context| format!(" --context {context}")).unwrap_or_default()
     }
 
-    /// Reads the kubeconfig or, within a Pod, its service account. Sends no request yet.
+    /// Reads the kubeconfig or, within a Pod, the Pod's service account. Sends no request yet.
     pub(crate) async fn cluster(&self) -> Result<Cluster, ClusterError> {
         let mut config = match &self.context {
             Some(context) => {

@@ -133,12 +133,12 @@ pub(super) async fn pods_config(cluster: &Cluster, namespace: &str, name: &str) 
     parse_config(&text, &Knower::ProxyOf(name))
 }
 
-/// The admin port of a Pod's proxy, if it has one.
+/// The admin port of a Pod's proxy; `None` if the Pod has no proxy.
 fn proxys_port(pod: &Pod) -> Option<u16> {
     pods::proxy(pod).map(|_| pods::admin_port(pod))
 }
 
-/// Returns the port to ask, which `port` selects.
+/// Returns the port that `port` selects. If the Pod or its proxy does not exist, the error names the remedy.
 fn asked_port(
     pod: Option<&Pod>,
     namespace: &str,

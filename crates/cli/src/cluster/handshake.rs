@@ -27,8 +27,8 @@ struct AnyCertificate {
 /// Returns the certificate chain that a proxy presents at its inbound port, `port`. The signature proves that the proxy
 /// has the key. The chain is not verified, and no request is sent.
 ///
-/// Completes the handshake and closes the connection cleanly. If the client left earlier, the proxy would log a failed
-/// connection as a warning.
+/// Completes the handshake and closes the connection cleanly. If the tool closed the connection earlier, the proxy
+/// would log a failed connection as a warning.
 ///
 /// # Errors
 /// One line, if the proxy presents no certificate.

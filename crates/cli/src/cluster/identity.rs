@@ -52,9 +52,9 @@ pub(crate) struct Shown {
     issuer: Option<String>,
     not_before: Option<String>,
     not_after: Option<String>,
-    /// When the first authority above the certificate expires; see [`first_to_expire`].
+    /// The earliest time at which an authority above the certificate expires; see [`first_to_expire`].
     authority_not_after: Option<String>,
-    /// Why peers would reject the certificate, or why the tool got none; `None` if peers would accept it.
+    /// Why peers would reject the certificate, or why the tool got no certificate; `None` if peers would accept it.
     pub(crate) problem: Option<String>,
     /// Time until the certificate expires, as text for people.
     #[serde(skip)]

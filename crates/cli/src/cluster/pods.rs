@@ -1,4 +1,4 @@
-//! Reads from a Pod's object whether it is meshed, its owner, and why it does not run.
+//! Reads from a Pod's object whether the Pod has a proxy, which workload owns the Pod, and why the Pod does not run.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
@@ -28,7 +28,8 @@ pub(crate) fn is_meshed(pod: &Pod) -> bool {
     proxy(pod).is_some()
 }
 
-/// Whether a Pod still runs. A Pod that has ended neither serves nor calls.
+/// Whether a Pod is alive: it has not ended, and Kubernetes is not deleting it. A Pod that has ended neither serves nor
+/// calls.
 pub(crate) fn is_alive(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     !matches!(phase, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none()

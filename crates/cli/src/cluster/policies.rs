@@ -29,14 +29,14 @@ fn resource_of(kind: &str, plural: &str) -> ApiResource {
     }
 }
 
-/// Valid policies, and a line about each invalid one.
+/// Valid policies, and a line about each mistake in the invalid policies.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     pub(crate) all: Vec<Arc<AuthorizationPolicy>>,
     pub(crate) mistakes: Vec<String>,
 }
 
-/// The policies of one namespace, or of all.
+/// Lists the policies of `namespace`, or of all namespaces if `namespace` is `None`.
 pub(crate) async fn list(cluster: &Cluster, namespace: Option<&str>) -> Result<Policies, ClusterError> {
     let resource = resource();
     let api: Api<DynamicObject> = match namespace {

@@ -1,5 +1,4 @@
-//! Text from Pods and the cluster for people: safe to print on one line of a terminal, and identities in their short
-//! form.
+//! Makes texts from Pods and from the cluster safe to print on one line of a terminal, and shortens identities.
 
 use std::borrow::Borrow;
 

@@ -1,5 +1,6 @@
-//! `leno problems`: what an operator should look at first. The command reads the proxies for a window, finds the same kinds
-//! of problems as the dashboard, and prints them. The dashboard's figures are moving means; here they cover the window.
+//! `leno problems`: what an operator should look at first. The command reads the proxies for a window, finds the same
+//! kinds of problems as the dashboard, and prints them. The dashboard's figures are moving means. The figures of this
+//! command cover the window.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Shows the problems. The exit code is a failure if a problem has the severity error.
+    /// Shows the problems. The exit code is [`ERROR_FOUND`] if a problem has the severity error.
     pub(crate) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let found = block_on(find_problems(&self.source, self.window))??;
         show(self.output, &found, |found| text(found, self.window, has_colours()))?;

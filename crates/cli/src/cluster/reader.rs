@@ -14,28 +14,28 @@ use crate::cluster::forward::FORWARDS_MAX;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
 
-/// Time after which a proxy without an answer is reported as silent, until it answers.
+/// If a proxy has not answered after this time, the reader reports the proxy as silent until it answers.
 const LATE: Duration = Duration::from_secs(3);
-/// Interval between two lists of the selected proxies.
+/// Interval at which the reader lists the selected proxies again.
 const LIST_EVERY: Duration = Duration::from_secs(10);
 /// Time between a failed reading and the next list. It is short, because the proxy's Pod may have ended.
 const LIST_SOON: Duration = Duration::from_secs(1);
 /// Maximum number of doublings: each consecutive failed reading of a proxy doubles the pause before its next reading.
 const DOUBLINGS_MAX: u32 = 3;
 
-/// A result of the reading.
+/// A message from [`read`].
 pub(crate) enum News {
     /// The proxies that are selected from now on.
     Proxies(BTreeSet<ProxyAt>),
-    /// What a proxy has counted so far, and when its answer arrived.
+    /// The metrics of a proxy, and the time at which they arrived.
     Page(ProxyAt, Scrape, Instant),
     /// A proxy that gave no answer, and the reason.
     Silent(ProxyAt, String),
 }
 
 /// Reads the proxies and never ends. The interval between two readings of a proxy is `every`, or longer if the proxy is
-/// slow or gives no answer. Parses only the metrics whose names begin with one of the `prefixes`: parsing the others
-/// would take most of the time.
+/// slow or gives no answer. Parses only the metrics whose names begin with one of the `prefixes`: parsing the other
+/// metrics would take most of the time.
 pub(crate) async fn read(
     source: &Source,
     proxies: &Proxies,
@@ -75,7 +75,7 @@ pub(crate) async fn read(
             () = sleep(LIST_EVERY) => {}
             () = soon => {}
         }
-        // Ignore a failed list: the readings then fail too, and their failures are reported.
+        // Ignore a failed list: the readings then fail too, and the reader reports their failures.
         Some((proxies.list_again(source).await.ok(), ()))
     }));
     let mut listed: BTreeSet<ProxyAt> = proxies.iter().cloned().collect();

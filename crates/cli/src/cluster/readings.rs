@@ -9,8 +9,8 @@ use super::reader::News;
 use super::scrape::Scrape;
 use super::source::{Growth, Measured, ProxyAt};
 
-/// The stored growth is the growth in this time. Proxies are read at different times, so each proxy's growth is divided
-/// by its own time between two readings.
+/// The readings store the growth of each counter in this time, one second. The reader reads proxies at different times,
+/// so the readings scale each proxy's growth from the time between its own two pages.
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// The readings of all selected proxies.
@@ -48,9 +48,10 @@ pub(crate) struct Member {
     read_at: Option<Instant>,
     /// Whether two pages have arrived.
     pub(crate) is_counted: bool,
-    /// Whether the stored growth is a mean that includes earlier growth. A silence ends a moving mean.
+    /// Whether the next growth can be mixed with the stored growth. False before the second page, and after a silence
+    /// unless the period is [`Period::SinceStart`].
     has_mean: bool,
-    /// Why the proxy does not answer.
+    /// Why the proxy does not answer; `None` if it answers.
     pub(crate) silent: Option<String>,
 }
 

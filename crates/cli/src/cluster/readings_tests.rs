@@ -52,7 +52,7 @@ fn the_first_growth_after_a_silence_is_not_mixed_with_the_silence() {
 fn growth_since_the_start_counts_all_calls_alike_whenever_they_happened() {
     let since_start = |values: &[u64]| readings(Readings::since_start(), values);
     assert_eq!(since_start(&[7, 27]), 10.0);
-    // One call in 5 minutes: at first, at last, and before a restart of the proxy.
+    // One call in 5 minutes: at the start, at the end, and before a restart of the proxy.
     for values in [&[&[0][..], &[1; 150]].concat(), &[&[0; 150][..], &[1]].concat(), &[&[8, 9][..], &[0; 149]].concat()]
     {
         let calls = since_start(values) * 300.0;

@@ -18,7 +18,7 @@ use crate::install::VALUES_ANNOTATION;
 /// Maximum number of changed values that a refusal lists.
 const CHANGES_MAX: usize = 5;
 
-/// The installation that runs.
+/// The objects that record the values and the version of an installation; `None` for an object that does not exist.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     pub(crate) config: Option<ConfigMap>,

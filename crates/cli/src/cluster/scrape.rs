@@ -30,7 +30,7 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Series {
     text: String,
-    /// The end of each part of the text.
+    /// The end of each part in `text`, as a byte index.
     ends: Vec<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Scrape {
     }
 
     /// Returns a mean: `weight` times these values plus `1 - weight` times the values of `earlier`. A mean below
-    /// [`MEAN_LEAST`] becomes 0, so that a moving mean without new calls does not decrease for ever.
+    /// [`MEAN_LEAST`] becomes 0, so that a moving mean without new calls does not decrease forever.
     pub(crate) fn mixed(mut self, earlier: &Self, weight: f64) -> Self {
         let before = self.values_in(earlier);
         for (sample, before) in self.samples.iter_mut().zip(before) {
@@ -97,7 +97,7 @@ impl Scrape {
     }
 
     /// The value in `other` for each sample; 0 for a sample that `other` lacks. Pages of one proxy mostly have the same
-    /// samples in the same order, so the table of all samples is made only when the orders differ.
+    /// samples in the same order, so the function builds a table of all samples only if the orders differ.
     fn values_in(&self, other: &Self) -> Vec<f64> {
         let mut table: Option<HashMap<&Series, f64>> = None;
         let value = |(place, sample): (usize, &Sample)| {

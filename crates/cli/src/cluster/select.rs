@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::connect::{Cluster, ClusterError};
 use super::pods;
 
-/// How Pods are grouped.
+/// How a command groups Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// By the workload of this kind that created them.
@@ -66,7 +66,7 @@ pub(crate) struct Choice {
     pub(crate) scope: Scope,
 }
 
-/// Pods that share a row.
+/// The Pods of one row of a table.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) namespace: String,

@@ -46,7 +46,7 @@ pub(crate) struct Source {
 /// A proxy whose pages can be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ProxyAt {
-    /// The namespace of its workload; empty for a proxy that was named by its address.
+    /// The namespace of the proxy's workload; empty if the user named the proxy by its address.
     pub(crate) namespace: String,
     /// The workload's name, or the proxy's address.
     pub(crate) name: String,
@@ -58,13 +58,13 @@ enum Place {
     /// The name of a Pod, and the port.
     Pod(String, u16),
     Address(SocketAddr),
-    /// The admin port in a network namespace. The file at this path keeps the namespace.
+    /// The admin port in the network namespace that the file at this path represents.
     Namespace(PathBuf),
 }
 
 /// The selected proxies, and the cluster through which to reach them.
 pub(crate) struct Proxies {
-    /// `None` if the proxies were named by their addresses.
+    /// `None` if this machine reaches the proxies without a cluster.
     cluster: Option<Cluster>,
     proxies: Vec<ProxyAt>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Measured {
 /// The counts of one proxy.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The growth of each counter between the two readings, converted to the length of the window.
+    /// The growth of each counter between the two readings, scaled to the length of the window.
     pub(crate) grown: Scrape,
     /// The metrics at the end of the window.
     pub(crate) now: Scrape,
@@ -203,7 +203,7 @@ impl ProxyAt {
         }
     }
 
-    /// The name of the Pod, if it is the proxy of a Pod.
+    /// The name of the proxy's Pod; `None` for a proxy outside a cluster.
     pub(crate) fn pod(&self) -> Option<&str> {
         match &self.place {
             Place::Pod(pod, _) => Some(pod),
@@ -291,7 +291,7 @@ impl Proxies {
     /// Reads the metrics of every proxy. Prints the proxies that do not answer.
     ///
     /// # Errors
-    /// If no proxy answers. The error is the reason of one of the proxies.
+    /// If no proxy answers. The error explains the failure of one proxy.
     async fn scrape(&self) -> Result<BTreeMap<&ProxyAt, Reading>, ClusterError> {
         let (pages, mut silent) = self.ask("/metrics").await;
         let last = silent.pop_if(|_| pages.is_empty());

@@ -78,7 +78,8 @@ pub(crate) fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&
     io::stdout().write_all(text.as_bytes())
 }
 
-/// Whether standard output supports colours: it is a terminal, and NO_COLOR is not set (no-color.org).
+/// Whether standard output supports colours: it is a terminal, TERM is not `dumb`, and NO_COLOR is not set
+/// (no-color.org).
 pub(crate) fn has_colours() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -111,8 +111,8 @@ fn a_release_of_helm_is_helms_to_uninstall() {
     assert_eq!(warnings(&[], &Bystanders::default()), ["this cluster has no object of Leno"]);
 }
 
-/// What [`find`] finds in a cluster that has one ConfigMap of Leno, and answers a list of a kind of the Prometheus
-/// Operator with this status.
+/// The result of [`find`] in a cluster with one ConfigMap of Leno. The API server answers requests for the Prometheus
+/// Operator's kinds with `status`.
 fn found_with_monitoring(status: u16) -> Result<Inventory, ClusterError> {
     let reply = |path: &str| match path {
         _ if path.contains("/monitoring.coreos.com/") => {

@@ -85,8 +85,8 @@ pub(super) fn show() -> Result<String, Error> {
     Ok(shown)
 }
 
-/// The rules that the first allowed backend would load. Skips backends whose programs are not installed, unless this
-/// would leave no backend. Needs no permission.
+/// Formats the rules of the first allowed backend whose program is installed; nf_tables needs no program. If no such
+/// program is installed, formats the rules of the first allowed backend. Needs no permission.
 pub(super) fn preview(options: &Options) -> String {
     let can_load =
         |backend: &&Backend| **backend == Backend::Nft || find_program(backend.program(Family::V4)).is_some();

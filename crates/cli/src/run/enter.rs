@@ -1,7 +1,7 @@
 //! `leno enter`: the first step of the program and the proxy that `leno run` starts. Not for direct use.
 //!
-//! Enters the run's network namespace, gives up root, arranges to end with its parent, and then executes the program in
-//! its place or runs the proxy.
+//! Enters the run's network namespace, gives up root, arranges to end with its parent, and then runs the proxy or
+//! replaces itself with the program.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the command line from which these options are parsed again.
+    /// Returns command-line arguments that parse to these options.
     pub(super) fn to_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["enter".into(), format!("--parent={}", self.parent).into()];
         let mut path = |name: &str, path: &Path| {

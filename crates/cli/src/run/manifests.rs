@@ -157,8 +157,9 @@ spec:
 /// Returns the manifest of a run's EndpointSlice. Its ports have the Service's port names, which connect the two
 /// objects.
 ///
-/// The manifest also names the proxy's inbound port, so that proxies connect to this port directly. If a program calls
-/// its own service, the connection stays within the namespace, where it would not be redirected to the proxy.
+/// The manifest also names the proxy's inbound port, so that proxies connect to this port directly. Redirection does
+/// not suffice: if a program calls its own service, the connection stays within the namespace, where no rule redirects
+/// it to this port.
 fn endpoint_manifest(endpoint: &Endpoint<'_>, service: Option<&Service>) -> String {
     let Endpoint { run, service: Name { namespace, name }, address, workload, ports } = endpoint;
     let port_name = |port: u16| {

@@ -36,8 +36,8 @@ pub(super) struct Member<'a> {
     options: &'a Options,
     service: Name<'a>,
     mirrors: Vec<Mirror>,
-    /// Whether the run has made its network namespace. A namespace with the same name may belong to another run until
-    /// then.
+    /// Whether the run has made its network namespace. Until then, a namespace with the same name may belong to another
+    /// run.
     has_namespace: bool,
     manifests_read: Option<SystemTime>,
     _alive: File,
@@ -73,7 +73,8 @@ impl<'a> Member<'a> {
         let network = &self.mesh.network;
         network.add_namespace(self.run)?;
         self.has_namespace = true;
-        // Record the namespace at once: if this run is killed, a later run needs its name to remove it.
+        // Record the namespace at once: if this run is killed, a later run needs the namespace's name to remove the
+        // namespace.
         let name = network.name(self.run);
         state.set_about(self.run, &Running::line(&name, self.service.namespace, self.service.name))?;
         network.connect(self.run)?;

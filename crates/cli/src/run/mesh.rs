@@ -23,7 +23,8 @@ impl Mesh {
         let state = State::open(&options.state)?;
         let (bridge, subnet) = (options.bridge.clone(), options.subnet);
         let network = Network { bridge, state: state.path().to_owned(), subnet };
-        // Another run may be making the bridge now. For a moment, the bridge has no alias yet, so it seems to be foreign.
+        // Hold the lock: another run may be making the bridge now. Such a bridge has no alias yet, and would seem
+        // foreign.
         let lock = state.lock()?;
         network.ensure_ours()?;
         drop(lock);
@@ -49,7 +50,7 @@ impl Mesh {
         Ok(dead.len())
     }
 
-    /// Removes a run and the shared parts that no other run uses. The caller must hold the lock.
+    /// Removes a run, and the shared manifests and the bridge if no other run uses them. The caller must hold the lock.
     ///
     /// # Errors
     /// If something cannot be removed; the call can be repeated.
@@ -77,7 +78,7 @@ impl Mesh {
             mirror::remove(&manifests, manifests::SERVICE_PREFIX, |_| true).map_err(removing())?;
         }
         let network = self.network_of(run);
-        // A run that has recorded no network is starting. It makes the bridge again if it needs it.
+        // A run that has recorded no network is still starting. It makes the bridge again if the bridge is missing.
         let uses_bridge = |other: u16| self.recorded_network(other).is_some_and(|its| its.bridge == network.bridge);
         if !others.into_iter().any(uses_bridge) {
             network.remove_bridge()?;

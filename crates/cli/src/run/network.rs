@@ -107,8 +107,8 @@ impl Network {
             // The process may have ended meanwhile.
             let _ = kill_process(pid, Signal::KILL);
         }
-        // The devices in a namespace end with the namespace. A device that was never moved into the namespace must be
-        // deleted here.
+        // The kernel deletes the devices in a namespace together with the namespace. Delete here a device that was
+        // never moved into the namespace.
         let _ = ip(&["link", "delete", "dev", &name], "");
         ip(&["netns", "delete", &name], "").map(drop)
     }
@@ -165,8 +165,8 @@ impl Network {
         })
     }
 
-    /// The part of the alias by which a mesh recognizes its bridge. An alias has no room for every path, so this part
-    /// has a digest of the path.
+    /// The part of the alias by which a mesh recognizes its bridge. A path may be longer than an alias, so this part
+    /// contains a digest of the path.
     fn mark(&self) -> String {
         format!("{ALIAS_START}{:016x} ", digest(self.state.as_os_str().as_encoded_bytes()))
     }
@@ -203,7 +203,7 @@ link set {bridge} up
 
     fn outside_commands(&self, run: u16) -> String {
         let (bridge, name, [a, b, c, d]) = (&self.bridge, self.name(run), self.address(run).octets());
-        // The Ethernet address follows from the IP address, so that neighbours with a cached entry reach the next run
+        // The Ethernet address follows from the IP address, so that neighbors with a cached entry reach the next run
         // with this IP address. The first byte, 02, marks a locally administered address.
         let ethernet = format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
         format!(

@@ -40,7 +40,7 @@ impl Proxy {
     /// Starts the proxy of a run and waits until it is ready. Dropping the future kills the proxy.
     ///
     /// # Errors
-    /// If the proxy does not become ready; the error quotes the last line of the proxy's log.
+    /// If the proxy does not become ready; the error quotes the end of the proxy's log.
     pub(super) async fn start(member: &Member<'_>) -> Result<Self> {
         let log = member.proxy_log();
         let open = || File::options().create(true).append(true).open(&log);
@@ -107,7 +107,7 @@ impl Drop for Proxy {
 /// Starts the program of a run, with our own standard input and output.
 ///
 /// # Errors
-/// If no process can be created. A missing program is reported by the new process.
+/// If no process can be created. The new process itself reports a missing program.
 pub(super) fn start_program(member: &Member<'_>, user: Option<User>, program: &[OsString]) -> Result<Child> {
     let mut command = enter_command(member, Some(&member.hosts()), user, program.to_vec())?;
     command.spawn().map_err(io_error("starting the program"))
@@ -149,7 +149,8 @@ fn enter_command(
         uid: user.as_ref().map(|user| user.uid),
         gid: user.as_ref().map(|user| user.gid),
         group: user.map(|user| user.groups).unwrap_or_default(),
-        // Only the program gets its own hosts file: the proxy calls addresses, not names.
+        // Only the program gets a hosts file, because the proxy calls addresses, not names. So without a hosts file,
+        // this is the proxy.
         proxy: hosts.is_none(),
         args,
     };

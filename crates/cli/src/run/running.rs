@@ -13,17 +13,17 @@ use tokio::sync::oneshot;
 use super::network::{enter, namespace};
 use super::state::State;
 
-/// The directory of `leno run` without --state.
+/// The default of `leno run --state`.
 pub(crate) const STATE: &str = "/run/leno";
 /// Maximum time to connect to a proxy. The proxy is on this machine, so a connection needs no more time.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// A run that lives.
+/// A live run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
     pub(crate) namespace: String,
     pub(crate) service: String,
-    /// The file that keeps the run's network namespace.
+    /// The file that represents the run's network namespace; `ip netns` made it.
     pub(crate) network: PathBuf,
 }
 

@@ -31,7 +31,8 @@ impl State {
     /// If it cannot be created.
     pub(super) fn open(path: &Path) -> Result<Self> {
         files::make_directory(path)?;
-        // Every path that leads to the directory must give the same name, because the bridge has this name.
+        // Resolve symbolic links: the bridge's alias contains this path, so all paths to the directory must give the
+        // same text.
         let this = Self(path.canonicalize().map_err(io(format!("--state {}", path.display())))?);
         for directory in [this.manifests(), this.runs()] {
             files::make_directory(&directory)?;

@@ -30,7 +30,7 @@ const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// Signals that end a program unless it handles them.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-/// Signals that programs use for requests.
+/// Signals to which each program gives its own meaning.
 const OTHER: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
 /// Signals that are forwarded to the program.
@@ -123,16 +123,16 @@ async fn forward(signal: Signal, member: &Member<'_>, readiness: &mut Readiness,
         }
     }
     if !comes_from_terminal(signal) {
-        // A program that has ended needs no signal.
+        // Ignore an error: the program may have ended.
         let _ = kill_process(Pid::from_child(program), signal);
     }
     Ok(())
 }
 
-/// Tracks whether the program listens, and publishes it once it does.
+/// Tracks whether the program listens on its ports, and publishes the program once it listens.
 struct Readiness {
     ports: Vec<u16>,
-    /// Whether the program is not published, but may be once it listens.
+    /// Whether the program is to be published once it listens on all `ports`.
     waits: bool,
     began: Instant,
     look_at: Instant,

@@ -13,13 +13,13 @@ fn a_program_that_survives_a_signal_is_published_again_some_seconds_later() {
     let start = Instant::now();
     let mut readiness = Readiness::new(vec![8080], start);
     assert!(readiness.is_due(start));
-    // It listens and is published.
+    // The program listens and is published.
     readiness.waits = false;
     let signal = start + Duration::from_secs(60);
     readiness.note_ending(signal);
     assert!(!readiness.is_due(signal + ENDING_TIME / 2), "it has time to end");
     assert!(readiness.is_due(signal + ENDING_TIME) && readiness.ports == [8080]);
-    // A program that ends closes its ports, so nothing is said about them.
+    // A program that ends closes its ports, so the supervisor does not complain about them.
     assert!(readiness.has_complained);
 }
 

@@ -1,7 +1,8 @@
 //! How long a connection may stay open with the certificate that its client has shown.
 //!
-//! A stream of xDS lasts for days, and longer than the certificate of its client. Without this limit, a client whose
-//! certificate has expired, or whose anchor was removed after a theft, would keep its access.
+//! An xDS stream may stay open for days, longer than its client's certificate is valid. Without this limit, a client
+//! would keep its access after its certificate has expired, or after its trust anchor was removed, for example because
+//! a key was stolen.
 
 use std::pin::Pin;
 use std::sync::Arc;

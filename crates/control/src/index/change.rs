@@ -60,7 +60,7 @@ pub enum Change {
     Listed(HashSet<Name>),
     /// The API server does not know the kind, so there are no objects of it.
     NotInstalled,
-    /// The API server is about to store a Pod with a proxy in this namespace.
+    /// The API server is about to store a Pod with a proxy or the gRPC sidecar in this namespace.
     Expected(Box<str>),
 }
 
@@ -109,7 +109,7 @@ pub struct Pod {
 /// A Pod without a proxy that could have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bare {
-    /// What the Pod's own annotation asks for. Without an annotation, its namespace decides.
+    /// What the Pod's own annotation asks for. Without an annotation, the annotation of the Pod's namespace applies.
     pub wish: Wish,
     /// Whether the Pod has the gRPC sidecar, which gives gRPC programs an identity without a proxy.
     pub has_grpc: bool,

@@ -656,7 +656,8 @@ fn a_pod_without_a_proxy_at_the_address_of_an_ended_meshed_pod_is_called_in_clea
         // A Pod without a proxy that has ended, or that is on its node's network, does not have the address.
         (meshed(), Pod { is_leaving: true, ..bare() }, true),
         (meshed(), Pod { has_host_network: true, ..bare() }, true),
-        // Two Pods of one second: a call in clear could reveal what it carries.
+        // Both Pods were created in the same second. The index assumes a proxy, because a call in clear could reveal
+        // its content.
         (meshed(), Pod { created_s: Some(1), ..bare() }, true),
     ] {
         let mut index = with_echo(&[("", "10.244.1.1")]);

@@ -3,13 +3,14 @@
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
 //! becomes invalid, its last valid version stays in force. If only annotations of a Service become invalid, its last
-//! valid annotations stay in force, together with its new ports and addresses. Without the new ports, calls to them would
-//! leave the mesh. An object that is deleted and created again is another object, even if no watch reported the removal.
-//! While a kind is listed again, its previous list stays in force.
+//! valid annotations stay in force, together with its new ports and addresses. Without the new ports, calls to these
+//! ports would leave the mesh. An object that is deleted and created again is another object, even if no watch reported
+//! the removal. While a kind is listed again, its previous list stays in force.
 //!
-//! Some objects have a stand-in if there was no valid version since the start. An AuthorizationPolicy then allows no
-//! caller, so that the ports it protects stay closed. A Service or EndpointSlice with invalid annotations is used without
-//! them, so that the Service's calls do not leave the mesh.
+//! For some kinds, a stand-in replaces an object that has had no valid version since the start of the process. The
+//! stand-in of an AuthorizationPolicy allows no caller, so that the ports that the policy protects stay closed. The
+//! stand-in of a Service or EndpointSlice is the object without its invalid annotations, so that the Service's calls do
+//! not leave the mesh.
 
 mod change;
 mod names;
@@ -49,7 +50,7 @@ pub struct Index {
     service_accounts: BTreeSet<Name>,
     /// Whether policies, namespaces or service accounts have changed since [`Entry::missing`] was last computed.
     are_names_stale: bool,
-    /// Namespaces in which the API server was about to store a Pod with a proxy.
+    /// Namespaces in which the API server was about to store a Pod with a proxy or the gRPC sidecar.
     expecting: BTreeSet<Box<str>>,
     /// Like `expecting`, for namespaces that the watch has not reported; the latest namespace is last. Such a namespace
     /// may be new. It may also be gone already, and then the watch never reports it again.
@@ -65,10 +66,10 @@ pub struct Index {
 /// One object of a mesh.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, the ports and addresses
-    /// come from the newer version. An EndpointSlice contains only its addresses that are in use.
+    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, the ports and
+    /// addresses come from the newer version. An EndpointSlice contains only its addresses that are in use.
     object: Option<Object>,
-    /// Whether `object` replaces the current version, because there was no valid version.
+    /// Whether `object` is a stand-in for the current version, because the object has had no valid version.
     is_stand_in: bool,
     /// Whether `object` has the annotations of the last valid version, and the ports and addresses of a newer version.
     has_newer_spec: bool,
@@ -86,7 +87,7 @@ struct Entry {
     digest: Option<[u8; 32]>,
 }
 
-/// The result for the current version of an object whose status we write.
+/// The result of reading the current version of an object whose status we write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     pub revision: Revision,
@@ -113,11 +114,11 @@ pub struct Joined {
     pub notices: Vec<Notice>,
     /// The status of each route at each Service that is its parent.
     pub routes: Vec<ParentStatus>,
-    /// The status of each policy for traffic at each of its targets.
+    /// The status of each TrafficPolicy and XBackendTrafficPolicy at each of its targets.
     pub traffic: Vec<TargetStatus>,
 }
 
-/// The effects of a change: whether the results may differ now, and the texts for the log.
+/// The effects of a change, with the texts for the log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Whether anything has changed on which the mesh, the statuses or the reports depend.
@@ -136,7 +137,7 @@ impl Entry {
         self.object.is_some() && !self.is_stand_in
     }
 
-    /// Replaces the object.
+    /// Replaces the object. If the object is an EndpointSlice, also sets the proxies of its addresses.
     fn put(&mut self, object: Option<Object>, pods: &HashMap<Name, Pod>, meshed: &MeshedPods) {
         self.object = object;
         self.held.clear();
@@ -291,9 +292,9 @@ impl Index {
             .collect()
     }
 
-    /// The Pods that run without a proxy or the gRPC sidecar although they or their namespaces ask for it: by
-    /// namespace, and sorted by name. A namespace that asks for a proxy or the sidecar is in the map even if none of
-    /// its Pods lacks it. Leaves out the namespaces that are never meshed, and the namespaces in `excluded`.
+    /// The Pods without the proxy or gRPC sidecar that their own or their namespace's annotation asks for: by
+    /// namespace, and sorted by name. A namespace whose annotation asks for the proxy or the sidecar is in the map even
+    /// if all its Pods have it. Leaves out the namespaces that are never meshed, and the namespaces in `excluded`.
     pub fn unmeshed(&self, excluded: &[String]) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));
@@ -357,7 +358,7 @@ impl Index {
         News { is_change, ..News::default() }
     }
 
-    /// Records that the API server is about to store a Pod with a proxy in this namespace.
+    /// Records that the API server is about to store a Pod with a proxy or the gRPC sidecar in this namespace.
     fn expect(&mut self, namespace: Box<str>) {
         if self.namespaces.contains_key(&namespace) {
             self.expecting.insert(namespace);
@@ -407,8 +408,8 @@ impl Index {
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
                 match (&entry.object, stand_in.map(|object| *object)) {
-                    // Only annotations are invalid. If the last valid version lacks a port or an address, calls to it
-                    // would leave the mesh.
+                    // Only annotations are invalid. If the last valid version lacks a port or an address, calls to this
+                    // port or address would leave the mesh.
                     (Some(Object::Service(good)), Some(Object::Service(newer))) if entry.is_good() => {
                         let service = Object::Service(Arc::new(good.with_spec_of(&newer)));
                         entry.has_newer_spec = true;
@@ -485,7 +486,7 @@ impl Index {
     }
 }
 
-/// Returns the problems and the stand-in of a custom object: only policies have stand-ins.
+/// Returns the problems and the stand-in of a custom object: only AuthorizationPolicies have stand-ins.
 fn invalid(kind: Kind, name: &Name, refused: Refused) -> Invalid {
     let problems = refused.problems.clone();
     let stand_in = match kind {

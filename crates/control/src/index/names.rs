@@ -1,4 +1,4 @@
-//! Finds service accounts and namespaces that policies name and that do not exist, because a policy with a misspelt
+//! Finds service accounts and namespaces that policies name and that do not exist, because a policy with a misspelled
 //! name protects nothing.
 //!
 //! A missing name is no error, since the policy may be created before the objects that it names. The policy's status

@@ -19,10 +19,11 @@ use leno_model::spiffe::Workload;
 use super::{Name, Pod};
 
 /// The Pods with a proxy by address. Two Pods may report one address, for example because a new Pod gets the address of
-/// a deleted Pod. Then a Pod that still runs wins, then the newest Pod, then a Pod with a proxy, then the Pod whose name
-/// sorts first. If the winner has no proxy, its address is not in the result.
+/// a deleted Pod. Then the first rule that distinguishes the two Pods selects one of them: a Pod that still runs, the
+/// newer Pod, a Pod with a proxy, the Pod whose name sorts first. If the selected Pod has no proxy, its address is not
+/// in the result.
 ///
-/// A Pod on its node's network does not compete: its address is the node's, and never the address of a meshed Pod.
+/// Pods on their node's network are left out: their address is the node's, and never the address of a meshed Pod.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     fn rank<'a>(name: &'a Name, pod: &Pod) -> (bool, Reverse<Option<i64>>, bool, &'a Name) {
         (pod.is_leaving, Reverse(pod.created_s), pod.injected_as.is_none(), name)
@@ -87,8 +88,8 @@ pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &Ha
     for mut address in all {
         let ip = address.ip.to_canonical();
         let Some(name) = pod_of(slice, &address) else {
-            // Users and controllers may write slices that name no Pod. A Pod at such an address must not be called in
-            // clear if it has a proxy.
+            // Users and controllers may write slices that name no Pod. If the Pod at such an address has a proxy, calls
+            // to the Pod must not be sent in clear.
             let pod = meshed.get(&ip);
             address.proxy = pod.map(|pod| pod.proxy.clone());
             address.controller = pod.and_then(|pod| pod.controller.clone());

@@ -1,4 +1,4 @@
-//! Policies for traffic in the index.
+//! TrafficPolicies and XBackendTrafficPolicies in the index.
 
 use k8s_openapi::api::core::v1::Service;
 use leno_model::manifest::read_object;

@@ -1,7 +1,7 @@
 //! Keeps the trust bundle in a file, for the proxy in this replica's own Pod.
 //!
-//! Other Pods mount the ConfigMap and start once the ConfigMap exists. This Pod cannot wait for the ConfigMap, which
-//! its own control plane writes.
+//! Other Pods mount the ConfigMap with the bundle, and start once it exists. This Pod cannot wait for the ConfigMap,
+//! because the control plane in this Pod writes it.
 
 use std::convert::Infallible;
 use std::future::pending;

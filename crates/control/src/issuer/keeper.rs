@@ -198,7 +198,7 @@ impl Keeper {
         }
     }
 
-    /// Writes the Secret; the watch reports it back.
+    /// Writes the Secret, and uses its new content at once. The watch reports the same Secret again.
     async fn write(&mut self, material: &Material, now: SystemTime) {
         let written = match self.found.clone() {
             None => {

@@ -158,8 +158,8 @@ async fn stopping<T>(stop_at: Option<Instant>, leads: &watch::Sender<bool>, work
     work.await
 }
 
-/// Does work that only the leader may do. Returns `None` if we do not lead, and as soon as we no longer lead: the rest of
-/// the work is then not done.
+/// Does work that only the leader may do. Returns `None` if we do not lead. Also returns `None` as soon as we no longer
+/// lead, without the rest of the work.
 pub(crate) async fn while_leading<T>(mut leads: watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

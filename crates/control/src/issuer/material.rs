@@ -97,8 +97,8 @@ impl Material {
         Ok(material)
     }
 
-    /// Returns the entries of certificates that also contain another PEM block, with the block's label. Such an entry is
-    /// often a combined file, which contains the private key. We publish only the certificates.
+    /// Returns the entries of certificates that also contain another PEM block, with the block's label. Such an entry
+    /// is often a combined file, which contains the private key. We publish only the certificates.
     pub(super) fn foreign_blocks(secret: &Secret) -> Vec<(&'static str, String)> {
         let entry = |key: &'static str| Some((key, secret.data.as_ref()?.get(key)?));
         let entries = [ISSUER_CERTIFICATE, ANCHORS].into_iter().filter_map(entry);
@@ -128,7 +128,7 @@ impl Material {
         self.bundle.verify(&chain, now).map_err(BadSecret::Chain)
     }
 
-    /// Returns the part that signs certificates.
+    /// Returns the issuing authority with the bundle, without the anchor's key.
     pub(super) fn signing(&self) -> Signing {
         Signing::new(self.authority.clone(), self.bundle.clone())
     }
@@ -161,9 +161,10 @@ impl Material {
         self.anchor.is_some()
     }
 
-    /// Whether we can and must renew the issuing authority: two thirds of its life are over, or it is not valid yet
-    /// because the clock was ahead when it was made. The validity begins a few minutes before the authority is made. So
-    /// small corrections of the clock do not cause a renewal.
+    /// Whether we have the anchor's key and must renew the issuing authority. A renewal is due if two thirds of the
+    /// authority's life are over, or if the authority is not valid yet because the clock was ahead when it was made.
+    /// The validity begins a few minutes before the authority is made. So small corrections of the clock do not cause a
+    /// renewal.
     pub(super) fn is_due(&self, now: SystemTime) -> bool {
         let validity = self.authority.validity();
         let life = validity.not_after.duration_since(validity.not_before).unwrap_or_default();

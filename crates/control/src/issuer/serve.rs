@@ -1,5 +1,6 @@
-//! Serves the identity service over TLS. A workload shows its certificate if it has one. Its connection is then counted
-//! against a separate limit, which clients without a certificate cannot use up. The certificate has no other effect.
+//! Serves the identity service over TLS. A workload shows its certificate if it has one. A connection with a
+//! certificate counts against a separate limit, which clients without a certificate cannot use up. The certificate has
+//! no other effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +34,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit on open requests of one connection: one request for a certificate, and one that watches the trust bundle.
 const STREAMS_PER_CONNECTION_MAX: u32 = 2;
-/// Bytes that a connection may send before they are read. HTTP/2 allows no smaller window for a connection. Requests
-/// are read as they arrive, and `intake` counts them.
+/// Number of bytes that a client may send before we read them. HTTP/2 allows no smaller window for a connection. We
+/// read requests as they arrive, and `intake` counts their bytes.
 const WINDOW_BYTES: u32 = 65_535;
 /// Maximum size of a request's header list, in bytes.
 const HEADERS_MAX_BYTES: u32 = 8 << 10;

@@ -1,8 +1,8 @@
 //! The gRPC service that issues certificates to workloads.
 //!
 //! Any client in the cluster can send a token. We read the token's claims first, so that obviously invalid tokens do
-//! not reach the API server. The number of reviews at the API server is limited, and sources take turns
-//! ([`leno_accept::Queue`]).
+//! not reach the API server. The number of concurrent reviews at the API server is limited, and the source addresses of
+//! clients take turns ([`leno_accept::Queue`]).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ const REVIEWS_WAITING_MAX: usize = 512;
 /// Longest time that a request waits for its turn and for the API server's answer. A proxy repeats a failed request.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
 
-/// The sources that take turns at the API server.
+/// The accounts whose token reviews take turns at the API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Account {
     Source(Source),

@@ -1,4 +1,4 @@
-//! The authority with which a replica signs at one moment, and the control plane's own certificate from that authority.
+//! The authority with which a replica currently signs, and the control plane's own certificate from this authority.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 pub(crate) struct Signing {
     authority: Arc<Authority>,
     trust: Trust,
-    /// The authority's own certificates without the anchors. Every issued chain ends with them.
+    /// The authority's own certificates without the anchors. Every issued chain ends with these certificates.
     intermediates: Vec<CertificateDer<'static>>,
     /// The trust bundle as PEM. Every workload of the cluster can read this text, so it contains only the anchors: the
     /// text in the Secret may also contain a private key.

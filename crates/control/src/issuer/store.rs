@@ -31,7 +31,7 @@ impl Store {
         Self { stored: Arc::default(), reach: Arc::new(Mutex::new(Reach::Answers)) }
     }
 
-    /// The connection of another replica.
+    /// Returns another replica's connection to the same API server.
     pub(crate) fn for_another(&self) -> Self {
         Self { stored: self.stored.clone(), ..Self::new() }
     }

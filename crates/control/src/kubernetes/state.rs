@@ -22,7 +22,7 @@ pub(crate) struct State {
     pub(crate) notices: Vec<Notice>,
     /// The status of each route at each Service that is its parent.
     pub(crate) routes: Vec<ParentStatus>,
-    /// The status of each policy for traffic at each of its targets.
+    /// The status of each TrafficPolicy and XBackendTrafficPolicy at each of its targets.
     pub(crate) traffic: Vec<TargetStatus>,
     /// For each namespace, the number of Pods that run without a proxy or the gRPC sidecar, although they or the
     /// namespace ask for it.

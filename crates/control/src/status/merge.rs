@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::wanted::{StatusContent, Wanted};
 
-/// Our name in the statuses of routes and of policies for traffic (`controllerName`).
+/// Our name in the statuses of routes, TrafficPolicies and XBackendTrafficPolicies (`controllerName`).
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
 /// The condition's reason if a policy names an object that does not exist.
 const NOT_FOUND: &str = "NotFound";
@@ -73,7 +73,7 @@ impl Said {
         self.entries("parentRef", PARENTS_MAX, before, ours)
     }
 
-    /// Returns the entries for a policy for traffic.
+    /// Returns the entries for a TrafficPolicy or XBackendTrafficPolicy.
     fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         self.entries("ancestorRef", ANCESTORS_MAX, before, ours)
     }
@@ -149,8 +149,8 @@ fn parent_ref(parent: &ParentRef) -> Value {
     Value::Object(fields)
 }
 
-/// A target, with all fields of the reference that a policy can have. Without a group, the reference would name a kind
-/// of Gateway API.
+/// The reference to a target, with every field that a policy can set. A reference without a group would name a kind of
+/// Gateway API.
 fn ancestor_ref(target: &TargetRef) -> Value {
     let mut fields = json!({ "group": target.kind.group(), "kind": target.kind.name(), "name": target.name });
     if let Some(section) = &target.section_name {
@@ -159,8 +159,8 @@ fn ancestor_ref(target: &TargetRef) -> Value {
     fields
 }
 
-/// Reads a target of an invalid policy; `None` if the target itself is invalid, or if the mesh has no objects of its
-/// kind.
+/// Reads a target of an invalid policy; `None` if the target itself is invalid, or if Leno does not apply such policies
+/// to objects of its kind.
 fn target(policy: PolicyKind, written: &Value) -> Option<TargetRef> {
     let kind = match policy {
         // Do not compare the group: it may be the invalid part.

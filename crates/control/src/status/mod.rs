@@ -5,9 +5,9 @@
 //!        -> merge (pure: into the object's current status) -> API server
 //! ```
 //!
-//! Only the leading replica writes, and it writes only statuses that have changed. The status of a route, or of a
-//! policy for traffic, also has entries of other controllers, which must stay. So we read a status before we write it,
-//! and repeat a write that conflicts with the write of another client.
+//! Only the leading replica writes, and it writes only statuses that have changed. The status of a route, a
+//! TrafficPolicy or an XBackendTrafficPolicy also has entries of other controllers, which must stay. So we read a
+//! status before we write it, and repeat a write that conflicts with the write of another client.
 
 mod merge;
 mod wanted;
@@ -41,7 +41,7 @@ type Place = (Kind, Name);
 enum Written {
     /// The status is as it should be.
     Done,
-    /// The object has changed, is gone, or is another object of the same name: a new result for it will follow.
+    /// The object has changed, is gone, or is another object of the same name: wait for the next results.
     Later,
 }
 

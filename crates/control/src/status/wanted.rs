@@ -14,7 +14,7 @@ use crate::index::{Kind, Name, Observed, Revision};
 pub(crate) struct Judged {
     /// The status of each route at each Service that is its parent.
     pub(crate) routes: Vec<ParentStatus>,
-    /// The status of each policy for traffic at each of its targets.
+    /// The status of each TrafficPolicy and XBackendTrafficPolicy at each of its targets.
     pub(crate) traffic: Vec<TargetStatus>,
     /// The result for the current version of each object.
     pub(crate) observed: BTreeMap<Place, Observed>,
@@ -36,9 +36,9 @@ pub(super) enum StatusContent {
     BrokenRoute(String),
     /// An AuthorizationPolicy: the reason if it is invalid, and the names in it that do not exist.
     Policy { problem: Option<String>, missing: Option<String> },
-    /// A valid policy for traffic: its status at each of its targets.
+    /// A valid TrafficPolicy or XBackendTrafficPolicy: its status at each of its targets.
     Traffic(Vec<TargetStatus>),
-    /// An invalid policy for traffic, and the reason.
+    /// An invalid TrafficPolicy or XBackendTrafficPolicy, and the reason.
     BrokenTraffic(PolicyKind, String),
 }
 

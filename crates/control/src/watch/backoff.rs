@@ -14,14 +14,14 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Otherwise the waits would not grow if each list succeeded, and the watch after each list failed.
 const CALM: Duration = Duration::from_secs(30);
 
-/// A series of failures. Before the first failure, the outage is over.
+/// A series of failures.
 #[derive(Debug)]
 pub(super) struct Outage {
     since: Instant,
     /// The time of the last failure.
     latest: Instant,
     failures: u32,
-    /// Whether there was a success after the last failure.
+    /// Whether there was a success after the last failure, or no failure yet.
     is_over: bool,
 }
 
@@ -45,8 +45,8 @@ impl Outage {
         longest.mul_f64(0.5 + 0.5 * fastrand::f64())
     }
 
-    /// Records a success, unless it was before the last failure. Returns how long the outage lasted if it was not over
-    /// yet.
+    /// Records a success at the time `at`, unless this time is before the last failure. Returns how long the outage
+    /// lasted if this success ends it.
     pub(super) fn succeeded(&mut self, at: Instant) -> Option<Duration> {
         if self.is_over || at < self.latest {
             return None;

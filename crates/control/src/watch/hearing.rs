@@ -68,17 +68,18 @@ impl Hearing {
 }
 
 impl Watched {
-    /// Measures no silence until [`Self::is_served`]: the API server does not serve the resource.
+    /// Stops the measurement until [`Self::is_served`]: the API server does not serve the resource.
     pub(super) fn is_absent(&self) {
         self.hearing.lock().remove(&self.resource);
     }
 
-    /// Measures the silence again.
+    /// Begins the measurement again if it was stopped.
     pub(super) fn is_served(&self) {
         self.hearing.lock().entry(self.resource.clone()).or_insert_with(Instant::now);
     }
 
-    /// The moment at which the API server last sent something for the watch, or at which the value was made.
+    /// The moment at which the API server last sent something for the watch, or at which the measurement began; `None`
+    /// while the measurement is stopped.
     pub(super) fn heard_at(&self) -> Option<Instant> {
         self.hearing.lock().get(&self.resource).copied()
     }
@@ -105,7 +106,7 @@ where
     }
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
-        // Lists and watches have the resource's own path.
+        // The path of a list or a watch ends with the resource's name.
         let resource = request.uri().path().rsplit('/').next().filter(|_| request.method() == Method::GET);
         let resource: Box<str> = resource.unwrap_or_default().into();
         let (answer, hearing) = (self.service.call(request), self.hearing.clone());

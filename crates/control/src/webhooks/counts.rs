@@ -10,9 +10,9 @@ use super::review::Webhook;
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The Pod gets a proxy.
+    /// The Pod gets a proxy or the gRPC sidecar.
     Injected,
-    /// The Pod gets no proxy.
+    /// The Pod gets neither.
     Skipped,
     Allowed,
     /// The object contains an error that its author must fix.

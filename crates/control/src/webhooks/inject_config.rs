@@ -1,5 +1,5 @@
-//! The injector's options for all proxies: a file that is read again when it changes. In a cluster it is the mounted
-//! ConfigMap `leno-config`, which the kubelet replaces while we run.
+//! The injector's options for all proxies: a file that is read again when it changes. In a cluster, the file is the
+//! mounted ConfigMap `leno-config`, which the kubelet replaces while we run.
 
 use std::convert::Infallible;
 use std::fs;
@@ -89,8 +89,8 @@ impl InjectConfig {
     }
 }
 
-/// Reads the options, and warns of unknown fields. They are no error: otherwise no replica of this version could start
-/// again once a newer version's ConfigMap is applied, for example during an upgrade that does not finish.
+/// Reads the options, and warns of unknown fields. Unknown fields are no error: after an unfinished upgrade, the
+/// ConfigMap may come from a newer version, and replicas of this version must still be able to start.
 fn parse(path: &Path, text: &str) -> Result<Options, BadConfig> {
     let (options, unknown) = Options::read_known(text)?;
     if !unknown.is_empty() {

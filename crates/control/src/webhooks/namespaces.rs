@@ -16,7 +16,7 @@ use crate::index::Namespace;
 
 /// Limit on concurrent requests for namespaces to the API server.
 const LOOKUPS_MAX: usize = 16;
-/// Limit on requests that wait for their turn to ask the API server. Sources take turns.
+/// Limit on requests that wait for their turn to ask the API server. The source addresses of the requests take turns.
 const LOOKUPS_WAITING_MAX: usize = 256;
 /// Pauses between the attempts of one request, if the API server is busy. All attempts must fit into the time of a
 /// review.

@@ -39,9 +39,9 @@ const CONNECTIONS_MAX: usize = 256;
 const IDLE_MAX: Duration = Duration::from_secs(120);
 /// Longest life of a connection, limited so that API servers also reach replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
-/// Time after which a replica that ends closes its idle connections. Until then, it closes each connection after the
-/// connection's next answer. So an API server soon asks other replicas, which may have newer options for new proxies.
-/// The API server also hardly ever sends a request on a connection that we are closing.
+/// Time after which an ending replica closes its idle connections. Until then, it closes each connection after the
+/// connection's next answer. So API servers soon use other replicas, which may have newer options for new proxies, and
+/// hardly ever send a request on a connection that we are closing.
 const IDLE_AT_END: Duration = Duration::from_secs(1);
 /// Longest time for a request, from the end of its header to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -98,7 +98,7 @@ pub(super) struct Server {
     counts: Arc<Counts>,
     door: Door,
     large: Room,
-    /// Sources take turns to have a review parsed.
+    /// Limits the reviews that are parsed at once. The source addresses of reviews take turns.
     turns: Queue<Source>,
 }
 
@@ -255,7 +255,7 @@ impl Server {
     }
 }
 
-/// Waits until a connection takes no further request: it is old, or the replica ends.
+/// Waits until a connection must be closed, because the connection is old or the replica is ending.
 async fn must_close(mut phases: watch::Receiver<Phase>) {
     let ending = async {
         // An error means that no further phase follows: the process ends.

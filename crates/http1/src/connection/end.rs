@@ -12,7 +12,8 @@ use crate::write;
 
 impl Connection {
     /// Reports that the peer has closed its side, and that all earlier input was consumed. Returns the consequence for
-    /// the current exchange: the end of its content, a reset, or `None` if the peer still waits for our response.
+    /// the current exchange: the end of its content, or a reset. Returns `None` if no exchange is open or if the
+    /// exchange continues, for example because the peer still waits for our response.
     pub fn input_ended(&mut self, _now: Instant) -> Option<Event<'static>> {
         self.peer_ended = true;
         self.incomplete = Incomplete::default();

@@ -208,8 +208,8 @@ impl Connection {
         self.cut_short
     }
 
-    /// Whether nothing is sent after the current output: flush it, then close our side of the connection. The peer may
-    /// continue to send, in a tunnel or in a request that has been answered.
+    /// Whether we send nothing after the current output. If so, flush the output, then close our side of the
+    /// connection. The peer may continue to send, in a tunnel or in a request that has been answered.
     pub fn ends_output(&self) -> bool {
         let ended = |exchange: &Exchange| {
             let by_closing = match self.role {
@@ -222,15 +222,15 @@ impl Connection {
     }
 
     /// Lets a server's next response announce that the connection ends after it (RFC 9112 section 9.6). Until then, the
-    /// connection stays open: a request may be on its way, and its client would not know whether the server has read it.
-    /// Follow up with [`Connection::shut_down`] if no request comes.
+    /// connection stays open, because a request may be on its way. If the connection were closed, the client would not
+    /// know whether the server has read this request. If no request arrives, call [`Connection::shut_down`].
     pub fn announce_end(&mut self) {
         self.announces_end = true;
     }
 
-    /// Ends the connection after the current exchange, or at once if no exchange is open. A server announces the end in
-    /// its response, unless the response has begun (RFC 9112 section 9.6). The shutdown is complete when
-    /// [`Connection::is_drained`] is true.
+    /// Ends the connection after the current exchange. If no exchange is open and no part of a request has arrived,
+    /// ends the connection at once. A server announces the end in its response, unless the response has begun (RFC 9112
+    /// section 9.6). The shutdown is complete when [`Connection::is_drained`] is true.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
         if self.exchange.is_none() && self.incomplete.is_empty() {

@@ -1,4 +1,4 @@
-//! Sends the owner's requests, responses, content, trailers and ends.
+//! Sends the owner's requests, responses, content and trailers, and ends exchanges.
 
 use std::time::Instant;
 
@@ -78,7 +78,7 @@ impl Connection {
         Ok(key)
     }
 
-    /// Whether another request is possible, now or after the current one.
+    /// Whether another request is possible, now or after the current exchange.
     pub fn takes_streams(&self) -> bool {
         self.role == Role::Client
             && !self.over
@@ -115,7 +115,8 @@ impl Connection {
         }
     }
 
-    /// Sends an interim response, unless the client speaks HTTP/1.0, which has none (RFC 9110 section 15.2).
+    /// Sends an interim response, unless the client speaks HTTP/1.0, which has no interim responses (RFC 9110 section
+    /// 15.2).
     fn send_interim(&mut self, fields: &FieldSection, heads: &mut Heads) {
         let Some(exchange) = self.exchange.as_deref() else { return };
         if let Some(status) = status(fields).filter(|status| (100..200).contains(status) && *status != 101)
@@ -219,7 +220,7 @@ impl Connection {
     }
 }
 
-/// The status code of a response's section.
+/// Returns the status code of a response's section; `None` if the status is missing or invalid.
 fn status(fields: &FieldSection) -> Option<u16> {
     let digits = fields.get(Known::Status).filter(|digits| digits.len() == 3)?;
     std::str::from_utf8(digits).ok()?.parse().ok().filter(|status| *status >= 100)

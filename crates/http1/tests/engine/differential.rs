@@ -1,5 +1,5 @@
-//! Compares the engine with hyper. The two share only the parser of header sections. Each parses the other's output. In
-//! corrupted bytes, hyper must see every request that the engine sees.
+//! Compares the engine with hyper. The two programs share only the parser of header sections. Each program parses the
+//! output of the other program. In corrupted bytes, hyper must see every request that the engine sees.
 
 use std::cell::RefCell;
 use std::convert::Infallible;

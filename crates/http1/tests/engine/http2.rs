@@ -121,7 +121,7 @@ fn send(to: &mut Endpoint, happened: &[Happening]) {
     }
 }
 
-/// Carries a request and its response from one application to another, through a proxy beside each.
+/// Carries a request and its response from one application to another, through a proxy beside each application.
 fn cross(request: &[u8], response: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut outbound = Endpoint::server();
     let mut inbound = Endpoint::new(Role::Client, Limits::client());

@@ -1,4 +1,4 @@
-//! The engine from outside: alone, with bytes from a test, and two engines together.
+//! The engine from outside: one engine with bytes from a test, and two engines together.
 
 mod differential;
 mod endings;

@@ -1,4 +1,5 @@
-//! A client and a server of the engine, with a wire that splits bytes at random: each parses what the other sends.
+//! A client and a server of the engine, with a wire that splits bytes at random: each side parses the bytes that the
+//! other side sends.
 
 use leno_http1::{Limits, Role, Section};
 

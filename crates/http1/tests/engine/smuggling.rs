@@ -1,4 +1,4 @@
-//! Messages that two programs could interpret in two ways: each is rejected, and the connection ends.
+//! Messages that two programs could interpret differently: the engine rejects each of them and ends the connection.
 
 use crate::endpoint::{Endpoint, GET, POST};
 

@@ -8,15 +8,15 @@ use crate::stream::{Half, StreamKey};
 
 /// A connection's flow-control windows as one side counts them (RFC 9113 section 5.2).
 ///
-/// While no bytes are in transit, `send_bytes` of one side equals `receive_bytes` of the other side. While the owner
-/// has released all content, `receive_bytes` and `owed_bytes` together are the whole receive window.
+/// While no bytes are in transit, `send_bytes` of one side equals `receive_bytes` of the other side. If the owner has
+/// released all content, the sum of `receive_bytes` and `owed_bytes` is the whole receive window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     /// Content that we may send on all streams together.
     pub send_bytes: i64,
     /// Content that the peer may send on all streams together.
     pub receive_bytes: i64,
-    /// Credit for which no WINDOW_UPDATE has been sent.
+    /// Credit for which we have not yet sent a WINDOW_UPDATE.
     pub owed_bytes: u32,
     /// The whole receive window, which we announced at the start.
     pub whole_bytes: u32,
@@ -34,8 +34,9 @@ impl Connection {
         }
     }
 
-    /// Returns credit for `bytes` of received DATA to the peer. Padding does not count: the engine itself returns the
-    /// credit for padding. Small credits are merged: WINDOW_UPDATE is sent when half a window is owed (section 6.9).
+    /// Returns credit for `bytes` of received DATA to the peer. `bytes` excludes padding, because the engine itself
+    /// returns the credit for padding. The engine merges small credits: it sends a WINDOW_UPDATE once it owes half a
+    /// window (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
         self.streams.count_released(key, bytes);
         self.announce_credit(key);
@@ -82,7 +83,7 @@ impl Connection {
 
     /// Returns credit for the connection's window when half of it is owed, without waiting for the owner to release the
     /// content. So only each stream's window limits the peer, and a stalled stream never blocks its neighbours. The
-    /// credit is delayed only while all streams together hold more than `max_held_bytes`.
+    /// credit is delayed only while the owner holds more than `max_held_bytes` of content of all streams.
     pub(super) fn credit_connection(&mut self, bytes: u32) {
         self.connection_credit += bytes;
         self.announce_connection_credit();

@@ -5,8 +5,8 @@ use std::time::Instant;
 use crate::error::{ConnectionError, Flood};
 use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 
-/// Usual peers return credit for at least this many bytes at once (Go's `inflowMinRefresh`). They return it twice: on
-/// the stream and on the connection.
+/// Usual peers return credit for at least this many bytes at once (Go's `inflowMinRefresh`). They return the credit
+/// twice: on the stream and on the connection.
 const CREDIT_BYTES: u64 = 4 << 10;
 /// Largest amount of sent content for which the peer may still return credit, in bytes: more than the windows of usual
 /// peers.
@@ -106,7 +106,8 @@ impl Floods {
             Flood::Priority => limits.max_priority_frames,
             Flood::WindowUpdate => {
                 let allowed = limits.max_window_updates.saturating_add(self.sent.saturating_mul(4));
-                // An application that reads small pieces returns credit for each piece.
+                // A peer whose application reads small pieces returns credit for each piece. So every 2 KiB of sent
+                // content allows one more frame.
                 if *count > allowed
                     && let Some(left) = self.uncredited_bytes.checked_sub(CREDIT_BYTES / 2)
                 {

@@ -1,4 +1,5 @@
-//! Memory of a connection. All allocated memory counts, in use or not, because a peer decides how much of it is in use.
+//! Memory of a connection. The numbers include allocated memory that is not in use, because the peer decides how much
+//! memory is in use.
 
 use std::collections::VecDeque;
 

@@ -91,7 +91,7 @@ pub enum Event<'a> {
 /// The kind of the next input bytes.
 #[derive(Debug, Clone, Copy)]
 enum Input {
-    /// The client's preface. The number counts its bytes that have arrived.
+    /// The client's preface, of which this number of bytes have arrived.
     Preface(usize),
     Header,
     Payload(FrameHeader),
@@ -304,7 +304,7 @@ impl Connection {
         self.streams.get(stream).is_some_and(Stream::takes_output)
     }
 
-    /// Whether the server is known to process `stream`: the server has answered this stream or a later one.
+    /// Whether the server is known to process `stream`: the server has answered this stream or a later stream.
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.highest_answered
     }

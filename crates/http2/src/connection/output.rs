@@ -23,7 +23,7 @@ pub struct Drained {
     pub bytes: u32,
 }
 
-/// The DATA frame at the end of the output; later bytes of its stream may be added to it.
+/// The DATA frame at the end of the output. Later bytes of the same stream may be added to the frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastData {
     stream: u32,
@@ -236,10 +236,10 @@ impl Connection {
     }
 }
 
-/// The part of a server's window that is reserved for streams that have sent little.
+/// Bytes of a server's connection window that are reserved for streams that have sent little.
 const RESERVE_BYTES: i64 = DEFAULT_WINDOW_BYTES as i64 / 4;
 
-/// The part of the connection's window that a stream may use.
+/// Returns how many bytes of the connection's window a stream may use.
 ///
 /// Many clients share a connection to a server, and uploads that the server's application does not read occupy the
 /// window. So the last part of the window is reserved for streams that have sent little: stalled uploads then do not

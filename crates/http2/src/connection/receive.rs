@@ -18,7 +18,7 @@ type Received = Result<Option<Event<'static>>, ConnectionError>;
 enum Absent {
     /// Ignore the frame: the peer may have sent it before our reset or GOAWAY arrived, or the peer is a server.
     Expected,
-    /// The peer has ended or reset the stream itself.
+    /// The peer itself has ended or reset the stream.
     Ended,
 }
 
@@ -136,8 +136,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Reads a payload, directly from the input if the input contains the whole payload. The returned flag tells
-    /// whether the payload is complete.
+    /// Reads a payload, directly from the input if the input contains the whole payload. The returned flag is true if
+    /// the payload is complete.
     fn read_payload(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl Connection {
         {
             *input = rest;
             self.input = Input::Header;
-            // The frame may have been incomplete until now, if its header ended the previous input.
+            // If the frame's header ended the previous input, the frame was incomplete until now.
             self.incomplete_ends();
             return Ok((self.on_frame(now, header, payload, fields)?, true));
         }

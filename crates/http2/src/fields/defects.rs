@@ -24,11 +24,11 @@ impl Defects {
     /// A field that is specific to an HTTP/1.1 connection, or `te` with a value other than `trailers` (RFC 9113 section
     /// 8.2.2).
     pub const CONNECTION_SPECIFIC: Self = Self(1 << 3);
-    /// A pseudo-header field that no specification known here defines.
+    /// A pseudo-header field that is not in [`Known`].
     pub const UNKNOWN_PSEUDO: Self = Self(1 << 4);
     /// A defined pseudo-header field appears twice.
     pub const DUPLICATE_PSEUDO: Self = Self(1 << 5);
-    /// The section exceeds the limit; its size counts all fields, but only its beginning is stored.
+    /// The section exceeds the limit. Its size counts all fields, but only its first fields are stored.
     pub const OVERSIZE: Self = Self(1 << 6);
 
     /// A value starts or ends with white space, which [`FieldSection::trim_values`](super::FieldSection::trim_values)
@@ -146,7 +146,7 @@ fn is_lower_case_token_byte(byte: u8) -> bool {
         | b'\'' | b'*' | b'+' | b'^' | b'`' | b'|' | b'~')
 }
 
-/// Returns the part of a value without the white space at its ends.
+/// Returns the range of a value that excludes the white space at the value's ends.
 pub(crate) fn trimmed(value: &[u8]) -> Range<usize> {
     let is_text = |byte: &u8| !is_space(Some(byte));
     let start = value.iter().position(is_text).unwrap_or(value.len());

@@ -130,7 +130,7 @@ impl Known {
     /// Number of variants; their numbers start at 0.
     pub(crate) const COUNT: usize = NAMES.len();
 
-    /// Recognises `name`, which is compared byte by byte: HTTP/2 names are lower case.
+    /// Recognises `name`. Upper-case letters never match, because HTTP/2 names are lower case.
     pub fn of(name: &[u8]) -> Self {
         let (Some(&first), Some(&last)) = (name.first(), name.last()) else {
             return Self::Other;

@@ -27,7 +27,7 @@ pub enum DecodeError {
     /// Index 0, or an index that exists in neither table (RFC 7541 sections 2.3.3 and 6.1).
     #[error("index {0} is in no table")]
     InvalidIndex(usize),
-    /// EOS within a string, or wrong padding after it (RFC 7541 section 5.2).
+    /// EOS within a string, or wrong padding after the string (RFC 7541 section 5.2).
     #[error("a string is not validly Huffman-coded")]
     InvalidHuffman,
     /// A size update above the announced size (RFC 7541 section 6.3).
@@ -94,8 +94,8 @@ impl Decoder {
 
     /// Decodes one complete field block and appends its fields to `out`, which the caller has cleared.
     ///
-    /// If the list exceeds `max_list_size` bytes, the block is still decoded to its end, to keep the table in sync, but
-    /// further fields are only counted, and [`Defects::OVERSIZE`](crate::fields::Defects::OVERSIZE) is set.
+    /// If the list exceeds `max_list_size` bytes, sets [`Defects::OVERSIZE`](crate::fields::Defects::OVERSIZE), and
+    /// only counts further fields. Even then, decodes the block to its end, to keep the table in sync.
     ///
     /// # Errors
     /// See [`DecodeError`]; do not use the decoder and `out` afterwards.
@@ -174,8 +174,8 @@ impl Decoder {
         if self.must_shrink { Err(DecodeError::SizeUpdateMissing) } else { Ok(has_updates) }
     }
 
-    /// Decodes a literal and appends it to `out`. Returns the number of bytes of its name that were copied from a
-    /// table.
+    /// Decodes a literal and appends it to `out`. Returns the number of bytes of the literal's name that were copied
+    /// from a table.
     fn decode_literal(
         &mut self,
         first: u8,

@@ -88,7 +88,7 @@ fn name_of_an_entry_that_its_own_insertion_evicts_is_still_used() {
 fn size_updates_at_the_start_shrink_and_grow_the_table() {
     let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);
     decode(&mut decoder, &inserted(b"a", b"1")).expect("a valid block");
-    // A size update to 0, then one to 4096.
+    // A size update to 0, then a size update to 4096.
     decode(&mut decoder, &hex("20 3f e1 1f")).expect("both updates are allowed");
     assert!(entries_of(&decoder.table).is_empty());
     assert_eq!(decoder.table.max_size(), DEFAULT_TABLE_SIZE);

@@ -5,10 +5,10 @@
 //!
 //! - A field enters the table when it occurs for the second time. So a `date` costs one byte for the rest of its
 //!   second. A value that never repeats (a request id, a `grpc-timeout`, a trace id) evicts nothing.
-//! - A name enters the table when it occurs for the second time, with the value that it then has. Later literals refer
-//!   to that entry, and so a value that never repeats is sent without its name. Names of the static table need no
-//!   entry. The entries for names take at most half of the table, and a name is inserted again only after its entry was
-//!   evicted.
+//! - A name enters the table when it occurs for the second time, in an entry with the value of this occurrence. Later
+//!   literals refer to this entry. So a value that never repeats is sent without its name. Names of the static table
+//!   need no entry. The entries for names take at most half of the table, and a name is inserted again only after its
+//!   entry was evicted.
 //!
 //! Inserted fields are Huffman-coded, because they are sent once. In other literals, only values whose length is in
 //! [`CODED_BYTES`] are Huffman-coded: ids, traces, dates.
@@ -119,7 +119,7 @@ impl Encoder {
     }
 
     /// Appends a field. Only the search in the tables is inline, because the search finds most fields. Returns whether
-    /// it has found this field.
+    /// a table contains the field.
     #[inline]
     fn encode_field(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) -> bool {
         if field.never_indexed {

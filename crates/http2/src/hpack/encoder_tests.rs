@@ -8,7 +8,7 @@ fn encode(encoder: &mut Encoder, fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// Encodes the fields three times; the third block shows their permanent form.
+/// Encodes the fields three times, and returns the third block. Every later block would be equal to the third.
 fn third(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut encoder = Encoder::new();
     encode(&mut encoder, fields);

@@ -45,7 +45,7 @@ struct Code {
     length: u8,
 }
 
-/// The result of looking up the next eight bits: a symbol, or length 0 if they begin a longer code.
+/// The result of looking up the next eight bits: a symbol, or length 0 if these bits begin a longer code.
 #[derive(Clone, Copy)]
 struct Short {
     symbol: u8,

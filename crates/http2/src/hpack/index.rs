@@ -12,10 +12,10 @@ use super::table::DynamicTable;
 
 const SETS: usize = 64;
 const WAYS: usize = 6;
-/// Number of sets of fields and names that occurred once.
+/// Number of sets in which the index remembers fields and names that occurred once.
 const SEEN_SETS: usize = 32;
-/// Number of places in such a set. With one place, two fields that alternate would replace each other each time, and
-/// neither would ever enter the table.
+/// Number of places in each of the [`SEEN_SETS`] sets. With one place, two fields that alternate would replace each
+/// other each time, and neither field would ever enter the table.
 const SEEN_WAYS: usize = 4;
 /// Maximum number of names that have an entry at the same time.
 pub(super) const NAMES: usize = 16;
@@ -50,7 +50,8 @@ impl Index {
         size_of::<Self>() + self.sets.as_ref().map_or(0, |sets| size_of_val(&**sets))
     }
 
-    /// The age of the entry of `table` that equals this field.
+    /// Returns the age (the number of newer entries) of the entry of `table` that equals this field; `None` without
+    /// such an entry.
     pub(super) fn find(&self, table: &DynamicTable, hash: u32, text: &[u8], name_len: usize) -> Option<usize> {
         let set = self.sets.as_ref()?.get(hash as usize % SETS)?;
         let mut ages = set.iter().map(|&number| age(self.next, number));

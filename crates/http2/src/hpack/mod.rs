@@ -1,7 +1,7 @@
 //! HPACK: field compression for HTTP/2 (RFC 7541).
 //!
 //! A [`Decoder`] turns a complete field block into a field section, and an [`Encoder`] does the reverse. Each belongs
-//! to one connection. Neither allocates before a field enters its table.
+//! to one connection, and allocates no memory when it is created.
 
 mod decoder;
 mod encoder;

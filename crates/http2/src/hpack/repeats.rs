@@ -153,7 +153,8 @@ impl DecodedBlocks {
         }
     }
 
-    /// Returns whether `seen` contains the hash's tag, because the block has occurred before. If not, adds the tag.
+    /// Returns whether `seen` contains the hash's tag. If so, the block has probably occurred before. If not, adds the
+    /// tag.
     fn is_seen_again(&mut self, hash: BlockHash) -> bool {
         if self.seen.contains(&hash.tag()) {
             return true;

@@ -114,7 +114,7 @@ pub(super) fn has_values(known: Known) -> bool {
     matches!(known, AcceptEncoding | Method | Path | Scheme | Status)
 }
 
-/// Looks for a field.
+/// Returns the entry that equals the field or, if there is none, the first entry with the field's name.
 #[inline]
 pub(super) fn find(known: Known, value: &[u8]) -> Match {
     let Some(Entries { first_index, count: count @ 1.. }) = ENTRIES_OF_NAME.get(known as usize) else {

@@ -1,9 +1,9 @@
-//! Bytes on the wire for a steady stream of unary calls. The limits are the bytes that a peer's own encoder sends to
-//! its server without a proxy. Such an encoder inserts every field, as the encoders of Go, Java and C++ do.
+//! Bytes on the wire for a steady stream of unary calls. The limits in these tests are the bytes that a peer's own
+//! encoder would send without a proxy. Such an encoder inserts every field, as the encoders of Go, Java and C++ do.
 //!
-//! RFC 7541 gives the costs: an indexed field is one byte, or two if 65 entries are newer (section 6.1). A literal is
-//! two bytes for a name by its index (section 6.2), one for the value's length, and the value. The Huffman codes of
-//! hexadecimal digits have 5 or 6 bits, 5.6 on average (Appendix B).
+//! RFC 7541 gives the costs: an indexed field takes one byte, or two bytes if 65 entries are newer (section 6.1). A
+//! literal takes two bytes for the index of its name (section 6.2), one byte for the value's length, and the bytes of
+//! the value. The Huffman codes of hexadecimal digits have 5 or 6 bits, 5.6 on average (Appendix B).
 
 use super::testing::{decode, pairs_of, section};
 use super::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
@@ -43,7 +43,7 @@ fn traceparent(random: &mut fastrand::Rng) -> String {
     format!("00-{}-{}-01", hexadecimal(random, 32), hexadecimal(random, 16))
 }
 
-/// The length of each message's field block, after a few messages. Each block is checked by a decoder.
+/// The length of each message's field block, after a few messages. A decoder checks each block.
 fn block_lengths(mut message: impl FnMut(&mut fastrand::Rng) -> Vec<Vec<(&'static str, String)>>) -> Vec<usize> {
     let mut random = fastrand::Rng::with_seed(leno_testing::seed());
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(DEFAULT_TABLE_SIZE));

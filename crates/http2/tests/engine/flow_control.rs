@@ -97,7 +97,7 @@ fn no_more_is_given_back_than_was_received() {
     assert_eq!(window_updates(&mut server, 1), [total + 65_535], "the credit and the growth");
 }
 
-/// Feeds content to a stream whose window is still the initial one. The endpoint releases all content. Returns the
+/// Feeds content to a stream whose window still has its initial size. The endpoint releases all content. Returns the
 /// largest window that the peer had.
 fn grown_window(endpoint: &mut Endpoint, stream: u32) -> i64 {
     let mut granted = window_updates(endpoint, stream).iter().fold(65_535, |sum, n| sum + i64::from(*n));

@@ -1,4 +1,4 @@
-//! The engine from outside: two engines together, one with a misbehaving peer, and one with the h2 crate.
+//! The engine from outside: two engines together, an engine with a misbehaving peer, and an engine with the h2 crate.
 
 mod bodies;
 mod differential;

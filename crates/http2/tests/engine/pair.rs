@@ -7,7 +7,7 @@ use leno_http2::{Limits, Role};
 
 use crate::endpoint::Endpoint;
 
-/// The seeds of a test; each splits the bytes on the wire in another way.
+/// The seeds of a test; each seed splits the bytes on the wire in another way.
 pub(crate) fn seeds() -> leno_testing::Seeds {
     leno_testing::seeds(0..12)
 }
@@ -56,7 +56,7 @@ impl Pair {
         }
     }
 
-    /// Moves bytes both ways until none is in transit.
+    /// Moves bytes both ways until no bytes are in transit.
     pub(crate) fn run(&mut self) {
         while self.step() {}
     }
@@ -92,7 +92,7 @@ impl Drop for Pair {
 }
 
 impl Wire {
-    /// Takes a random part of the output, as a socket does: mostly all of it, sometimes a single byte.
+    /// Takes a random part of the output, as a socket does: often the whole output, sometimes a single byte.
     fn write(&mut self, from: &mut Endpoint, arrives: Instant, rng: &mut fastrand::Rng) {
         let output = from.http2.output();
         if output.is_empty() {

@@ -139,7 +139,7 @@ fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Valu
         ("has", [item, Value::Array(items)]) => Ok(items.contains(item).into()),
         ("ne", [one, other]) => Ok((one != other).into()),
         ("or", [one, other]) => Ok(if is_true(one) { one.clone() } else { other.clone() }),
-        // Helm inserts nothing for a file that does not exist.
+        // For a file that does not exist, Helm would insert nothing and report no error.
         (".Files.Get", [Value::String(name)]) => {
             context["Files"].get(name).cloned().ok_or_else(|| TemplateError::Missing(action.to_owned()))
         }

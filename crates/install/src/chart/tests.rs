@@ -90,8 +90,8 @@ fn a_replica_that_waits_is_not_restarted_and_serves_a_second_after_it_is_ready()
     let objects = rendered(&[], false).expect("it renders");
     let template = &find(&objects, "Deployment", "leno-control")["spec"]["template"];
     let container = &template["spec"]["containers"][0];
-    // Kubernetes restarts a container whose startup or liveness probe fails. A replica without the API server or without
-    // an authority is live, and not ready.
+    // Kubernetes restarts a container whose startup or liveness probe fails. A replica without the API server or
+    // without an authority is live, and not ready.
     let restarting = ["startupProbe", "livenessProbe"].map(|probe| &container[probe]["httpGet"]["path"]);
     assert_eq!(restarting, [&Value::Null, &json!("/live")]);
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/ready");

@@ -4,10 +4,10 @@
 //! A user may have written these containers, or `leno inject` has added them to a file. Or the injector itself has
 //! added them, and the API server asks again because a later webhook has changed the Pod (`reinvocationPolicy`).
 //!
-//! Only the fields that decide what the containers do are compared: the image, the command, the arguments, the hooks,
-//! the restart policy, the sources of the volume with the proxy's identity, and mounts over our programs or over this
-//! volume. Any other field may differ: the API server writes defaults into our containers and volumes, LimitRanges add
-//! resources, and other webhooks add mounts and variables.
+//! The injector compares only the fields that decide what the containers do: the image, the command, the arguments, the
+//! hooks, the restart policy, the sources of the volume with the proxy's identity, and mounts over our programs or over
+//! this volume. Any other field may differ: the API server writes defaults into our containers and volumes, LimitRanges
+//! add resources, and other webhooks add mounts and variables.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -27,8 +27,8 @@ use crate::patch::Operation;
 /// would add.
 ///
 /// # Errors
-/// If the containers or the volume differ from ours, and the installation reserves a setting that a user could evade in
-/// this way.
+/// If the containers or the volume differ from ours, and the installation reserves an annotation for namespaces that a
+/// Pod with such containers could evade.
 pub(super) fn keep(template: &Value, ours: &Additions, options: &Options) -> Result<Outcome, Vec<Mistake>> {
     let of_containers = ours.init_containers.iter().filter_map(|container| difference(template, container));
     let of_volumes = ours.volumes.iter().filter_map(|volume| other_sources(template, volume));
@@ -83,7 +83,7 @@ fn difference(template: &Value, ours: &Container) -> Option<String> {
     other_mount(&mounts(existing), &mounts(&json!(ours)), program).map(|what| format!("container {name} {what}"))
 }
 
-/// Returns how the Pod's volume of the same name differs from ours in its sources; `None` if it has the same. With other
+/// Returns how the sources of the Pod's volume of the same name differ from ours; `None` if they are equal. With other
 /// sources, the proxy would trust another authority.
 fn other_sources(template: &Value, ours: &Volume) -> Option<String> {
     let sources = |volume: &Value| volume.pointer("/projected/sources").cloned();
@@ -148,8 +148,8 @@ fn other_mount(mounts: &[Mount], ours: &[Mount], program: &str) -> Option<String
     has(inner, format!(" within the mount {}, which may lead elsewhere", quoted(&outer.written)))
 }
 
-/// Returns a mount that contains another mount, and that other mount. A symbolic link in the outer volume could lead the
-/// inner mount to any place.
+/// Returns a mount that contains another mount, and that other mount. A symbolic link in the outer volume could lead
+/// the inner mount to any place.
 fn nested(mounts: &[Mount]) -> Option<(&Mount, &Mount)> {
     // A path is sorted before the paths within it, and no other path is between them.
     let mut sorted: Vec<&Mount> = mounts.iter().collect();

@@ -49,7 +49,7 @@ pub(super) fn check_domains(cluster_domain: &str, trust_domain: &str) -> Result<
 /// Parses an image of the proxy, without a tag.
 ///
 /// # Errors
-/// The values allowed.
+/// If the text is invalid. The message names the values allowed.
 pub fn parse_image(text: &str) -> Result<String, String> {
     image(text).ok_or_else(|| format!("use {}", allowed(PROXY_IMAGE)))
 }
@@ -57,7 +57,7 @@ pub fn parse_image(text: &str) -> Result<String, String> {
 /// Parses a tag of the proxy's image.
 ///
 /// # Errors
-/// The values allowed.
+/// If the text is invalid. The message names the values allowed.
 pub fn parse_version(text: &str) -> Result<String, String> {
     tag(text).ok_or_else(|| format!("use {}", allowed(PROXY_VERSION)))
 }
@@ -65,7 +65,7 @@ pub fn parse_version(text: &str) -> Result<String, String> {
 /// Parses a cluster's DNS domain.
 ///
 /// # Errors
-/// The values allowed.
+/// If the text is invalid. The message names the values allowed.
 pub fn parse_cluster_domain(text: &str) -> Result<String, String> {
     if is_cluster_domain(text) { Ok(text.to_owned()) } else { Err(format!("use {CLUSTER_DOMAIN}")) }
 }
@@ -73,7 +73,7 @@ pub fn parse_cluster_domain(text: &str) -> Result<String, String> {
 /// Parses a trust domain.
 ///
 /// # Errors
-/// The values allowed.
+/// If the text is invalid. The message names the values allowed.
 pub fn parse_trust_domain(text: &str) -> Result<String, String> {
     if is_trust_domain(text) { Ok(text.to_owned()) } else { Err(format!("use {TRUST_DOMAIN}")) }
 }

@@ -39,8 +39,8 @@ pub enum Asked {
     /// proxy is replaced.
     ByName,
     /// The cluster, for every Pod: a Pod gets a proxy only if an annotation enables injection, and an existing proxy
-    /// stays. If the existing proxy differs from the proxy that the Pod would get only in its probes or its
-    /// application's name, the injector corrects these arguments.
+    /// stays. The injector corrects only two kinds of arguments of an existing proxy, and only if nothing else differs
+    /// from the proxy that the Pod would get: the probes, and the application's name.
     ByAnnotation,
 }
 
@@ -125,7 +125,7 @@ pub fn inject(
     Ok(Decision { outcome, warnings })
 }
 
-/// Returns the name of the application of a Pod, as its labels give it.
+/// Returns the name of a Pod's application, which the Pod's labels give; `None` without such a label.
 fn application(template: &Value) -> Option<&str> {
     let label = |path| template.pointer(path).and_then(Value::as_str).filter(|name| !name.is_empty());
     label("/metadata/labels/app.kubernetes.io~1name").or_else(|| label("/metadata/labels/app"))

@@ -18,7 +18,7 @@ pub struct Options {
     /// an annotation is rejected, unless the annotation repeats the namespace's value.
     pub namespace_only: Vec<String>,
     /// Namespaces for whose Pods the API server does not ask the injector. The injector does not need this list. The
-    /// control plane's reports need it: a Pod in such a namespace does not lack a proxy.
+    /// control plane's reports need it, because they must not claim that a Pod in such a namespace lacks a proxy.
     pub excluded_namespaces: Vec<String>,
     /// The settings of a proxy without annotations.
     pub proxy: Settings,
@@ -60,8 +60,8 @@ impl Options {
         Self::of_value(yaml::read(text)?)
     }
 
-    /// Like [`read`](Self::read), but leaves out unknown fields, and returns their names. A newer version may have written
-    /// them.
+    /// Like [`read`](Self::read), but leaves out unknown fields, and returns their names. A newer version may have
+    /// written these fields.
     ///
     /// # Errors
     /// [`BadOptions`] if the text is not YAML, or if a value is invalid.

@@ -45,7 +45,7 @@ pub(super) struct Plan {
     pub(super) replaces_proxy: bool,
 }
 
-/// Whether a container is one of ours, by its name.
+/// Whether a container has the name of one of our containers.
 pub(super) fn is_ours(container: &Value) -> bool {
     is_named(container, &OUR_CONTAINERS)
 }
@@ -247,7 +247,7 @@ fn add(path: &str, value: Value) -> Operation {
     Operation::Add { path: path.to_owned(), value }
 }
 
-/// Converts a part to JSON. This cannot fail for Kubernetes' types.
+/// Converts a part of a Pod, for example a container, to JSON. This cannot fail for Kubernetes' types.
 fn to_value(part: &impl Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }

@@ -2,8 +2,8 @@
 //!
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
 //! The proxy therefore gets the port and the path of each probe on its command line, and allows exactly these requests.
-//! The command line cannot be changed later. A TCP probe needs no such permission: it only connects, and sends no
-//! request.
+//! The command line of a running Pod cannot be changed. A TCP probe needs no such permission: it only connects, and
+//! sends no request.
 
 use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;

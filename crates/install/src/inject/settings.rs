@@ -50,12 +50,12 @@ pub struct Settings {
     pub access_log: String,
     /// Whether taps may show the header fields of calls.
     pub tap_headers: bool,
-    /// The collector that gets the spans of traced calls: a Service or an IP address, and a port. If it is empty, calls are
-    /// not traced.
+    /// The collector that gets the spans of traced calls: a Service or an IP address, and a port. If it is empty, calls
+    /// are not traced.
     pub trace_collector: String,
     /// The share of the calls without a trace for which the proxy begins a trace: 0 to 1.
     pub trace_ratio: String,
-    /// The time limit above which a call is exported even if it is not sampled.
+    /// The duration above which a call is exported even if it is not sampled.
     pub trace_slower_than: String,
     /// Whether failed calls are exported even if they are not sampled.
     pub trace_failed: bool,
@@ -129,9 +129,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the settings for a Pod: without the requests and limits of each resource that the Pod limits for all of its
-    /// containers together (`spec.resources`). Kubernetes refuses a Pod whose containers ask for more than the Pod, and
-    /// the Pod's author chose these values without the proxy in mind.
+    /// Returns the settings for a Pod. If the Pod requests or limits a resource for all of its containers together
+    /// (`spec.resources`), the proxy gets no request and no limit of this resource. Kubernetes refuses a Pod whose
+    /// containers request more than the Pod, and the Pod's author chose these values without the proxy in mind.
     pub(super) fn within_pod(&self, template: &Value) -> Self {
         let has = |list: &str, resource: &str| {
             template.pointer(&format!("/spec/resources/{list}/{resource}")).is_some_and(|quantity| !quantity.is_null())
@@ -178,7 +178,7 @@ impl Settings {
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
     }
 
-    /// Checks the settings of an installation as the annotations of the same settings are checked. Returns them in the
+    /// Checks the settings of an installation, with the same checks as for annotations. Returns the settings in the
     /// notation of the proxy's command line.
     ///
     /// # Errors
@@ -278,7 +278,7 @@ impl Settings {
     }
 }
 
-/// The values of an annotation, for an error.
+/// Returns the values that an annotation allows, for an error message; empty for an unknown annotation.
 pub(super) fn allowed(annotation: &str) -> &'static str {
     ALL.iter().find(|known| known.0 == annotation).map_or("", |known| known.1)
 }
@@ -358,7 +358,7 @@ fn ratio(value: &str) -> Option<String> {
     (0.0..=1.0).contains(&ratio).then(|| value.to_owned())
 }
 
-/// Whether a text is a host and a port; the proxy itself tells addresses from Services.
+/// Whether a text is a host and a port. The proxy itself decides whether the host is an address or a Service.
 fn is_collector(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b".:[]-".contains(&b);
     let Some((host, port)) = text.rsplit_once(':') else { return false };

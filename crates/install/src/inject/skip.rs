@@ -149,14 +149,14 @@ pub fn is_never_meshed(namespace: &str) -> bool {
     CLUSTER_NAMESPACES.contains(&namespace) || namespace == CONTROL_NAMESPACE
 }
 
-/// Whether the namespace asks for a proxy, or the Pod has the annotation [`INJECT`] with any value, even one that opts
-/// out. `false` in namespaces that are never meshed.
+/// Whether the namespace asks for a proxy or for an identity for gRPC, or the Pod has the annotation [`INJECT`] with
+/// any value, even a value that opts out. `false` in namespaces that are never meshed.
 pub(super) fn concerns_the_mesh(annotations: Option<&Map<String, Value>>, namespace: &Namespace) -> bool {
     let is_asked = Wish::AsNamespace.is_for_the_mesh(word(Some(&namespace.annotations)));
     !is_never_meshed(&namespace.name) && (is_asked || word(annotations).is_some())
 }
 
-/// Why this Pod gets no proxy; `None` if it gets one.
+/// Why this Pod gets no proxy; `None` if it gets a proxy, or an identity for gRPC.
 pub(super) fn reason(
     template: &Value,
     annotations: Option<&Map<String, Value>>,

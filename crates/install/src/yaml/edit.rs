@@ -1,7 +1,7 @@
 //! Edits the text of a YAML document, and keeps its comments, its layout and its line ends.
 //!
-//! An edit works on whole lines in block style, the style of manifests. It checks itself: the new text must mean
-//! exactly the wanted value. If it does not, [`edit()`] returns `None`, and the caller writes the document anew.
+//! An edit works on whole lines in block style, the style of manifests. [`edit()`] parses the new text again. If the
+//! text does not have exactly the wanted value, [`edit()`] returns `None`, and the caller writes the document anew.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Value, json};

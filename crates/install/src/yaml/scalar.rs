@@ -47,7 +47,7 @@ fn integer(text: &str) -> Option<Number> {
 }
 
 /// Parses digits with a point or an exponent. Returns `None` for values that JSON cannot represent, such as infinity;
-/// they stay text. Whole numbers become integers, as Go writes them.
+/// such values stay text. Whole numbers become integers, as Go writes them.
 fn float(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let starts = unsigned.strip_prefix('.').unwrap_or(unsigned).starts_with(|c: char| c.is_ascii_digit());

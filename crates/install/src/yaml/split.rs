@@ -17,8 +17,8 @@ pub struct Document<'a> {
 
 /// Splits a file of YAML documents, or of JSON objects one after the other.
 ///
-/// A line that starts a document has `---` and cannot be part of other content (YAML 1.2 section 9.1.2), so no parser
-/// is needed to find it.
+/// A line that starts a document begins with `---`. Such a line cannot be part of other content (YAML 1.2 section
+/// 9.1.2), so this function finds such lines without a parser.
 ///
 /// # Errors
 /// The first document that is neither YAML nor JSON, with its line in the file.
@@ -81,7 +81,7 @@ fn head_length(part: &str) -> usize {
     part.split_inclusive('\n').take_while(is_head).map(str::len).sum()
 }
 
-/// The JSON objects in `text`, each with its own text; `None` if there is anything else.
+/// The JSON objects in `text`, each with its own text; `None` if the text contains anything else.
 fn json(text: &str) -> Option<Vec<(&str, Value)>> {
     if !text.starts_with(|c: char| c == '{' || c.is_whitespace()) || text.trim().is_empty() {
         return None;

@@ -100,7 +100,7 @@ fn string(text: &mut String, content: &str, indent: Option<usize>) {
 
 /// Whether every YAML reader reads the text without quotes as a string with this content.
 fn fits_plain(content: &str) -> bool {
-    // A reader may take text that begins like a number or a date for a number or a date. Command-line flags and
+    // A reader may parse text that begins like a number or a date as a number or a date. Command-line flags and
     // quantities are safe.
     let flag = content.strip_prefix("--").or(content.strip_prefix('-')).unwrap_or(content);
     let starts = flag.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_') || is_quantity(content);

@@ -16,8 +16,8 @@ async fn calls_are_made_at_the_rate_and_the_line_names_the_server() {
     let line = String::from_utf8(output).expect("text");
     let calls: u32 =
         line.strip_prefix("1 s: ").and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a number");
-    // A busy machine skips calls, and the client does not send them later. The client may also print the line late;
-    // then the line counts calls of the next second.
+    // On a busy machine, the client skips calls, and does not send them later. It may also print the line late; the
+    // line then counts calls of the next second.
     assert!((10..200).contains(&calls), "{line}");
     assert!(line.contains(" calls, 0 failed; p50 ") && line.ends_with("; s1 100.0 %\n"), "{line}");
 }

@@ -1,8 +1,8 @@
 //! The gRPC client of `leno call`: it calls an echo server at a fixed rate and prints the results.
 //!
-//! It is meant for examples and demonstrations, in which a client starts before its servers and outlives them.
+//! The client is meant for examples and demonstrations, in which a client starts before its servers and outlives them.
 //! Therefore, calls that fail before the first answer get a line of their own. Experiments use another client,
-//! [`crate::load`]: it counts exactly, and ends if its servers do not run at the start.
+//! [`crate::load`], which counts exactly, and ends if its servers do not run at the start.
 
 mod count;
 
@@ -46,10 +46,11 @@ pub struct Options {
     pub reports: Option<u32>,
 }
 
-/// Sends calls until SIGTERM or SIGINT. Failed calls are counted, and do not end the run.
+/// Sends calls until SIGTERM or SIGINT, or until it has printed [`Options::reports`] lines. A failed call is counted,
+/// and does not end the run.
 ///
 /// # Errors
-/// If the address is invalid, or standard output cannot be written to.
+/// If the address is invalid, or standard output is closed.
 pub fn run(options: &Options) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("starting the client"))?;

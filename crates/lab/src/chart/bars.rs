@@ -39,7 +39,7 @@ pub struct Bar {
 }
 
 impl Bars {
-    /// Draws the chart.
+    /// Returns the chart as one SVG element.
     pub fn to_svg(&self, mode: Mode) -> String {
         let mut frame = Frame::new(&self.title, mode);
         let names = self.bars.iter().map(|bar| width(&bar.name, TEXT)).fold(0.0, f64::max);
@@ -84,7 +84,7 @@ impl Bars {
         frame.text_over(end + 6.0, baseline, Paint::Ink, &self.text(bar));
     }
 
-    /// The text after a bar.
+    /// The text to the right of a bar: its value with the unit, and its note.
     fn text(&self, bar: &Bar) -> String {
         let value = bar.value.map(|value| format!("{} {}", number::significant(value), self.unit));
         let parts = [value.unwrap_or_default(), bar.note.clone()];

@@ -6,22 +6,22 @@ use super::{Mode, TEXT, WIDTH};
 
 /// Font size of a title.
 const TITLE: f64 = 14.0;
-/// Scale of a standalone drawing.
+/// Pixels per unit in a standalone drawing.
 const STANDALONE_SCALE: f64 = 1.8;
-/// Margin of a standalone drawing.
+/// Margin of a standalone drawing, in units.
 const MARGIN: f64 = 12.0;
 
 /// An unfinished drawing.
 pub(super) struct Frame {
     pub(super) mode: Mode,
-    /// Current height.
+    /// Height of the content so far, in units.
     pub(super) height: f64,
     title: String,
     shapes: String,
 }
 
 impl Frame {
-    /// Begins a drawing, with only its title.
+    /// Begins a drawing. In a standalone drawing, draws the title.
     pub(super) fn new(title: &str, mode: Mode) -> Self {
         let mut frame = Self { mode, height: 0.0, title: title.to_owned(), shapes: String::new() };
         if mode == Mode::Standalone {
@@ -48,7 +48,7 @@ impl Frame {
         self.push(&format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" fill="{fill}">{text}</text>"#));
     }
 
-    /// Adds text that begins at `x` and is drawn above lines.
+    /// Adds text that begins at `x`, with a halo that keeps the text readable where it crosses a line.
     pub(super) fn text_over(&mut self, x: f64, y: f64, paint: Paint, text: &str) {
         let (fill, paper, text) = (paint.of(self.mode), Paint::Paper.of(self.mode), escape(text));
         let halo = format!(r#"fill="{fill}" stroke="{paper}" stroke-width="3" paint-order="stroke""#);

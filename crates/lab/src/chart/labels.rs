@@ -5,7 +5,7 @@
 pub(super) fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
-    // Neighbours that are too close form a block, centred at the mean of its labels' wanted positions.
+    // Neighbors that are too close form a block, centered at the mean of its labels' wanted positions.
     let mut blocks: Vec<Block> = Vec::new();
     for &label in &order {
         let mut block = Block { labels: vec![label], start: wanted[label] };

@@ -11,11 +11,12 @@ const PLOT: f64 = 172.0;
 const LEADER: f64 = 12.0;
 /// Largest width for labels of lines.
 const LABEL_ROOM: f64 = 130.0;
-/// A line with at most this many points gets a dot on each.
+/// A line with at most this many points gets a dot on each point.
 const DOTTED_POINTS: usize = 12;
 
 impl Chart {
-    /// Draws the chart. If there are no points to draw, the chart says so.
+    /// Returns the chart as one SVG element. If an axis has neither a range nor values, the chart is only a note that
+    /// nothing was measured.
     pub fn to_svg(&self, mode: Mode) -> String {
         let mut frame = Frame::new(&self.title, mode);
         let points = || self.series.iter().flat_map(|line| line.points.iter().copied());
@@ -149,7 +150,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Writes the lines' names at their right ends, moved apart if they overlap.
+    /// Writes the name of each line at its right end. Moves names apart that would overlap.
     fn labels(&mut self) {
         let end = |line: &Series| line.points.iter().rev().find_map(|&(x, y)| self.point(x, y));
         let ends: Vec<(&Series, (f64, f64))> =

@@ -1,8 +1,8 @@
 //! Charts as SVG: lines and horizontal bars, readable from a phone to a wide screen.
 //!
 //! A drawing is [`WIDTH`] units wide and its text 12 units high, so that a page can show it 320 to 600 pixels wide.
-//! [`Mode::Inline`] uses the page's colours (declare [`LIGHT`] and [`DARK`] there); [`Mode::Standalone`] is a separate
-//! file, drawn on white. Lines differ in label, dash and colour at the same time, and all text is escaped.
+//! [`Mode::Inline`] uses the page's colors (declare [`LIGHT`] and [`DARK`] there); [`Mode::Standalone`] is a separate
+//! file, drawn on white. Lines differ in label, dash and color at the same time, and all text is escaped.
 
 mod bars;
 mod frame;
@@ -33,7 +33,7 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The lines, each labelled at its right end. Emphasized lines are drawn above the others.
+    /// The lines, each labeled at its right end. Emphasized lines are drawn above the others.
     pub series: Vec<Series>,
     /// Reference values on the vertical axis, such as a goal.
     pub guides: Vec<Guide>,
@@ -53,7 +53,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis that fits its values.
+    /// An axis whose range fits the values.
     pub fn new(label: impl Into<String>, unit: impl Into<String>, scale: Scale) -> Self {
         Self { label: label.into(), unit: unit.into(), scale, range: None }
     }
@@ -75,7 +75,7 @@ pub struct Series {
     /// on a logarithmic scale, points that are not positive; on a scale of quantiles, points below 0, and points of 1
     /// or more.
     pub points: Vec<(f64, f64)>,
-    /// A pale band: values of x, each with the minimum and the maximum of y there. May be empty.
+    /// A pale band: values of x, each with the minimum and the maximum of y at this x. May be empty.
     pub band: Vec<(f64, f64, f64)>,
     pub style: Style,
 }
@@ -87,7 +87,7 @@ impl Series {
     }
 }
 
-/// A reference value.
+/// A reference value, drawn as a dashed line.
 #[derive(Debug, Clone)]
 pub struct Guide {
     /// The value.

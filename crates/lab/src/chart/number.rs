@@ -1,4 +1,4 @@
-//! Formats numbers for people: three significant digits, and separated thousands.
+//! Formats numbers for people: three significant digits, and commas between the thousands.
 
 /// The text for a missing number.
 pub const NONE: &str = "\u{2013}";
@@ -32,19 +32,19 @@ pub fn short(value: f64) -> String {
     with_thousands(text)
 }
 
-/// Formats a whole number with separated thousands: `10,000`.
+/// Formats a whole number with commas between the thousands: `10,000`.
 pub fn grouped(count: u64) -> String {
     with_thousands(&count.to_string())
 }
 
-/// Returns `value` with three significant digits, and its power of ten.
+/// Returns `value` rounded to three significant digits, and its decimal exponent.
 fn rounded(value: f64) -> (f64, i32) {
     let scientific = format!("{value:.2e}");
     let exponent = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or_default();
     (scientific.parse().unwrap_or(value), exponent)
 }
 
-/// Separates the thousands of a decimal number.
+/// Puts commas between the thousands of a decimal number.
 fn with_thousands(number: &str) -> String {
     let whole = number.find('.').unwrap_or(number.len());
     let mut text = String::with_capacity(number.len() + number.len() / 3);

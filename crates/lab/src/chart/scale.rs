@@ -20,7 +20,7 @@ pub enum Scale {
 #[derive(Debug, Clone)]
 pub(super) struct Ruler {
     scale: Scale,
-    /// The beginning and the end of the axis, as positions of [`place`].
+    /// The beginning and the end of the axis, as results of [`place`].
     extent: (f64, f64),
     /// The values that occur, for [`Scale::Steps`].
     steps: Vec<f64>,
@@ -62,7 +62,8 @@ impl Ruler {
         (-0.001..=1.001).contains(&position).then_some(position)
     }
 
-    /// Returns round values in ascending order: about `wanted` of them, or fewer.
+    /// Returns the ticks in ascending order. [`Scale::Linear`] and [`Scale::Log`] have about `wanted` round values, or
+    /// fewer. The other scales ignore `wanted`.
     pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
         let (least, most) = self.extent;
         match self.scale {
@@ -118,7 +119,8 @@ fn linear_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     (first..=last).map(tick).collect()
 }
 
-/// Returns 1, 2 and 5 times every power of ten, or fewer values if these are too many.
+/// Returns 1, 2 and 5 times every power of ten. Leaves values out if there would be more than `wanted`, and returns
+/// linear ticks if there would be fewer than 3.
 fn log_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     let decades = (least.log10().floor() as i32)..=(most.log10().floor() as i32);
     let of = |multiples: &[f64], every: u32| -> Vec<f64> {

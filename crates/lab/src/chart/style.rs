@@ -1,28 +1,28 @@
-//! Colours and dashes, for a page's light and dark themes and for files on white.
+//! Colors and dashes, for a page's light and dark themes and for files on white.
 
 use std::fmt::{self, Write as _};
 
 /// Where a drawing is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Within an HTML page, whose style sheet defines the colours.
+    /// Within an HTML page, whose style sheet defines the colors.
     Inline,
-    /// In a separate file: on white, with fixed colours and its title drawn.
+    /// In a separate file: on white, with fixed colors and its title drawn.
     Standalone,
 }
 
-/// A colour of Okabe and Ito's palette, which colour-blind people can distinguish. Its pale colours are darker here, so
+/// A color of Okabe and Ito's palette, which color-blind people can distinguish. Its pale colors are darker here, so
 /// that a thin line has a contrast of at least 3 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// The colour of the most important line.
+    /// The color of the most important line.
     Blue,
     Vermilion,
     Green,
     Purple,
     Orange,
     Sky,
-    /// The colour of a baseline.
+    /// The color of a baseline.
     Grey,
 }
 
@@ -45,19 +45,19 @@ pub struct Style {
     pub strong: bool,
 }
 
-/// Colour declarations of inline drawings for a light page.
+/// Color declarations of inline drawings for a light page.
 pub const LIGHT: &str = "--chart-paper:#ffffff;--chart-ink:#1f2328;--chart-soft:#59636e;--chart-grid:#d9dde2;--chart-blue:#0072b2;\
     --chart-vermilion:#c65300;--chart-green:#00805d;--chart-purple:#a8558a;--chart-orange:#a87400;\
     --chart-sky:#2f86bb;--chart-grey:#6b7280;";
 
-/// Colour declarations of inline drawings for a dark page.
+/// Color declarations of inline drawings for a dark page.
 pub const DARK: &str = "--chart-paper:#1b1f25;--chart-ink:#e6e8eb;--chart-soft:#a0a8b3;--chart-grid:#343a43;--chart-blue:#4aa8e8;\
     --chart-vermilion:#f2854a;--chart-green:#2fbf93;--chart-purple:#dc9ac2;--chart-orange:#e6a817;\
     --chart-sky:#7cc5ee;--chart-grey:#98a1ad;";
 
 impl Style {
-    /// Returns one of several distinct styles: all differ in colour, and consecutive ones also in dash. The first is
-    /// solid blue.
+    /// Returns one of 28 distinct styles. The first 7 styles differ in color. Consecutive styles differ in color and in
+    /// dash. Style 0 is solid blue.
     pub fn nth(number: usize) -> Self {
         const COLORS: [Color; 7] =
             [Color::Blue, Color::Vermilion, Color::Green, Color::Purple, Color::Orange, Color::Sky, Color::Grey];

@@ -36,7 +36,7 @@ fn em(c: char) -> f64 {
     }
 }
 
-/// Breaks `text` between words into lines of at most `room`. A longer word gets its own line.
+/// Breaks `text` between words into lines that are at most `room` wide. A word that is wider gets its own line.
 pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -11,8 +11,8 @@ use crate::error::{Result, io as io_error};
 /// after we have chosen it and before the program listens on it.
 const PORTS: Range<u16> = 16_000..32_000;
 
-/// Returns a loopback address on which no program listens now; each call returns a new address. If two programs got
-/// the same address, the second would not start, or would share the first one's connections.
+/// Returns a loopback address on which no program listens now; each call returns a new address. If two programs got the
+/// same address, the second program would not start, or would get some of the first program's connections.
 ///
 /// # Errors
 /// If no port is free, or the system rejects a port for another reason.

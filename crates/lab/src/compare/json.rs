@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::side::{FIGURES, Side};
 
-/// Writes a list of the sides. Each figure has its mean, with half the width of the 95 % confidence interval. It also
-/// has its gap to the first side in percent, with half the width of the gap's interval. A value that is unknown is
+/// Writes a list of the sides. A figure of a side has four values: the mean, half the width of its 95 % confidence
+/// interval, the gap to the first side in percent, and half the width of the gap's interval. An unknown value is
 /// `null`.
 pub(super) fn write(sides: &[Side], out: &mut dyn Write) -> io::Result<()> {
     let list: Vec<Value> = sides.iter().map(|side| value(side, sides.first())).collect();

@@ -1,6 +1,6 @@
 //! `leno lab compare`: results of any tools side by side.
 //!
-//! read -> side -> (mean, student) -> table or json
+//! The path of the data: `formats::read` -> `side` -> `report::Mean` -> `table` or `json`
 
 mod json;
 mod side;

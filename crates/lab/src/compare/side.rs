@@ -1,4 +1,4 @@
-//! The sides of a comparison: repeats of one run.
+//! The sides of a comparison. A side is the repeats of one run.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ pub(super) struct Figure {
     /// Title of the column.
     pub(super) title: &'static str,
     of: fn(&Measured) -> Option<f64>,
-    /// Whether a gap in percent to the first side is meaningful. For the share of failed calls it is not, because this
-    /// share is often 0.
+    /// Whether a gap in percent to the first side is meaningful. A gap in the percentage of failed calls is not
+    /// meaningful, because this percentage is often 0.
     pub(super) has_gap: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::chart::number::{NONE, significant};
 use crate::columns;
 use crate::report::{Gap, Mean};
 
-/// Number of characters of a label that are printed: labels of other tools have no limit.
+/// Maximum number of characters that are printed of a label: other tools do not limit their labels.
 const LABEL_SHOWN: usize = 120;
 
 /// Writes the list of sides, the table and its explanation.

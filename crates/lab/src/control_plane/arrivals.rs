@@ -46,7 +46,7 @@ pub(super) struct Judged {
     pub(super) busy: Duration,
 }
 
-/// Compares changes with arrivals; `subscribers` lists the proxies of each Service.
+/// Compares changes with arrivals; `subscribers` lists the proxies that subscribe to each Service.
 pub(super) fn judge(writes: &[Write], arrivals: &[Arrival], subscribers: &[Vec<u32>]) -> Judged {
     let arrivals = by_subscription(arrivals);
     let (mut since_sent, mut since_acknowledged) = (histogram(), histogram());

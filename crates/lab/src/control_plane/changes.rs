@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(5);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Maximum number of changes that the API server has not answered. A further change waits, and may therefore be late.
 const IN_FLIGHT_MAX: usize = 256;
-/// A change that is sent later than this after its scheduled time counts as late.
+/// A change counts as late if the lab sends it more than this time after its scheduled time.
 const LATE: Duration = Duration::from_millis(10);
 
 /// Makes changes; their serial numbers continue from one load to the next.
@@ -131,7 +131,7 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Processes the end of a change.
+    /// Frees the Service of a change that has ended, and returns the change.
     fn end(&mut self, done: std::result::Result<Result<Write>, JoinError>) -> Result<Write> {
         let ended = |error: JoinError| Error::Cluster { what: "a change".to_owned(), why: error.to_string() };
         let write = done.map_err(ended)??;

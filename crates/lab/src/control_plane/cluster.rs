@@ -81,8 +81,8 @@ impl Cluster {
         made.map_err(refused("making a ServiceAccount")).map(drop)
     }
 
-    /// Creates the Services of this range with their endpoints. If `served` is given, it is the address of the first
-    /// endpoint of each Service in `CALLED`. Returns the Services' cluster IPs.
+    /// Creates the Services of this range with their endpoints, and calls `made` after each Service. If `served` is
+    /// given, the first endpoint of each Service in `CALLED` has this address. Returns the Services' cluster IPs.
     ///
     /// # Errors
     /// If the API server rejects a request.
@@ -121,7 +121,7 @@ impl Cluster {
     /// plane has written it.
     ///
     /// # Errors
-    /// If there is no token, or no trust bundle in time.
+    /// If the API server rejects a request, or the control plane does not write the trust bundle in time.
     pub(super) async fn credentials(&self) -> Result<Credentials> {
         let spec = TokenRequestSpec { audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]), ..Default::default() };
         let request = TokenRequest { spec: Some(spec), ..Default::default() };

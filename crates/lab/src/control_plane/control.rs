@@ -73,7 +73,7 @@ pub(super) fn workload() -> Workload {
     Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() }
 }
 
-/// Returns the path `given`; if there is none, the path of the `leno-control` binary beside this program.
+/// Returns the path `given`; if it is `None`, the path of the `leno-control` binary beside this program.
 ///
 /// # Errors
 /// If the program was not built.

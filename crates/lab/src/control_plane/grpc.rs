@@ -1,4 +1,5 @@
-//! gRPC streams over mutual TLS that need little work for each message, so that thousands share one thread.
+//! gRPC streams over mutual TLS. They need little work for each message, so that thousands of streams can share a
+//! thread.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

@@ -94,7 +94,7 @@ fn experiment(plan: Plan) -> Experiment {
     }
 }
 
-/// A run.
+/// One run of `leno lab control-plane`.
 struct Lab<'a> {
     options: &'a Options,
     /// The large mesh.

@@ -59,8 +59,8 @@ impl Plan {
         addresses
     }
 
-    /// A proxy's subscriptions: [`COMMON`], and other Services in rotation, so that all other Services have equally
-    /// many subscribers.
+    /// A proxy's subscriptions: [`COMMON`], and other Services in rotation. The numbers of subscribers of the other
+    /// Services differ by at most 1.
     pub(super) fn subscriptions_of(&self, proxy: u32) -> Vec<u32> {
         let others = u64::from(self.services - 1);
         let own = u64::from(self.subscriptions - 1);
@@ -94,7 +94,8 @@ pub(super) fn cluster(service: u32) -> String {
     format!("{}.{NAMESPACE}:{PORT}", name(service))
 }
 
-/// Returns the number of the Service whose cluster has this name; `None` if [`cluster`] writes no such name.
+/// Returns the number of the Service whose cluster has this name; `None` if the name does not begin with `service-`, a
+/// number and a dot.
 pub(super) fn service_of(cluster: &str) -> Option<u32> {
     cluster.strip_prefix("service-")?.split_once('.')?.0.parse().ok()
 }

@@ -1,7 +1,7 @@
 //! Simulated proxies: each has a connection over mutual TLS and a stream of incremental xDS. All share one thread.
 //!
 //! They send the requests that a leno-proxy with redirected connections sends: first for its inbound policies and for
-//! the dialled addresses, then for the clusters, endpoints and routes of its Services. They acknowledge each response.
+//! the dialed addresses, then for the clusters, endpoints and routes of its Services. They acknowledge each response.
 //! They do not build a mesh from the responses. The lab decodes each version of a Service's endpoints once for all
 //! proxies, to find the change that the version encodes.
 

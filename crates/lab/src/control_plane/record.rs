@@ -11,8 +11,8 @@ use crate::experiment::record::Machine;
 use crate::load::Latency;
 use crate::procfs::Memory;
 
-/// Above this fraction of the capacity of the simulated proxies' thread, or of the machine, a figure measures the lab
-/// rather than the control plane.
+/// If the simulated proxies' thread, or the machine, uses more than this fraction of its capacity, a figure measures
+/// the lab rather than the control plane.
 const NEAR: f64 = 0.8;
 
 /// The circumstances of a run: `lab.json`.

@@ -129,8 +129,8 @@ fn proxies_compared(records: &[Record]) -> Option<Finding> {
     })
 }
 
-/// Returns the verdict on a goal. A mesh smaller than [`GOAL`] can miss the goal, but it cannot reach it. If the lab
-/// was near its own capacity, a missed goal is undecided.
+/// Returns the verdict on a goal. A mesh smaller than [`GOAL`] can miss the goal, but cannot reach it. If the lab was
+/// near its own capacity, a missed goal is undecided.
 fn verdict(is_kept: bool, is_large_enough: bool, at_ceiling: bool) -> Verdict {
     match (is_kept, is_large_enough) {
         (true, true) => Verdict::Reached,

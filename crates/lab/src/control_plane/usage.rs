@@ -6,7 +6,7 @@ use super::control::Control;
 use crate::error::Result;
 use crate::procfs;
 
-/// The readings at one moment.
+/// The CPU times used until one moment.
 pub(super) struct Usage {
     at: Instant,
     control: Duration,

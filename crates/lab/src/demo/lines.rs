@@ -9,7 +9,7 @@ use super::{Moment, WARM_UP};
 /// Seconds between two lines.
 const EVERY_S: u64 = 2;
 
-/// The lines written so far.
+/// The state of the output: the mode, and the measured second, of the last line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     way: Option<Way>,
@@ -17,7 +17,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Writes new lines.
+    /// Writes the header of a new mode, and a line of numbers every [`EVERY_S`] seconds.
     pub(super) fn show(&mut self, moment: &Moment<'_>, out: &mut impl Write) -> io::Result<()> {
         let (way, snapshot) = (moment.way, moment.snapshot);
         if self.way != Some(way) {

@@ -103,7 +103,8 @@ impl View {
 /// # Errors
 /// If a started process fails, any call failed, or a signal ended the demo.
 pub fn run(options: &Options) -> Result<()> {
-    // Handle signals from now on: a signal that ended the process at once would leave the stage's temporary directory.
+    // Handle signals from now on: a signal that ended the process at once would leave the stage's temporary directory
+    // behind.
     let mut foreground = Foreground::new()?;
     let mut stage = Stage::set_up(options)?;
     let mut view = View::open(options);

@@ -31,7 +31,8 @@ impl Row {
         }
     }
 
-    /// The result of the client that is pinned to the server with this index.
+    /// The result of the client that is pinned to the server with this index. Only the failed calls are those of all
+    /// clients.
     pub(super) fn of_server(label: String, snapshot: &Snapshot, index: usize) -> Self {
         let share = snapshot.shares().get(index).copied().unwrap_or_default();
         let is_slow = index + 1 == snapshot.servers.len();

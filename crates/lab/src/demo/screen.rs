@@ -1,6 +1,6 @@
 //! The demo on a terminal: rows of measurements, and a bar for each server's share of calls.
 //!
-//! It draws below the prompt, not on the alternate screen, so that the closing table stays in the scrollback.
+//! The demo draws below the prompt, not on the alternate screen, so that the closing table stays in the scrollback.
 
 use std::io;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const BAR_COLUMNS: usize = 40;
 /// the shares would mislead.
 const FIRST_NUMBERS: Duration = Duration::from_millis(500);
 
-/// The part of the terminal that is drawn on. Dropping it restores the terminal.
+/// The part of the terminal on which the demo draws. Dropping this value restores the terminal.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
 }

@@ -18,7 +18,7 @@ use super::UNARY_PATH;
 use super::proto::EchoResponse;
 use crate::load::framed;
 
-/// Limit of concurrent calls on a connection, so high that no call waits because of it.
+/// Limit of concurrent calls on a connection: so high that no call has to wait.
 const MAX_CONCURRENT_STREAMS: u32 = 100_000;
 const WINDOW_BYTES: u32 = 16 << 20;
 /// Maximum number of calls that are answered with one write.
@@ -26,7 +26,7 @@ const ANSWERS_AT_A_TIME: usize = 16;
 
 type Connection = server::Connection<TcpStream, Bytes>;
 
-/// The answer to every call, encoded once.
+/// The answer to every unary call, encoded once.
 #[derive(Debug)]
 struct Answer {
     head: Response<()>,
@@ -113,8 +113,8 @@ impl Call {
         Self { is_unary: request.uri().path() == UNARY_PATH, body: request.into_body(), respond }
     }
 
-    /// Answers the call after the end of its request. An error while reading the request means that the client
-    /// cancelled the call, which then gets no answer.
+    /// Answers the call after the end of its request. If reading the request fails, the client has cancelled the call;
+    /// it then gets no answer.
     fn poll(&mut self, answer: &Answer, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(chunk) = ready!(self.body.poll_data(cx)) {
             let released = chunk.and_then(|chunk| self.body.flow_control().release_capacity(chunk.len()));

@@ -6,7 +6,7 @@ use super::*;
 use crate::echo::proto::echo_client::EchoClient;
 use crate::echo::proto::{EchoRequest, SetDelayRequest};
 
-/// A client of another gRPC implementation, connected to a new bare server.
+/// A client of another gRPC implementation (tonic), connected to a new bare server.
 async fn client() -> EchoClient<Channel> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address: SocketAddr = listener.local_addr().expect("a bound listener");

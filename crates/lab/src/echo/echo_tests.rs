@@ -131,7 +131,8 @@ async fn count_has_the_failed_calls_too_and_none_of_its_own() {
     client.set_failure(SetFailureRequest { code: Code::Internal as u32, percent: 0 }).await.expect("an answer");
     client.unary(request("")).await.expect_err("it fails");
     let count = client.count(CountRequest {}).await.expect("an answer").into_inner();
-    // The failed call's message was not answered.
+    // The failed call counts as a call. Its message does not count: the server failed the call before it processed the
+    // message.
     assert_eq!((count.calls, count.messages), (2, 1));
 }
 

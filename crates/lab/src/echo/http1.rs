@@ -1,6 +1,6 @@
-//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC. The server waits for the duration of a call. Then it
-//! returns the request's content, or the number of bytes that a header field of the request names. A header field of
-//! the answer has the server's name.
+//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC. The server waits for the configured duration of a call.
+//! Then it returns the request's content, or as many bytes as a header field of the request asks for. A header field of
+//! the answer contains the server's name.
 
 use std::convert::Infallible;
 use std::sync::Arc;

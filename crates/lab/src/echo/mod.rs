@@ -1,5 +1,5 @@
-//! The gRPC echo server of `leno echo`: all four kinds of streaming, reflection, and a delay that can change while it
-//! runs.
+//! The gRPC echo server of `leno echo`: all four kinds of gRPC calls, reflection, and a delay that can change while the
+//! server runs.
 
 mod bare;
 mod http1;

@@ -59,7 +59,7 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
-    /// Makes a client of each service. Must be called within a Tokio runtime.
+    /// Creates a client for each service. Must be called within a Tokio runtime.
     ///
     /// # Errors
     /// If an authority is invalid.

@@ -49,14 +49,14 @@ impl Work {
         self.slow_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Makes `percent` of the later calls, chosen at random, fail with this gRPC status code; 0 makes all calls
-    /// succeed.
+    /// Makes `percent` of the later calls, chosen at random, fail with this gRPC status code; the code 0 makes all
+    /// calls succeed.
     pub(super) fn set_failure(&self, code: u32, percent: u32) {
         self.fail_percent.store(percent, Ordering::Relaxed);
         self.failure.store(code, Ordering::Relaxed);
     }
 
-    /// Counts a call. Returns an error if the call fails.
+    /// Counts a call. Returns an error if the server must fail the call.
     pub(super) fn begin(&self) -> Result<(), Status> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match self.failure.load(Ordering::Relaxed) {
@@ -82,7 +82,7 @@ impl Work {
         self.messages.load(Ordering::Relaxed)
     }
 
-    /// Counts a message. Waits for the duration of one call, plus `extra_ms`.
+    /// Counts a message. Waits for the configured duration of one call, plus `extra_ms`.
     pub(super) async fn take(&self, extra_ms: u32) {
         self.messages.fetch_add(1, Ordering::Relaxed);
         let duration = self.one_call() + Duration::from_millis(extra_ms.into());

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::load::Snapshot;
 use crate::load::bulk::{Bulk, BulkServer, Direction};
 
-/// MB are units of 10^6 bytes.
+/// 1 MB is 10^6 bytes.
 const BYTES_PER_MB: f64 = 1e6;
 
 /// The result of one direction.
@@ -68,7 +68,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Lets bytes flow for `time`.
+    /// Lets bytes flow for `time`. Then checks that the programs run, and that no connection has ended.
     fn watch(&mut self, bulk: &Bulk, time: Duration) -> Result<()> {
         thread::sleep(time);
         self.ensure_running()?;

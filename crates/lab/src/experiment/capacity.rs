@@ -93,13 +93,14 @@ impl Stage<'_> {
 fn keeps_up(earlier: &Snapshot, later: &Snapshot, rate_per_s: u32, is_random: bool) -> bool {
     let ended = |snapshot: &Snapshot| snapshot.total.calls + snapshot.errors();
     let due = later.measured.saturating_sub(earlier.measured).as_secs_f64() * f64::from(rate_per_s);
-    // The number of random arrivals has a standard deviation of its square root; allow three times as much.
+    // The standard deviation of the number of random arrivals is the square root of this number; allow three
+    // deviations.
     let chance = if is_random { 3.0 * due.sqrt() } else { 1.0 };
     (ended(later) - ended(earlier)) as f64 >= due * (1.0 - BACKLOG_MAX) - chance
 }
 
-/// Whether a confirmation of the rate that the search found meets the conditions. If the search found no rate, no run
-/// confirms one: the run then only gives the record its other figures.
+/// Whether a confirmation of the rate that the search found meets the conditions. False if the search found no rate:
+/// the run then only provides the other figures of the record.
 pub(super) fn is_confirmed(found_per_s: u32, run: &Run, conditions: Conditions) -> bool {
     found_per_s > 0 && conditions.are_met(run.calls, run.errors, run.p99_ms)
 }

@@ -62,7 +62,7 @@ const NO_CALLS: u32 = 0;
 pub(super) fn of(options: &Options) -> Result<Vec<Case>> {
     let scenario = options.scenario;
     let usual_skews_ms = match options.cluster.workload.service {
-        // The lab cannot slow a user's servers.
+        // The lab cannot make a user's servers slow.
         Some(_) => &[0],
         None => usual_skews_ms(scenario),
     };

@@ -1,4 +1,5 @@
-//! The maximum of the load without a proxy: figures near it measure the lab rather than the target.
+//! The ceiling: the highest rate that the load reaches without a proxy. Figures near the ceiling measure the lab rather
+//! than the target.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -39,7 +39,7 @@ impl Runner {
         for level in (0..SERVICES).rev() {
             let (service, target) = self.start_service(turn, &name(level, 0), &[chain.address()], options)?;
             services.push(service);
-            // The target that was started last is the one to which the load connects.
+            // The load connects to the target that was started last.
             chain = target.with(chain);
         }
         Ok(chain.with_services(services))

@@ -1,4 +1,4 @@
-//! The options of `leno lab run` for faults at random and for hedging, and the conditions that follow from them.
+//! The options of `leno lab run` for random faults and for hedging, and the conditions that follow from these options.
 
 use super::condition::{CallPolicy, Condition, Fault, HedgeDelay, parse_hedge};
 use super::options::{Options, refuse};
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// Scenario `retry-storm`: default percentage of the calls that every server fails.
 const USUAL_FAIL_PERCENT: u32 = 50;
-/// Scenario `tail`: default percentage of its calls that a slow server delays.
+/// Scenario `tail`: default percentage of a slow server's calls that the server delays.
 const USUAL_SLOW_PERCENT: u32 = 1;
 const USUAL_SLOW_MS: u32 = 200;
 /// Scenario `tail`: the default policies.

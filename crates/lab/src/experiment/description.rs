@@ -13,13 +13,13 @@ pub struct Experiment {
     /// Protocol of clients and backends.
     #[serde(default)]
     pub protocol: Protocol,
-    /// The exchanges.
+    /// The shape, the sizes and the arrivals of the calls.
     #[serde(default)]
     pub traffic: Traffic,
     /// Scenario `graph`: the services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphShape>,
-    /// The command line, to repeat it.
+    /// The command line, which can repeat the experiment.
     pub command: String,
     /// Start time in UTC, in the format of RFC 3339.
     pub started: String,
@@ -46,7 +46,7 @@ pub struct Experiment {
     pub versions: Vec<Version>,
     /// The targets that were not measured.
     pub skipped: Vec<Skipped>,
-    /// The load's maximum without a proxy.
+    /// The highest rates that the load reaches without a proxy.
     pub ceiling: Ceiling,
 }
 
@@ -119,9 +119,9 @@ pub struct Workload {
 /// A node of a cluster, as Kubernetes describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNode {
-    /// CPUs, as a quantity of Kubernetes.
+    /// CPUs, as a Kubernetes quantity such as `4`.
     pub cpus: String,
-    /// Memory, as a quantity of Kubernetes.
+    /// Memory, as a Kubernetes quantity such as `16393208Ki`.
     pub memory: String,
     /// The kernel's release.
     pub kernel: String,
@@ -145,7 +145,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// The load's maximum without a proxy; zero if there are no calls.
+/// The highest rates that the load reaches without a proxy; zero in a cluster, and if the scenario makes no calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// Calls per second of the load on one CPU, with a bare backend on another CPU.

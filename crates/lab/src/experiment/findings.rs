@@ -2,25 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Scenario `footprint`: the class of the failed calls after the load. Their kind is unknown.
+/// Scenario `footprint`: the error class of calls that failed after the load. The lab does not record their real class.
 pub(crate) const SECOND_PHASE: &str = "in the second phase";
 
-/// Resident memory of all proxies of a target together, in bytes.
+/// Memory of all proxies of a target together, in bytes: the resident memory; in a cluster, the working set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Number of proxies.
     pub proxies: u32,
-    /// Memory after the start, before the first connection.
+    /// Memory before the load. Outside a cluster, the proxies have just started.
     pub idle_bytes: u64,
-    /// Memory at the end of the measured time, under the load.
+    /// Memory under the load, at the end of the measured time; in a cluster, the sum of each proxy's largest reading.
     pub loaded_bytes: u64,
-    /// Scenario `footprint`: memory after the load, before further connections open.
+    /// Scenario `footprint`: memory after the load, before further connections open; in a cluster, the same as
+    /// `loaded_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unloaded_bytes: Option<u64>,
-    /// Scenario `footprint`: memory with the further connections open and idle.
+    /// Scenario `footprint`: memory with the further connections open and idle; in a cluster, under a second load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected_bytes: Option<u64>,
-    /// Scenario `footprint`: memory 10 s after the further connections made a burst of calls and closed.
+    /// Scenario `footprint`: memory 10 s after the further connections made a burst of calls and closed; in a cluster,
+    /// at the kubelets' next measurement after the second load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_burst_bytes: Option<u64>,
     /// In a cluster: the CPUs that all proxies use without a load.
@@ -50,7 +52,7 @@ pub struct Capacity {
 pub struct Rollout {
     /// A backend gets SIGTERM, and finishes its open calls.
     pub graceful: Restarts,
-    /// A backend gets SIGKILL.
+    /// A backend ends at once: by SIGKILL, or in a cluster because the lab asks it to exit.
     pub abrupt: Restarts,
 }
 

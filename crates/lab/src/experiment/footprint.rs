@@ -43,7 +43,7 @@ impl Stage<'_> {
     }
 }
 
-/// Adds the failed calls of the second phase to the run: the burst, or in a cluster the second load. All other figures
+/// Adds the failed calls of the second phase (the burst; in a cluster, the second load) to the run. All other figures
 /// of the run belong to the first load.
 pub(super) fn with_second_phase(mut run: Run, failed: u64, first_failure: Option<String>) -> Run {
     if failed > 0 {

@@ -26,7 +26,7 @@ pub struct ListOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
     Target(TargetKind),
-    /// A scenario that has cases of its own.
+    /// A scenario that has a page besides its one-line description.
     Scenario(Scenario),
     Publication(publication::Name),
 }
@@ -52,7 +52,7 @@ impl ValueEnum for Listed {
     }
 }
 
-/// Prints the scenarios, the publications, and the targets with their requirements and whether this machine fulfils
+/// Prints the scenarios, the publications, and the targets with their requirements and whether this machine fulfills
 /// them; or the page of one target, scenario or publication.
 ///
 /// # Errors

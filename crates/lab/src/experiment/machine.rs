@@ -4,7 +4,7 @@ use std::fs;
 
 use super::record::Machine;
 
-/// The current time in UTC, as the start of an experiment.
+/// The current time in UTC, in the format of RFC 3339.
 pub(crate) fn started() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

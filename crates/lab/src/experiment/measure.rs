@@ -21,7 +21,7 @@ const WATCH: Duration = Duration::from_millis(200);
 /// Interval between checks for the end of the warm-up.
 const NOTICE: Duration = Duration::from_millis(1);
 
-/// The parts of a run.
+/// The target, the backends and the calls of one run.
 pub(super) struct Stage<'a> {
     pub(super) settings: &'a Settings,
     pub(super) backends: &'a mut Backends,
@@ -43,7 +43,7 @@ impl Stage<'_> {
     }
 
     /// Does the same as [`Stage::measure`] while another load calls the same target. CPU time is divided by the calls
-    /// of both loads. Returns also how many calls of the other load ended while CPU time was measured.
+    /// of both loads. Also returns how many calls of the other load ended while CPU time was measured.
     ///
     /// # Errors
     /// The same errors as [`Stage::measure`].

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::procfs;
 use crate::targets::Target;
 
-/// The readings at one moment.
+/// The CPU times used until one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meter {
     at: Instant,

@@ -1,7 +1,7 @@
-//! The scenario `methods`: a load calls a fast method of a service, while a second load calls a slow one.
+//! The scenario `methods`: a load calls a fast method of a service, while a second load calls a slow method.
 //!
-//! A balancer that keeps only one latency for each endpoint sees a mixture of both methods. It must neither avoid
-//! endpoints because of the slow method, nor overlook a slow endpoint because of the fast one.
+//! A balancer that keeps only one latency for each endpoint sees a mixture of both methods. A good balancer does not
+//! avoid endpoints because of the slow method, and does not overlook a slow endpoint because of the fast method.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::load::{Load, Pattern, Plan, Shape, Traffic};
 
 /// Duration of the slow method, in addition to the backend's service time.
 pub(super) const SLOW_METHOD_MS: u32 = 100;
-/// Number of calls of the fast method for each call of the slow one.
+/// Number of calls of the fast method for each call of the slow method.
 const FAST_CALLS_EACH: u32 = 10;
 
 impl Stage<'_> {

@@ -170,7 +170,8 @@ impl Options {
         })
     }
 
-    /// The measured time of each run in seconds, with the scenario's default. In a cluster, a restart takes longer.
+    /// The measured time of each run in seconds, with the scenario's default. The default of `rollout` is longer in a
+    /// cluster, where a restart takes longer.
     pub(super) fn duration_s(&self) -> u32 {
         let usual = match self.scenario {
             Scenario::Rollout if self.cluster.cluster => CLUSTER_ROLLOUT_S,

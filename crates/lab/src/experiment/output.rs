@@ -50,7 +50,7 @@ impl Output {
         write().map_err(cannot_write(&self.dir.join(RUNS)))
     }
 
-    /// Writes the description of the experiment, and replaces an earlier one.
+    /// Writes the description of the experiment, and replaces an earlier description.
     pub(crate) fn describe(&self, experiment: &impl Serialize) -> Result<()> {
         let path = self.dir.join(EXPERIMENT);
         let unfinished = path.with_extension("json.new");

@@ -1,5 +1,5 @@
 //! The records of an experiment: `lab.json` describes the experiment and the machine, and `runs.jsonl` has one line for
-//! each run. Reports are made from these two files alone.
+//! each run. A report needs only these two files.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) use super::findings::SECOND_PHASE;
 pub use super::findings::{Capacity, ControlPlane, Footprint, Restarts, Rollout, SlowMethod};
 pub use crate::targets::kind::TargetKind;
 
-/// What happens to the backends during the calls.
+/// A scenario: what the load and the backends do during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
@@ -132,8 +132,8 @@ pub struct Run {
     pub max_ms: f64,
     /// The latency curve, ascending by quantile.
     pub curve: Vec<CurvePoint>,
-    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0 no backend is slow:
-    /// then this is the share of the backend that a skew would make slow.
+    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0, no backend is slow;
+    /// the fraction is then that of the backend that a skew would make slow.
     pub slow_share: f64,
     /// CPU time of the proxy for each call that was sent, in us: user and kernel mode, all threads. In a mesh, the CPU
     /// time of all proxies together. In the scenario `methods`, the CPU time divided by the calls of both methods.
@@ -181,7 +181,7 @@ pub struct Run {
     /// Scenario `capacity`: the result of the search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
-    /// Scenario `rollout`: the calls that the restarts cost.
+    /// Scenario `rollout`: the calls that succeeded and that failed during the restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
     /// Scenario `streams`: messages per second that each backend answered, in the order of the backends.

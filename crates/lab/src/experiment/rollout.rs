@@ -11,9 +11,9 @@ use crate::load::{Load, SLICE, Slice};
 
 impl Stage<'_> {
     /// Restarts every backend twice during the measured time, which began at `start`: once in the first half of the
-    /// time and once in the second. All restarts have equal shares of the time. A restart happens in the middle of its
-    /// share, so that its consequences stay within its half. Returns the number of restarts that were complete within
-    /// each half.
+    /// time and once in the second. The time is divided into equal periods, one for each restart. A restart happens in
+    /// the middle of its period, so that its consequences stay within the same half. Returns the number of restarts
+    /// that were complete within each half.
     ///
     /// # Errors
     /// If a backend does not start again.

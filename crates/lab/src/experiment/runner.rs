@@ -61,8 +61,8 @@ pub(crate) fn run_as(options: &Options, words: impl Iterator<Item = String>) -> 
 /// Prepares this process for an experiment: checks the limit of open files, and restarts the process in a network
 /// namespace of its own if `targets` need one.
 ///
-/// A process that runs several experiments prepares all of them before the first one. The restart repeats the whole
-/// command: between two experiments, it would repeat the first one.
+/// A process that runs several experiments prepares all of them before it runs the first. The restart repeats the whole
+/// command, so a restart between two experiments would repeat the first experiment.
 ///
 /// # Errors
 /// If the limit of open files is too low, or the restart fails.

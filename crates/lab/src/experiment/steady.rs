@@ -2,17 +2,17 @@
 //!
 //! The rule, for the median and for the p99 alike:
 //!
-//! 1. The second half of the measured windows is the reference. The median of the reference is the centre of the band
+//! 1. The second half of the measured windows is the reference. The median of the reference is the center of the band
 //!    in step 3.
-//! 2. The noise is a standard deviation, estimated from the differences between neighbouring reference windows. A slow
+//! 2. The noise is a standard deviation, estimated from the differences between neighboring reference windows. A slow
 //!    drift hardly changes these differences. So a drift cannot widen the band, and a drifting latency leaves the band.
-//! 3. The band is the centre, plus and minus three times the noise, but at least 10 % of the centre.
-//! 4. Each window is replaced by the median of itself and its two neighbours, so that one disturbed second does not
+//! 3. The band is the center, plus and minus the larger of two values: three times the noise, and 10 % of the center.
+//! 4. Each window is replaced by the median of itself and its two neighbors, so that one disturbed second does not
 //!    count. The first window keeps its own value, so that a slow start always counts.
 //! 5. The latency is steady from the first window for which this holds: the window itself and all later windows are
 //!    inside the band.
 //!
-//! The time is unknown if the run becomes steady only within its reference, or if there are fewer than
+//! The time is unknown if the run becomes steady only within the reference, or if there are fewer than
 //! [`LEAST_WINDOWS`] reference windows.
 
 use crate::load::{WINDOW, Window};
@@ -21,13 +21,13 @@ use crate::load::{WINDOW, Window};
 const LEAST_WINDOWS: usize = 3;
 /// Width of the band on each side, in standard deviations of the noise.
 const DEVIATIONS: f64 = 3.0;
-/// Smallest width of the band on each side, as a fraction of its centre.
+/// Smallest width of the band on each side, as a fraction of its center.
 const LEAST_WIDTH: f64 = 0.1;
 /// Median of the absolute difference of two normally distributed values with the standard deviation 1.
 const MEDIAN_DIFFERENCE: f64 = 0.954;
 
-/// Returns the seconds from the start of the load until the latency was steady. The first `warm_up` windows are no part
-/// of the reference, but the latency may be steady within them.
+/// Returns the seconds from the start of the load until the latency was steady. The first `warm_up` windows are not
+/// part of the reference, but the latency may already be steady in these windows. `None` if the time is unknown.
 pub(super) fn steady_after_s(windows: &[Window], warm_up: usize) -> Option<f64> {
     let measured = windows.len().checked_sub(warm_up)?;
     let reference = warm_up + measured / 2;
@@ -58,8 +58,8 @@ fn first_steady(windows: &[Window], reference: usize, figure: fn(&Window) -> f64
     (first <= reference).then_some(first)
 }
 
-/// Replaces each value except the first by the median of this value and its two neighbours. The last value has one
-/// neighbour, so the median of the last three values replaces it.
+/// Replaces each value except the first by the median of this value and its two neighbors. The last value has one
+/// neighbor, so the median of the last three values replaces it.
 fn smoothed(values: &[f64]) -> Vec<f64> {
     let around = |index: usize| {
         let first = index.saturating_sub(1).min(values.len().saturating_sub(3));

@@ -4,7 +4,7 @@ fn windows(ms: impl IntoIterator<Item = f64>) -> Vec<Window> {
     ms.into_iter().map(|ms| Window { calls: 1000, p50_ms: ms, p99_ms: ms * 3.0 }).collect()
 }
 
-/// Noise of a few percent, the same in every test.
+/// Returns `ms` with random noise of at most 2 %.
 fn noisy(ms: f64, random: &mut fastrand::Rng) -> f64 {
     ms * (1.0 + 0.04 * (random.f64() - 0.5))
 }

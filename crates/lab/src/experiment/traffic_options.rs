@@ -170,7 +170,7 @@ pub(super) fn refuse_endless_calls(options: &Options, cases: &[Case]) -> Result<
     ))
 }
 
-/// The longest time of one message of a case, in ms.
+/// The longest time that the servers need for one message of a case, in ms.
 fn message_ms(options: &Options, case: &Case) -> u64 {
     // The services of a graph or of a chain work one after the other.
     let services = match options.scenario {

@@ -1,7 +1,8 @@
 //! Files that Fortio and ghz wrote in real runs, and simulated results.
 //!
-//! The files were written with Fortio 1.68.2 and ghz 0.93.0 against `leno echo`, and against `fortio server` for gRPC,
-//! which was killed after one second:
+//! Fortio 1.68.2 and ghz 0.93.0 wrote the files. Both tools called `leno echo`, with two exceptions. For
+//! `fortio-grpc.json`, the server was `fortio server`, which was killed after one second. For `ghz-refused.json`, no
+//! server listened.
 //!
 //! ```text
 //! fortio load -qps 200 -t 1s -c 2 -labels "echo over http" -p 50,75,90,99,99.9 -json fortio-http.json http://ADDRESS/
@@ -28,7 +29,7 @@ pub(crate) fn changed(file: &str, pointer: &str, value: Value) -> String {
     document.to_string()
 }
 
-/// A run with round figures and this median.
+/// A run with this median. Its other latencies are multiples of the median.
 pub(crate) fn measured(label: &str, p50_ms: f64) -> Measured {
     Measured {
         form: Form::Fortio,

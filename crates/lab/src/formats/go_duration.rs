@@ -3,7 +3,8 @@
 /// Longest text that is accepted, in bytes. Go prints at most 25 bytes.
 const TEXT_MAX_BYTES: usize = 40;
 
-/// The units, each with its length in ms. For microseconds, Go writes the micro sign. It reads the Greek letter mu.
+/// The units, each with its length in ms. For microseconds, Go writes the micro sign, and also reads the Greek letter
+/// mu.
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1e-6),
     ("us", 1e-3),

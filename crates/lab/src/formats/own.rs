@@ -36,7 +36,7 @@ fn measured(experiment: &Experiment, run: &Run) -> Measured {
     }
 }
 
-/// The measured time of a run, in s. In some scenarios it differs from the experiment's option.
+/// The measured time of a run, in s. In some scenarios, it differs from the experiment's `duration_s`.
 pub(super) fn seconds(experiment: &Experiment, run: &Run) -> f64 {
     let by_rate = run.calls as f64 / run.rps;
     if by_rate.is_finite() && by_rate > 0.0 { by_rate } else { f64::from(experiment.duration_s) }

@@ -80,7 +80,7 @@ fn file(path: &Path) -> Result<Measured> {
     measured(&text).map_err(refused)
 }
 
-/// The text of a file, at most one byte more than its limit.
+/// Reads a file, up to one byte more than the limit, so that the caller notices a file that is too long.
 fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(FILE_MAX_BYTES + 1).read_to_string(&mut text)?;

@@ -54,7 +54,7 @@ enum Wanted {
 }
 
 impl CallRequest {
-    /// A request of the load's exchange at `authority`.
+    /// The request that a client of `exchange` sends to `authority`.
     ///
     /// # Errors
     /// If `authority`, or a path in the exchange, is invalid.

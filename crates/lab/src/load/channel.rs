@@ -33,7 +33,7 @@ pub(super) struct Channel {
     link: Link,
     /// Earliest time for the next connection.
     reopen_from: Instant,
-    /// The open connection, and earlier ones that still wait for their last answers.
+    /// The open connection, and earlier connections that still wait for their last answers.
     drivers: Vec<Driver>,
     /// Start times of the calls that wait for the connection, or for a free stream on it.
     waiting: VecDeque<Instant>,

@@ -11,8 +11,8 @@ use super::{Event, Load, Plan};
 use crate::echo::until_told_to_stop;
 use crate::error::{Error, Result, io as io_error};
 
-/// Interval between two [`Event::Running`]. If the output is closed, the load ends at its next write: after this time
-/// at the latest.
+/// Interval between two events [`Event::Running`]. If the output is closed, the load ends at the next write, which
+/// follows within this time.
 const RUNNING: Duration = Duration::from_secs(1);
 /// Longest delay of an event.
 const NOTICE: Duration = Duration::from_millis(10);

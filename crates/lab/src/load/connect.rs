@@ -8,8 +8,8 @@ use tokio::net::{TcpSocket, TcpStream};
 /// such connections, and the ports of closed connections stay in use for up to a minute.
 const CONNECTIONS_OF_AN_ADDRESS: usize = 10_000;
 
-/// Opens the connection of the load's client with this index. Clients beyond the first 10,000 connect from further
-/// loopback addresses, 127.0.0.2 and so on, if they connect to a loopback address.
+/// Opens the connection of the load's client with this index. If `address` is an IPv4 loopback address, clients beyond
+/// the first 10,000 connect from further loopback addresses: 127.0.0.2 and so on.
 ///
 /// # Errors
 /// The reason, in words.

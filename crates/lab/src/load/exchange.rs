@@ -29,8 +29,8 @@ pub enum Exchange {
     Http1Get(String),
     /// A GET request for this path over HTTP/2, to any server. The plan's pattern limits the requests in flight.
     Http2Get(String),
-    /// A TLS connection that opens and closes; one at a time for each client. It has no form in JSON, because it
-    /// contains keys.
+    /// A TLS connection that opens and closes; one at a time for each client. This exchange has no form in JSON,
+    /// because [`Hello`] contains keys.
     #[serde(skip)]
     Handshake(Hello),
 }

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// it has seen the client's certificate. So the server's SETTINGS show that the handshake is complete on both sides.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// The parameters of a handshake.
+/// The parameters of a TLS handshake.
 #[derive(Debug, Clone)]
 pub struct Hello {
     /// The client's certificate, and its trust anchors.

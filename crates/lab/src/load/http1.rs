@@ -17,8 +17,8 @@ use super::{CONNECT_TIMEOUT, Client};
 
 /// Header field with the name of the answering server.
 pub(crate) const SERVER: &str = "x-echo-server";
-/// Header field with the length that the answer's content should have, in bytes. Without it, the answer repeats the
-/// request's content.
+/// Header field with the length that the answer's content should have, in bytes. Without this field, the answer repeats
+/// the request's content.
 pub(crate) const RESPONSE_BYTES: &str = "x-echo-response-bytes";
 const MAX_FIELDS: usize = 64;
 /// Longest header section that is read.

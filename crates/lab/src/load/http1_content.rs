@@ -20,7 +20,8 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// The content of an answer with this status and these fields. It begins at `start`, after the header section.
+    /// The content of an answer with this status and these fields. The content begins at `start`, after the header
+    /// section.
     ///
     /// # Errors
     /// If the content is too long, or its length is unclear.

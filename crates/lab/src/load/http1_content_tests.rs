@@ -1,6 +1,7 @@
 use super::*;
 
-/// The end of an answer with this header section and content, if the bytes arrive one by one.
+/// Passes on the answer byte by byte. Returns the number of bytes after the header section, chunk sizes included;
+/// `None` if no end is found.
 fn end_of(head: &str, content: &str) -> Result<Option<usize>, String> {
     let (whole, start) = (format!("{head}\r\n\r\n{content}"), head.len() + 4);
     let mut fields = [httparse::EMPTY_HEADER; 8];

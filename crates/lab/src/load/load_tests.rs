@@ -195,7 +195,7 @@ async fn a_client_that_loses_its_connection_opens_another() {
     assert!(snapshot.first_failure.is_some());
 }
 
-/// Runs a load of a new echo server with this traffic.
+/// Runs a load with this traffic on a new echo server.
 async fn load_with(traffic: Traffic) -> Snapshot {
     let plan = Plan { traffic, ..plan(&[start_server("s1", 0).await], &["s1"]) };
     run_to_end(plan).await.expect("a server that answers")

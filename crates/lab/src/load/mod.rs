@@ -106,12 +106,12 @@ impl Load {
         Self { thread: thread::spawn(move || run(&plan, &shared, gate)), stats }
     }
 
-    /// Whether every call was sent, and answered or cancelled.
+    /// Whether the load has ended: every call was sent, and answered or cancelled, or the load has failed.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// The numbers so far, without curve and timeline. A snapshot never delays the load.
+    /// The numbers so far, without curve, timeline and windows. A snapshot never delays the load.
     pub fn snapshot(&self) -> Snapshot {
         lock(&self.stats).snapshot(Instant::now())
     }
@@ -177,7 +177,7 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>, gate: Option<Gate>) -> Result<()>
     })
 }
 
-/// Starts counting. Returns the start and the end of the counted time.
+/// Begins the warm-up. Returns the recorder, the beginning of the warm-up, and the end of the measured time.
 fn begin(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> (Recorder, Instant, Instant) {
     let start = Instant::now();
     let measure_from = start + plan.warm_up;

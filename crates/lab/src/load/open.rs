@@ -12,12 +12,12 @@ use tokio::net::TcpStream;
 use super::CONNECT_TIMEOUT;
 use super::connect::connect;
 
-/// Receive window of a connection, so large that no answer waits for it.
+/// Receive window of a connection: so large that no answer has to wait.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Number of cancelled calls that a connection tolerates.
 const MAX_RESET_STREAMS: usize = 100_000;
-/// Maximum number of bytes in small DATA frames that may wait to be read. It is so large that all frames in flight on a
-/// connection fit.
+/// Maximum number of bytes in small DATA frames that may wait to be read: enough for all frames in flight on a
+/// connection.
 const DATA_FRAME_BUDGET_BYTES: usize = 64 << 20;
 
 /// Drives a connection's socket.
@@ -42,7 +42,7 @@ async fn handshake(address: SocketAddr, client: usize) -> Result<(SendRequest<By
         .max_concurrent_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(None)
         .data_frame_budget(DATA_FRAME_BUDGET_BYTES)
-        // Send no call before the server's SETTINGS arrive: an earlier call might exceed the limit in them.
+        // Send no call before the server's SETTINGS arrive: an earlier call might exceed the limit in the SETTINGS.
         .initial_max_send_streams(0)
         .handshake(stream)
         .await

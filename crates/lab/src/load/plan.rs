@@ -33,7 +33,8 @@ pub struct Client {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The clients, at least one. Each client sends an equal share of the calls. A client that loses its connection
+    /// The clients, at least one. In an open loop, the clients take turns in sending calls. If clients make one
+    /// exchange at a time, the first free client makes the next exchange instead. A client that loses its connection
     /// opens another connection.
     pub clients: Vec<Client>,
     /// The names that the servers put into their answers; [`NAMELESS`](super::NAMELESS) alone if the exchange has no
@@ -41,7 +42,7 @@ pub struct Plan {
     pub servers: Vec<String>,
     /// The exchange that clients repeat.
     pub exchange: Exchange,
-    /// The size of the exchanges, and further properties.
+    /// The shape, the sizes and the arrivals of the exchanges.
     pub traffic: Traffic,
     /// When calls are sent.
     pub pattern: Pattern,

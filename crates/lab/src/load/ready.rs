@@ -1,5 +1,5 @@
-//! The queue of items that are ready to be polled: one task polls thousands of calls, each only after data arrived for
-//! it.
+//! The queue of items that are ready to be polled: one task polls thousands of calls, but polls a call only after data
+//! for this call has arrived.
 //!
 //! A task for each call would cost an allocation and a scheduler pass for every call. Here each slot has a permanent
 //! waker, and waking puts the slot into the queue.
@@ -72,7 +72,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Locks the queue. It is consistent even after a panic: each change is one operation.
+    /// Locks the queue. The queue is consistent even after a panic: each change is one operation.
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -125,7 +125,7 @@ impl Run {
         }
     }
 
-    /// Records the ended calls and, in a closed loop, sends the next ones.
+    /// Records the ended calls and, in a closed loop, sends the next calls.
     fn note_ended(&mut self) {
         while let Some(Ended { channel, since, answer }) = self.ended.pop() {
             self.recorder.ended(since, self.now, answer);

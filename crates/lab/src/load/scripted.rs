@@ -1,4 +1,4 @@
-//! Servers for tests, with scripted behaviour.
+//! Servers for tests, with scripted behavior.
 
 use std::net::SocketAddr;
 

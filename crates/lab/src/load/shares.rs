@@ -3,8 +3,8 @@
 use super::{Pattern, Plan};
 
 impl Plan {
-    /// Divides the plan into at most `parts` plans. There are fewer if the plan has fewer clients, calls in flight or
-    /// calls per second: each part has at least one of each.
+    /// Divides the plan into at most `parts` plans. Returns fewer plans if the plan has fewer clients, calls in flight
+    /// or calls per second: each part has at least one client, one call in flight and one call per second.
     ///
     /// The clients are dealt to the plans in turn. Each client has the same rate and the same number of calls in flight
     /// as in the whole plan.
@@ -43,7 +43,8 @@ impl Pattern {
     }
 }
 
-/// The share of one part, if `total` is dealt to the clients in turn, and the clients to the parts in turn.
+/// The number of calls of one part: `total` calls are dealt to the clients in turn, and the clients to the parts in
+/// turn.
 fn share(total: u32, clients: usize, part: usize, parts: usize) -> u32 {
     let dealt_to_part = |count: usize| count.saturating_sub(part).div_ceil(parts);
     let (rounds, rest) = (total as usize / clients, total as usize % clients);

@@ -41,7 +41,8 @@ pub struct Snapshot {
     /// Measured calls that were sent over 1 ms late because the load itself could not run: their latencies describe the
     /// load's machine rather than the target.
     pub late: u64,
-    /// Delays of measured calls; empty in a closed loop.
+    /// Delays of measured calls because the load itself could not run: from the scheduled time until the load sent or
+    /// queued the call. Empty in a closed loop.
     pub lateness: Latency,
     /// Calls answered since the start of the load, warm-up included.
     pub answered: u64,

@@ -80,7 +80,7 @@ impl Stats {
         self.tally.first_failure.get_or_insert(failure.why);
     }
 
-    /// Records the delay of a call.
+    /// Records a call that the load sent or queued at the time `lateness` after `due`, the scheduled time.
     pub(super) fn sent(&mut self, due: Instant, lateness: Duration) {
         if self.slice(due).is_some() {
             self.tally.lateness.saturating_record(us(lateness));

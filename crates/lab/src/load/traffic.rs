@@ -14,7 +14,7 @@ pub enum Shape {
     Unary,
     /// One request message, several answer messages.
     ServerStream,
-    /// Several request messages. The client sends each one after the answer to the one before.
+    /// Several request messages. The client sends each further message after the answer to the previous message.
     BidiStream,
 }
 

@@ -55,7 +55,7 @@ impl Windows {
         }
     }
 
-    /// Adds the windows of another load: its first window to the first window here, and so on.
+    /// Adds the windows of another load: the other load's first window to this load's first window, and so on.
     ///
     /// # Errors
     /// One line, if a count is too large for a window.

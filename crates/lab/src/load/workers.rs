@@ -36,9 +36,9 @@ pub(super) enum Worker {
 /// Connects all clients of the plan.
 ///
 /// # Errors
-/// [`Error::Connect`] if a client cannot connect. Also if the exchange is with a user's servers, and no client gets an
-/// answer with success: then the path is probably wrong. The lab's own servers may fail calls on purpose, so any answer
-/// shows that their clients are connected.
+/// [`Error::Connect`] if a client cannot connect. The same error if the load calls a user's servers, and no client gets
+/// an answer with success: then the path is probably wrong. The lab's own servers may fail calls on purpose, so any
+/// answer shows that their clients are connected.
 pub(super) async fn connect(plan: &Plan) -> Result<Vec<Worker>> {
     let clients = stream::iter(&plan.clients).enumerate();
     let connecting = clients.map(|(index, client)| Worker::connect(client, index, plan));
@@ -52,8 +52,8 @@ pub(super) async fn connect(plan: &Plan) -> Result<Vec<Worker>> {
 }
 
 impl Worker {
-    /// Makes a first exchange of the client with this index, which also opens the client's connection. Also returns
-    /// an error if servers answered only with an HTTP status other than success.
+    /// Makes a first exchange of the client with this index, which also opens the client's connection. The second value
+    /// is an error if servers answered only with an HTTP status other than success.
     ///
     /// # Errors
     /// [`Error::Connect`] if the client gets no answer.
@@ -137,7 +137,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Runs a client of a closed loop, which begins the next exchange when one has ended.
+/// Runs a client of a closed loop. The client begins an exchange as soon as the previous exchange has ended.
 async fn closed(mut worker: Worker, shared: Rc<Shared>) {
     loop {
         let since = Instant::now();
@@ -148,7 +148,7 @@ async fn closed(mut worker: Worker, shared: Rc<Shared>) {
     }
 }
 
-/// Runs a client of an open loop, which begins the next exchange when one is due.
+/// Runs a client of an open loop. The client begins an exchange as soon as an exchange is due.
 async fn open(mut worker: Worker, shared: Rc<Shared>) {
     loop {
         let due = shared.due.borrow_mut().pop_front();

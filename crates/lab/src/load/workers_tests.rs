@@ -102,8 +102,8 @@ async fn start_chunked_server() -> SocketAddr {
     .await
 }
 
-/// Serves one connection after the other, with the answers that `answer` returns for the number of a request, from 1,
-/// and for its header section.
+/// Serves one connection after the other. `answer` gets the number of a request, from 1, and its header section, and
+/// returns the bytes of the answer.
 async fn start_numbered(answer: impl Fn(u32, &str) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");

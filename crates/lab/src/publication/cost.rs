@@ -1,16 +1,16 @@
-//! What the proxies cost, from their CPU time and memory, under stated assumptions.
+//! The price of the proxies, computed from their CPU time and memory, and from assumptions about nodes ([`Prices`]).
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::record::Run;
 use crate::report::figures;
 
-/// Number of services in the mesh whose cost is computed: the number that a publication uses.
+/// Number of services in the mesh whose cost is computed, as in the tables of the publication `ladder-2026`.
 const SERVICES: f64 = 100.0;
 /// Hours in a month: 365 × 24 ÷ 12.
 const HOURS_PER_MONTH: f64 = 730.0;
 
-/// The node that runs the proxies.
+/// The size and the price of a node that runs only proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]
 pub struct Prices {
     /// CPUs of a node, from which the cost of a mesh is computed
@@ -55,7 +55,7 @@ pub(super) fn nodes(run: &Run, prices: &Prices) -> Option<f64> {
     Some((by_cpu.max(by_memory) * SERVICES).ceil())
 }
 
-/// US dollars a month for [`nodes`].
+/// The price of [`nodes`], in US dollars a month.
 pub(super) fn usd_per_month(run: &Run, prices: &Prices) -> Option<f64> {
     Some(nodes(run, prices)? * prices.node_usd)
 }

@@ -1,4 +1,5 @@
-//! The parts of a publication, as data: its conditions, the experiments that its tables need, and its figures.
+//! The parts of a publication, as data: its conditions (the systems that it compares), the experiments that its tables
+//! need, and its figures.
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Run, TargetKind};
@@ -9,7 +10,7 @@ use super::cost::Prices;
 /// A published comparison, and how the lab measures it again.
 #[derive(Debug)]
 pub(super) struct Publication {
-    /// Who published it, and when.
+    /// The authors of the comparison, its date, and what it compares.
     pub(super) who: &'static str,
     /// Address of the publication.
     pub(super) source: &'static str,
@@ -25,7 +26,7 @@ pub(super) struct Publication {
     pub(super) never_shown: &'static [&'static str],
     /// What `--scale quick` leaves out or shortens.
     pub(super) quick_leaves_out: &'static [&'static str],
-    /// What `--scale full` keeps of the publication, and what it does not.
+    /// Which parts of the publication `--scale full` keeps, and which parts it changes.
     pub(super) full_keeps: &'static str,
 }
 
@@ -61,16 +62,17 @@ pub(super) struct Table {
 pub(super) struct Column {
     /// Name within its table.
     pub(super) name: &'static str,
-    /// Name without a table, for sentences.
+    /// Name that is clear without the table's title, for sentences.
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
     pub(super) value: Value,
     /// Whether less or more is better; `None` if neither is.
     pub(super) better: Option<Better>,
-    /// A figure that is at least as good as this is green in a scorecard.
+    /// The limit of green in a scorecard: a figure that is at least this good gets a green mark. `None` for columns
+    /// without marks.
     pub(super) green: Option<f64>,
-    /// Whether luck decides the figure of a condition that balances connections: one slow pod gets all calls of a
-    /// repeat, or none.
+    /// Whether luck decides the figure of a condition that balances connections instead of calls: in each repeat, the
+    /// slow pod gets either all calls or none.
     pub(super) is_by_luck: bool,
     pub(super) theirs: &'static [(TargetKind, Published)],
 }
@@ -109,7 +111,7 @@ pub(super) struct At {
     pub(super) figure: fn(&Run) -> Option<f64>,
     /// Whether runs without an answered call have the figure too.
     pub(super) is_of_all_runs: bool,
-    /// Whether the figure is a p99, which only the answered calls have.
+    /// Whether the figure is a p99, which covers only the answered calls.
     pub(super) is_p99: bool,
 }
 
@@ -193,7 +195,7 @@ impl Column {
         Self { is_by_luck: true, ..self }
     }
 
-    /// The same column with this limit of green.
+    /// The same column with this limit for green marks.
     pub(super) const fn green(self, limit: f64) -> Self {
         Self { green: Some(limit), ..self }
     }
@@ -210,7 +212,7 @@ impl Column {
 }
 
 impl Value {
-    /// The figures that the value is made of.
+    /// The figures from which the value is computed.
     pub(super) fn parts(&self) -> Vec<At> {
         match self {
             Self::Mean(at) | Self::Deviation(at) | Self::Added(at, _) | Self::Cost(at, _) => vec![*at],
@@ -235,7 +237,7 @@ impl Published {
         let value = self.value();
         let over = if self.is_exact() { "" } else { "> " };
         match value {
-            // The value is a ratio of two published figures, so it has no published digits.
+            // A value with more than one decimal is a ratio of two published figures. Its digits were not published.
             _ if (value * 10.0).fract() != 0.0 => format!("{over}{}", significant(value)),
             _ if value.fract() == 0.0 => format!("{over}{}", grouped(value as u64)),
             _ => format!("{over}{value:.1}"),

@@ -22,7 +22,7 @@ pub(super) struct Document<'a> {
     pub(super) doubts: Vec<String>,
 }
 
-/// A list of a report with its title.
+/// A list in a report: its title and its lines.
 pub(super) type Part<'a> = (&'static str, &'a [String]);
 
 impl<'a> Document<'a> {
@@ -43,8 +43,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The figures in which Leno is ahead, the figures in which it is behind, and the figures for which the
-    /// measurement cannot tell. All three lists have the same form.
+    /// The figures in which Leno is ahead, the figures in which Leno is behind, and the figures for which the
+    /// measurement cannot tell which is the case. All three lists have the same form.
     pub(super) fn standings(&self) -> [Part<'_>; 3] {
         [
             ("Where Leno is better than the best other condition", &self.standing.ahead),
@@ -63,7 +63,8 @@ impl<'a> Document<'a> {
         ]
     }
 
-    /// The command lines that measure everything again, or one experiment alone.
+    /// The command line that repeats the whole measurement, and then the command line of each experiment that has
+    /// begun.
     pub(super) fn commands(&self) -> Vec<&str> {
         let steps = self.description.steps.iter().filter(|step| step.state != State::Waiting);
         let steps = steps.map(|step| step.command.as_str());

@@ -11,7 +11,7 @@ use crate::report::example::{experiment, run};
 
 pub(super) const LINKERD_WHY: &str = "--targets linkerd cannot run: name a <linkerd2-proxy> binary";
 
-/// The description of a publication, without Linkerd.
+/// The description of a publication for which Linkerd was not measured.
 pub(super) fn description(name: Name) -> Description {
     let step = |step: &super::definition::Step| StepRecord {
         name: step.name.to_owned(),
@@ -54,8 +54,8 @@ pub(super) fn with_p99(target: TargetKind, skew_ms: u32, repeat: u32, p99_ms: f6
     Run { p99_ms, ..run(target, skew_ms, repeat) }
 }
 
-/// `slow-pod-2026` with three repeats: Leno's p99 stays at 10 ms, Istio's rises, and Kubernetes alone has bad luck
-/// once.
+/// `slow-pod-2026` with three repeats: Leno's p99 stays at 10 ms, and Istio's p99 rises with the skew. In one repeat,
+/// all calls of Kubernetes alone go to the slow pod, by bad luck.
 pub(super) fn slow_pod() -> Measured {
     let mut runs = Vec::new();
     for repeat in 1..=3 {

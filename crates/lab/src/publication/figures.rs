@@ -15,7 +15,7 @@ pub(super) struct Measured {
     pub(super) steps: Vec<(String, Recorded)>,
 }
 
-/// A figure that was measured here.
+/// A figure that the lab measured itself, in contrast to a published figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Here {
     pub(super) mean: Mean,
@@ -28,8 +28,9 @@ pub(super) struct Here {
 }
 
 impl Here {
-    /// Whether the figure has a place among the other conditions' figures. Luck decides a worst repeat. If many calls
-    /// failed, the p99 of the answered calls says little about all calls.
+    /// Whether the figure can be compared with the other conditions' figures. False for the value of a worst repeat,
+    /// because luck decides that value. Also false if many calls failed, because the p99 of the answered calls then
+    /// shows little about all calls.
     pub(super) fn has_place(&self) -> bool {
         !self.is_worst && self.failed <= P99_FAILED_MAX
     }
@@ -40,8 +41,8 @@ impl Measured {
         self.description.publication.publication()
     }
 
-    /// The runs of a target in the case of `at`. Leaves out runs without an answered call, unless they have the figure
-    /// too (`is_of_all_runs`).
+    /// The runs of a target in the case of `at`. Leaves out runs without an answered call, unless such runs have the
+    /// figure too (`At::is_of_all_runs`).
     pub(super) fn runs(&self, at: At, target: TargetKind) -> impl Iterator<Item = &Run> {
         let steps = self.steps.iter().filter(move |(name, _)| name == at.step);
         let runs = steps.flat_map(|(_, recorded)| &recorded.runs);
@@ -79,8 +80,8 @@ impl Measured {
         Some((Mean::of(values.into_iter())?, false))
     }
 
-    /// If the figure is a p99, which only the answered calls have: the fraction of a condition's calls that failed.
-    /// Otherwise 0.
+    /// For a p99, which covers only the answered calls: the fraction of a condition's calls that failed. For other
+    /// figures: 0.
     pub(super) fn failed(&self, column: &Column, target: TargetKind) -> f64 {
         let failed = |at: At| {
             let runs = self.runs(At { is_of_all_runs: true, ..at }, target);
@@ -90,7 +91,8 @@ impl Measured {
         column.value.parts().into_iter().filter(|at| at.is_p99).map(failed).fold(0.0, f64::max)
     }
 
-    /// The value of each repeat; `None` if a repeat has none.
+    /// The value of each repeat; `None` if a repeat lacks the figure, or if there are no repeats. A value computed from
+    /// two runs needs both runs in the same repeat; other repeats are left out.
     fn values(&self, value: Value, target: TargetKind) -> Option<Vec<f64>> {
         let prices = self.description.prices;
         let both = |one: Vec<(u32, f64)>, other: Vec<(u32, f64)>, combine: fn(f64, f64) -> f64| {

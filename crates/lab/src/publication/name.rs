@@ -42,7 +42,7 @@ impl Name {
         }
     }
 
-    /// Who published it, and what was compared.
+    /// The authors of the comparison, its date, and what it compares.
     pub fn who(self) -> &'static str {
         self.publication().who
     }

@@ -150,7 +150,7 @@ fn missing(measured: &Measured) -> Vec<String> {
     list
 }
 
-/// Explains the parts of the tables.
+/// Explains the columns and the marks of the tables.
 pub(super) fn legend(measured: &Measured) -> Vec<String> {
     let repeats =
         measured.steps.iter().flat_map(|(_, recorded)| &recorded.runs).map(|run| run.repeat).max().unwrap_or(0);

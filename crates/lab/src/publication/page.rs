@@ -67,7 +67,7 @@ fn marked(contents: impl Iterator<Item = String>, tag: &'static str) -> impl Ite
 fn row(sheet: &Sheet, row: &Row, is_first: bool) -> String {
     let class = if row.is_leno { " class=\"own\"" } else { "" };
     let why = row.why_not.as_ref().map(|why| {
-        // The reason is long, so only the first table has it. The other tables refer to the first one.
+        // The reason is long, so only the first table has it. The other tables refer to the first table.
         let why = if is_first { why.as_str() } else { "see the first table" };
         let (width, why) = (width(sheet), escape(why));
         format!("<tr{class}><td class=\"skipped reason\" colspan=\"{width}\"><span>not measured here: {why}</span></td></tr>\n")

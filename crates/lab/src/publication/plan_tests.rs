@@ -1,8 +1,9 @@
 use super::*;
 use crate::publication::Name;
 
-/// Longest expected duration of a publication at the scale `quick`. This is two minutes less than 15 minutes: the
-/// expected duration has one confirmation for each search for a capacity, and a search may need more confirmations.
+/// Longest expected duration of a publication at the scale `quick`. This is two minutes less than the promised 15
+/// minutes. The expected duration assumes one confirmation for each search for a capacity, but a search may need more
+/// confirmations.
 const QUICK_MAX: Duration = Duration::from_secs(13 * 60);
 
 fn all(name: Name) -> Vec<TargetKind> {
@@ -45,7 +46,7 @@ fn options_replace_durations_and_repeats_where_an_experiment_has_them() {
     for planned in plans(&options) {
         let options = &planned.options;
         assert_eq!((options.duration_s, options.repeat), (Some(11), Some(1)), "{}", planned.name);
-        // The scenario steady looks for the end of the warm-up itself.
+        // The scenario `steady` determines the end of its warm-up itself, so it has no `--warm-up-s`.
         assert_eq!(options.warm_up_s, (planned.name != "steady").then_some(0), "{}", planned.name);
     }
 }

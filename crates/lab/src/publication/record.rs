@@ -1,4 +1,4 @@
-//! The description of a measured publication: the file `publish.json`. The reports are made from this file and from the
+//! The description of a measured publication: the file `publish.json`. The lab makes the reports from this file and the
 //! experiments' own files alone.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::experiment::record::{Machine, Skipped, Version};
 /// Name of the file that holds the description.
 pub(super) const FILE: &str = "publish.json";
 
-/// What was measured, where, and how far it got.
+/// What was measured, on which machine, and the state of each experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Description {
     pub(super) publication: Name,
@@ -36,7 +36,7 @@ pub(super) struct Description {
     pub(super) changes: Vec<String>,
     pub(super) prices: Prices,
     pub(super) steps: Vec<StepRecord>,
-    /// Whether Ctrl-C or SIGTERM ended the measurement.
+    /// Whether Ctrl-C, SIGTERM or SIGHUP ended the measurement.
     pub(super) is_interrupted: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum State {
 /// Reads the description in `dir`.
 ///
 /// # Errors
-/// If it is missing or cannot be parsed.
+/// If the description is missing or cannot be parsed.
 pub(super) fn read(dir: &Path) -> Result<Description> {
     let path = dir.join(FILE);
     let text = fs::read_to_string(&path).map_err(io(format!("reading {}", path.display())))?;
@@ -84,7 +84,7 @@ pub(super) fn write(dir: &Path, description: &Description) -> Result<()> {
     replace(&dir.join(FILE), &(json + "\n"))
 }
 
-/// Replaces a file as a whole, so that no reader sees a part of it.
+/// Replaces a file as a whole, so that no reader sees only a part of the new text.
 pub(super) fn replace(path: &Path, text: &str) -> Result<()> {
     let unfinished = path.with_extension("new");
     let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));

@@ -1,4 +1,4 @@
-//! The files of a measured publication, made again from the recorded runs at any time.
+//! Writes the report's files from the recorded runs: during the measurement, and again at any later time.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(crate) fn is_publication(dir: &Path) -> bool {
 /// Reads the description and the experiments that have begun.
 ///
 /// # Errors
-/// If a file cannot be read or parsed, except for a truncated last line of runs.
+/// If a file cannot be read or parsed. A truncated last line of the runs is no error.
 pub(super) fn read(dir: &Path) -> Result<Measured> {
     let description = record::read(dir)?;
     let mut steps = Vec::new();

@@ -18,7 +18,7 @@ fn the_report_is_made_again_from_the_files_and_a_cut_line_is_left_out() {
     fs::write(step.join("lab.json"), experiment).expect("a writable directory");
     let runs: String = recorded.runs.iter().map(|run| serde_json::to_string(run).expect("JSON") + "\n").collect();
     fs::write(step.join("runs.jsonl"), runs + "{\"scenario\":\"slow").expect("a writable directory");
-    // The experiment connections has not begun: it has a directory without a description.
+    // The experiment `connections` has not begun: its directory has no `lab.json`.
     fs::create_dir(dir.path().join("connections")).expect("a writable directory");
 
     assert!(is_publication(dir.path()) && !is_publication(&step));

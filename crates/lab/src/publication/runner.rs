@@ -70,7 +70,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// Returns the versions of the conditions that can be measured here, and why the others cannot.
+/// Returns the versions of the conditions that can be measured here, and the reasons why the other conditions cannot.
 ///
 /// # Errors
 /// If Leno cannot run: every table needs Leno's row.
@@ -147,7 +147,7 @@ fn say(out: &mut dyn Write, line: &str) -> Result<()> {
     writeln!(out, "{line}").map_err(io("writing to the terminal"))
 }
 
-/// Ends the process. The kernel ends the programs of the experiment with it.
+/// Ends the process. The kernel then ends the programs that the experiment started.
 fn end_interrupted(written: Result<Written>) {
     match written {
         Ok(Written { summary, page }) => {

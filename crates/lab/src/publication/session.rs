@@ -21,7 +21,8 @@ impl Session {
     /// Prepares the directory.
     ///
     /// # Errors
-    /// If the directory cannot be written to, or already has results, which would be mixed up or lost.
+    /// If the directory cannot be written to, or already has results: a new measurement would overwrite them or mix
+    /// with them.
     pub(super) fn begin(dir: &Path, description: Description) -> Result<Self> {
         if report::is_publication(dir) {
             let what =
@@ -56,7 +57,7 @@ impl Session {
     }
 
     /// Notes the interruption, writes the report, and passes the result of writing to `last`. `last` must end the
-    /// process. The lock stays held until then, so nothing else can be noted.
+    /// process. The lock stays held while `last` runs, so no other thread can note anything more.
     pub(super) fn interrupt(&self, last: impl FnOnce(Result<Written>)) {
         let mut description = self.lock();
         description.ended = Some(started());

@@ -7,7 +7,7 @@ use super::definition::{Column, Published, Table};
 use super::figures::{Here, Measured};
 use super::standing::{LENO, number, order_here, order_theirs};
 
-/// A table; every row has the cells of all columns.
+/// A table. Every row has a cell for each column.
 #[derive(Debug, PartialEq)]
 pub(super) struct Sheet {
     pub(super) title: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) target: TargetKind,
     pub(super) is_leno: bool,
-    /// Why the condition has no measured run, and what to do; `None` if it has one.
+    /// Why the condition has no measured run, and what to do; `None` if it has a measured run.
     pub(super) why_not: Option<String>,
     pub(super) cells: Vec<Cell>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Row {
 pub(super) struct Cell {
     pub(super) here: Text,
     pub(super) theirs: Text,
-    /// The figure that was measured here, divided by the published one.
+    /// The figure that was measured here, divided by the published figure.
     pub(super) ratio: String,
 }
 
@@ -92,7 +92,8 @@ fn sheet(measured: &Measured, table: &Table) -> Sheet {
 
 fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind) -> Cell {
     let (here, theirs) = (measured.here(column, target), column.published(target));
-    // A scorecard has ratios already. Differences and shares of errors may be 0 or less, and then have no ratio.
+    // The figures of a scorecard are ratios already, so they get no further ratio. A difference, or a fraction of
+    // failed calls, may be 0 or less; such a figure has no ratio either.
     let has_base = column.green.is_none() && target != table.base;
     let base = measured.here(column, table.base).filter(|base| has_base && !base.is_worst && base.mean.value > 0.0);
     let their_base = column.published(table.base).filter(|base| has_base && base.is_exact());
@@ -130,7 +131,7 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
     Cell { here: here_text, theirs: their_text, ratio }
 }
 
-/// Whether all marks of a scorecard are green.
+/// The cell that shows whether all marks of a condition are green; [`NONE`] if a figure is missing.
 fn all_green(measured: &Measured, table: &Table, target: TargetKind) -> String {
     let mut is_green = true;
     for column in table.columns {
@@ -155,7 +156,7 @@ fn orders(measured: &Measured, column: &Column) -> Option<String> {
     Some(format!("{}, best first. Here: {}. Published: {}.", column.what, names(here), names(theirs)))
 }
 
-/// Why a condition has no measured run; `None` if it has one.
+/// Why a condition has no measured run; `None` if it has a measured run.
 fn why_not(measured: &Measured, target: TargetKind) -> Option<String> {
     let mut all = measured.steps.iter().flat_map(|(_, recorded)| &recorded.runs);
     if all.any(|run| run.target == target) {

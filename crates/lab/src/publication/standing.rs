@@ -36,7 +36,7 @@ pub(super) fn sentence(measured: &Measured) -> String {
     };
     let left_out = left_out(&failing(measured, column));
     let own_figure = through(own, "Leno", column);
-    // Leave out the condition without a mesh: it is no rival of a mesh. It has a row in every table.
+    // Leave out the condition without a mesh: it is no rival of a mesh. The tables still have its row.
     let rivals = rivals(measured, column, TargetKind::is_proxy);
     let Some((best, other)) = best(column, &rivals) else {
         let why = if left_out.is_empty() { "was measured" } else { "can be compared" };
@@ -58,7 +58,7 @@ pub(super) fn sentence(measured: &Measured) -> String {
     }
 }
 
-/// A figure and its condition. Names the answered calls if they are not all calls.
+/// A figure and its condition. If some calls failed, the text adds that the figure covers only the answered calls.
 fn through(here: Here, name: &str, column: &Column) -> String {
     let answered = if here.failed > 0.0 { " (of the answered calls)" } else { "" };
     format!("{} through {name}{answered}", figure(here.mean.value, column.unit))
@@ -78,7 +78,7 @@ pub(super) fn standing(measured: &Measured) -> Standing {
         let Some(own) = fair(measured, column, LENO) else { continue };
         let rivals = rivals(measured, column, |_| true);
         let Some((best, other)) = best(column, &rivals) else { continue };
-        // Two shares of failed calls that are both 0 need no line.
+        // If both figures are 0, as fractions of failed calls often are, there is nothing to compare.
         if own.mean.value == 0.0 && other.mean.value == 0.0 {
             continue;
         }
@@ -134,7 +134,7 @@ fn best(column: &Column, rivals: &[(TargetKind, Here)]) -> Option<(TargetKind, H
     )
 }
 
-/// Why the measurement does not show which of two figures is better; `None` if it shows it.
+/// Why the measurement does not show which of two figures is better; `None` if the measurement shows this.
 fn doubt(one: Here, other: Here) -> Option<&'static str> {
     let has_one_run = |here: Here| here.mean.plus_minus.is_none();
     if one.at_ceiling || other.at_ceiling {

@@ -1,5 +1,5 @@
-//! Calls of gRPC methods that the lab was not built with: JSON becomes the request message of a method. The method's
-//! descriptor comes from the server's own reflection, or from a file of `protoc`.
+//! Calls of gRPC methods whose `.proto` files were not compiled into the lab. The lab encodes a method's request from
+//! JSON. The method's descriptor comes from the server's reflection, or from a file that `protoc` wrote.
 
 mod descriptor_set;
 mod method;
@@ -11,10 +11,10 @@ pub(crate) use descriptor_set::read_descriptor_set;
 pub(crate) use method::{MethodName, call};
 pub(crate) use server::ask_server;
 
-/// Maximum number of names that an error lists. A server may have thousands.
+/// Maximum number of names that an error lists. A server may have thousands of services.
 const NAMES_MAX: usize = 20;
 
-/// Lists the first names.
+/// Lists at most [`NAMES_MAX`] names, and then the number of further names.
 fn list(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.collect();
     let left_out = names.len().saturating_sub(NAMES_MAX);
@@ -25,7 +25,8 @@ fn list(names: impl Iterator<Item = String>) -> String {
     if names.is_empty() { "none".to_owned() } else { one_line(names.join(", ")) }
 }
 
-/// Text of a peer or of a parser, without line breaks and without codes that would control the terminal.
+/// Replaces control characters by spaces, so that a text from a peer or a parser stays one line and cannot control the
+/// terminal.
 fn one_line(text: impl Display) -> String {
     text.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

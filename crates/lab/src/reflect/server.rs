@@ -21,7 +21,8 @@ use tonic_reflection::pb::v1::{ErrorResponse, ServerReflectionRequest, ServerRef
 use super::{MethodName, list, one_line};
 use crate::error::Result;
 
-/// The paths of both versions of reflection, the newer one first. Their messages are the same on the wire.
+/// The paths of both versions of gRPC reflection, the newer version first. Both versions have the same messages on the
+/// wire.
 const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
@@ -30,10 +31,10 @@ const ANSWER_MAX_BYTES: usize = 16 << 20;
 /// Limits of the files in which a server describes one service: their number, and their total size in bytes.
 const FILES_MAX: usize = 1_000;
 const FILES_MAX_BYTES: usize = 32 << 20;
-/// Longest time for all answers.
+/// Longest time for all answers of a server together.
 const ANSWERS_MAX: Duration = Duration::from_secs(30);
 
-/// Asks the server of `channel` for the descriptors of a method's service, with everything that they import.
+/// Asks the server of `channel` for the descriptors of a method's service, with all files that they import.
 ///
 /// # Errors
 /// One line that names the method, if the server has no reflection or no such service, or does not answer.
@@ -64,7 +65,7 @@ struct Reflection {
 }
 
 impl Reflection {
-    /// Finds the version of a server's reflection, and the names of its services.
+    /// Finds a version of reflection that the server supports, and the names of the server's services.
     async fn find(channel: Channel) -> std::result::Result<(Self, Vec<String>), String> {
         let grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_MAX_BYTES);
         for path in VERSIONS {

@@ -16,7 +16,8 @@ use crate::load::{PREFIX_BYTES, framed};
 pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
 const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 const COUNT: usize = 5;
-/// More streams than a client connection through a proxy ever has in flight here.
+/// Streams that `nghttpd` accepts on each connection: more than one client connection can have in flight
+/// (`--concurrency`, at most 1,000).
 const MAX_STREAMS: &str = "2000";
 /// Number of messages in a server stream.
 const STREAM_MESSAGES: u32 = 10_000;
@@ -44,8 +45,8 @@ pub(super) struct Backends {
 }
 
 impl Backends {
-    /// Starts `nghttpd`, which answers every POST with the same message, and with `grpc-status: 0` in the trailers.
-    /// The bodies of requests and of responses have `body_bytes`.
+    /// Starts `nghttpd`, which answers every POST with the same message, and with `grpc-status: 0` in the trailers. The
+    /// body of each request and of each response has `body_bytes` bytes, including the gRPC prefix.
     pub(super) fn unary(body_bytes: u32, dir: &Path, cpus: &[usize]) -> Result<Self> {
         let program = find_program("nghttpd")
             .ok_or(Error::MissingProgram { program: "nghttpd", install: "apt-get install nghttp2-server" })?;
@@ -109,7 +110,7 @@ fn cannot_write() -> impl FnOnce(io::Error) -> Error {
     io_error("writing the backends' files")
 }
 
-/// Size of one message of a stream, with its prefix.
+/// Size of message `number` of a stream, in bytes, including the gRPC prefix.
 fn stream_message_bytes(number: u32) -> u64 {
     let response = EchoResponse { server: STREAM_SERVER.to_owned(), payload: vec![0; STREAM_PAYLOAD_BYTES], number };
     framed(&response.encode_to_vec()).len() as u64

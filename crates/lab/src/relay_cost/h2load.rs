@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::experiment::record::TargetKind;
 use crate::targets::Target;
 
-/// Number of calls in a round for each call in its warm-up. A warm-up has at least one call for each connection.
+/// A warm-up makes a round's number of calls divided by this constant, but at least one call on each connection.
 const WARM_UP_DIVISOR: u64 = 10;
 
 /// The load of each round.

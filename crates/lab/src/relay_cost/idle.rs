@@ -20,12 +20,13 @@ use crate::targets::Target;
 const CONNECTIONS: u32 = 10_000;
 /// Connections that are opened at the same time: fewer than a listener's backlog.
 const OPENING_AT_ONCE: u32 = 100;
-/// Time for the proxy to return memory: first after one client has disconnected, and later after all clients have.
+/// Time for the proxy to return memory to the system: once after the first client has disconnected, and again after all
+/// clients have disconnected.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// Pause before memory is read, so that the proxy has finished the last call.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// One target's memory.
+/// Resident memory of one target's proxy.
 #[derive(serde::Serialize)]
 struct IdleCost {
     target: TargetKind,

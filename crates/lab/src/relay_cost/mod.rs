@@ -81,7 +81,7 @@ pub struct Options {
     /// Size of each unary request and response, with the gRPC prefix of 5 bytes
     #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(5..=16 << 20))]
     pub body_bytes: u32,
-    /// CPU of the proxy; the load and the backends use the others
+    /// CPU of the proxy; the load and the backends use the other CPUs
     #[arg(long, default_value_t = 0)]
     pub proxy_cpu: usize,
     /// Let the system choose the CPUs
@@ -112,7 +112,8 @@ struct Stage {
 
 impl Stage {
     fn set_up(options: &Options) -> Result<Self> {
-        // Handle signals from now on: a signal that ended the process at once would leave the directory.
+        // Handle signals from now on: a signal that ended the process at once would leave the temporary directory
+        // behind.
         let foreground = Foreground::new()?;
         let dir = tempfile::tempdir().map_err(io_error("making a temporary directory"))?;
         let cpus = options.cpus()?;
@@ -128,7 +129,7 @@ impl Stage {
 ///
 /// # Errors
 /// If a required program is missing or ends, any call fails, or a signal ends the measurement. A missing proxy is no
-/// error: it is skipped, and a line in `out` names the command that installs it.
+/// error: `run` skips the proxy, and writes to `out` which command installs it.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     match options.scenario {
         Scenario::Unary | Scenario::ServerStream => run_calls(options, out),

@@ -1,4 +1,4 @@
-//! The rounds' numbers, and the table that summarizes them.
+//! The results of the rounds, and the table that summarizes them.
 
 use std::fmt::{self, Write as _};
 
@@ -78,7 +78,7 @@ fn rate(calls_per_second: f64) -> String {
     format!("{calls_per_second:.decimals$}")
 }
 
-/// CPU time for each call, divided by HAProxy's CPU time for each call in the same round.
+/// CPU time per call, divided by HAProxy's CPU time per call in the same round; `None` if either is unknown.
 fn ratio_to_haproxy(sample: &Sample, all: &[Sample]) -> Option<f64> {
     let haproxy = all.iter().find(|s| s.target == TargetKind::Haproxy && s.round == sample.round)?;
     Some(sample.cpu_us_per_call? / haproxy.cpu_us_per_call?)

@@ -1,4 +1,5 @@
-//! The findings of the scenarios with conditions (a fault and a call policy): one item for each fault and target.
+//! The findings of the scenarios that have conditions. A condition is a fault together with a call policy. There is one
+//! finding for each pair of a fault and a target.
 
 use crate::chart::number::{NONE, significant};
 use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
@@ -61,7 +62,8 @@ fn part(results: &Results, group: &Group) -> Option<String> {
     Some(format!("{policy}, the p99.9 is {p999} ms{beside}{further}"))
 }
 
-/// The best result that retries can have against a fault, by calculation.
+/// The bound of retries against a fault, as a sentence. The bound is computed: the largest success that retries can
+/// reach, or the largest number of calls that they cause. `None` for faults without a bound.
 fn bound(fault: Fault) -> Option<String> {
     match fault {
         Fault::None | Fault::SlowAtTimes { .. } | Fault::AllSlowAtTimes { .. } => None,
@@ -89,8 +91,8 @@ fn bound(fault: Fault) -> Option<String> {
     }
 }
 
-/// The bound of a chain in which only the last proxy retries. `condition` is the text that says when this
-/// bound applies.
+/// The bound of a chain in which only the last proxy retries. `condition` is the part of the sentence that names when
+/// the bound applies.
 fn one_retrying_proxy(condition: &str) -> String {
     format!(
         "The bound: {condition}, only the last proxy retries. Within a budget of 20 percent, the last servers receive \

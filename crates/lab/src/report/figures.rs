@@ -6,10 +6,10 @@ use crate::experiment::record::{Footprint, Restarts, Run, SECOND_PHASE};
 use super::mean::Mean;
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
 
-/// The class of failed calls that the load did not send.
+/// The class of failed calls that the load never sent.
 const NOT_SENT: &str = "not sent";
 
-/// A figure of a run, if the run has it.
+/// A function that returns a figure of a run; `None` if the run lacks the figure.
 pub(super) type Figure = fn(&Run) -> Option<f64>;
 
 pub(crate) fn p50_ms(run: &Run) -> Option<f64> {
@@ -84,7 +84,7 @@ pub(super) fn share_percent(run: &Run) -> Option<f64> {
     Some(run.slow_share * 100.0)
 }
 
-/// Seconds until the backend had its fair share again; infinite if it never had.
+/// Seconds until the recovered backend had its fair share of the calls again; infinite if this never happened.
 pub(super) fn recovered_s(run: &Run) -> Option<f64> {
     Some(run.recovered_after_s.unwrap_or(f64::INFINITY))
 }
@@ -110,8 +110,9 @@ pub(super) fn attempts_per_call(run: &Run) -> Option<f64> {
     Some(run.server_calls? as f64 / sent(run).max(1) as f64)
 }
 
-/// The calls that were sent and then answered or failed. In the scenario `methods`, only calls of the fast method; in
-/// `footprint`, only calls of the first load, to which the CPU time belongs.
+/// The calls that the load sent, answered or failed. In the scenario `methods`, these are only the calls of the fast
+/// method. In `footprint`, these are only the calls of the first load, because the run's CPU time covers only that
+/// load.
 fn sent(run: &Run) -> u64 {
     let others = [NOT_SENT, SECOND_PHASE].iter().filter_map(|&class| run.error_classes.get(class)).sum();
     (run.calls + run.errors).saturating_sub(others)
@@ -150,7 +151,8 @@ pub(crate) fn loaded_mb_per_proxy(run: &Run) -> Option<f64> {
 }
 
 /// Memory for each client connection, in units of 1,000 bytes: the added memory divided by the number of connections.
-/// If the run has idle connections, this is the memory that they added; otherwise the memory that the load added.
+/// If the run has idle connections, the added memory is the memory that these connections added; otherwise it is the
+/// memory that the load added.
 pub(crate) fn kb_per_connection(run: &Run) -> Option<f64> {
     let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
     let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
@@ -162,7 +164,7 @@ pub(super) fn after_burst_mb(run: &Run) -> Option<f64> {
     megabytes(run.footprint?.after_burst_bytes)
 }
 
-/// CPUs of all proxies in a cluster without a load, in units of 0.001.
+/// CPU use of all proxies in a cluster without a load, in thousandths of a CPU.
 pub(super) fn idle_millicores(run: &Run) -> Option<f64> {
     Some(run.footprint?.idle_cpus? * 1000.0)
 }
@@ -172,7 +174,7 @@ pub(super) fn control_plane_mb(run: &Run) -> Option<f64> {
     megabytes(Some(run.control_plane?.memory_bytes))
 }
 
-/// CPUs of a mesh's control plane in a cluster during a run, in units of 0.001.
+/// CPU use of a mesh's control plane in a cluster during a run, in thousandths of a CPU.
 pub(super) fn control_plane_millicores(run: &Run) -> Option<f64> {
     Some(run.control_plane?.cpus? * 1000.0)
 }

@@ -11,8 +11,9 @@ use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// Largest uncertainty of the ratio between a figure and the same figure over the fewest connections. With a larger
-/// uncertainty the goal is not reached, because the noise could hide a difference.
+/// Largest uncertainty (half of the 95 % interval, as a fraction) of the ratio between a figure and the same figure
+/// over the fewest connections. With a larger uncertainty the goal is not reached, because the noise could hide a
+/// difference.
 const FLAT_PLUS_MINUS: f64 = 0.2;
 
 /// A goal and its result.

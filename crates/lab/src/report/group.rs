@@ -21,10 +21,10 @@ pub(crate) fn is_late(run: &Run) -> bool {
     run.late as f64 > LATE_LIMIT * (run.calls + run.errors) as f64
 }
 
-/// The load of calls.
+/// The load of a run: the rate, the connections and the concurrency of its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Load {
-    /// Calls per second. `None` if each answer triggers the next call; `None` sorts first.
+    /// Calls per second. `None` for a closed loop, in which each answer triggers the next call; `None` sorts first.
     pub(super) rate_per_s: Option<u32>,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
@@ -44,11 +44,11 @@ pub(super) struct Group<'a> {
     pub(super) runs: Vec<&'a Run>,
 }
 
-/// Circumstances that make a group's figures doubtful.
+/// Numbers of the runs and calls that make a group's figures doubtful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Marks {
     pub(super) runs: usize,
-    /// Runs near the lab's own maximum.
+    /// Runs near the highest rate that the lab's own load can make.
     pub(super) at_ceiling: usize,
     /// Runs in which the load itself sent many calls late.
     pub(super) late: usize,
@@ -67,7 +67,7 @@ impl<'a> Group<'a> {
         Self { scenario, load, skew_ms, condition, target, runs: vec![run] }
     }
 
-    /// The parts that all groups of one section of the table have in common.
+    /// The values that all groups of one section of the table have in common.
     pub(super) fn section(&self) -> (Scenario, Load, u32, Condition) {
         (self.scenario, self.load, self.skew_ms, self.condition)
     }

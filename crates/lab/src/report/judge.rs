@@ -1,7 +1,7 @@
 //! Compares a figure with a limit, and describes the result.
 //!
-//! The limit is kept if the whole interval of the figure keeps it, and broken if no part of the interval keeps it.
-//! Otherwise the repeats cannot decide.
+//! A figure keeps a limit if its whole interval keeps the limit, and breaks the limit if no part of the interval keeps
+//! it. Otherwise the repeats cannot decide.
 
 use std::fmt;
 
@@ -33,12 +33,10 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A limit. The variant says on which side of the limit a figure may be, and which unit it has.
+/// A limit for a figure. The variant determines on which side of the limit the figure may be, and the unit of both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Limit {
-    /// A ratio.
     RatioAtMost(f64),
-    /// A ratio.
     RatioAtLeast(f64),
     PercentAtMost(f64),
     SecondsAtMost(f64),
@@ -48,7 +46,7 @@ pub(super) enum Limit {
     PerSecondAtLeast(f64),
 }
 
-/// One figure of a goal: its result, and its load.
+/// One figure of a goal, compared with the goal's limit.
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
     /// How bad the figure is: larger is worse. Comparable only between the figures of one goal.

@@ -163,7 +163,7 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
     }
 }
 
-/// The scenario on a user's own workload in one sentence, and the workload in another.
+/// Two sentences for a user's own workload: one names the workload, the other describes the scenario.
 fn workload_is(scenario: Scenario, Workload { service, call }: &Workload, endpoints: u32) -> String {
     let what = match scenario {
         Scenario::Ladder => "The load calls it at higher and higher rates.",
@@ -277,7 +277,7 @@ pub(super) fn marks(marks: Marks) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The name of the faulty pod in figures about its share.
+/// The name of the faulty pod in figures about its share of the calls.
 pub(super) fn pod(scenario: Scenario) -> &'static str {
     if scenario == Scenario::FastFail { "failing pod" } else { "slow pod" }
 }

@@ -9,7 +9,8 @@ use super::labels;
 use super::ratio::{added, ratio};
 use super::spread::Estimate;
 
-/// One sentence for each load, skew and mesh; empty outside of a cluster, or if it was not measured without a mesh.
+/// One sentence for each load, skew and mesh; empty outside of a cluster, or if the scenario was not measured without a
+/// mesh.
 pub(super) fn findings(results: &Results, scenario: Scenario) -> Vec<String> {
     if results.experiment.cluster.is_none() {
         return Vec::new();
@@ -37,7 +38,8 @@ fn finding(results: &Results, group: &Group) -> Option<String> {
     Some(format!("{}{at}, beside no mesh: {}.", group.target.name(), parts.join(", ")))
 }
 
-/// Formats a difference of latencies: `+0.41 ms [0.30 – 0.52]`, or `≈ +0.41 ms` if the repeats cannot tell it from 0.
+/// Formats a difference of latencies: `+0.41 ms [0.30 – 0.52]`, or `≈ +0.41 ms` if the repeats cannot distinguish the
+/// difference from 0.
 fn added_ms(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else { return "unknown".to_owned() };
     let sign = if estimate.value < 0.0 { "" } else { "+" };

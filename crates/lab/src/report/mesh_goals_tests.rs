@@ -9,7 +9,8 @@ fn goal(runs: Vec<Run>, name: &str) -> Goal {
     found.unwrap_or_else(|| panic!("no goal {name}"))
 }
 
-/// Runs with ten repeats: of the mesh, changed by `of_mesh`, and of another target, changed by `of_other`.
+/// Ten repeats. Each repeat has a run of the mesh, changed by `of_mesh`, and a run of another target, changed by
+/// `of_other`.
 fn beside(other: TargetKind, of_mesh: impl Fn(Run) -> Run, of_other: impl Fn(Run) -> Run) -> Vec<Run> {
     let pair = |repeat| [of_mesh(run(TargetKind::LenoMesh, 0, repeat)), of_other(run(other, 0, repeat))];
     (1..=10).flat_map(pair).collect()

@@ -1,5 +1,5 @@
-//! The reports of an experiment: `summary.md` and `report.html`, made from `lab.json` and `runs.jsonl` alone, so that
-//! they can be made again from the raw runs at any time.
+//! The reports of an experiment: `summary.md` and `report.html`. The lab makes both from `lab.json` and `runs.jsonl`
+//! alone, so `leno lab report` can make them again from the raw runs at any time.
 //!
 //! read -> group -> (spread, ratio) -> (table, judge -> goals, verdict) -> summary and page
 //!

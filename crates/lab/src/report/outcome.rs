@@ -15,7 +15,7 @@ pub(super) struct Outcome {
     pub(super) value: f64,
     /// The figure with its unit.
     pub(super) figure: String,
-    /// The load and the basis of the figure.
+    /// The text beside the figure: what the figure measures, and under which load.
     pub(super) detail: String,
     pub(super) certainty: Certainty,
 }
@@ -32,7 +32,8 @@ pub(super) enum Certainty {
     TooFew,
 }
 
-/// If shares differ by more than this between repeats, they depend on luck: the target balances connections, not calls.
+/// If the faulty backend's share of the calls differs by more than this between repeats, luck decides the share: the
+/// target balances connections, not calls.
 const ALL_OR_NOTHING_PERCENT: f64 = 50.0;
 
 /// The name of the figure in [`outcome`].
@@ -114,7 +115,7 @@ fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
         Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
         Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
         Scenario::Ladder | Scenario::Graph => Outcome::with_unit(group.spread(figures::p99_ms)?, "ms", "p99"),
-        // Include runs in which no call succeeds: they confirmed no rate.
+        // Include runs in which no call succeeds: such a run confirmed no rate, and counts as 0.
         Scenario::Capacity => Some(Outcome::of_capacity(group.spread_of_all(figures::sustained_or_none_per_s)?)),
         Scenario::Crowd => {
             Outcome::with_unit(group.spread(figures::kb_per_connection)?, "KB", "of all proxies together")
@@ -149,7 +150,7 @@ impl Outcome {
     }
 
     /// The outcome for a figure that needs no explanation beside its unit. Always `Some`, to fit the match in
-    /// [`outcome`].
+    /// [`of_group`].
     fn with_unit(spread: Spread, unit: &str, detail: &str) -> Option<Self> {
         Some(Self::plain(spread, format!("{}\u{a0}{unit}", significant(spread.median)), detail))
     }
@@ -256,7 +257,8 @@ pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<
         group.target == target && group.load.connections == 1 && well
     };
     let group = results.groups.iter().find(tells)?;
-    // With two or more backends, a share of all or nothing means that the target chooses by connection.
+    // With two or more backends, a share of nearly 0 or nearly 1 means that the target chooses a backend for each
+    // connection, not for each call.
     let spread = |share: f64| (0.01..0.99).contains(&share);
     group.alive().next()?;
     Some(group.alive().all(|run| spread(run.slow_share)))

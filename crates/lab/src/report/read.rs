@@ -53,7 +53,7 @@ fn runs(text: &str, path: &Path) -> Result<(Vec<Run>, Vec<String>)> {
                 notes.push(format!("The last line of runs.jsonl ({number}) was cut off and is left out."));
             }
             Err(error) => {
-                // Replace the parser's line number by the file's.
+                // The parser saw only this line, so replace its line number by the line's number in the file.
                 let reason = error.to_string();
                 let reason = reason.split(" at line ").next().unwrap_or_default();
                 let (path, number, column) = (path.display(), index + 1, error.column());

@@ -8,7 +8,7 @@
 /// Minimum number of repeats for an interval of 95 %.
 pub(super) const LEAST_REPEATS: usize = 6;
 
-/// Largest probability on each side of an interval.
+/// Largest probability that the true value lies beyond an interval, on each side.
 const TAIL: f64 = 0.025;
 /// Number of standard deviations of a normal distribution beyond which the probability is [`TAIL`], on each side.
 pub(crate) const TAIL_DEVIATIONS: f64 = 1.959_964;

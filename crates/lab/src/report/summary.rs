@@ -121,7 +121,7 @@ pub(super) fn load_of(load: Load, scenario: Scenario) -> String {
     if scenario == Scenario::Connections { labels::load_of_all(load) } else { labels::load(load) }
 }
 
-/// Writes Leno's figures relative to each other target's.
+/// Writes Leno's figures divided by the figures of each other target.
 fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
     let targets = results.targets(scenario);
     let others: Vec<TargetKind> = targets.iter().copied().filter(|target| !target.is_leno()).collect();
@@ -153,7 +153,7 @@ fn write_row(text: &mut String, cells: &[String]) {
     let _ = writeln!(text, "| {} |", cells.join(" | "));
 }
 
-/// Escapes text that would end a table's cell or is markup.
+/// Escapes characters that would end a table's cell or act as markup.
 pub(crate) fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

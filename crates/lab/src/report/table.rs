@@ -9,7 +9,7 @@ use super::load_columns::{of_cluster, of_load};
 use super::ratio::ratio;
 use super::spread::Spread;
 
-/// A table; every row has a cell for each column.
+/// A table. Every row has its target for the first column, and a cell for each further column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
     /// Names with units. The first column names the target.
@@ -28,7 +28,7 @@ pub(super) struct Section {
     pub(super) rows: Vec<(TargetKind, Vec<String>)>,
 }
 
-/// A column's name and content.
+/// A column's name, and the function that formats the column's cell for a group.
 pub(super) type Column<'a> = (String, Box<dyn Fn(&Group) -> String + 'a>);
 
 pub(super) fn table(results: &Results, scenario: Scenario) -> Table {
@@ -93,7 +93,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push((format!("of it in front of {servers}, µs"), Box::new(cell)));
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
-    // The lab makes no server of a user's workload slow or failing.
+    // The lab does not make a server of a user's workload slow or failing, so columns about such a server are left out.
     if results.experiment.workload.is_none() {
         columns.extend(of_scenario(scenario));
     }
@@ -159,8 +159,8 @@ fn of_condition<'a>(results: &Results, scenario: Scenario) -> Vec<Column<'a>> {
     }
 }
 
-/// Formats a share. Adds its range if the range is wide: with a target that balances connections, the backend gets all
-/// calls in some repeats, and none in the others.
+/// Formats the faulty backend's share of the calls. Adds the range of the share if the range is wide: with a target
+/// that balances connections, the backend gets all calls in some repeats, and none in the others.
 fn share(spread: Option<Spread>) -> String {
     let wide = spread.is_some_and(|spread| spread.max - spread.min > 5.0);
     if wide { figures::with_range(spread) } else { figures::median(spread) }

@@ -11,15 +11,15 @@ use super::ratio::ratio;
 use super::spread::Estimate;
 
 /// The load for the headline. Prefers a closed loop to an open loop, and few connections to many. In the scenarios
-/// `ladder` and `retry-storm`, it is the load with the highest rate.
+/// `ladder` and `retry-storm`, the load with the highest rate is chosen.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     let mut loads = results.loads(scenario).into_iter();
     // In `retry-storm`, the chains have the lowest rate, but the headline describes the runs with failing servers.
     if matches!(scenario, Scenario::Ladder | Scenario::RetryStorm) { loads.next_back() } else { loads.next() }
 }
 
-/// The result of the experiment in one sentence. If it is a p99, a second sentence names the targets that are left out
-/// because of failed calls.
+/// The result of the experiment in one sentence. If the result is a p99, a second sentence names the targets that are
+/// left out because of failed calls.
 pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     let load = main_load(results, scenario);
     let failed = |target| load.map_or(0.0, |load| failed_beside_p99(results, scenario, load, target));
@@ -110,8 +110,8 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     if others.is_empty() { format!("{head}.{left_out}") } else { format!("{head}; {others}.{left_out}") }
 }
 
-/// If the sentence has a p99, which only answered calls have: the largest fraction of failed calls among the groups
-/// from which the target's result is taken. Otherwise 0.
+/// If the sentence has a p99, which covers only the answered calls: the largest fraction of failed calls among the
+/// groups from which the target's result is taken. Otherwise 0.
 fn failed_beside_p99(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> f64 {
     match scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::Methods | Scenario::Ladder | Scenario::Graph => {
@@ -150,7 +150,7 @@ fn own_beside(results: &Results, other: TargetKind) -> TargetKind {
     if is_mesh { TargetKind::LenoMesh } else { TargetKind::Leno }
 }
 
-/// Leno's figure relative to another target's in the same repeats: `(what, ratio)`.
+/// Leno's figures divided by another target's figures in the same repeats: pairs of a figure's name and the ratio.
 pub(super) fn beside(
     results: &Results,
     scenario: Scenario,

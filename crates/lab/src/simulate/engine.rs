@@ -83,7 +83,7 @@ impl Simulation {
         simulation
     }
 
-    /// Makes `servers` the endpoints of every client; they must be ascending, and at least one.
+    /// Replaces the endpoints of every client by `servers`, which must be in ascending order and not empty.
     pub(super) fn set_endpoints(&mut self, servers: &[usize]) {
         let now = self.now();
         for client in &mut self.clients {
@@ -91,7 +91,7 @@ impl Simulation {
         }
     }
 
-    /// Returns a server's behaviour, which the caller may change from now on.
+    /// Returns a server's behavior. The caller's changes apply from now on.
     pub(super) fn behaviour(&mut self, server: usize) -> &mut Behaviour {
         &mut self.servers[server].behaviour
     }

@@ -1,4 +1,4 @@
-//! Leno's policies with simulated servers. A failure names its seed.
+//! Leno's policies with simulated servers. A failed check names its seed.
 
 use leno_model::balance::Policy;
 

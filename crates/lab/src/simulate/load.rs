@@ -14,7 +14,7 @@ pub(super) enum Load {
     Open { calls_per_s: f64 },
 }
 
-/// A method.
+/// A method of the simulated service.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Method {
     /// The method's frequency relative to the other methods.

@@ -1,8 +1,8 @@
 //! `leno lab simulate`: the balancers alone, in simulated time.
 //!
-//! Balancers make the same decisions as in the proxy, for servers with random service times. A simulation takes seconds
-//! instead of hours, and equal seeds give equal figures everywhere. It cannot show the cost of the proxy itself or the
-//! noise of real machines.
+//! Leno's balancers run the same code as in the proxy, for servers with random service times. A simulation takes
+//! seconds instead of hours, and equal seeds give equal figures everywhere. A simulation cannot show the cost of the
+//! proxy itself or the noise of real machines.
 //!
 //! | file | subject |
 //! |---|---|
@@ -57,7 +57,7 @@ pub struct Options {
     /// Additional latency of the slow endpoint
     #[arg(long, value_delimiter = ',', value_name = "MS", default_value = "10,20,50,100,200,500", value_parser = positive)]
     pub skew_ms: Vec<f64>,
-    /// Part of the slow endpoint that loses the time
+    /// Where the slow endpoint loses time
     #[arg(long, value_enum, default_value_t = SlowBy::Added)]
     pub slow_by: SlowBy,
     /// Loads such as closed:200, open:60% (of the healthy endpoints' capacity) or open:2000/s
@@ -86,7 +86,7 @@ pub struct Options {
     read: Option<ServiceTime>,
 }
 
-/// The part of a slow endpoint that loses the time.
+/// Where a slow endpoint loses time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SlowBy {
     /// After the worker has finished, as behind a slow link: the capacity stays
@@ -118,7 +118,7 @@ impl Options {
         self.endpoints.iter().map(|endpoints| *endpoints as usize)
     }
 
-    /// Returns a small, a medium and a large skew of the requested skews.
+    /// Returns the first, the middle and the last of the requested skews.
     fn few_skews(&self) -> Vec<f64> {
         let mut few = self.skew_ms.clone();
         let middle = few.len() / 2;

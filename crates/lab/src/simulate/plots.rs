@@ -69,7 +69,7 @@ fn over_skew(table: &[Row], figure: &str, label: &str, unit: &str, guide: Option
     plot(&format!("{} {label}", table[0].setting), &chart)
 }
 
-/// Draws the share over time, for the rows that have one.
+/// Draws the observed server's share of the calls over time, for the rows that recorded this share.
 fn timeline(table: &[Row]) -> Option<Plot> {
     let drawn: Vec<&Row> = table.iter().filter(|row| !row.share_by_100ms.is_empty()).collect();
     let first = drawn.first()?;

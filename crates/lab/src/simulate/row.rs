@@ -14,7 +14,7 @@ pub(super) struct Row {
     pub(super) setting: String,
     /// The parameter that differs between rows, besides the balancer.
     pub(super) case: String,
-    /// The case as a number: the skew, or the number of calls; 0 if there is no such number.
+    /// The case as a number: the skew in ms, or the calls per second; 0 if there is no such number.
     pub(super) x: f64,
     #[serde(serialize_with = "balancer_name")]
     pub(super) balancer: Kind,
@@ -25,7 +25,7 @@ pub(super) struct Row {
     pub(super) share_by_100ms: Vec<f64>,
 }
 
-/// A number with its name and unit.
+/// A number and its name, which contains the unit.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Figure {
     pub(super) name: &'static str,
@@ -46,7 +46,7 @@ impl Row {
         Self { scenario, setting, case, x: 0.0, balancer, figures, goals, share_by_100ms }
     }
 
-    /// Sets the case as a number.
+    /// Sets `x`, the case as a number.
     pub(super) fn at(self, x: f64) -> Self {
         Self { x, ..self }
     }

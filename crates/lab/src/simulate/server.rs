@@ -8,13 +8,14 @@ use super::balancers::Report;
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// Number of latest answers that a server remembers, to report them to probes.
 const REMEMBERED_ANSWERS: usize = 32;
-/// Maximum number of remembered answers on which a report to a probe is based: the latest answers to calls that arrived
-/// when about as many calls were open as now. Without such answers, the report is based on the latest answers.
+/// Maximum number of remembered answers on which a report to a probe is based. The report uses the latest answers to
+/// calls that arrived when about as many calls were open as now. Without such answers, the report uses the latest
+/// answers.
 const REPORTED_ANSWERS: usize = 9;
 /// Largest age of an answer that is reported to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
 
-/// A server's behaviour. May be changed while the simulation is paused.
+/// How a server behaves. A scenario may change it while the simulation is paused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Behaviour {
     /// Calls that the server processes at a time; other calls wait in a queue.
@@ -43,7 +44,7 @@ pub(super) struct Server {
     queue: VecDeque<u32>,
     /// Open calls and streams.
     pub(super) open: u32,
-    /// The latest answers of the server; the oldest is overwritten.
+    /// The latest answers of the server. A new answer overwrites the oldest answer.
     answers: [Answer; REMEMBERED_ANSWERS],
     answered: usize,
 }
@@ -103,7 +104,7 @@ impl Server {
         Report { in_flight: self.open, latency_ms }
     }
 
-    /// The median latency of the latest answers for which `count` is true.
+    /// The median latency of the latest answers for which `count` is true; `None` without such answers.
     fn median_ms(&self, now_ns: u64, count: impl Fn(&Answer) -> bool) -> Option<f64> {
         let latest_first = (0..self.answered).rev().take(REMEMBERED_ANSWERS);
         let answers = latest_first

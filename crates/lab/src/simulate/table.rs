@@ -17,7 +17,7 @@ pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The header and a line for each row; a case is named in its first line.
+/// The header, and a line for each row. Only the first line of a case names the case.
 fn lines(table: &[Row]) -> Vec<Vec<String>> {
     let mut head = vec![String::new(), "balancer".to_owned()];
     head.extend(table[0].figures.iter().map(|figure| figure.name.to_owned()));

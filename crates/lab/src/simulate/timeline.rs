@@ -31,7 +31,8 @@ impl Timeline {
         self.picks.chunks_exact(self.servers).map(share).collect()
     }
 
-    /// The time from `from_s` until a whole second begins in which `server` gets at least `share` of the calls.
+    /// The time, in seconds, from `from_s` until a whole second begins in which `server` gets at least `share` of the
+    /// calls; `None` if there is no such second.
     pub(super) fn reaches(&self, server: usize, from_s: f64, share: f64) -> Option<f64> {
         self.seconds(server, from_s).position(|its| its >= share).map(|step| step as f64 * STEP_S)
     }

@@ -70,7 +70,8 @@ impl Authority {
         Ok(Self { dir: dir.to_owned(), issuer })
     }
 
-    /// Creates a key and a certificate for `workload` (`ns/lab/sa/client`), in files of the authority's directory.
+    /// Creates a key and a certificate for `workload` (for example `ns/lab/sa/client`), in files of the authority's
+    /// directory.
     ///
     /// # Errors
     /// If the files cannot be written.
@@ -179,7 +180,7 @@ impl Request {
     }
 }
 
-/// Parameters of a workload's certificate, for both sides of a connection.
+/// Parameters of a workload's certificate, which the workload presents both as a client and as a server.
 fn workload_params(workload: &str) -> Result<CertificateParams> {
     let mut params = params(workload.rsplit('/').next().unwrap_or(workload))?;
     let id = spiffe_id(workload).try_into().map_err(cannot("making a certificate"))?;
@@ -198,7 +199,7 @@ fn new_key() -> Result<KeyPair> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(cannot("making a key"))
 }
 
-/// Parameters of a certificate that is valid from a while ago until long after the experiment.
+/// Parameters of a certificate that is valid from [`BACKDATED`] before now until [`VALID`] after now.
 fn params(name: &str) -> Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new()).map_err(cannot("making a certificate"))?;
     params.distinguished_name.push(DnType::CommonName, name);

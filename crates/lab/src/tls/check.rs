@@ -1,4 +1,4 @@
-//! Checks a mesh's security, so that nothing is measured through a mesh that accepts certificates of another authority.
+//! Checks a mesh's security, so that the lab never measures a mesh that accepts certificates of another authority.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -109,7 +109,8 @@ fn connect(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) ->
     Ok(StreamOwned::new(connection, socket))
 }
 
-/// Fails if the server closes the connection, as it does to reject a client. Succeeds if the connection stays open.
+/// Fails if the server closes the connection, as a server does to reject a client. Succeeds if the server sends data,
+/// or keeps the connection open for [`TIMEOUT`].
 fn wait_for_refusal(stream: &mut Stream) -> std::result::Result<(), String> {
     match stream.read(&mut [0; 1]) {
         Ok(0) => Err("closed".to_owned()),

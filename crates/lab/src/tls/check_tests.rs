@@ -25,7 +25,7 @@ fn serve(config: Arc<ServerConfig>) -> SocketAddr {
     address
 }
 
-/// Returns the result of the check of a server with these credentials and a modified configuration.
+/// Checks a server that has a certificate for the identity `server` and a configuration modified by `change`.
 fn check(server: &str, change: impl FnOnce(&mut ServerConfig)) -> std::result::Result<(), String> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");
@@ -47,7 +47,7 @@ fn a_server_with_another_identity_is_not() {
     assert!(error.contains("no server of the mesh"), "{error}");
 }
 
-/// Verifies clients with `verifier` instead of by the authority.
+/// Lets `verifier` verify the clients' certificates, instead of the authority's certificate.
 fn with_verifier(config: &mut ServerConfig, verifier: Arc<dyn ClientCertVerifier>) {
     let mut changed = ServerConfig::builder_with_provider(Arc::clone(config.crypto_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])

@@ -1,8 +1,9 @@
 //! The lab's own side of mutual TLS: an authority for the duration of an experiment, and TLS on rustls.
 //!
-//! All meshes use TLS 1.3 with TLS_AES_128_GCM_SHA256, which Envoy and Leno prefer and HAProxy is configured to use,
-//! and present P-256 certificates with SPIFFE ids. Only a ztunnel as a client prefers TLS_AES_256_GCM_SHA384. Key exchange follows each program's preference: X25519MLKEM768 for
-//! Envoy and Leno, X25519 for HAProxy on OpenSSL 3.0.
+//! All meshes use TLS 1.3 with TLS_AES_128_GCM_SHA256: Envoy and Leno prefer this cipher suite, and the lab configures
+//! HAProxy to use it. Only a ztunnel as a client prefers TLS_AES_256_GCM_SHA384. All meshes present P-256 certificates
+//! with SPIFFE ids. The key exchange follows each program's preference: X25519MLKEM768 for Envoy and Leno, X25519 for
+//! HAProxy on OpenSSL 3.0.
 
 mod authority;
 mod check;
@@ -13,7 +14,7 @@ pub(crate) use authority::{Authority, Credentials, Request};
 pub(crate) use check::{ensure_mutual_tls, ensure_mutual_tls_of};
 pub(crate) use config::{client as client_config, one_sided_server};
 
-/// The trust domain of all certificates here.
+/// The trust domain of all certificates of the lab.
 pub(crate) const TRUST_DOMAIN: &str = "lab.local";
 /// The identity of the calling side, without the trust domain.
 pub(crate) const CLIENT: &str = "ns/lab/sa/client";

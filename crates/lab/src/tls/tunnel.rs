@@ -1,4 +1,5 @@
-//! `leno lab tunnel`: a TLS tunnel on rustls only, as the baseline for meshes. Not for direct use.
+//! `leno lab tunnel`: a TLS tunnel that uses only rustls, as the baseline for meshes. The lab starts this command;
+//! users do not run it themselves.
 //!
 //! The client's side encrypts the bytes that it receives; the server's side decrypts them.
 
@@ -16,7 +17,7 @@ use crate::error::{Error, Result, io};
 
 /// Size of a buffer, in bytes: four TLS records.
 const BUFFER_BYTES: usize = 64 << 10;
-/// A server name as in a mesh. The tunnel verifies only the identity.
+/// A server name like the names in a mesh. The tunnel's client verifies only the server's identity, not this name.
 const SERVER_NAME: &str = "tunnel.leno.internal";
 
 /// Options of `leno lab tunnel`.
@@ -28,7 +29,7 @@ pub struct Options {
     /// Address for incoming connections
     #[arg(long, value_name = "ADDR")]
     pub listen: SocketAddr,
-    /// Address for outgoing connections; without it the server's side echoes the bytes
+    /// Address for outgoing connections; without this option, the server's side echoes the bytes
     #[arg(long, value_name = "ADDR", required_if_eq("side", "client"))]
     pub connect: Option<SocketAddr>,
     /// Certificate of the authority, in PEM

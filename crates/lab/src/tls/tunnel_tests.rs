@@ -17,7 +17,7 @@ fn certificates() -> Certificates {
     Certificates { client, server, _dir: dir }
 }
 
-/// Starts an end that lives as long as the test's runtime.
+/// Starts one end of a tunnel, which runs until the test's runtime ends.
 async fn start(side: Side, credentials: &Credentials, connect: Option<SocketAddr>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");

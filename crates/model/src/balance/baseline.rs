@@ -1,4 +1,4 @@
-//! The cluster's baseline, with which endpoints are compared to find slow and failing endpoints.
+//! The cluster's baseline. The balancer compares each endpoint with the baseline to find slow and failing endpoints.
 //!
 //! An endpoint is slow if it is much slower than the median endpoint. So at most half of the endpoints can be slow. An
 //! endpoint is established if it is ready or slow, or if it is warming and has enough answers. An endpoint is failing
@@ -21,17 +21,18 @@ const CHANCE_DEVIATIONS: f64 = 3.0;
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// A latency difference below this is noise of machines and schedulers, even if it exceeds [`SLOW_FACTOR`].
 const FLOOR_MS: f64 = 0.5;
-/// The balancer also ignores a latency difference below this fraction of the usual further time. A call's further time
-/// is the time from the headers of the call's answer to the end of the call. A stream that lasts a second gains nothing
-/// from headers that come 10 ms sooner. If the balancer avoided an endpoint because of so small a difference, streams
-/// would crowd on the other endpoints, at a high cost for each stream.
+/// A call's further time is the time from the headers of the call's answer to the end of the call. The balancer also
+/// ignores a latency difference below this fraction of the usual further time. A stream that lasts a second gains
+/// nothing from headers that come 10 ms sooner. If the balancer avoided an endpoint because of so small a difference,
+/// the other endpoints would get too many streams, at a high cost for each stream.
 const FLOOR_OF_STREAMS: f64 = 0.02;
 /// Upper limit, in ms, of the difference that [`FLOOR_OF_STREAMS`] ignores.
 const FLOOR_OF_STREAMS_MAX_MS: f64 = 25.0;
 /// Number of calls over which the usual further time is averaged.
 const STREAM_MEMORY: u32 = 256;
-/// The first answers are biased, because the fastest of many calls are answered first. So the balancer does not treat a
-/// warming endpoint as fast before this time, nor before [`FAST_AFTER_BASELINES`] times the baseline.
+/// The first answers are biased, because the fastest of many calls are answered first. So the balancer does not treat
+/// an endpoint as fast until the endpoint has been warming for this time, and for [`FAST_AFTER_BASELINES`] times the
+/// baseline.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_BASELINES: f64 = 10.0;
 /// The first answers are biased. So at first, the latency with spare capacity (`roomy_ms`) simply equals the current
@@ -46,7 +47,7 @@ const RELIEF_START: f64 = 0.25;
 /// Lower bound of `RELIEF_START * (slow - roomy)`, as a fraction of `roomy`. It is needed because `roomy` is not known
 /// exactly.
 const RELIEF_START_MIN: f64 = 0.3;
-/// While the baseline stays above the latency with spare capacity, that latency grows by this fraction per second.
+/// Growth of `roomy_ms`, as a fraction per second, while the baseline is above `roomy_ms`.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
 /// A warming endpoint contributes to the baseline once its variance is at most this number, which is the variance after
 /// 5 simultaneous answers.
@@ -180,14 +181,14 @@ impl Baseline {
         self.stream_ln_ms += (further_ms.max(0.0).ln_1p() - self.stream_ln_ms) / f64::from(self.stream_calls);
     }
 
-    /// Returns the latency difference from the baseline, in ms, that never makes an endpoint slow.
+    /// Returns the largest latency difference from the baseline, in ms, that the balancer always ignores.
     pub(super) fn floor_ms(&self) -> f64 {
         let of_streams = FLOOR_OF_STREAMS * self.stream_ln_ms.exp_m1();
         of_streams.clamp(FLOOR_MS, FLOOR_OF_STREAMS_MAX_MS)
     }
 
-    /// Returns a latency minus the noise, but not less than the baseline. A latency below the baseline is
-    /// returned unchanged.
+    /// Returns `latency_ms` minus [`Self::floor_ms`], but not less than the baseline. Returns a latency below the
+    /// baseline unchanged.
     pub(super) fn without_noise(&self, latency_ms: f64) -> f64 {
         self.latency_ms
             .map_or(latency_ms, |baseline_ms| (latency_ms - self.floor_ms()).max(baseline_ms.min(latency_ms)))

@@ -40,7 +40,7 @@ pub(super) struct Endpoint {
     pub(super) in_flight: u32,
     /// Number of the picks in `in_flight` whose calls have no answer so far.
     pub(super) unanswered: u32,
-    /// Serial number of its latest pick: the endpoint with the lowest number has waited longest.
+    /// Serial number of the endpoint's latest pick. The endpoint with the lowest number has waited longest.
     pub(super) turn: u64,
     pub(super) picks: u64,
     pub(super) failures: u64,

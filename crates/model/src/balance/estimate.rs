@@ -2,8 +2,8 @@
 //!
 //! A scalar Kalman filter: each answer pulls the mean by `weight`, which is large while the estimate is uncertain and
 //! small once it rests on many recent answers. Uncertainty grows with the time since the last answer, so that new
-//! answers outweigh old answers. In numbers: at 2 answers/s the mean rests on the last 20 answers, at 200/s on the last
-//! 200, at 20,000/s on the last 2,000.
+//! answers outweigh old answers. In numbers: the mean rests on the last 20 answers at 2 answers/s, on the last 200
+//! answers at 200 answers/s, and on the last 2,000 answers at 20,000 answers/s.
 
 use std::time::Instant;
 

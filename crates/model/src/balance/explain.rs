@@ -13,7 +13,7 @@ use super::estimate::Estimate;
 use super::health::State;
 use super::probation::Probation;
 
-/// If the mean exceeds this multiple of the mean with stalled calls capped, then both are shown.
+/// If the mean exceeds this multiple of the mean with stalled calls capped, the explanation shows both means.
 const STALLS_FACTOR: f64 = 1.05;
 
 /// The balancer's data about one endpoint.
@@ -32,7 +32,7 @@ pub struct Explanation {
     /// The estimate above which the balancer treats the endpoint as slow. `None` before the endpoint's first answer,
     /// and while the cluster has no median to compare with.
     pub latency_limit_ms: Option<f64>,
-    /// Fraction of its recent calls that failed, 0 to 1.
+    /// Fraction of the recent calls to the endpoint that failed, 0 to 1.
     pub failure_rate: f64,
     /// Fraction of the cluster's last 1,024 picks that chose this endpoint, 0 to 1.
     pub share: f64,
@@ -185,8 +185,9 @@ impl fmt::Display for Probing<'_> {
     }
 }
 
-/// The mean of recent latencies. The median is a median of means whose stalled calls are capped. If a few stalled calls
-/// raise the mean of an endpoint that is not slow, then its own capped mean is shown too, and compared with the median.
+/// An endpoint's mean latency, as the explanation shows it. The cluster's median is a median of means in which stalled
+/// calls are capped. If stalled calls raise the mean of an endpoint that is not slow, the explanation also shows the
+/// endpoint's capped mean, and compares the capped mean with the median.
 struct Mean {
     full_ms: f64,
     capped_ms: Option<f64>,

@@ -54,7 +54,7 @@ pub(super) struct Health {
     /// Fraction of recent calls that failed, 0 to 1.
     pub(super) failure_rate: f64,
     pub(super) state: State,
-    /// Time of its last answer or, if later, the start of its oldest unanswered call.
+    /// Time of the endpoint's last answer or, if later, the start of its oldest unanswered call.
     quiet_since: Instant,
     probe_wait: Duration,
     /// Random factor for the waits between probes, 1 to 1.25. Several proxies may see an endpoint become slow at the
@@ -63,8 +63,8 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Creates the health of an endpoint that is in the balancer from the beginning. `chance` is any number from 0 to
-    /// 1.
+    /// Creates the health of an endpoint that is in the balancer from the beginning. `chance` is a random number from 0
+    /// to 1 that sets `pace`.
     pub(super) fn ready(now: Instant, chance: f64) -> Self {
         Self {
             latency: None,

@@ -253,7 +253,8 @@ impl Balancer {
         self.endpoints.get(id).map(|endpoint| endpoint.address)
     }
 
-    /// Returns whether an endpoint gets only probes because calls to it fail. Only the `latency` policy uses this state.
+    /// Returns whether an endpoint gets only probes because calls to it fail. Only the `latency` policy uses this
+    /// state.
     pub fn is_failing(&self, id: EndpointId) -> bool {
         let is_failing = |endpoint: &endpoints::Endpoint| matches!(endpoint.health.state, State::Failing(_));
         self.policy == Policy::Latency && self.endpoints.get(id).is_some_and(is_failing)

@@ -30,7 +30,8 @@ const SHIFT_RANGE: (f64, f64) = (0.25, 0.7);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Probation {
     pub(super) since: Instant,
-    /// Earliest end of the probation, even if the other endpoints are no better.
+    /// Until this time, a failing endpoint does not return without successful probes, even if the other endpoints fail
+    /// as often.
     pub(super) closed_until: Instant,
     pub(super) next_probe: Instant,
     pub(super) good_answers: u32,

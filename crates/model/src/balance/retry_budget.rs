@@ -71,7 +71,7 @@ impl RetryBudget {
         }
     }
 
-    /// Counts a call. Do not count its retries here: [`Self::take`] does.
+    /// Counts a call. Do not count the call's retries here: [`Self::take`] counts them.
     pub fn note_call(&mut self, now: Instant) {
         self.pass_to(now).calls += 1;
     }

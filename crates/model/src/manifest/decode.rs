@@ -1,7 +1,8 @@
-//! Deserializes a tree into a Kubernetes type, and reports the position of each misfit.
+//! Deserializes a parsed tree into a Kubernetes type, and reports the position of each field that does not fit the
+//! type.
 //!
-//! Kubernetes' own types ignore unknown fields. This deserializer reports them: a misspelt `prots:` is a mistake with a
-//! line, and does not lead to a Service without ports.
+//! Kubernetes' own types ignore unknown fields. This deserializer reports them: a misspelled `prots:` is a mistake with
+//! a line, and does not lead to a Service without ports.
 
 use std::cell::RefCell;
 use std::fmt;

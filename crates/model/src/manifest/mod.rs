@@ -36,7 +36,7 @@ pub const FINDINGS_MAX: usize = 32;
 /// A file's text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// The path, for messages. It also orders the files: if two files define the same object, the first file wins.
+    /// The path, for messages. Paths also order the files: if two files define the same object, the first file wins.
     pub path: String,
     pub text: String,
 }
@@ -44,9 +44,9 @@ pub struct SourceFile {
 /// The content of a valid file.
 #[derive(Debug, Default)]
 pub struct Manifest {
-    /// Its objects, in order.
+    /// The file's objects, in the file's order.
     pub objects: Vec<Object>,
-    /// Notices for the user.
+    /// Remarks that do not make the file invalid, at most [`FINDINGS_MAX`].
     pub notices: Vec<Notice>,
 }
 
@@ -78,7 +78,7 @@ pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest
 /// The argument may be any deserializer, for example a JSON value. Convert a Kubernetes type to JSON first.
 ///
 /// # Errors
-/// [`Refused`] with the mistakes for which Kubernetes would have rejected the object.
+/// [`Refused`] with the mistakes. Kubernetes accepts some of them, for example an unknown annotation of Leno.
 pub fn read_object<'de, D>(object: D) -> Result<Manifest, Refused>
 where
     D: Deserializer<'de, Error: Display>,
@@ -99,7 +99,7 @@ struct Reader<'a> {
     path: &'a str,
     findings: Findings,
     objects: Vec<Object>,
-    /// Replacements for unreadable policies.
+    /// Replacements for unreadable policies; each replacement allows no caller.
     stand_ins: Vec<Object>,
     is_tree: bool,
     default_namespace: &'a str,
@@ -177,8 +177,8 @@ impl<'a> Reader<'a> {
             }
             _ => self.read_foreign(node, version, kind),
         }
-        // An object of our own group that has a mistake gets a replacement, even if its kind is unknown: the object may
-        // be a policy that protects a workload.
+        // An object of our own group that has a mistake gets a replacement policy, even if the object's kind is
+        // unknown: the object may be a policy that protects a workload.
         let may_be_authorization = group(version) == authorization_policy::GROUP && kind != traffic_policy::KIND;
         if may_be_authorization && self.findings.problem_count() > problems_before {
             let stand_in = stand_in::of_document(node, self.path, self.default_namespace);
@@ -213,8 +213,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Handles an object that has no known kind and version. Reports a mistake if one of them is missing, misspelt or
-    /// unsupported; otherwise adds a notice that the mesh does not read the object.
+    /// Handles an object of a kind or version that the mesh does not read. Reports a mistake if the kind or the version
+    /// is missing, misspelled or unsupported; otherwise adds a notice that the mesh does not read the object.
     fn read_foreign(&mut self, node: &Node, version: &str, kind: &str) {
         let known = [
             (core::v1::Service::API_VERSION, core::v1::Service::KIND),

@@ -1,4 +1,4 @@
-//! Collects the mistakes in an object while it is read.
+//! Collects the mistakes and the notices while a file or an object is read.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Findings {
     }
 }
 
-/// Reviews one object, and finds the lines of the fields in its messages.
+/// Collects the findings about one object, and looks up the position of each field that a finding names.
 #[derive(Debug)]
 pub(crate) struct Review<'a> {
     findings: &'a mut Findings,
@@ -125,7 +125,7 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Escapes a name from the file, so that it cannot break a log line.
+/// Replaces control characters in a name from the file, so that the name cannot break a log line. Cuts a long name.
 fn one_line(text: &str) -> String {
     const NAME_MAX_CHARS: usize = 200;
     let printable = |c: char| if c.is_control() { '?' } else { c };

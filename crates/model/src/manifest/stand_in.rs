@@ -17,7 +17,7 @@ use crate::problem::{Mark, Problem};
 /// Name of the replacement for a policy whose own name cannot be read.
 const UNNAMED: &str = "unreadable";
 
-/// Returns the replacement for the policy in a document; `None` if its mode can be read and is `Audit`.
+/// Returns the replacement for the policy in a document; `None` if the policy's mode can be read and is `Audit`.
 pub(super) fn of_document(document: &Node, file: &str, default_namespace: &str) -> Option<AuthorizationPolicy> {
     let spec = document.get("spec");
     let field = |key: &str| spec.and_then(|spec| spec.get(key));
@@ -41,15 +41,15 @@ pub(super) fn of_document(document: &Node, file: &str, default_namespace: &str) 
     Some(object(policy, file, document.mark))
 }
 
-/// Returns the result of `read`, unless it reports a mistake.
+/// Returns the result of `read`; `None` if `read` reports a mistake.
 fn without_mistake<T>(document: &Node, file: &str, read: impl FnOnce(&mut Review<'_>) -> Option<T>) -> Option<T> {
     let mut findings = Findings::new(file);
     let mut review = Review::new(&mut findings, document, authorization_policy::KIND, "");
     read(&mut review).filter(|_| review.is_clean())
 }
 
-/// Returns replacements for the policies in a text that is not YAML. Searches each document for words that show a
-/// policy, and for the namespaces that the document names.
+/// Returns replacements for the policies in a text that cannot be parsed or is too large. Searches each document for
+/// words that show a policy, and for the namespaces that the document names.
 pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Object> {
     let mut named = BTreeSet::new();
     for document in text.split("\n---") {
@@ -97,7 +97,7 @@ impl Refused {
     }
 
     /// Returns the replacement for a rejected policy: as narrow as its text allows, or for its whole namespace if the
-    /// text cannot be parsed. `None` if its mode can be read and is `Audit`.
+    /// text cannot be parsed. `None` if the policy's mode can be read and is `Audit`.
     pub fn into_policy(self, namespace: &str, name: &str) -> Option<Object> {
         match self.policies.into_iter().next() {
             Some(policy) => Some(policy),

@@ -71,7 +71,7 @@ pub(super) fn documents(text: &str) -> Result<Vec<Node>, Fault> {
 }
 
 impl Node {
-    /// Returns the value of `key`, if this is a mapping that has it.
+    /// Returns the value of `key`; `None` if this node is not a mapping or has no such key.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(entries) => {
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Returns the text of a scalar.
+    /// Returns the text of a scalar; `None` for a null, a list or a mapping.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar { text, .. } if !self.is_null() => Some(text),

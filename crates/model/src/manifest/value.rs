@@ -1,4 +1,4 @@
-//! Converts objects from a Kubernetes API into the tree that is also used for text.
+//! Converts objects from a Kubernetes API into [`Node`]s, the same tree that `tree` creates from text.
 
 use std::fmt;
 

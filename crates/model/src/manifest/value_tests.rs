@@ -20,7 +20,7 @@ fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     read_object(value).map_err(|refused| lines(&refused.problems)).expect("no mistake").objects.remove(0)
 }
 
-/// Compares the fields of our type and of Kubernetes' type, so that no field is missing or misspelt in ours.
+/// Compares the fields of our type and of Kubernetes' type, so that our type lacks or misspells no field.
 #[test]
 fn http_routes_have_the_fields_that_kubernetes_knows() {
     let reference = json!({"group": "", "kind": "Service", "namespace": "shop", "name": "cart", "port": 80});

@@ -96,7 +96,8 @@ impl Controller {
     }
 }
 
-/// Returns the Deployment of a ReplicaSet whose Pods have this label `pod-template-hash`.
+/// Returns the name of the Deployment of a ReplicaSet. `template_hash` is the label `pod-template-hash` of the
+/// ReplicaSet's Pods. `None` if the name of the ReplicaSet does not end with this hash.
 pub fn deployment_of<'a>(replica_set: &'a str, template_hash: &str) -> Option<&'a str> {
     replica_set.strip_suffix(template_hash)?.strip_suffix('-')
 }

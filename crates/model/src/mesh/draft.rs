@@ -34,7 +34,7 @@ pub struct Changes {
     pub changed_answers: BTreeSet<Subject>,
     /// Subjects that were forgotten because no call needs them.
     pub forgotten: BTreeSet<Subject>,
-    /// Whether the policies, or the HTTP ports of the own workload, changed.
+    /// Whether the policies, or the HTTP ports of the proxy's own workload, changed.
     pub policies: bool,
 }
 
@@ -49,7 +49,8 @@ impl Changes {
 }
 
 impl Draft {
-    /// Creates a mesh without clusters, policies and routes, for clients in a namespace.
+    /// Creates a mesh without clusters, policies and routes, in which no answer is known. `default_namespace` is the
+    /// namespace of names without a namespace, and of clients without an identity.
     pub fn new(default_namespace: &str) -> Self {
         let nothing = Mesh::new(default_namespace, Vec::new(), [], Vec::new(), Vec::new());
         Self { mesh: nothing.answering([]), changes: Changes::default() }
@@ -125,7 +126,7 @@ impl Draft {
         self.changes.routes.insert(key.clone());
     }
 
-    /// Replaces the list of the own workload's ports that Services declare to be HTTP.
+    /// Replaces the list of ports of the proxy's own workload that Services declare to be HTTP.
     pub fn set_http_ports(&mut self, mut ports: Vec<u16>) {
         ports.sort_unstable();
         ports.dedup();

@@ -32,7 +32,7 @@ pub struct MeshedPod {
     pub opaque_ports: PortRanges,
 }
 
-/// Prefix of a Pod cluster's name; a Service's name cannot begin with it.
+/// Prefix of a Pod cluster's name. A Service's name cannot begin with this character.
 const PREFIX: char = '-';
 
 impl Mesh {
@@ -48,8 +48,8 @@ impl Mesh {
         &self.pods
     }
 
-    /// Returns the cluster of the Pod at an address, if its proxy serves that port. Addresses of Services and of their
-    /// endpoints take precedence: the caller looks those up first.
+    /// Returns the cluster of the Pod at an address, if the Pod's proxy serves that port. Addresses of Services and of
+    /// their endpoints take precedence: the caller looks up Services and endpoints first.
     pub fn pod_by_address(&self, address: SocketAddr) -> Option<Cluster> {
         let address = canonical(address);
         let pod = self.pods.get(&address.ip()).filter(|pod| !pod.skipped_ports.contains(address.port()))?;

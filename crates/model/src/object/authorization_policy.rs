@@ -27,9 +27,9 @@ pub(crate) const KIND: &str = "AuthorizationPolicy";
 /// The parts of an AuthorizationPolicy that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct AuthorizationPolicy {
-    /// Its name.
+    /// The policy's name, and where it was defined.
     pub identity: Identity,
-    /// Its content.
+    /// The callers that the policy allows, and the workloads that it selects.
     pub policy: Arc<policy::AuthorizationPolicy>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct TargetRef {
     name: String,
 }
 
-/// Allows callers that meet the conditions of all its fields; it must have at least one field.
+/// A rule that allows callers. A caller must meet the conditions of all fields, and a rule needs at least one field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AllowRule {
@@ -153,7 +153,7 @@ pub(crate) fn service_account(target: TargetRef, namespace: &str, review: &mut R
     None
 }
 
-/// Reads the list of ports.
+/// Reads the list of ports; an empty list is a mistake.
 pub(crate) fn ports(written: &[i32], review: &mut Review<'_>) -> Box<[u16]> {
     const FIELD: &str = "spec.ports";
     if written.is_empty() {
@@ -203,7 +203,7 @@ fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Allow {
     rules.into()
 }
 
-/// Reads a list in a rule. An empty list is a mistake, because it could be read as "all".
+/// Reads a list in a rule. An empty list is a mistake, because a reader could take an empty list to mean "all".
 fn members<T>(rule: &str, key: &str, noun: &str, written: &[String], review: &mut Review<'_>) -> Box<[T]>
 where
     T: FromStr<Err: fmt::Display>,

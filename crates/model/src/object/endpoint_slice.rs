@@ -17,17 +17,17 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// The parts of an EndpointSlice that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct EndpointSlice {
-    /// Its name.
+    /// The slice's name, and where it was defined.
     pub identity: Identity,
-    /// Its Service, in the same namespace.
+    /// The slice's Service, in the same namespace.
     pub service: Box<str>,
-    /// The TCP ports, the same for each of its addresses.
+    /// The TCP ports, the same for each address of the slice.
     pub ports: Box<[SlicePort]>,
     /// Position of the ports in the file.
     pub ports_mark: Mark,
-    /// The Leno proxy of all its addresses, if they have one.
+    /// The Leno proxy at each address of the slice; `None` if the slice declares no proxy.
     pub proxy: Option<EndpointProxy>,
-    /// The controller of the Pods at all its addresses, if known.
+    /// The controller of the Pods at all addresses of the slice, if known.
     pub controller: Option<Controller>,
     /// The addresses, in the order of the object.
     pub addresses: Box<[Address]>,
@@ -46,23 +46,23 @@ pub struct SlicePort {
 #[derive(Clone, Debug)]
 pub struct Address {
     pub ip: IpAddr,
-    /// Whether it may get calls.
+    /// Whether the endpoint may get calls.
     pub readiness: Readiness,
-    /// Its zone, if known.
+    /// The endpoint's zone, if known.
     pub zone: Option<Box<str>>,
-    /// Its own name within its Service's domain, if any (a StatefulSet's Pod has one).
+    /// The endpoint's own DNS name within the Service's domain, if it has one (a StatefulSet's Pod has one).
     pub hostname: Option<Box<str>>,
-    /// The name of its Pod, if it is a Pod.
+    /// The name of the endpoint's Pod, if the endpoint is a Pod.
     pub pod: Option<Box<str>>,
-    /// The namespace of its Pod; `None` if it is the namespace of the slice.
+    /// The namespace of this Pod; `None` if it is the namespace of the slice.
     pub pod_namespace: Option<Box<str>>,
     /// The Leno proxy of this address, as its Pod declares it; takes precedence over the proxy of the slice.
     pub proxy: Option<EndpointProxy>,
-    /// The controller of its Pod, as the Pod names it; takes precedence over the controller of the slice.
+    /// The controller of this Pod, as the Pod names it; takes precedence over the controller of the slice.
     pub controller: Option<Controller>,
-    /// Ports on which connections bypass its proxy.
+    /// Ports on which connections bypass the endpoint's proxy.
     pub skipped_ports: PortRanges,
-    /// Ports for which its proxy does not detect the protocol.
+    /// Ports for which the endpoint's proxy does not detect the protocol.
     pub opaque_ports: PortRanges,
 }
 
@@ -70,14 +70,14 @@ pub struct Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Readiness {
     Ready,
-    /// It gets calls only if no endpoint is ready: it is terminating, but still serves.
+    /// The endpoint is terminating, but still serves. It gets calls only if no endpoint is ready.
     Draining,
     Unready,
 }
 
-/// Checks an EndpointSlice and extracts what the mesh needs. If only annotations are invalid, the result has the
-/// endpoints that name a Pod. It is empty if the identity of the slice's proxies is invalid or missing: callers must not
-/// reach these proxies in clear.
+/// Checks an EndpointSlice and extracts what the mesh needs. If only annotations are invalid, the result has only the
+/// endpoints that name a Pod. `None` if the identity of the slice's proxies is invalid or missing: callers must not
+/// reach these proxies without TLS.
 pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&slice.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let address_type = slice.address_type.as_str();

@@ -50,7 +50,7 @@ fn refused(rule: &str) -> Vec<(String, Reason, String)> {
     refusals.map(|refusal| (refusal.spot.field.to_string(), refusal.reason, refusal.what.clone())).collect()
 }
 
-/// A route with as many patterns as the API server stores, at 10 KiB each, would take 40 MiB.
+/// The API server stores routes with so many patterns that the compiled patterns, at 10 KiB each, would take 40 MiB.
 #[test]
 fn patterns_beyond_what_any_table_takes_are_not_compiled() {
     let named = |number: usize| format!("{{type: RegularExpression, name: x{number}, value: '[a-z]{{300}}'}}");

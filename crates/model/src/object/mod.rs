@@ -50,14 +50,14 @@ pub enum Object {
 /// An object's name, and where it was defined.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Its namespace, a DNS label.
+    /// The object's namespace, a DNS label.
     pub namespace: Box<str>,
     pub name: Box<str>,
-    /// The file that defines it.
+    /// The file that defines the object; empty for an object from a Kubernetes API.
     pub file: Arc<str>,
-    /// Position of its name in the file.
+    /// Position of the object's name in the file.
     pub mark: Mark,
-    /// When it was created, in seconds since 1970; 0 if unknown.
+    /// Time of the object's creation, in seconds since 1970; 0 if unknown.
     pub created_s: i64,
 }
 

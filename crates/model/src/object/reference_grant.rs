@@ -18,7 +18,7 @@ const ITEMS_MAX: usize = 16;
 /// The parts of a ReferenceGrant that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct ReferenceGrant {
-    /// Its name.
+    /// The grant's name, and where it was defined.
     pub identity: Identity,
     /// The objects that may refer to objects in the grant's namespace.
     pub from: Box<[GrantFrom]>,

@@ -16,20 +16,20 @@ use crate::traffic::Objectives;
 /// The parts of a Service that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Its name, a DNS label.
+    /// The Service's name, a DNS label, and where it was defined.
     pub identity: Identity,
-    /// Its virtual addresses; empty if the Service is headless or the addresses are unknown.
+    /// The Service's virtual addresses; empty if the Service is headless or the addresses are unknown.
     pub cluster_ips: Box<[IpAddr]>,
-    /// Whether its name resolves to its endpoints' own addresses (`clusterIP: None`).
+    /// Whether the Service's DNS name resolves to the endpoints' own addresses (`clusterIP: None`).
     pub headless: bool,
-    /// Its TCP ports; numbers and names are unique.
+    /// The Service's TCP ports; numbers and names are unique.
     pub ports: Box<[ServicePort]>,
     /// The balancer (annotation `leno.dev/balancer`).
     pub balancer: Policy,
-    /// `leno.dev/opaque-ports`: ports of the Service or of its endpoints. Takes precedence over other protocol
-    /// settings.
+    /// Ports, of the Service or of its endpoints, whose bytes the proxy relays without inspection (annotation
+    /// `leno.dev/opaque-ports`). Takes precedence over other protocol settings.
     pub opaque_ports: PortRanges,
-    /// The objectives for its calls (annotation `leno.dev/objective`).
+    /// The objectives for calls to the Service (annotation `leno.dev/objective`).
     pub objectives: Option<Arc<Objectives>>,
     /// The settings from the other annotations.
     pub settings: Settings,
@@ -40,15 +40,15 @@ pub struct Service {
 pub struct ServicePort {
     /// The port number that clients use.
     pub port: u16,
-    /// The name by which EndpointSlices refer to it; empty if it is the only port and has no name.
+    /// The name by which EndpointSlices refer to the port; empty if the Service's only port has no name.
     pub name: Box<str>,
     /// The protocol from `appProtocol`, if set.
     pub protocol: Option<Protocol>,
     /// Whether `appProtocol` declares that the endpoints themselves speak TLS.
     pub is_tls: bool,
-    /// Its index in `spec.ports`.
+    /// Index of the port in `spec.ports`.
     pub index: usize,
-    /// Position of its definition.
+    /// Position of the port's definition in the file.
     pub mark: Mark,
 }
 
@@ -60,8 +60,8 @@ impl Service {
     }
 }
 
-/// Checks a Service and extracts what the mesh needs. If only annotations are invalid, the result is the Service without
-/// these annotations.
+/// Checks a Service and extracts what the mesh needs. If only annotations are invalid, the result is the Service
+/// without these annotations.
 pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&service.metadata, review, is_dns_label, DNS_LABEL_RULE);
     let spec = service.spec.unwrap_or_default();
@@ -86,7 +86,7 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
     is_usable.then(|| Object::Service(Arc::new(service)))
 }
 
-/// Reads `clusterIP` and `clusterIPs`. As in Kubernetes, the first of the list must equal the single address.
+/// Reads `clusterIP` and `clusterIPs`. As in Kubernetes, the first address in `clusterIPs` must equal `clusterIP`.
 fn cluster_ips(spec: &kubernetes::ServiceSpec, review: &mut Review<'_>) -> (Box<[IpAddr]>, bool) {
     const NONE: &str = "None";
     let first = spec.cluster_ip.as_deref().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! A leno.dev/v1alpha1 TrafficPolicy: the time limits, retries, hedging and retry budget of some calls.
 //!
 //! A policy selects objects of its own namespace, as Gateway API's policies do (GEP-713). A part that is not valid
-//! makes the whole object invalid, so its last valid version stays in force.
+//! makes the whole object invalid, so the object's last valid version stays in force.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,17 +32,17 @@ pub(crate) const KIND: &str = "TrafficPolicy";
 #[derive(Clone, Debug)]
 pub struct TrafficPolicy {
     pub kind: PolicyKind,
-    /// Its name.
+    /// The policy's name, and where it was defined.
     pub identity: Identity,
-    /// The objects that it selects, all in its own namespace.
+    /// The objects that the policy selects, all in the policy's namespace.
     pub targets: Box<[PolicyTarget]>,
-    /// Its parts for single calls.
+    /// The settings for single calls.
     pub calls: CallPolicy,
-    /// Its part for all calls of a Service.
+    /// The setting for all calls to a Service together.
     pub retry_budget: Option<Setting<BudgetSettings>>,
-    /// The objectives for the calls to its Services (annotation `leno.dev/objective`).
+    /// The objectives for the calls to the selected Services (annotation `leno.dev/objective`).
     pub objectives: Option<Arc<Objectives>>,
-    /// The differences between the mesh's behaviour and the policy. The policy's status lists them.
+    /// The differences between the mesh's behavior and the policy. The policy's status lists them.
     pub remarks: Box<[Box<str>]>,
 }
 
@@ -181,7 +181,7 @@ impl Reading<'_, '_> {
         self.review.problem(field, what, fix);
     }
 
-    /// Reports a fault of a value.
+    /// Returns a valid value, or reports what is wrong with it.
     fn valid<T>(&mut self, field: &str, value: Result<T, Fault>) -> Option<T> {
         call_values::valid(field, value, self.review)
     }

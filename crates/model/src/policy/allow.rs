@@ -1,7 +1,8 @@
 //! Indexes the rules of a policy, so that a decision looks names up and does not scan the list.
 //!
-//! A policy may list tens of thousands of identities, and every request is checked against it. The cost of a decision
-//! therefore grows with the logarithm of the list. Only rules with both identities and networks are tried one by one.
+//! A policy may list tens of thousands of identities, and the proxy checks every request against the list. The cost of
+//! a decision therefore grows with the logarithm of the list. Only rules with both identities and networks are tried
+//! one by one.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -39,7 +40,7 @@ struct Place {
 struct IdentityIndex {
     /// Whether the index contains every identity.
     any: bool,
-    /// A bit for each [`shape`] that occurs.
+    /// A bit set: bit `n` is set if a key has the [`shape`] `n`.
     shapes: u8,
     /// All other identities, sorted by [`key`].
     sorted: Box<[Place]>,

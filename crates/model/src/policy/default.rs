@@ -14,13 +14,13 @@ pub enum DefaultInboundPolicy {
     /// Every caller.
     #[default]
     AllUnauthenticated,
-    /// Callers with an identity of any trust domain whose anchors we have.
+    /// Callers with an identity of any trust domain whose trust anchors we have.
     AllAuthenticated,
     /// Callers with an identity of the workload's own trust domain.
     ClusterAuthenticated,
     /// No caller.
     Deny,
-    /// Every caller, but calls that `deny` would deny are logged.
+    /// Every caller, but the proxy logs the calls that no policy in audit mode allows.
     Audit,
 }
 

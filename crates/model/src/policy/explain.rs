@@ -1,4 +1,5 @@
-//! Explains a decision: the policy that decides, its line that allows the caller, and the other callers that it allows.
+//! Explains a decision: the policy that decides, the line of this policy that allows the caller, and the policy's other
+//! lines.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,11 +58,11 @@ pub enum DecidedBy {
 pub struct PolicyLines {
     /// The policy's namespace and name, for example `shop/cart`.
     pub name: String,
-    /// The ports and workloads that it selects, in words.
+    /// The ports and workloads that the policy selects, in words.
     pub target: String,
     /// `Enforce`, `Audit` or `Unreadable`.
     pub mode: String,
-    /// The first line that allows the call; `None` if no line does.
+    /// The first line that allows the call; `None` if no line allows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<Line>,
     /// The lines of the policy, at most 16.
@@ -122,7 +123,8 @@ impl PortPolicy {
 
 impl AuthorizationPolicy {
     fn explain(&self, caller: &Caller<'_>, request: &Request<'_>, own: &TrustDomain) -> PolicyLines {
-        // The decision itself looks the caller up in an index; this search finds the line of a caller that is listed.
+        // The decision looks the caller up in an index. Search for the caller's line only if the policy lists the
+        // caller.
         let is_listed = self.lists(caller, Some(request), own);
         let health_checks = self.health_checks.iter().enumerate();
         let check = |(place, path): (usize, &super::HealthPath)| Line {
@@ -155,7 +157,7 @@ impl Allow {
         self.iter().enumerate().find_map(|(place, rule)| rule.line(place, caller, own))
     }
 
-    /// Returns the lines: an identity or a network each. A rule with both is one line.
+    /// Returns one line for each identity and for each network. A rule with both is a single line.
     fn lines(&self) -> impl Iterator<Item = Line> {
         self.iter().enumerate().flat_map(|(place, rule)| rule.lines(place))
     }

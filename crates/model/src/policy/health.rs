@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::Request;
 
-/// The method of gRPC's health check, the only path that is requested by POST.
+/// The path of gRPC's health check, the only path that health checkers request with POST.
 pub const GRPC_HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Maximum length of a path in bytes.
 const PATH_MAX_BYTES: usize = 1_024;

@@ -13,7 +13,7 @@ const SCHEME: &str = "spiffe://";
 /// One or more identities: `ns/shop/sa/web`, `ns/shop/sa/*`, `spiffe://other.org/ns/shop/sa/web` or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identities {
-    /// Every identity, of any trust domain whose anchors we have.
+    /// Every identity, of any trust domain whose trust anchors we have.
     Any,
     /// The identities with all of these parts.
     Of {
@@ -35,8 +35,8 @@ pub enum Identities {
 pub struct BadIdentities;
 
 impl Identities {
-    /// Returns whether the set contains `identity`, for a workload of the trust domain `own`. Decisions use the policy's
-    /// index instead. This function finds the line of the policy that allows a caller; tests compare both.
+    /// Returns whether the set contains `identity`, for a workload of the trust domain `own`. Decisions use the
+    /// policy's index instead. This function finds the line of the policy that allows a caller; tests compare both.
     pub(super) fn contain(&self, identity: &SpiffeId, own: &TrustDomain) -> bool {
         let is = |wanted: &Option<Box<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
         match self {

@@ -32,7 +32,7 @@ use crate::spiffe::{SpiffeId, TrustDomain, Workload};
 /// The callers that may call some workloads of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuthorizationPolicy {
-    /// Its namespace, which is also the workloads' namespace.
+    /// The policy's namespace, which is also the workloads' namespace.
     pub namespace: Box<str>,
     pub name: Box<str>,
     /// The service account of the workloads; `None` for every workload of the namespace.
@@ -71,7 +71,7 @@ pub struct Rule {
 /// The caller of a connection or request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// The identity in its certificate, verified by mutual TLS; `None` without a certificate.
+    /// The identity in the caller's certificate, verified by mutual TLS; `None` without a certificate.
     pub identity: Option<&'a SpiffeId>,
     /// The source address of the connection.
     pub address: IpAddr,
@@ -122,9 +122,9 @@ impl PortPolicy {
     }
 
     /// Creates the policy for a `port` of the workload `own` where the proxy itself serves private data. Only an
-    /// enforced policy whose ports name this port allows a caller, and only by the caller's identity. A policy for every
-    /// port of the workload was written for the application. An address or a health check does not show who the caller
-    /// is.
+    /// enforced policy whose ports name this port allows a caller, and only by the caller's identity. The reasons: a
+    /// policy for every port of the workload was written for the application, and neither an address nor a health check
+    /// shows who the caller is.
     pub(crate) fn private<'a>(
         policies: impl IntoIterator<Item = &'a Arc<AuthorizationPolicy>>,
         own: &SpiffeId,
@@ -152,7 +152,7 @@ impl PortPolicy {
     }
 
     /// Decides whether `caller` may make `request`. Without a request, decides whether the caller may send anything to
-    /// the port. The proxy decides this for a connection whose content it does not parse.
+    /// the port. The proxy calls this function without a request for a connection whose content it does not parse.
     pub fn authorize(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
         match self.decide(caller, request) {
             Decision::Allow => Decision::Allow,
@@ -197,7 +197,7 @@ impl PortPolicy {
         self.policies.first().filter(|_| self.is_enforced).map(|policy| &**policy)
     }
 
-    /// Returns whether the policy could allow some request of `caller`. Otherwise, the proxy can close the caller's
+    /// Returns whether the policy could allow some request of `caller`. If not, the proxy can close the caller's
     /// connection without reading from it.
     pub fn may_allow(&self, caller: &Caller<'_>) -> bool {
         let has_health_checks = || self.policies.iter().any(|policy| !policy.health_checks.is_empty());
@@ -239,8 +239,8 @@ impl AuthorizationPolicy {
         Self { allow: rules.into(), health_checks: Box::default(), ..self.clone() }
     }
 
-    /// Returns a text for its target, for example `port 8080 of service account cart` or `every port in namespace
-    /// shop`.
+    /// Returns a text for the policy's target, for example `port 8080 of service account cart` or `every port in
+    /// namespace shop`.
     pub fn target(&self) -> String {
         let ports = match self.ports.as_deref() {
             None => "every port".to_owned(),

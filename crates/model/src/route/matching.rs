@@ -8,7 +8,7 @@ use super::mismatch::Mismatch;
 use super::path::split_query;
 use super::{PathMatch, Pattern, ServerName};
 
-/// The parts of a request that matches examine. The bytes may be anything.
+/// The parts of a request that a [`Match`] examines. The returned texts may be any bytes.
 pub trait RequestHead {
     /// The method, for example `GET`.
     fn method(&self) -> &[u8];
@@ -52,7 +52,7 @@ pub struct HeaderMatch {
 /// A condition on a query parameter. If several parameters have the name, the first of them must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueryMatch {
-    /// Its name, decoded; case matters.
+    /// The parameter's name, decoded and case-sensitive.
     pub name: Box<str>,
     /// Condition on the decoded value.
     pub value: ValueMatch,
@@ -69,7 +69,7 @@ pub enum ValueMatch {
 }
 
 impl Match {
-    /// Frees the compiled forms of its patterns ([`Pattern::forget_compiled`]).
+    /// Frees the compiled forms of all patterns in this match ([`Pattern::forget_compiled`]).
     pub fn forget_compiled(&mut self) {
         let headers = self.headers.iter_mut().map(|header| &mut header.value);
         let query = self.query.iter_mut().map(|parameter| &mut parameter.value);
@@ -115,7 +115,7 @@ impl Match {
         self.mismatch(head, path, query).is_none()
     }
 
-    /// Returns the first condition that the request does not fulfil; `None` if the request matches.
+    /// Returns the first condition that the request does not meet; `None` if the request matches.
     pub(super) fn mismatch(&self, head: &impl RequestHead, path: &[u8], query: &[u8]) -> Option<Mismatch<'_>> {
         if self.server_name.is_some() {
             return Some(Mismatch::Server);
@@ -164,7 +164,7 @@ impl QueryMatch {
 }
 
 impl ValueMatch {
-    /// Returns whether `text` fulfils the condition.
+    /// Returns whether `text` meets the condition.
     pub fn is_match(&self, text: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => text == exact.as_bytes(),

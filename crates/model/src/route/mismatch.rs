@@ -1,4 +1,4 @@
-//! Mismatch: the condition of a rule that a request does not fulfil, in words.
+//! Mismatch: the condition of a rule that a request does not meet, in words.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::problem::quoted;
 /// Maximum number of values of one header field that a text shows.
 const VALUES_MAX: usize = 3;
 
-/// The first condition that a request does not fulfil.
+/// The first condition that a request does not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mismatch<'a> {
     /// The rule is for TLS connections to one server name.

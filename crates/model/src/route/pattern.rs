@@ -54,7 +54,8 @@ impl Pattern {
         Ok(Self { text: text.into(), regex, size_bytes: limit_bytes + text.len() })
     }
 
-    /// Returns the pattern's size in bytes, overestimated by a factor of at most two.
+    /// Returns an upper bound of the pattern's size in bytes. Unless the pattern is smaller than 256 bytes, the bound
+    /// is at most twice the size.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }

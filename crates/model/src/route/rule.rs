@@ -12,14 +12,14 @@ use crate::traffic::CallPolicy;
 pub struct Rule {
     /// The route of the rule.
     pub route: RouteName,
-    /// Its name, if any; unique within the route.
+    /// The rule's name, if it has one; unique within the route.
     pub name: Option<Box<str>>,
     /// Filters for every backend.
     pub filters: Filters,
-    /// The backends, chosen by weight. If the weights sum to zero and there is no redirect, requests are answered with
-    /// 500, and connections are closed.
+    /// The backends, chosen by weight. If the weights sum to zero and there is no redirect, the proxy answers requests
+    /// with 500, and closes connections.
     pub backends: Box<[Backend]>,
-    /// The policy for its requests: time limits, retries and hedging.
+    /// The policy for the rule's requests: time limits, retries and hedging.
     pub calls: CallPolicy,
 }
 
@@ -27,7 +27,8 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Backend {
     pub to: BackendTarget,
-    /// Its weight, 0 to 1,000,000; its share is relative to the sum of all weights.
+    /// The backend's weight, 0 to 1,000,000. Its share of the requests is this weight divided by the sum of all
+    /// weights.
     pub weight: u32,
     /// Filters for this backend, applied after the rule's filters.
     pub filters: Filters,
@@ -39,8 +40,8 @@ pub struct Backend {
 pub enum BackendTarget {
     /// A port of a Service. The Service's own routes do not apply here.
     Cluster(ClusterKey),
-    /// An invalid reference, with the reason: requests are answered with 500, or UNAVAILABLE for gRPC, and connections
-    /// are closed.
+    /// An invalid reference, with the reason. The proxy answers requests with 500, or UNAVAILABLE for gRPC, and closes
+    /// connections.
     Invalid(Box<str>),
 }
 
@@ -60,8 +61,8 @@ pub enum RouteKind {
     /// One rule matches every connection; the proxy does not parse the connection's bytes.
     #[serde(rename = "TCPRoute")]
     Tcp,
-    /// No route: the port has no route, and its only rule has the TrafficPolicy of the Service. The name is the
-    /// Service's name.
+    /// No route object: the port has no route, and its only rule has the TrafficPolicy of the Service. The rule's
+    /// [`RouteName`] has the Service's name.
     Service,
 }
 

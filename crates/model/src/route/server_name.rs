@@ -15,7 +15,8 @@ const WILDCARD: &str = "*.";
 pub struct ServerName(Box<str>);
 
 impl ServerName {
-    /// Parses a name; `None` if Gateway API does not allow it: it needs lower-case labels, and must not be an address.
+    /// Parses a name; `None` if Gateway API does not allow the name. A name needs lower-case labels, and must not be an
+    /// address.
     pub fn parse(text: &str) -> Option<Self> {
         let name = text.strip_prefix(WILDCARD).unwrap_or(text);
         let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

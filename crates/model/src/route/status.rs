@@ -22,7 +22,7 @@ pub struct ParentRef {
     /// The API group; empty for Services.
     pub group: Option<Box<str>>,
     pub kind: Option<Box<str>>,
-    /// The namespace, if it is not the route's namespace.
+    /// The namespace as written; `None` stands for the route's namespace.
     pub namespace: Option<Box<str>>,
     pub name: Box<str>,
     /// The name of the Service's port.
@@ -48,7 +48,7 @@ pub struct Condition {
 pub enum ConditionKind {
     /// Whether the route is in force at the parent.
     Accepted,
-    /// Whether all referenced objects exist and may be referred to.
+    /// Whether all referenced objects exist, and the route may refer to them.
     ResolvedRefs,
 }
 

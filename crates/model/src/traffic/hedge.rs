@@ -46,7 +46,7 @@ impl Hedge {
         self.methods.iter().any(|method| method.is_match(is_grpc, name))
     }
 
-    /// Returns the size of its list, in bytes.
+    /// Returns the size of the list of methods, in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         self.methods.iter().map(Repeatable::size_bytes).sum()
     }

@@ -81,7 +81,8 @@ impl MethodLatencies {
         self.latencies.get_mut(place)
     }
 
-    /// Adds the first latency of a method, if there is room for the method.
+    /// Adds the first latency of a method. If [`METHODS_MAX`] methods are known, first forgets the methods without
+    /// recent calls. If every known method has recent calls, drops the latency.
     #[cold]
     fn add_method(&mut self, method: Method, latency: Duration, now: Instant) {
         if self.methods.len() >= METHODS_MAX {

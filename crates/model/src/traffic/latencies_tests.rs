@@ -9,7 +9,7 @@ fn method(name: &str) -> Method {
     Method::of_path(name.as_bytes())
 }
 
-/// 95 calls of 1 to 95 ms, and 5 of 500 ms.
+/// Adds 95 calls of 1 to 95 ms, and 5 calls of 500 ms.
 fn hundred_calls(latencies: &mut MethodLatencies, method: Method, now: Instant) {
     for ms in 1..=95 {
         latencies.add(method, ms * MS, now);

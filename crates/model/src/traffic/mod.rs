@@ -141,7 +141,7 @@ impl CallPolicy {
         *self == Self::default()
     }
 
-    /// Returns the size of its texts and lists, in bytes.
+    /// Returns the size of the policy's texts and lists, in bytes.
     pub fn size_bytes(&self) -> usize {
         fn named<T>(part: Option<&Setting<T>>, of: fn(&T) -> usize) -> usize {
             part.map_or(0, |part| part.set_by.len() + of(&part.value))

@@ -1,7 +1,7 @@
 //! Objectives (SLOs): the share of a method's calls that should succeed, and the share of the successful calls that
 //! should be fast.
 //!
-//! An objective changes no call. The callers' proxies count the calls that miss it.
+//! An objective changes no call. The callers' proxies count the calls that miss the objective.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,12 +16,12 @@ use crate::settings::format_duration;
 
 /// Maximum number of lines of an objective.
 pub const OBJECTIVE_LINES_MAX: usize = 32;
-/// Longest line of an objective, in bytes: the longest name of a method, and an objective.
+/// Maximum length of a line in bytes: enough for the longest name of a method and an objective.
 const LINE_MAX_BYTES: usize = 512;
-/// The name for the calls that no other line names.
+/// The name of the line for all calls that no other line names.
 const ALL: &str = "*";
-/// The methods of HTTP that [`Repeatable`] rejects when it parses a name, because they are not safe or not worth hedging
-/// (RFC 9110 section 9.3, RFC 5789).
+/// The methods of HTTP that [`Repeatable`] rejects when it parses a name, because they are not safe or not worth
+/// hedging (RFC 9110 section 9.3, RFC 5789).
 const NOT_REPEATABLE: [&str; 6] = ["POST", "PUT", "DELETE", "PATCH", "CONNECT", "TRACE"];
 /// 100 % in thousandths of a percent.
 const WHOLE: u32 = 100_000;
@@ -33,8 +33,7 @@ const EXAMPLE: &str = "write success 99.9 %, p99 50ms, or one of the two";
 /// The objectives of a Service, by method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Objectives {
-    /// The most specific line first. There are 1 to [`OBJECTIVE_LINES_MAX`] lines, each with a different name for its
-    /// calls.
+    /// 1 to [`OBJECTIVE_LINES_MAX`] lines with different methods, the most specific line first.
     lines: Box<[Line]>,
     /// The kind and name of the object, for example `Service shop/cart`.
     pub set_by: Arc<str>,
@@ -43,7 +42,7 @@ pub struct Objectives {
 /// The objective of some calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Line {
-    /// `None` for all calls without a line of their own.
+    /// The method, or a gRPC service with all its methods; `None` for all calls that no other line names.
     method: Option<Repeatable>,
     objective: Objective,
 }
@@ -106,7 +105,8 @@ impl Objectives {
         Ok(Self { lines: lines.into(), set_by })
     }
 
-    /// Returns the objective of a method. `name` is the `:path` of a gRPC call, and the `:method` of any other call.
+    /// Returns the objective of a method; `None` if no line applies to the method. `name` is the `:path` of a gRPC
+    /// call, and the `:method` of any other call.
     pub fn of(&self, is_grpc: bool, name: &[u8]) -> Option<&Objective> {
         let is_match = |line: &&Line| line.method.as_ref().is_none_or(|method| method.is_match(is_grpc, name));
         self.lines.iter().find(is_match).map(|line| &line.objective)

@@ -1,4 +1,4 @@
-//! Methods whose calls may be sent more than once without harm. Only the author of the service knows them.
+//! Methods whose calls may be sent more than once without harm. Only the author of the service knows these methods.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 pub const REPEATABLE_MAX: usize = 16;
 const NAME_MAX_BYTES: usize = 256;
 
-/// The safe methods of HTTP (RFC 9110 section 9.2.1) that may have a response with content, and so are worth hedging.
+/// The safe methods of HTTP (RFC 9110 section 9.2.1), except TRACE, which is not worth hedging.
 const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
 /// A method, or all methods of a gRPC service, whose calls may be sent more than once.
@@ -38,7 +38,7 @@ impl Repeatable {
         }
     }
 
-    /// Returns the size of its text, in bytes.
+    /// Returns the size of the value including its text, in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         let (Self::Grpc(text) | Self::GrpcService(text) | Self::Http(text)) = self;
         size_of::<Self>() + text.len()

@@ -62,7 +62,7 @@ const NAMES: [&str; 17] = [
 ];
 
 impl Default for Retry {
-    /// One retry, only after a lost connection or a reset.
+    /// One retry. No status counts as a failure.
     fn default() -> Self {
         let (http_codes, grpc_codes) = Default::default();
         Self { http_codes, grpc_codes, attempts: 1, backoff: DEFAULT_BACKOFF }
@@ -70,7 +70,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Returns the size in bytes of its lists.
+    /// Returns the size in bytes of the list of HTTP statuses.
     pub(super) fn size_bytes(&self) -> usize {
         size_of_val(&*self.http_codes)
     }

@@ -1,7 +1,7 @@
 //! The share of calls that are slow. It shows whether a whole Service is loaded, or only a few calls are slow by
 //! chance. Further attempts at the calls of a loaded Service would only add to its load.
 //!
-//! Calls with different delays have shares of their own: what is slow for one delay is not slow for another.
+//! Each delay has its own share, because a call that is slow for one delay may be fast for a longer delay.
 
 use std::time::{Duration, Instant};
 

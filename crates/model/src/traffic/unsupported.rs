@@ -77,7 +77,8 @@ pub fn unsupported(
     parts.into_iter().flatten().collect()
 }
 
-/// Returns a part if the client ignores it: a part that is enforced if `is_ignored`, and every part that is audited.
+/// Returns the part if the client ignores it. A client ignores every audited part. It ignores an enforced part if
+/// `is_ignored` is true.
 fn part_of<T>(setting: Option<&Setting<T>>, part: &'static str, is_ignored: bool) -> Option<Unsupported> {
     let setting = setting?;
     let is_audited = setting.is_audited();

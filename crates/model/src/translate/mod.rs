@@ -35,7 +35,7 @@ pub struct Translation {
     pub mesh: Mesh,
     /// Mistakes that were found while the objects were joined, such as objects that contradict each other.
     pub problems: Vec<Problem>,
-    /// Notices for the user.
+    /// Remarks that are not mistakes.
     pub notices: Vec<Notice>,
     /// The status of each route at each of its Services, in order of file and line.
     pub routes: Vec<ParentStatus>,
@@ -133,7 +133,7 @@ impl Join {
         }
     }
 
-    /// Drops objects whose name another object of the same kind has already.
+    /// Groups the objects by kind. Reports and drops each object whose name an earlier object of the same kind has.
     fn unique<'a>(&mut self, objects: &[&'a Object]) -> Unique<'a> {
         let mut defined: HashMap<_, &Identity> = HashMap::new();
         let mut unique = Unique::default();

@@ -59,7 +59,8 @@ impl<'a> Known<'a> {
         self.opaque.contains(key)
     }
 
-    /// Returns whether the port's own `appProtocol` declares TLS. A port that is opaque for another reason may speak HTTP.
+    /// Returns whether the port's own `appProtocol` declares TLS. A port that is opaque for another reason may speak
+    /// HTTP.
     fn is_tls(&self, key: &ClusterKey) -> bool {
         // Every such port is opaque, so most ports need no search.
         self.is_opaque(key)
@@ -110,7 +111,7 @@ impl<'a> Known<'a> {
         Filters { mirrors: mirrors.into(), ..filters.fixed.clone() }
     }
 
-    /// Returns the referenced cluster.
+    /// Returns the key of the referenced cluster, or the fault of the reference.
     fn resolve(&self, reference: &Reference, from: Referrer<'_>) -> Result<ClusterKey, Refusal> {
         let fault = |reason, what, fix| Refusal { spot: reference.spot.clone(), reason, what, fix };
         let own = &*from.route.identity.namespace;

@@ -177,7 +177,7 @@ impl Attached {
                 condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, resolves, faults.first()),
             ];
             refusal.into_iter().chain(refused().cloned()).for_each(|fault| findings.add(fault));
-            // Drop what is reported: a route may have thousands of faults at each of 32 Services.
+            // Drop the reported faults except the first: a route may have thousands of faults at each of 32 Services.
             let first = faults.first().cloned();
             faults.drain(..).for_each(|fault| findings.add(fault));
             faults.extend(first);

@@ -1,6 +1,6 @@
 //! Joins policies with the objects that they select.
 //!
-//! The parts of a rule's policy come from these objects. The first object that sets a part decides it.
+//! The parts of a rule's policy come from these objects. The first object that sets a part decides this part.
 //!
 //! 1. the route itself
 //! 2. a policy for the rule
@@ -27,7 +27,7 @@ use crate::route::{Backend, BackendTarget, Entry, Filters, Match, RouteKind, Rou
 use crate::traffic::status::{TargetKind, TargetRef, TargetStatus};
 use crate::traffic::{CallPolicy, PolicyKind, XdsClient, unsupported};
 
-/// What a policy selects: the kind, the namespace, the name and the section.
+/// The target of a policy: the object's kind, namespace and name, and the name of its port or rule.
 type Target<'a> = (TargetKind, &'a str, &'a str, Option<&'a str>);
 
 /// The policies in force, by their kinds and targets. Policies of different kinds do not conflict.
@@ -101,8 +101,8 @@ impl<'a> Policies<'a> {
         self.problems.push(Problem { place, what, fix: fix.to_owned() });
     }
 
-    /// Writes into the statuses which policies have no effect, because the mesh reads no calls at any port that they
-    /// select, or because the route that they select is not in force. `attached` are the tables of routes.
+    /// Writes into the status of a policy that the policy has no effect, if the mesh reads no calls at any selected
+    /// port, or if the selected route is not in force. `attached` are the tables of routes.
     pub(super) fn report_idle(&mut self, attached: &[AttachedRoutes], known: &Known<'_>) {
         let (of_requests, of_connections): (Vec<_>, Vec<_>) =
             attached.iter().partition(|routes| routes.table.kind().is_of_requests());
@@ -189,8 +189,8 @@ impl<'a> Policies<'a> {
         of_gateway_api.into_iter().chain(of_port).chain(of_all)
     }
 
-    /// Returns a cluster with the retry budget and the objectives that policies set for it. The Service's own objectives
-    /// take precedence.
+    /// Returns a cluster with the retry budget and the objectives that policies set for it. The Service's own
+    /// objectives take precedence.
     pub(super) fn of_all_calls(&self, cluster: &Arc<Cluster>, known: &Known<'_>, memo: &mut Memo) -> Arc<Cluster> {
         let budget = self.of_cluster(&cluster.key, known).find_map(|policy| policy.retry_budget.clone());
         let of_policy = || self.of_cluster(&cluster.key, known).find_map(|policy| policy.objectives.clone());
@@ -238,7 +238,7 @@ fn of_service(key: &ClusterKey, calls: CallPolicy) -> RouteTable {
     RouteTable::new(RouteKind::Service, vec![Entry { matches: Arc::new(Match::any()), rule: Arc::new(rule) }])
 }
 
-/// Returns the routes, and their rules with names, that decide about calls which the mesh reads.
+/// Returns the routes, and the named rules of routes, that are in force at a port where the mesh reads calls.
 fn rules_in_force<'a>(attached: &'a [AttachedRoutes], known: &Known<'_>) -> HashSet<Target<'a>> {
     let read = attached.iter().filter(|routes| !known.is_opaque(&routes.cluster));
     let mut targets = HashSet::new();
@@ -251,7 +251,7 @@ fn rules_in_force<'a>(attached: &'a [AttachedRoutes], known: &Known<'_>) -> Hash
     targets
 }
 
-/// Returns the kind of a route that a policy may select.
+/// Returns the kind as a policy's target; `None` for routes that a policy cannot select.
 fn target_kind(kind: RouteKind) -> Option<TargetKind> {
     match kind {
         RouteKind::Http => Some(TargetKind::HttpRoute),
@@ -260,7 +260,7 @@ fn target_kind(kind: RouteKind) -> Option<TargetKind> {
     }
 }
 
-/// Returns why a target does not exist.
+/// Returns why a target does not exist; `None` if it exists.
 fn missing(
     (kind, namespace, name, section): Target<'_>,
     routes: &HashMap<(RouteKind, (&str, &str)), &Route>,
@@ -289,7 +289,7 @@ fn missing(
     not_found(what, "correct sectionName, or remove it to select all")
 }
 
-/// Returns the message of a policy in force: the differences between the mesh's behaviour and the policy, and the parts
+/// Returns the message of a policy in force: the differences between the mesh's behavior and the policy, and the parts
 /// that programs without a proxy ignore. Empty if there is nothing to report.
 fn accepted(policy: &TrafficPolicy) -> String {
     let sets_something = policy.retry_budget.is_some() || policy.objectives.is_some() || !policy.calls.is_empty();

@@ -32,7 +32,8 @@ pub enum Destination {
     Stdout,
     /// Standard error, mixed with the proxy's own log.
     Stderr,
-    /// A file, which is created if missing and appended to. To rotate it, copy and truncate it.
+    /// A file. The writer creates a missing file, and appends to an existing file. To rotate the file, copy and
+    /// truncate it.
     File(PathBuf),
 }
 
@@ -62,7 +63,7 @@ pub(super) enum Offer {
     Taken,
     /// Another thread holds the lock: offer them again later.
     Busy,
-    /// The buffer is full.
+    /// The buffer is full, or the log is closed.
     Full,
 }
 
@@ -85,7 +86,7 @@ impl Writer {
         Outlet::to(self.0.clone())
     }
 
-    /// Writes pending lines and ends the thread; gives up after `patience` if the log is not read.
+    /// Writes pending lines and ends the thread; gives up after `patience` if the destination does not accept them.
     pub fn finish(self, patience: Duration) {
         let mut state = self.0.lock();
         state.closed = true;

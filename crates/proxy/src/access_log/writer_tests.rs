@@ -25,7 +25,7 @@ fn all_lines_of_all_workers_are_in_the_file_in_the_end() {
                     log.write(&connection());
                     outlet.hand_over(&mut log, Instant::now());
                 }
-                // The lock was held, so these lines could not be handed over earlier. They are handed over now.
+                // Hands over the lines for which the lock was not free earlier.
                 outlet.finish(&mut log);
             })
         })

@@ -1,10 +1,10 @@
 //! Our identity in a cluster: the control plane's identity service issues our certificate. We authenticate with our
 //! Pod's token.
 //!
-//! The service decides by the token alone. We also show our current certificate, because the service reserves places
-//! for clients with a certificate: clients without a certificate may fill the other places, but cannot prevent our
-//! renewal. If a request with our certificate gets no answer, we repeat it without the certificate: the certificate may
-//! have expired, or its anchor may have been removed.
+//! The service decides by the token alone. We also show our current certificate, because the service reserves some of
+//! its connections for clients with a certificate. So clients without a certificate cannot prevent our renewal. If a
+//! request with our certificate gets no answer, we repeat it without the certificate: the certificate may have expired,
+//! or its anchor may have been removed.
 //!
 //! The trust bundle's file alone decides which anchors we trust. The cluster mounts the file into the Pod and keeps it
 //! up to date, so no server that answers us can add an anchor.

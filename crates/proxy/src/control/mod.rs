@@ -317,7 +317,7 @@ pub(crate) fn raise_open_files_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Listens on the address of an option, for requests for pages.
+/// Listens on the address of `--admin` or `--tap`.
 fn listen(option: &'static str, address: SocketAddr) -> Result<TcpListener, ControlError> {
     leno_accept::listen(address).map_err(|source| ControlError::Pages { option, address, source })
 }
@@ -329,8 +329,8 @@ async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Opti
     started.map(Some).map_err(|source| ControlError::Identity { path, source: Box::new(source) })
 }
 
-/// Obtains the first certificate. If an authority on this machine fails, that is an error. If the control plane fails,
-/// the proxy waits for it.
+/// Obtains the first certificate. A failure of an authority on this machine is an error. Requests to the control plane
+/// are repeated until they succeed.
 ///
 /// # Errors
 /// [`UpkeepError`] of an authority on this machine.

@@ -16,7 +16,7 @@ use super::shared::{Phase, Shared};
 use super::{explain, tap};
 use crate::worker::WorkerHandle;
 
-/// Time for workers to answer.
+/// Longest wait for the answers of the workers.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 
 /// Maximum length of a query in an answer, in characters.
@@ -56,8 +56,8 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     }
 }
 
-/// Answers one request of a caller that a policy has let in to the port of the taps, and whose identity the proxy has
-/// written into the request.
+/// Answers one request at the tap port. A policy has allowed the caller, and the proxy has written the caller's
+/// identity into the request.
 pub(super) async fn answer_tap_port(request: Request<Incoming>, shared: &Shared) -> Answer {
     let method = request.method().clone();
     match (request.uri().path(), method) {

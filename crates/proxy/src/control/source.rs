@@ -13,7 +13,7 @@ use super::shared::Shared;
 pub(super) enum Source {
     /// A directory, which contains the whole mesh.
     Directory(Box<(Watch, Directory)>),
-    /// A control plane, which is asked about a subject when a call needs it.
+    /// A control plane. The proxy asks it about a subject when a call needs this subject.
     ControlPlane(Box<Discovery>),
 }
 

@@ -22,7 +22,8 @@ use super::shared::Shared;
 const EVERY: Duration = Duration::from_millis(50);
 /// Time without a call after which an empty line is sent: only a failed send shows that the user has left.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// Number of pieces of the response that wait for the connection. Further lines stay in the tap, which is bounded.
+/// Maximum number of pieces of the response that wait for the connection. Further lines stay in the tap, which drops
+/// lines when it is full.
 const PIECES: usize = 1;
 
 /// The open taps of the proxy: at most [`MAX_TAPS`].
@@ -48,7 +49,7 @@ impl Drop for TapPlace {
     }
 }
 
-/// A tap that ends for the workers when it is dropped.
+/// A tap. Dropping this value closes the tap, so that the workers stop using it.
 struct OpenTap(Arc<Tap>);
 
 impl Drop for OpenTap {
@@ -58,7 +59,7 @@ impl Drop for OpenTap {
 }
 
 /// Begins a tap. The request's body is a [`TapSelection`] in JSON; `{}` selects all calls. `caller` is the identity of
-/// the user, for the log; `None` for a user on this machine, who has none.
+/// the user, for the log; `None` at the admin endpoint, whose users have no identity.
 pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: Option<&str>) -> Answer {
     let selection = match body(request, "selection").await {
         Ok(json) => serde_json::from_slice::<TapSelection>(&json),
@@ -77,7 +78,8 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: 
         return text(StatusCode::SERVICE_UNAVAILABLE, format!("{MAX_TAPS} taps are open already; end one of them\n"));
     };
     let tap = OpenTap(Tap::new(selection.clone()));
-    // A worker that does not answer in time begins the tap later. If the user leaves meanwhile, this function is dropped.
+    // A worker that does not answer in time begins the tap later. If the user leaves meanwhile, this function is
+    // dropped.
     ask(shared, |worker| worker.begin_tap(tap.0.clone())).await;
     tracing::info!(?selection, caller, "a tap begins");
     let (sender, lines) = mpsc::channel(PIECES);
@@ -98,7 +100,7 @@ async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>) {
     }
     loop {
         sleep(EVERY).await;
-        // Without room, the lines stay in the tap.
+        // While the channel has no room, the lines stay in the tap.
         let Ok(room) = sender.reserve().await else { return };
         let (mut lines, dropped) = tap.take();
         if dropped > 0 {

@@ -22,7 +22,7 @@ use crate::worker::{Bound, SpawnError, Standing, WorkerConfig, WorkerHandle};
 /// The common parameters of all workers.
 pub(super) struct WorkerTemplate<'a> {
     pub(super) identity: Option<Arc<TlsIdentity>>,
-    /// Channel for questions about unknown subjects.
+    /// Channel for questions to the control plane about unknown subjects; `None` without a control plane.
     pub(super) discovery: Option<mpsc::Sender<Subject>>,
     pub(super) settings: Settings,
     pub(super) access_log: Option<&'a AccessLogOptions>,

@@ -1,6 +1,6 @@
-//! A directory of files that change together, with the layout of the kubelet's own volumes: each file is a symbolic
-//! link through `..data` to the current generation, and one rename replaces all of them. A reader never sees half of a
-//! file.
+//! A directory of files that change together, with the layout of the kubelet's own volumes. Each file is a symbolic
+//! link through `..data` to the current generation, and one rename replaces the whole generation. A reader never sees
+//! half of a file.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -44,7 +44,8 @@ impl Directory {
     /// Replaces all files at once.
     ///
     /// # Errors
-    /// If the new files cannot be written. The old files then stay as they are.
+    /// If the new files cannot be written (the old files then stay in use), a link cannot be created, or the old files
+    /// cannot be removed.
     pub(super) fn replace(&self, files: &[(&str, String)]) -> io::Result<()> {
         let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("{GENERATION}{}", age.as_nanos());
@@ -67,7 +68,7 @@ impl Directory {
         for (file, text) in files {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(generation.join(file))?;
             file.write_all(text.as_bytes())?;
-            // Set the mode again, because the umask may have removed bits.
+            // Set the final mode here, because the umask may remove bits of the mode that `open` gets.
             file.set_permissions(Permissions::from_mode(FILE_MODE))?;
         }
         remove_file(&self.path.join(NEW_DATA))?;

@@ -1,6 +1,7 @@
 //! Metrics of our own certificate.
 //!
-//! The metrics have the same names as in Linkerd's proxy, so that alerts on an expiring certificate work.
+//! The metrics have the same names as in Linkerd's proxy, so that existing alerts on an expiring certificate also work
+//! here.
 
 use std::fmt;
 

@@ -52,7 +52,6 @@ impl ProcessMetrics {
         }
     }
 
-    /// Writes these numbers.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         if let Some(seconds) = self.cpu_seconds {
             counter(encoder, "process_cpu_seconds", "Processor time used, user and system")?

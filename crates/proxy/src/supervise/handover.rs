@@ -2,7 +2,7 @@
 //! them.
 //!
 //! A message over a Unix socket (SCM_RIGHTS) could carry the sockets, too. But the kernel limits the number of sockets
-//! in transit for each user id, and proxies of other Pods have the same user id: a neighbour could use up the limit.
+//! in transit for each user id, and proxies of other Pods have the same user id: a neighbor could use up the limit.
 
 use std::env;
 use std::fmt::Write as _;

@@ -41,8 +41,8 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Longest time for which connections wait for a proxy that has no identity yet.
 pub(crate) const REFUSE_AFTER: Duration = Duration::from_secs(2);
-/// Maximum number of restarts within [`RESTARTS_WITHIN`]. At one more unexpected end, the supervisor exits, so that the
-/// kubelet reports the failure.
+/// Maximum number of restarts within [`RESTARTS_WITHIN`]. After the next unexpected end, the supervisor exits, so that
+/// the kubelet reports the failure.
 const RESTARTS_MAX: usize = 5;
 const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -59,8 +59,8 @@ pub(crate) enum SuperviseError {
     Log(#[from] logging::StartError),
 }
 
-/// Runs a proxy until it ends in an orderly way, or cannot be kept running. Returns the exit code. The first of `args`
-/// is the program's name; `own` are the arguments that select the proxy in this program.
+/// Runs a proxy until the proxy ends in an orderly way, or must not be started again. Returns the exit code. The first
+/// of `args` is the program's name; `own` are the arguments that select the proxy in this program.
 pub(crate) fn run(own: &[&str], args: &[OsString]) -> Result<Result<u8, SuperviseError>, Exit> {
     let (read, _) = Args::read(args.iter().cloned())?;
     let words = own.iter().map(OsString::from).chain(args.iter().skip(1).cloned()).collect::<Vec<_>>();
@@ -158,7 +158,7 @@ struct Pace {
 
 impl Pace {
     /// Decides what to do after a proxy has ended at `now` although the supervisor sent it no signal. If no proxy has
-    /// served, none is started again: the command line or the environment is wrong.
+    /// served yet, the supervisor ends: the command line or the environment is wrong.
     fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
         // Code 0: SIGTERM was sent directly to the proxy. Code 2: the command line is invalid.
         let is_meant = matches!(status.code(), Some(0 | 2));
@@ -198,8 +198,8 @@ pub(crate) fn take_over() -> Result<Handover, HandoverError> {
 /// its identity, and connections would wait in vain.
 pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Bound>]) -> Infallible {
     sleep(wait).await;
-    // A socket that does not listen yet refuses connections anyway. To shut it down would break it: the kernel would
-    // end every connection that the socket accepts later.
+    // Leave out sockets that do not listen yet: they refuse connections anyway. After a shutdown of such a socket, the
+    // kernel would end every connection that the socket accepts later.
     let listens = |bound: &&Bound| bound.socket.is_listener().unwrap_or(false);
     for bound in sockets.iter().flatten().filter(listens) {
         // Later, the worker makes the socket listen again.

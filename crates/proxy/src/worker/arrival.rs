@@ -152,7 +152,7 @@ impl Worker {
         self.mark_unfinished_arrival(id);
     }
 
-    /// Returns whether there is nothing to detect in the connection: its bytes are opaque.
+    /// Returns whether the connection is opaque, so that the worker need not detect its protocol.
     fn is_opaque(&self, arrival: &Arrival) -> bool {
         self.tls_of(arrival).is_none() && self.relay.inspection(&arrival.origin) == Inspection::Nothing
     }
@@ -198,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// Admits a connection as opaque: its bytes are relayed as they are, however many have been received.
+    /// Admits a connection as opaque: the proxy relays its bytes unchanged, and does not wait for more bytes first.
     fn admit_opaque(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         let contents = if begins_tls(&arrival.first) { Contents::Tls(None) } else { Contents::Unknown };

@@ -53,7 +53,7 @@ pub struct WorkerConfig {
     pub access_log: AccessLog,
     /// How calls are traced; `None` if calls are not traced.
     pub tracing: Option<Tracing>,
-    /// The requests that must not be retried; all workers share them.
+    /// The requests that their callers must not retry; all workers share this table.
     pub spent_chains: Arc<SpentChains>,
     /// Outlet to the writer of the access log.
     pub outlet: Outlet,
@@ -152,8 +152,7 @@ impl WorkerHandle {
         self.ask(|answer| Command::ShowCalls(longer_than, answer))
     }
 
-    /// Asks which of the control plane's answers are used by current calls, or were used by calls since the last
-    /// report.
+    /// Asks which answers of the control plane current calls use, or calls have used since the last report.
     pub fn usage(&self) -> oneshot::Receiver<Usage> {
         self.ask(Command::ReportUsage)
     }
@@ -272,10 +271,9 @@ impl Worker {
                     self.review_changed_arrivals(&changes);
                 }
                 Command::SetIdentity(identity) => self.set_identity(&identity),
-                // The receiver may have been dropped.
+                // In the following arms, ignore failed answers: the receiver may have been dropped.
                 Command::BeginTap(tap, begun) => {
                     self.relay.begin_tap(tap);
-                    // The user may have left.
                     let _ = begun.send(());
                 }
                 Command::ShowCalls(longer_than, answer) => drop(answer.send(self.relay.open_calls(longer_than))),

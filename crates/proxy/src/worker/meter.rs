@@ -1,4 +1,5 @@
-//! Meter: the counters of one connection. The counters also count before the connection's metric labels are known.
+//! Meter: the counters of one connection. They count from the start, even if the connection's metric labels become
+//! known only later.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;

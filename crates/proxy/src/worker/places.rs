@@ -70,8 +70,8 @@ impl Doors {
         replaced(pool.enter(Source::of(peer), wire))
     }
 
-    /// Moves a connection to the pool of clients with a certificate. Returns the connection that it replaces in this
-    /// pool, if any.
+    /// Moves a connection to the pool of clients with a certificate. Returns the connection that it replaces there, if
+    /// any.
     fn identify(&mut self, wire: WireId, id: &SpiffeId) -> Result<Option<WireId>, Full> {
         self.strangers.leave(wire);
         let entry = self.members.enter(self.member(id), wire);

@@ -64,7 +64,8 @@ impl Worker {
         }
     }
 
-    /// Handles a peer that has closed its side or reads no more. Bytes that it has sent before are still read.
+    /// Handles a peer that has closed its sending side, or a socket that cannot be written any more. The worker still
+    /// reads the bytes that the peer sent before.
     fn read_to_end(&mut self, wire_id: WireId, id: LinkId) {
         if let Some(wire) = self.wires.get_mut(wire_id) {
             wire.end_follows = true;
@@ -240,7 +241,7 @@ impl Worker {
 
     fn refuse_question(&mut self, subject: &Subject, too_many: bool) {
         self.relay.refuse_question(subject, too_many);
-        // Connections that were held for the answer are read, so that their calls fail with the reason.
+        // Read the connections that were held for the answer, so that their calls fail with the reason.
         self.review_arrivals(|arrival| arrival.is_held);
     }
 
@@ -259,7 +260,7 @@ impl Worker {
         true
     }
 
-    /// Records whose bytes a wire carries from now on.
+    /// Records the arrival or the connection of the relay whose bytes a wire carries from now on.
     pub(super) fn attach(&mut self, wire: WireId, carries: Carries) {
         if let Some(wire) = self.wires.get_mut(wire) {
             wire.carries = Some(carries);

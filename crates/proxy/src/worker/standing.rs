@@ -45,7 +45,7 @@ pub struct Standing {
 #[derive(Debug, Default)]
 struct Memory {
     by_peer: FxHashMap<(u64, IpAddr), Shown>,
-    /// Number of times that a worker has got a trust bundle without some of the former anchors.
+    /// Number of times that a worker got a trust bundle in which some of the previous anchors were missing.
     trust: u64,
     /// The sum of [`Shown::bytes`].
     bytes: usize,
@@ -73,8 +73,8 @@ impl Standing {
             return;
         }
         let mut memory = self.lock();
-        // If both expire at the same time, the chain that was shown later may have a newer anchor, so it replaces the
-        // other. A chain from before the latest removal of an anchor may lead to the removed anchor.
+        // If both chains expire at the same time, the new chain replaces the known chain, because the new chain may
+        // have a newer anchor. A chain from before the latest removal of an anchor may lead to the removed anchor.
         let trust = memory.trust;
         if let Some(known) = memory.by_peer.get_mut(&key) {
             if *known.chain == *chain {
@@ -92,7 +92,7 @@ impl Standing {
         memory.by_peer.insert(key, new);
     }
 
-    /// Records that a worker has got a trust bundle without some of the former anchors.
+    /// Records that a worker got a trust bundle in which some of the previous anchors are missing.
     pub(super) fn anchors_removed(&self) {
         self.lock().trust += 1;
     }

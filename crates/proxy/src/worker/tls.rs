@@ -1,5 +1,5 @@
-//! TLS of one connection (rustls without its own buffers): records are decrypted in the worker's read buffer and
-//! encrypted into its write buffer, so that an idle connection holds nothing but its keys.
+//! TLS of one connection: rustls without its own buffers. Records are decrypted in the worker's read buffer and
+//! encrypted into its write buffer, so that an idle connection holds little more than its keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Tls {
         self.partial.capacity() + self.pending.capacity() + chain_bytes(self.peer_certificates())
     }
 
-    /// Returns whether the handshake is complete, so that both sides have proved who they are.
+    /// Returns whether the handshake is complete, so that every certificate that was shown is verified.
     pub fn is_established(&self) -> bool {
         match &self.role {
             Role::Client(client) => !client.is_handshaking(),
@@ -101,7 +101,7 @@ impl Tls {
         .unwrap_or_default()
     }
 
-    /// Whether the protocol inside is HTTP/2 (RFC 7301).
+    /// Whether both sides have agreed on HTTP/2 by ALPN (RFC 7301).
     pub fn is_http2(&self) -> bool {
         let protocol = match &self.role {
             Role::Client(client) => client.alpn_protocol(),

@@ -48,7 +48,8 @@ impl Peer {
         Self { is_proved: true, ..Self::server(id, address) }
     }
 
-    /// After the handshake, verifies the identity of a server, once. Returns `None` before and afterwards.
+    /// Verifies the identity of a server once, after the handshake. Returns `None` before the handshake is complete,
+    /// and after the first verification.
     pub(super) fn check_server(&mut self, tls: Option<&Tls>) -> Option<Result<(), ConnectionFailure>> {
         let tls = tls.filter(|tls| !self.is_proved && tls.is_established())?;
         self.is_proved = true;
@@ -67,7 +68,8 @@ impl Peer {
         self.stay = self.note_shown(tls, standing, now).map(|expiry| Stay::until(expiry, now));
     }
 
-    /// Records the certificate that the peer has shown, for its other connections. Returns when it expires.
+    /// Records the certificate that the peer has shown, for the peer's other connections. Returns when the certificate
+    /// expires.
     pub(super) fn note_shown(&self, tls: Option<&Tls>, standing: &Standing, now: SystemTime) -> Option<SystemTime> {
         let chain = tls.map(Tls::peer_certificates).unwrap_or_default();
         let expiry = leno_identity::peer_expiry(chain, now)?;
@@ -147,8 +149,10 @@ impl Worker {
         self.recheck.defer(wire);
     }
 
-    /// Verifies a server's certificate again. If it is no longer trusted, the server gets no new calls. Its current
-    /// calls fail after [`REPLACEMENT_TIME`], unless a new connection shows a better certificate of the same workload.
+    /// Verifies a server's certificate again. If the certificate is no longer trusted, this connection gets no new
+    /// calls. If no other connection has shown a better certificate of the same workload, the proxy opens another
+    /// connection, and fails the current calls after [`REPLACEMENT_TIME`] unless a better certificate was shown by
+    /// then.
     fn recheck_endpoint(&mut self, wire: WireId, upstream: UpstreamId) {
         let Some((error, good_until)) = self.verify_again(wire) else { return };
         if good_until.is_some() {

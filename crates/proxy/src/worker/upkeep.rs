@@ -100,15 +100,17 @@ impl Worker {
         self.trim_next = true;
     }
 
-    /// Begins a drain: accepts no new connections, tells clients to use others, and lets calls in flight finish.
+    /// Begins a drain: accepts no new connections, tells clients to use other connections, and lets calls in flight
+    /// finish.
     pub(super) fn drain(&mut self, grace: Duration) {
         if self.relay.draining().is_some() {
             return;
         }
         let until = self.relay.now() + grace;
         self.relay.begin_drain(until);
-        // The kernel has already accepted the connections in the listeners' queues, so serve them, too. A queue has at most
-        // `BACKLOG` connections now; a neighbour that connects all the time must not keep the worker here.
+        // The kernel has already accepted the connections in the listeners' queues, so serve them, too. A queue has at
+        // most `BACKLOG` connections now. Stop after as many connections, so that a client that connects all the time
+        // cannot delay the drain.
         self.accept_again = true;
         for _ in 0..=BACKLOG as usize / MAX_ACCEPTS {
             if !self.accept_again {

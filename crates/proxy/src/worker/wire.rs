@@ -96,7 +96,7 @@ pub(super) enum WireError {
     Tls(#[from] rustls::Error),
 }
 
-/// Whose bytes a wire carries.
+/// The arrival or the connection of the relay whose bytes a wire carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carries {
     /// A client opened the connection, and its protocol is not known yet.
@@ -110,7 +110,7 @@ pub(super) enum Carries {
 struct Measured {
     bytes: usize,
     at: Instant,
-    /// Number of bytes that the worker had written to the socket by then.
+    /// Number of bytes that the worker had written to the socket before the measurement.
     written_bytes: u64,
     /// Whether the connection was stuck.
     while_stuck: bool,
@@ -119,7 +119,7 @@ struct Measured {
 /// A socket and its TLS.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Whose bytes the wire carries. `None` only until the arrival or the link of a new wire has been created.
+    /// What the wire carries. `None` only until the arrival or the link of a new wire has been created.
     pub(super) carries: Option<Carries>,
     /// Whether TCP is not established yet.
     pub(super) is_connecting: bool,
@@ -136,8 +136,8 @@ pub(super) struct Wire {
     pub(super) unfinished: bool,
     /// Whether the kernel has bytes of the peer that the worker has not read.
     pub(super) has_unread: bool,
-    /// Whether the peer has sent urgent data (RFC 9293 section 3.8.5). A read ends at the urgent byte even if more bytes
-    /// follow.
+    /// Whether the peer has sent urgent data (RFC 9293 section 3.8.5). A read ends at the urgent byte even if more
+    /// bytes follow.
     pub(super) has_urgent: bool,
     /// Whether the socket accepts no bytes.
     is_blocked: bool,
@@ -155,7 +155,7 @@ impl Wire {
         let _ = socket.set_nodelay(true);
         let options = SockRef::from(&socket);
         let _ = options.set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
-        // The urgent byte is forwarded like the others. Otherwise it would be lost.
+        // Forward the urgent byte like the other bytes. Otherwise it would be lost.
         let _ = options.set_out_of_band_inline(true);
         if is_local {
             let _ = options.set_recv_buffer_size(LOCAL_RECEIVE_BYTES);
@@ -298,9 +298,10 @@ impl Wire {
         }
     }
 
-    /// Returns whether to measure the connection. It is measured if it is stuck, if it held more than `negligible` or
-    /// [`CONNECTION_BYTES`] in the kernel at the latest measurement, or if it has written more than `negligible` bytes
-    /// since. A peer that does not read can take up to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
+    /// Returns whether to measure the connection. There are three cases: the connection is stuck; at the latest
+    /// measurement, the kernel held more than `negligible` or more than [`CONNECTION_BYTES`] for it; the worker has
+    /// written more than `negligible` bytes since. A peer that does not read can take up to [`KERNEL_UNSENT_MAX_BYTES`]
+    /// without being blocked.
     pub(super) fn should_be_measured(&self, negligible: usize) -> bool {
         let written_before = self.valid_measurement().map_or(0, |latest| latest.written_bytes);
         let written = self.meter.written_bytes.saturating_sub(written_before);

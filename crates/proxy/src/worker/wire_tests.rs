@@ -14,8 +14,8 @@ fn wire() -> (Wire, TcpStream) {
 #[allow(unsafe_code)]
 fn unsent_bytes(socket: &TcpStream) -> libc::c_int {
     let mut bytes = 0;
-    // SAFETY: the descriptor is open while `socket` lives. The request SIOCOUTQ (which has the number of TIOCOUTQ) writes
-    // one int to `bytes`, and keeps no pointer.
+    // SAFETY: the descriptor is open while `socket` lives. The request SIOCOUTQ (which has the number of TIOCOUTQ)
+    // writes one int to `bytes`, and keeps no pointer.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     assert_eq!(status, 0, "the socket is open");
     bytes

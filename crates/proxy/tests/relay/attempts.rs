@@ -27,7 +27,7 @@ fn answer_next(servers: &mut Servers, fields: &[(&str, &str)]) -> Frame {
     request
 }
 
-/// Returns the field of the response on a stream.
+/// Returns the field `leno-attempts` of the response on a stream.
 fn attempts(client: &mut Peer, stream: u32) -> String {
     client.rest_of(stream)[0].field("leno-attempts").to_owned()
 }

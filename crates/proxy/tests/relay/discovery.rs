@@ -122,8 +122,8 @@ fn who_calls_waits_until_it_is_known_who_may() {
     client.send(&call(1));
     let subject = question(&mut asked);
     proxy.set_mesh(answer_to(&[subject], "echo", &[]));
-    // The policies now let the call pass. It fails at the next check: its connection was not redirected, so it has no
-    // destination port.
+    // The policies now allow the call. The call fails at the next check: its connection was not redirected, so the call
+    // has no destination port.
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
 }
 
@@ -216,7 +216,7 @@ fn a_subject_is_in_use_while_a_call_waits_or_is_in_flight_and_was_used_after_tha
     client.send(&call(1));
     let waiting = question(&mut asked);
     assert!(proxy.usage().in_use.contains(&waiting));
-    // Not `known_echo`, which would wait for a second question: the call asks only once.
+    // Do not use `known_echo` here: it would wait for a second question, but the call causes only one question.
     let mesh = answer_to(&[], "echo", &[server.address()]);
     let cluster = &mesh.clusters()[0];
     let mut draft = Draft::new("default");

@@ -1,4 +1,4 @@
-//! Connections that the proxy closes because of a peer's behaviour, and the calls on them.
+//! Connections that the proxy closes because of a peer's behavior, and the calls on them.
 
 use leno_http2::frame::kind;
 use leno_relay::metrics::{Direction, PeerLabel};

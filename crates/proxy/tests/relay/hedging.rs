@@ -220,7 +220,8 @@ fn a_percentile_hedges_once_enough_calls_have_shown_it() {
     for stream in (1..241).step_by(2) {
         let number = stream.to_string();
         hedged.client.send(&call_with(stream, "x-number", &number));
-        // On a busy machine, an earlier call may have been hedged. Its further attempt, which is cancelled, comes first.
+        // On a busy machine, an earlier call may have been hedged. The further attempt of that call, which is
+        // cancelled, arrives first.
         loop {
             let (place, request) = hedged.servers.next_request();
             std::thread::sleep(Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! The relay's behaviour at its limits, and just beyond them.
+//! The relay's behavior at its limits, and just beyond them.
 
 use leno_http2::frame::kind;
 

@@ -21,8 +21,8 @@ fn upload(proxy: SocketAddr) -> TcpStream {
     client
 }
 
-/// Reads all that a connection brings. Returns the error that ends the connection, or `WouldBlock` if the peer is
-/// silent but does not close; `None` after an orderly end.
+/// Reads a connection until it ends or its peer is silent for 2 s. Returns the error that ends the connection, or
+/// `WouldBlock` for a silent peer; `None` after an orderly end.
 fn end_of(mut connection: TcpStream) -> Option<ErrorKind> {
     connection.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
     connection.read_to_end(&mut Vec::new()).err().map(|error| error.kind())

@@ -7,7 +7,7 @@ use leno_http2::frame::kind;
 use crate::peer::{Frame, Peer, Server, Servers, call, call_with, data, grpc, headers, open_call};
 use crate::proxy::{Proxy, eventually, mesh_of, service};
 
-/// A TrafficPolicy of the Service `echo` with the lines of its parts.
+/// A TrafficPolicy of the Service `echo`. `spec` has the YAML of its parts, for example of `timeouts` or `retry`.
 pub(crate) fn traffic_policy(spec: &str) -> String {
     format!(
         "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: echo}}\n\
@@ -23,7 +23,7 @@ pub(crate) struct Policed {
 }
 
 impl Policed {
-    /// `spec` are the lines of the policy's parts.
+    /// `spec` is as in [`traffic_policy`].
     pub(crate) fn start(spec: &str) -> Self {
         let servers = [Server::start(), Server::start()];
         let addresses = servers.each_ref().map(Server::address);

@@ -54,8 +54,8 @@ impl Proxy {
         (Self::spawn_at(&[Door::Inbound], mesh, Some(questions), limits), asked)
     }
 
-    /// A worker with an outbound listener for its own application and an inbound one for other clients, and their
-    /// addresses.
+    /// A worker with an outbound listener for its own application and an inbound listener for other clients, and the
+    /// addresses of both listeners.
     pub(crate) fn start_between(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> (Self, SocketAddr, SocketAddr) {
         let proxy = Self::spawn_at(&[Door::Outbound, Door::Inbound], mesh, None, limits);
         let [outbound, inbound] = [0, 1].map(|place| proxy.worker.listening()[place].1);

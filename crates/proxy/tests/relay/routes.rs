@@ -53,7 +53,7 @@ impl Split {
         Self { proxy, client, v1, v2 }
     }
 
-    /// The calls that the route sent to no backend.
+    /// Number of calls that the route sent to no backend.
     fn unsent(&self) -> u64 {
         let parent = leno_model::mesh::ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 };
         let route = RouteName { kind: RouteKind::Http, namespace: "default".into(), name: "split".into() };

@@ -1,5 +1,5 @@
-//! If the proxy does not retry a call, its answer names the reason. If the connection of an HTTP/1 request is lost,
-//! these tests count how often the server receives the request.
+//! Calls that the proxy does not retry: its answer names the reason. For HTTP/1 requests whose connection is lost, the
+//! tests also count how often the server receives the request.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

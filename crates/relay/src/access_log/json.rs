@@ -1,4 +1,4 @@
-//! A line as a JSON object. Fields without a value are omitted.
+//! A log line as a JSON object. The object omits fields without a value.
 
 use super::escape::{
     AUTHORITY_MAX_BYTES, METHOD_MAX_BYTES, PATH_MAX_BYTES, REQUEST_ID_MAX_BYTES, USER_AGENT_MAX_BYTES, push_fmt,

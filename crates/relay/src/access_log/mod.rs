@@ -20,7 +20,7 @@ pub use record::{Protocol, Record};
 pub enum Format {
     /// One JSON object per line.
     Json,
-    /// Apache's combined format, followed by the values that it has no field for.
+    /// Apache's combined format, followed by the values for which this format has no field.
     Apache,
 }
 

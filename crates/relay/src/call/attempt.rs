@@ -79,8 +79,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the outcome that the balancer records for an attempt that ends now without an answer, if the endpoint
-    /// has not caused this end.
+    /// Returns the outcome that the balancer records if the attempt ends now without an answer, for a reason that the
+    /// endpoint has not caused.
     pub(crate) fn unanswered(&self, now: Instant) -> Outcome {
         match self.stage {
             Stage::Sent(..) => Outcome::Cancelled { waited: now - self.since },

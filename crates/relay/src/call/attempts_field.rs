@@ -39,8 +39,9 @@ fn is_true(value: &[u8]) -> bool {
 }
 
 impl Call {
-    /// If the client asks for it, adds the number of attempts to a response. Before that, removes a field of this name
-    /// that the endpoint has sent, also from trailers: the client would take the endpoint's field for the proxy's.
+    /// If the client has asked for the number of attempts, adds it to the response. First removes a field of the same
+    /// name that the endpoint has sent, also from trailers. Otherwise, the client would take the endpoint's field for
+    /// the proxy's field.
     #[inline]
     pub(crate) fn tell_attempts(&self, section: Section, fields: &mut FieldSection) {
         if self.asks_attempts {

@@ -27,8 +27,8 @@ const MAX_SPARE_PROGRESS: usize = 256;
 /// Maximum capacity of a spare field section, in bytes.
 pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
-/// Invariants: `replay_bytes` is the sum of the bodies of the calls that are replayable; `copies` is the number of
-/// calls without a client.
+/// Invariants: `replay_bytes` is the total size of the bodies of all replayable calls; `copies` is the number of calls
+/// without a client.
 #[derive(Debug)]
 pub(crate) struct Calls {
     slots: Slots<Call>,
@@ -93,14 +93,14 @@ impl Calls {
         self.slots.get_mut(id)
     }
 
-    /// Returns the call on a client's stream. `token` is the stream's token. `None` if the call is over.
+    /// Returns the call on a client's stream; `None` if the call is over. `token` is the stream's token.
     #[inline]
     pub(crate) fn of(&mut self, client: ClientId, stream: StreamKey, token: u32) -> Option<(CallId, &mut Call)> {
         let found = self.slots.at_mut(token)?;
         (found.1.client == Some(client) && found.1.client_stream == stream).then_some(found)
     }
 
-    /// Returns the attempt on an endpoint's stream. `token` is the stream's token. `None` if the attempt has ended.
+    /// Returns the attempt on an endpoint's stream; `None` if the attempt has ended. `token` is the stream's token.
     #[inline]
     pub(crate) fn on(&mut self, upstream: UpstreamId, stream: StreamKey, token: u32) -> Option<AttemptId> {
         let (id, call) = self.slots.at_mut(token)?;
@@ -194,13 +194,13 @@ impl Calls {
 
 /// Calls to be sent.
 impl Calls {
-    /// Lists a call to be sent before this turn of the event loop ends.
+    /// Adds a call to the list of calls to send before this turn of the event loop ends.
     #[inline]
     pub(crate) fn list(&mut self, id: CallId) {
         self.to_send.push_back(id);
     }
 
-    /// Returns the next call to be sent. This call may be over.
+    /// Removes and returns the first call on the list of calls to send. This call may be over.
     #[inline]
     pub(crate) fn next_listed(&mut self) -> Option<CallId> {
         self.to_send.pop_front()
@@ -308,7 +308,7 @@ impl Calls {
         }
     }
 
-    /// Returns the time until a due time of a call may come; `None` if no call has a due time.
+    /// Returns the time until something may become due for a call; `None` if no call waits for anything.
     pub(crate) fn next_due_in(&self, now: Instant) -> Option<Duration> {
         self.timetable.next_in(now)
     }

@@ -120,7 +120,7 @@ impl Relay {
         }
     }
 
-    /// Ends the attempts that have reached the time limit of the call's route rule for one attempt. Plans the next
+    /// Ends the attempts of a call that have reached the time limit of its route rule for one attempt. Plans the next
     /// check for the call's other attempts.
     fn check_attempts(&mut self, id: CallId) {
         let now = self.now;

@@ -11,7 +11,7 @@ use crate::certain::Certain;
 use crate::slots::Slots;
 use crate::timers::{Tick, TimerKey, Timers};
 
-/// What is due at a call.
+/// What may become due for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     /// The call must end.
@@ -86,8 +86,8 @@ const LISTED_MAX: usize = 1_024;
 ///
 /// Invariants, for each call in flight:
 /// - If the call waits for anything, the call is listed, or its timer fires at or before the earliest of its due times.
-/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of calls with `is_listed`. If it is 0, the
-///   list is empty.
+/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of calls with `is_listed`. If `waiting` is
+///   0, the list is empty.
 /// - If the call is listed, its earliest due time is `listed_due` or later.
 #[derive(Debug)]
 pub(crate) struct Timetable {
@@ -149,7 +149,7 @@ impl Timetable {
         *times = DueTimes::default();
     }
 
-    /// Returns the time until a due time of a call may come; `None` if no call has a due time.
+    /// Returns the time until something may become due for a call; `None` if no call waits for anything.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         let listed = (self.waiting > 0).then(|| self.timers.time_of(self.listed_due).saturating_duration_since(now));
         self.timers.next_in(now).into_iter().chain(listed).min()

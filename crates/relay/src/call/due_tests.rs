@@ -40,7 +40,7 @@ impl Clock {
         self.calls.discard(id);
     }
 
-    /// Returns what is due at a later time.
+    /// Moves the time to `now_ms`, and returns what is due then.
     fn due_at(&mut self, now_ms: u64) -> Vec<(CallId, Due)> {
         self.now_ms = now_ms;
         let now = self.now();

@@ -7,7 +7,7 @@ use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 
 impl Relay {
-    /// Records a call whose response was relayed completely. The call ends once its request is complete, too.
+    /// Records a call whose response was relayed completely. The call ends when its request is complete, too.
     pub(crate) fn response_complete(&mut self, id: CallId, ending: Ending) {
         self.record(id, ending);
         let Some(call) = self.calls.get_mut(id).certain() else { return };

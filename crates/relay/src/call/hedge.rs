@@ -22,8 +22,8 @@ use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
 
-/// Maximum number of hedge delays for which a cluster keeps the share of slow calls. If a cluster has more delays, it
-/// forgets the shares of all delays. Until then, it also keeps the delays of former policies.
+/// A cluster with more hedge delays than this number forgets the shares of slow calls of all delays. Until then, it
+/// also keeps the shares for the delays of former policies.
 const DELAYS_MAX: usize = 64;
 
 /// A cluster's statistics of the calls that may be hedged.
@@ -289,7 +289,7 @@ impl Relay {
     }
 
     /// If a call may be hedged, adds the time that its first attempt has taken so far to the latencies of its method.
-    /// The relay ends this attempt now, so the method would have taken at least this time.
+    /// The relay ends this attempt now, so the call would have taken at least this time.
     pub(crate) fn note_given_up(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };

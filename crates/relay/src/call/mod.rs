@@ -81,8 +81,8 @@ pub(crate) enum Response {
 
 /// A call in flight.
 ///
-/// Invariants: no attempt has sent fewer bytes than `released`, except while the call is being sent again; `request` and
-/// `body` are complete while `replayable`.
+/// Invariants: no attempt has sent fewer bytes than `released`, except while the call is being sent again; `request`
+/// and `body` are complete while `replayable`.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// The client's connection, and the stream on it. A copy of another call's request has no client.
@@ -138,7 +138,7 @@ pub(crate) struct Call {
     pub(crate) is_health_check: bool,
     /// The client asks how many attempts the call took.
     pub(crate) asks_attempts: bool,
-    /// The request is a HEAD: no response to it has content, not even one that the proxy itself makes.
+    /// The request is a HEAD: no response to it has content, not even a response of the proxy itself.
     pub(crate) is_head: bool,
     pub(crate) response: Response,
     pub(crate) http_status: u16,

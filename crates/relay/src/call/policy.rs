@@ -69,8 +69,8 @@ impl Relay {
         }
     }
 
-    /// Returns whether a part of a policy acts on a call. A part in mode Audit does not act: counts what it would have
-    /// done.
+    /// Returns whether a part of a policy acts on a call. If the part is in mode Audit, it does not act, and the relay
+    /// counts what the part would have done.
     pub(crate) fn acts<T>(&mut self, id: CallId, part: AuditedPart, setting: &Setting<T>) -> bool {
         if setting.is_audited() {
             self.audit(id, part, &setting.set_by);

@@ -179,7 +179,7 @@ impl Relay {
     }
 
     /// Handles the end of a connection that the relay wrongly guessed to be opaque. Such a connection was not a call,
-    /// so only the balancer is told.
+    /// so the relay tells only the balancer.
     fn forget_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {

@@ -24,8 +24,8 @@ use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identiti
 use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
 
-/// If the fields of a call are freed before the call ends, and have at most this size in bytes, the client stays
-/// charged for them until the call ends.
+/// Fields of at most this size, in bytes, stay charged to the client until their call ends, even if they are freed
+/// earlier.
 const FEW_FIELDS_BYTES: u32 = 1 << 10;
 
 impl Relay {
@@ -131,8 +131,9 @@ impl Relay {
         }
     }
 
-    /// Counts an inbound call in the metrics of its client; a kubelet's probes have metrics of their own, and calls to
-    /// the port of our taps are no traffic of the application. Outbound calls are counted when their endpoint is known.
+    /// Counts an inbound call in the metrics of its client. A kubelet's probes have metrics of their own. Calls to the
+    /// port of our taps are no traffic of the application. The relay counts an outbound call when its endpoint is
+    /// known.
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
         let is_probe = self.is_probe(client, id);
         let is_tap = self.targets.get(cluster).is_some_and(ClusterState::is_tap);
@@ -154,8 +155,9 @@ impl Relay {
         }
     }
 
-    /// Admits a call whose cluster is known: checks the limits on calls in flight, starts the call's deadline, and
-    /// lists the call. The relay sends listed calls after it has read all input of this turn of the event loop.
+    /// Admits a call whose cluster is known: checks the limits on calls in flight, starts the call's deadline, and adds
+    /// the call to the list of calls to send. The relay sends these calls after it has read all input of this turn of
+    /// the event loop.
     pub(crate) fn admit(&mut self, id: CallId, cluster: ClusterId) {
         let calls = self.calls.len();
         self.join_cluster(id, cluster);
@@ -191,7 +193,7 @@ impl Relay {
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         if !call.attempts.is_sent() {
             // The call was not sent yet, so keep its content. The client gets no new flow-control window for this
-            // content, so there is a limit to the content that is kept.
+            // content, so the client's window limits the content that is kept.
             let is_waiting = call.attempts.len() > 0;
             self.calls.keep(id, bytes);
             if end_stream && is_waiting {

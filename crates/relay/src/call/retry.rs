@@ -1,6 +1,6 @@
 //! Retry: decides what happens when one of a call's attempts ends without an answer: whether the call goes to another
-//! endpoint, how the proxy answers a call that goes to no other endpoint, and which outcome the balancer records.
-//! Limits of the whole call are in other files.
+//! endpoint, how the proxy answers a call that goes to no other endpoint, and which outcome the balancer records. Other
+//! files enforce the limits of the whole call.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -117,9 +117,10 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     }
 }
 
-/// Returns whether the server may have closed the connection only because it was idle. A server may close a used HTTP/1
-/// connection at any moment, even while the next request is on its way. The relay then sends the request again, if the
-/// request is idempotent (RFC 9110 section 9.2.2). If the call's rule has retries, this uses one of them.
+/// Returns whether the server may have closed the connection only because the connection was idle. A server may close a
+/// used HTTP/1 connection at any moment, even while the next request is on its way. The relay then sends the request
+/// again, if the request is idempotent (RFC 9110 section 9.2.2). If the call's rule has retries, sending the request
+/// again uses one retry.
 fn is_race(call: &Call, failure: &Failure) -> bool {
     let was_used = matches!(failure, Failure::Lost { was_used: true, .. });
     was_used && call.protocol == Protocol::Http1 && is_idempotent(&call.request)

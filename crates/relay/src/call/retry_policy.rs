@@ -30,8 +30,8 @@ use crate::target::cluster::Standing;
 /// Longest pause before a retry that an endpoint may ask for. If it asks for a longer pause, the relay forwards the
 /// endpoint's answer, and the client decides.
 const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
-/// If no endpoint can be connected: the longest time that a call waits, before each of its retries, until the proxy
-/// connects again.
+/// If the proxy can connect to no endpoint: longest time that a call waits, before each of its retries, for the proxy's
+/// next attempt to connect.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// Name of a response field that means: do not send this call again. A proxy adds the field in two cases:
 ///
@@ -70,7 +70,7 @@ pub(crate) enum Unretried {
     Client,
     /// The request is not stored, or cannot be repeated.
     Request,
-    /// No endpoint can be connected, and the proxy does not connect again within [`MAX_CONNECT_WAIT`].
+    /// The proxy can connect to no endpoint, and does not try again within [`MAX_CONNECT_WAIT`].
     Connection,
 }
 
@@ -128,9 +128,9 @@ pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
     end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
 }
 
-/// Returns whether a response has one of the codes with which a rule retries. A response to a gRPC call may come from a
-/// gateway, and then has no gRPC status. In this case, the rule's codes are compared with the HTTP status, and with the
-/// gRPC status to which clients map it (grpc/doc/http-grpc-status-mapping.md).
+/// Returns whether a response has one of the codes for which a rule retries. A response to a gRPC call may come from a
+/// gateway, and then has no gRPC status. In this case, compares the rule's codes with the HTTP status, and with the
+/// gRPC status to which clients map the HTTP status (grpc/doc/http-grpc-status-mapping.md).
 fn is_failure(retry: &Retry, fields: &FieldSection, is_grpc: bool) -> bool {
     let http = status_code(fields);
     if !is_grpc {
@@ -316,8 +316,8 @@ impl Relay {
         Some(ProxyError::Reset { endpoint: self.pools.upstream(upstream)?.address, code })
     }
 
-    /// Handles a call for which no endpoint can be connected. If the call gets a retry, it waits until the first pool
-    /// may connect again. Returns whether the call waits.
+    /// Handles a call for which the proxy can connect to no endpoint. If the call gets a retry, it waits until the
+    /// first pool may connect again. Returns whether the call waits.
     #[cold]
     pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
         let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
@@ -387,8 +387,9 @@ impl Relay {
         }
     }
 
-    /// Decides whether a call is sent again after its used connection was lost. The call's rule has no retries. Returns
-    /// `false` only if a retry budget is configured for the cluster, is used up, and is not in mode Audit.
+    /// Decides whether a call is sent again after the loss of a connection that was used before. Only for calls whose
+    /// rule has no retries. Returns `false` only if a retry budget is configured for the cluster, is used up, and is
+    /// not in mode Audit.
     pub(crate) fn take_resend(&mut self, id: CallId) -> bool {
         let (now, workers) = (self.now, self.workers);
         let Some(call) = self.calls.get_mut(id).certain() else { return false };

@@ -148,7 +148,7 @@ fn a_server_that_closes_a_used_connection_is_blamed_only_if_the_call_has_no_atte
     assert!(!is_harmless(&call, &fresh, &fail), "a connection that was not used before");
 }
 
-/// Traces a call with two attempts, ends one of them with `end`, and returns its span.
+/// Traces a call with two attempts, and lets `end` end one attempt. Returns the span of the second attempt.
 fn second_attempt(end: fn(&mut Relay, [AttemptId; 2])) -> FinishedAttempt {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.8", "10.0.0.9"])), false);
     let outbox = std::sync::Arc::<Outbox>::default();

@@ -21,8 +21,8 @@ use crate::pool::waiting::Turn;
 use crate::target::balance::{Begun, Choice};
 
 impl Relay {
-    /// Sends the calls that were listed in this turn of the event loop. A call that was cancelled in the meantime is
-    /// not sent, so no endpoint receives it.
+    /// Sends the calls on the list of calls to send in this turn of the event loop. A call that was cancelled in the
+    /// meantime is not sent, so no endpoint receives it.
     pub fn dispatch(&mut self) {
         while let Some(id) = self.calls.next_listed() {
             if self.calls.contains(id) {
@@ -120,7 +120,7 @@ impl Relay {
     fn serve_pool(&mut self, pool: PoolId) {
         while let Some((turn, id, upstream)) = self.next_in_line(pool) {
             self.leave_queue(id);
-            // Remove the entry even if the attempt does not know that it waits here, so that this loop ends.
+            // Remove the entry even if the attempt's stage is not `Waiting`. Otherwise, this loop would not end.
             self.pools.leave(pool, turn);
             self.open_on(id, upstream);
         }

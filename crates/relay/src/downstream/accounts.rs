@@ -22,8 +22,8 @@ use crate::slots::{Id, Slots};
 
 /// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
 const OWN_LANES: usize = 32;
-/// Number of the first lane that is only for callers without a certificate. All later lanes are also only for such
-/// callers. So they share no lane with callers that have a certificate.
+/// Index of the first lane for callers without a certificate. This lane and all later lanes are only for such callers,
+/// so they share no lane with callers that have a certificate.
 const FIRST_LANE_OF_STRANGERS: usize = 24;
 /// Length of the window in which the cancelled calls of an account are counted. The relay makes ten sweeps per second,
 /// so 100 sweeps are 10 s.
@@ -134,7 +134,7 @@ impl Accounts {
         id
     }
 
-    /// Removes a connection from its account. An account without connections is forgotten.
+    /// Removes a connection from its account. Forgets the account if it has no other connection.
     pub(crate) fn leave(&mut self, id: AccountId) {
         let Some(account) = self.accounts.get_mut(id).certain() else { return };
         account.connections -= 1;

@@ -20,8 +20,9 @@ pub(crate) struct Gate {
     policy: PortPolicy,
     port: u16,
     metrics: Arc<AuthorizationMetrics>,
-    /// The decision that applies to this client whatever it requests. If it is [`Decision::Allow`], the client's calls
-    /// need no further check of the policy. Otherwise, the policy may still allow a call as a health check.
+    /// The decision about this client without regard to the request. If the decision is [`Decision::Allow`], the
+    /// client's calls need no further check of the policy. Otherwise, the policy may still allow a call as a health
+    /// check.
     standing: Decision,
 }
 
@@ -96,7 +97,7 @@ impl Relay {
         Some(Gate { policy, port: address.port(), metrics, standing })
     }
 
-    /// Returns the policy for calls to a port of our application, or to the port of our taps; `None` if the proxy has no
+    /// Returns the policy for calls to a port of our application or to the port of our taps; `None` if the proxy has no
     /// identity.
     pub(crate) fn port_policy(&self, port: u16) -> Option<PortPolicy> {
         let own = self.targets.own()?;

@@ -62,8 +62,8 @@ pub struct Client {
     pub(crate) leaving_since: Option<Instant>,
     /// The client has sent something complete: a request, or bytes that the proxy does not parse.
     pub(crate) has_spoken: bool,
-    /// When the connection lost its place to another connection ([`Relay::yield_place`]). Only set if the connection
-    /// may still finish its calls.
+    /// When the proxy decided to end this connection in favor of another connection ([`Relay::yield_place`]). Only set
+    /// if the connection may still finish its calls.
     pub(crate) yielding_since: Option<Instant>,
 }
 
@@ -157,8 +157,8 @@ impl Client {
 }
 
 impl Relay {
-    /// Begins to serve an accepted connection whose protocol is known. Its first bytes are handled when the connection
-    /// is read next.
+    /// Begins to serve an accepted connection whose protocol is known. The relay handles the first bytes when the event
+    /// loop reads the connection next.
     pub fn add_client(&mut self, accepted: Accepted) -> ClientId {
         let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened } = accepted;
         let mut link = Link::new(Some(wire), self.codec_for(speaks, target), self.now);
@@ -208,13 +208,13 @@ impl Relay {
         }
     }
 
-    /// Ends a connection that has lost its place to another connection, because the proxy has reached its limit on
-    /// connections. The connection may finish its calls if it meets all these conditions:
+    /// Ends a connection in favor of another connection, because the proxy has reached its limit on connections. The
+    /// connection may finish its calls if it meets all these conditions:
     ///
     /// - `may_finish` is set.
     /// - The connection has calls or unsent output.
     /// - The connection is not opaque.
-    /// - The connection has not lost its place before.
+    /// - This function has not been called for the connection before.
     ///
     /// Otherwise, the connection ends at once. Returns whether the connection finishes its calls.
     pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {

@@ -15,7 +15,7 @@ impl Relay {
     /// Returns which version of HTTP a connection's port is declared to speak, if any. The proxy rejects other bytes at
     /// such a port. Otherwise, a lenient server could read the bytes as a request that no policy has checked.
     ///
-    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster, the control plane tells the proxy
+    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In Kubernetes, the control plane tells the proxy
     /// which ports the Services of its own Pod declare.
     pub fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
         let original = origin.original_destination?;

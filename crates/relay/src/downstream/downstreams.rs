@@ -59,7 +59,7 @@ impl Downstreams {
         Some(client)
     }
 
-    /// Lists a client whose protocol the relay has guessed wrong.
+    /// Adds a client whose protocol the relay has guessed wrong to the list for [`Self::take_recalled`].
     pub(crate) fn recall(&mut self, id: ClientId) {
         self.recalled.push(id);
     }
@@ -118,7 +118,7 @@ impl Downstreams {
         }
     }
 
-    /// Removes the token of a call that is over from its client's stream, and counts the end of the call. `was_open`:
+    /// After a call has ended, removes its token from its client's stream, and counts the end of the call. `was_open`:
     /// the account counted the call among its calls with incomplete requests.
     #[inline]
     pub(crate) fn call_ended(&mut self, id: Option<ClientId>, stream: StreamKey, fields_bytes: u32, was_open: bool) {

@@ -1,5 +1,5 @@
-//! Review: ends accepted calls that are no longer allowed. After a change of policy, calls, streams of tunnels,
-//! upgrades and opaque connections are authorized again.
+//! Review: ends accepted calls that are no longer allowed. After a change of policy, the relay authorizes calls,
+//! streams of tunnels, upgrades and opaque connections again.
 
 use leno_http2::ErrorCode;
 use leno_model::policy::Decision;
@@ -20,8 +20,7 @@ impl Relay {
     /// Checks all accepted calls again. Ends calls that the current policies deny, and opaque connections to ports that
     /// are now declared to speak HTTP.
     pub(crate) fn review_calls(&mut self) {
-        // While the policies are unknown, no new call is accepted, and calls that were accepted before cannot be
-        // authorized again.
+        // While the policies are unknown, the relay accepts no new calls, and it cannot authorize accepted calls again.
         if self.targets.mesh().unanswered_inbound().is_some() {
             return;
         }

@@ -27,10 +27,10 @@ use crate::downstream::origin::Door;
 use crate::effect::Effect;
 use crate::link::detect::{Detected, detect};
 
-/// Maximum number of destinations that are remembered. Above this limit, the least recently used destination is
-/// forgotten.
+/// Maximum number of destinations that a worker remembers. Above this limit, the worker forgets the least recently used
+/// destination.
 const MAX_REMEMBERED: usize = 256;
-/// Time for which an unused destination is remembered. Later, its address may belong to another server.
+/// How long a worker remembers a destination that is not used. Later, its address may belong to another server.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// Destinations whose servers spoke first, and when they were last used.

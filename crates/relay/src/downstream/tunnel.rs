@@ -25,8 +25,8 @@ fn share_bytes(max_bytes: usize, streams: usize) -> usize {
 }
 
 impl Relay {
-    /// Returns whether the worker may read a connection to the application. The worker may not if the connection serves
-    /// a stream of a tunnel, and the stream or the tunnel has reached its limit.
+    /// Returns whether the worker may read a connection to the application. Returns `false` if the connection serves a
+    /// stream of a tunnel, and the stream or the tunnel has reached its limit.
     pub(crate) fn has_room_in_tunnel(&mut self, id: UpstreamId) -> bool {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
         let Some(upstream) = self.pools.upstream_mut(id) else { return false };

@@ -13,7 +13,7 @@ pub struct CallAnswer {
     /// The identity of the proxy that answers; `None` without mutual TLS.
     #[serde(default)]
     pub own: Option<String>,
-    /// Number of the worker that answers. Each worker has balancers of its own.
+    /// Index of the worker that answers, from 0. Each worker has balancers of its own.
     #[serde(default)]
     pub worker: usize,
     /// Destination, rule and backends of a call that the proxy's own application makes.
@@ -59,7 +59,7 @@ pub struct Outbound {
     pub destination: String,
     /// Whether the destination is a Service.
     pub is_service: bool,
-    /// The proxy carries the connection as bytes: routes of requests do not apply.
+    /// The proxy relays the connection's bytes without parsing them, so rules that match requests do not apply.
     pub is_opaque: bool,
     /// The rule that the call follows; `None` if no route and no TrafficPolicy applies.
     pub route: Option<RouteChoice>,
@@ -75,7 +75,7 @@ pub struct Outbound {
     pub is_hedged: bool,
     /// The time until the proxy ends the call, in milliseconds; `None` without a limit.
     pub deadline_ms: Option<u64>,
-    /// The object that sets the time, or `the client`.
+    /// The object that sets the deadline, or `the client`.
     pub deadline_set_by: Option<String>,
     /// The backends that may get the call: a single backend that always gets it, or several that share the calls.
     pub backends: Vec<BackendChoice>,
@@ -95,7 +95,7 @@ pub struct RouteChoice {
     /// The rule's own name.
     #[serde(default)]
     pub rule: Option<String>,
-    /// The conditions that the call fulfils, in words.
+    /// The conditions that the call fulfills, in words.
     pub matched: Option<String>,
     /// The rules before the matching rule, in their order, at most 16. None of these rules matches the call.
     #[serde(default)]
@@ -111,7 +111,7 @@ pub struct PassedOver {
     pub route: String,
     #[serde(default)]
     pub rule: Option<String>,
-    /// The first condition that the call does not fulfil, and the call's own value.
+    /// The first condition that the call does not fulfill, and the call's own value.
     pub why: String,
 }
 
@@ -173,7 +173,7 @@ pub struct EndpointState {
     pub pod: Option<String>,
     /// `ready`, `warming`, `slow` or `failing`.
     pub state: String,
-    /// The part of a full share of calls that the endpoint's state allows, 0 to 1.
+    /// The share of calls that the endpoint's state allows, relative to the share of a fully ready endpoint, 0 to 1.
     pub weight: f64,
     pub in_flight: u32,
     /// The state in words and numbers.

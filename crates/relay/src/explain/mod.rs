@@ -24,14 +24,14 @@ use crate::call::reply::ProxyError;
 use crate::pool::hop::Protocol;
 use answer::{CallAnswer, Failure, Inbound, Outbound, Outcome};
 
-/// The parts of an answer that one side fills in.
+/// The outcome, and the outbound or the inbound part of an answer.
 type Sides = (Outcome, Option<Outbound>, Option<Inbound>);
 
 impl Relay {
     /// Explains what the relay would do with a call.
     ///
-    /// If the control plane has to be asked first, the outcome is [`Outcome::Unknown`], and the question to the control
-    /// plane is sent. Ask again when its answer may have arrived.
+    /// If the relay has to ask the control plane first, it sends the question, and the outcome is [`Outcome::Unknown`].
+    /// Call this function again when the control plane may have answered.
     ///
     /// # Errors
     /// [`BadQuestion`] if a text of the question cannot occur in a call, or if the question is too large.

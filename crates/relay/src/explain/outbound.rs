@@ -57,8 +57,8 @@ impl Relay {
             Err(error) => return (failed(&error), None, None),
         };
         let table = self.targets.route_table(&target).map(|(parent, table)| (parent.clone(), table.clone()));
-        // If a client connects to the proxy itself (`address` is `None`), the proxy always detects HTTP. A redirected
-        // connection to an opaque port, or to a port with TCPRoutes, is relayed without being parsed.
+        // If a client connects to the proxy itself (`address` is `None`), the proxy always detects HTTP. The proxy
+        // relays a redirected connection to an opaque port, or to a port with TCPRoutes, without parsing it.
         let has_tcp_routes = table.as_ref().is_some_and(|(_, table)| table.kind() == RouteKind::Tcp);
         let is_opaque = address.is_some() && (cluster.protocol == protocol::Protocol::Opaque || has_tcp_routes);
         if is_opaque {
@@ -136,7 +136,7 @@ impl Relay {
             change(&mut request, &backend.filters, path);
         }
         answer.changes = changes(&call.request, &request);
-        // A call is sent if one of its backends would take it.
+        // The call counts as sent if at least one backend would take it.
         let failures: Option<Vec<Failure>> = answer.backends.iter().map(|backend| backend.failure.clone()).collect();
         failures.and_then(|all| all.into_iter().next()).map_or(Outcome::Sent, Outcome::Failed)
     }
@@ -245,8 +245,8 @@ impl Relay {
         }
     }
 
-    /// Finds the time until the call's deadline: the time that the client sets, or the time that the rule allows if it
-    /// is shorter.
+    /// Finds the time until the call's deadline: the shorter of the time that the client sets and the time that the
+    /// rule allows.
     fn explain_deadline(&self, call: &Call, rule: Option<&Rule>, answer: &mut Outbound) {
         if call.protocol == Protocol::Opaque {
             return;

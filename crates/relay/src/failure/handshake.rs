@@ -23,8 +23,8 @@ fn certificate_label(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate-expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "certificate-not-yet-valid",
-        // A chain that ends at an unknown anchor causes the first error. If a known anchor has the same name as the
-        // unknown anchor, the chain causes the second error.
+        // A certificate chain that ends at an unknown trust anchor causes the first error. If a known anchor has the
+        // same name as the unknown anchor, the chain causes the second error.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => "unknown-anchor",
         // The error of our own check of the SPIFFE id, which follows the verification of the chain.
         CertificateError::Other(_) => "certificate-identity",

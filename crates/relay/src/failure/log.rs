@@ -13,7 +13,7 @@ const MAX_LINES: u32 = 5;
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// Decides which failures are logged. It keeps one entry for each kind of failure. The number of entries is limited,
-/// because the kinds are labels in the code.
+/// because the code has a fixed set of kinds.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     kinds: Vec<Kind>,

@@ -127,8 +127,8 @@ impl Codec {
         }
     }
 
-    /// Returns the maximum number of bytes to read from the socket now. This is at least one, so that the end of the
-    /// input is noticed.
+    /// Returns the maximum number of bytes to read from the socket now. This is at least one, so that the worker
+    /// notices the end of the input.
     pub(crate) fn read_room(&self) -> usize {
         match self {
             Self::Http2(_) | Self::Http1(_) => usize::MAX,

@@ -12,7 +12,7 @@ const CLIENT_HELLO: u8 = 1;
 const RECORD_MAX_BYTES: usize = 1 << 14;
 /// Length of one parameter in a SETTINGS frame (RFC 9113 section 6.5.1).
 const SETTING_BYTES: u32 = 6;
-/// Longest method that is accepted in an HTTP/1 request line.
+/// Longest method that the proxy accepts in an HTTP/1 request line, in bytes.
 const METHOD_MAX_BYTES: usize = 32;
 
 /// The result of detection.
@@ -33,7 +33,8 @@ pub enum Detected {
     Opaque,
 }
 
-/// Detects the protocol of a connection from its first bytes. With [`DETECT_BYTES`] bytes it always decides.
+/// Detects the protocol of a connection from its first bytes. Never returns [`Detected::Undecided`] for
+/// [`DETECT_BYTES`] or more bytes.
 pub fn detect(first: &[u8]) -> Detected {
     if first.is_empty() || (first.len() < PREFACE.len() && PREFACE.starts_with(first)) {
         return Detected::Undecided;

@@ -55,7 +55,7 @@ pub struct Link {
     pub(crate) charged_bytes: usize,
     /// The link is in the worker's list of links to flush.
     pub(crate) dirty: bool,
-    /// The socket is not read, because the codec is paused or because of [`Link::is_deaf`].
+    /// The relay does not read the socket, because the codec is paused or because of [`Link::is_deaf`].
     pub(crate) paused: bool,
     /// When the socket stopped accepting bytes; `None` while it accepts them.
     pub(crate) blocked_since: Option<Instant>,
@@ -94,8 +94,8 @@ impl Link {
         }
     }
 
-    /// Records that bytes were received. Returns whether the connection is closing, and has received more bytes than it
-    /// may receive while it closes.
+    /// Records that bytes were received. Returns whether the connection is closing and has received more than
+    /// [`MAX_LINGER_BYTES`] since it began to close.
     pub(crate) fn note_received(&mut self, now: Instant, bytes: usize) -> bool {
         if bytes == 0 {
             return false;

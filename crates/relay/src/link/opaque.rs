@@ -9,7 +9,8 @@ use leno_http2::{Drained, ErrorCode, Event, FieldSection, OutputBuffer, Role, Se
 
 use crate::link::detect::is_server_preface;
 
-/// Maximum number of bytes that were read and not yet forwarded. While so many bytes wait, the socket is not read.
+/// Maximum number of bytes that the relay has read and not yet forwarded. While so many bytes wait, the relay does not
+/// read the socket.
 pub(crate) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
 /// Largest empty output buffer that a connection keeps, in bytes. Larger buffers are freed when they are empty, because
 /// most connections are idle most of the time.
@@ -41,10 +42,10 @@ pub(crate) struct Opaque {
     /// Whether a call uses the connection. Only set on a connection that we opened.
     taken: bool,
     unreleased_bytes: usize,
-    /// The socket is not read while at least this number of bytes are unreleased. The number is below
+    /// The relay does not read the socket while at least this number of bytes are unreleased. The number is below
     /// [`MAX_UNRELEASED_BYTES`] if many connections share a tunnel.
     max_unreleased_bytes: usize,
-    /// The tunnel that carries the bytes of this connection has no room, so the socket is not read.
+    /// The tunnel that carries the bytes of this connection has no room, so the relay does not read the socket.
     held: bool,
     received_end: bool,
     out: OutputBuffer,
@@ -75,7 +76,8 @@ impl Opaque {
         Self { contents, ..Self::new(Role::Server, target.into()) }
     }
 
-    /// Creates the state of a connection that an application has opened to `target`, and on which it has sent nothing.
+    /// Creates the state of a connection that an application has opened to `target`, but on which the application has
+    /// sent nothing yet.
     pub(crate) fn guessed(target: String) -> Self {
         Self { opening: Opening::Guess, ..Self::new(Role::Server, target.into()) }
     }

@@ -43,7 +43,7 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
         }
     }
 
-    /// Replaces the exemplars in `latest` that are older than the exemplars here.
+    /// Replaces the exemplars in `latest` that are older than the exemplars of this series.
     pub(super) fn add_to(&self, latest: &mut Option<Box<Latest<BUCKETS>>>) {
         let Some(own) = self.0.get().and_then(|all| all.lock().ok()) else { return };
         let latest = latest.get_or_insert_with(|| Box::new([None; BUCKETS]));

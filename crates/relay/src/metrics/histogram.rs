@@ -10,7 +10,6 @@ pub(super) const BOUNDS_MS: [u32; 25] = [
     30_000, 40_000, 50_000,
 ];
 
-/// Number of [`BOUNDS_MS`].
 pub(super) const BOUNDS: usize = BOUNDS_MS.len();
 
 /// The number of latencies in each bucket, and the sum of all latencies. Only one thread may write, as with
@@ -51,11 +50,11 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-/// Returns the number of a latency's bucket. The bucket above all bounds comes last.
+/// Returns the index of a latency's bucket. The bucket above all bounds has the last index, `N`.
 #[inline]
 pub(super) fn bucket<const N: usize>(bounds_ms: &[u32; N], latency: Duration) -> usize {
-    // No bound is longer than 71 minutes. Comparing with every bound has no branches to mispredict, and compiles to a
-    // few vector instructions.
+    // No bound is longer than 71 minutes, so every bound in microseconds fits into 32 bits. Comparing with every bound
+    // has no branches to mispredict, and compiles to a few vector instructions.
     let short_us = u32::try_from(us(latency)).unwrap_or(u32::MAX);
     bounds_ms.iter().map(|&bound| usize::from(short_us > bound.saturating_mul(1_000))).sum()
 }

@@ -23,8 +23,8 @@ pub(super) struct Ports(BTreeMap<Labels, PortTotals>);
 #[derive(Debug, Clone, Default)]
 struct PortTotals {
     requests: u64,
-    /// Number of answers by `:status`. The key `None` stands for the answers that the series of a caller do not
-    /// distinguish.
+    /// Number of answers by `:status`. The key `None` stands for answers whose kind has no counter of its own in a
+    /// caller's series.
     statuses: BTreeMap<Option<u16>, u64>,
     durations: HistogramTotals<BOUNDS>,
 }

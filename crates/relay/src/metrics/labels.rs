@@ -18,7 +18,7 @@ pub enum Direction {
     Outbound,
 }
 
-/// The neighbour at the other end of a connection.
+/// The proxy's peer on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PeerLabel {
     /// The downstream peer, which opened the connection.
@@ -30,7 +30,7 @@ pub enum PeerLabel {
 /// The destination of traffic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TargetLabel {
-    /// A cluster of the mesh.
+    /// A port of a Service.
     Service(ClusterKey),
     /// A port of our own application.
     Port(u16),
@@ -40,7 +40,8 @@ pub enum TargetLabel {
     Other,
 }
 
-/// How the remote peer, which is not our own application, is authenticated.
+/// How a peer is authenticated. The peer of a call is the other workload. The peer of a connection may also be our own
+/// application.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsLabel {
     /// Mutual TLS authenticates the peer as this workload.
@@ -86,7 +87,7 @@ pub struct TrafficLabels {
 /// The labels of a series about connections.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionLabels {
-    /// The neighbour at the other end of the connection.
+    /// The proxy's peer on the connection.
     pub peer: PeerLabel,
     /// The labels of the traffic on the connection. Their `tls` describes this connection itself.
     pub traffic: TrafficLabels,
@@ -233,8 +234,7 @@ impl TrafficLabels {
 }
 
 impl ConnectionLabels {
-    /// Returns the labels of one common series. This series counts the connections that get no series of their own, because
-    /// the number of series has reached its limit.
+    /// Returns the labels of the series that counts all connections beyond the limit on series.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { peer: self.peer, traffic: self.traffic.beyond_limit() }
     }

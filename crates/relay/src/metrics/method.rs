@@ -227,8 +227,8 @@ impl MethodMetrics {
         }
     }
 
-    /// Counts a call for the method's objective, if there is one. The caller leaves out calls that the client cancelled
-    /// before their deadline.
+    /// Counts a call for the method's objective, if there is one. Must not be called for a call that its client
+    /// cancelled before the deadline.
     #[inline]
     pub fn count_for_objective(&self, outcome: MethodOutcome, duration: Duration) {
         if let Some(objective) = self.objective() {

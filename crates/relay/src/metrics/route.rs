@@ -71,8 +71,8 @@ pub struct RouteMetrics {
     pub requests: Counter,
     /// Counts of the retries of the route's requests.
     pub retries: FurtherMetrics,
-    /// Counts of the hedges of the route's requests. A hedge is a further attempt because the first attempt was not
-    /// answered in time.
+    /// Counts of the hedges of the route's requests. A hedge is a further attempt that begins because the first attempt
+    /// was not answered in time.
     pub hedges: FurtherMetrics,
     outcomes: OutcomeCounts,
     /// Counts about further attempts. Empty until a rule's policy decides about a further attempt, so that most series

@@ -163,7 +163,7 @@ where
     (parts.into_iter().flatten().collect(), rests)
 }
 
-/// Returns every series of all workers' tables whose values are current, for an export. Counters need [`take_sums`].
+/// Returns every series of all workers' tables, for an export of gauges. For counters, use [`take_sums`].
 pub(super) fn take_current<'a, L, M>(
     tables: impl Iterator<Item = &'a SeriesTable<L, M>>,
     now: Instant,

@@ -18,8 +18,9 @@ const BROKEN_BY: [(ErrorKind, &str); 6] = [
 
 /// One worker's counts of connections with the same [`ConnectionLabels`](super::ConnectionLabels).
 ///
-/// A connection is counted once its labels are known, after its TLS handshake or the detection of its protocol. The
-/// bytes that it has carried before are added then. A connection that fails earlier is counted as failed, and not here.
+/// A connection counts from the moment when its labels are known: after its TLS handshake, or after the detection of
+/// its protocol. The bytes that it has carried before are added at that moment. A connection that fails earlier counts
+/// as failed, and not here.
 #[derive(Debug, Default)]
 pub struct TcpMetrics {
     /// Number of connections opened so far.

@@ -18,8 +18,8 @@ use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
 /// the configuration.
 const MAX_OUTBOUND_SERIES: usize = 10_000;
 
-/// Maximum number of series about inbound traffic, for each kind of series. There is a series for each client with an
-/// identity and each port that it reaches. The series of all kinds together take some 6 MiB of a scrape.
+/// Maximum number of series about inbound traffic, for each kind of series. Each client with an identity has a series
+/// for each port that it calls. The series of all kinds together take about 6 MiB of a scrape.
 const MAX_INBOUND_SERIES: usize = 500;
 
 /// Maximum number of methods of our own application with series of their own.
@@ -32,7 +32,7 @@ const MAX_OUTBOUND_METHODS: usize = 1_000;
 /// Maximum number of kinds of abuse, and of reasons of errors and of failures, that the metrics distinguish.
 const MAX_REASONS: usize = 96;
 
-/// Counts by a reason; all reasons are names in the code.
+/// Counts by reason. The code has a fixed set of reasons.
 pub(super) type CountByReason = CountByKey<&'static str, MAX_REASONS>;
 
 /// Counts by side and by reason. The code has a fixed set of reasons.
@@ -122,13 +122,13 @@ impl WorkerMetrics {
         self.connections.of(labels.traffic.direction).get(labels, ConnectionLabels::beyond_limit)
     }
 
-    /// Returns the number of open connections with this neighbour.
+    /// Returns the number of open connections with this kind of peer.
     pub fn open_connections(&self, direction: Direction, peer: PeerLabel) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_connections.get() } else { 0 })
     }
 
-    /// Returns the number of connections opened so far with this neighbour, in the series that still exist.
+    /// Returns the number of connections opened so far with this kind of peer, in the series that still exist.
     pub fn opened_connections(&self, direction: Direction, peer: PeerLabel) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_total.get() } else { 0 })
@@ -199,7 +199,7 @@ impl WorkerMetrics {
         self.proxy_errors.count((direction, why));
     }
 
-    /// Counts a connection that failed before it carried anything, or was rejected. `why` becomes a label.
+    /// Counts a connection that failed, or that the proxy rejected or ended. `why` becomes a label.
     pub fn count_failed_connection(&self, direction: Direction, why: &'static str) {
         self.failed_connections.count((direction, why));
     }

@@ -19,7 +19,7 @@ use crate::limits::RelayLimits;
 use crate::link::LinkId;
 use crate::pool::upstream::UpstreamId;
 
-/// Interval at which cancelled calls are reset on their servers, while there are any.
+/// Interval at which the relay resets cancelled calls on their servers, as long as it has cancelled calls.
 const TICK: Duration = Duration::from_millis(10);
 /// Shortest time between the cancellation of a call and its reset: by then the server has most likely read the request.
 const CANCEL_AFTER: Duration = Duration::from_millis(10);

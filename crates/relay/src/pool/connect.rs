@@ -41,8 +41,8 @@ impl Relay {
 
     /// Replaces a connection on which we have shown our former certificate. If the connection has streams, opens a new
     /// connection at once, even if the old connection was retired before. So the server sees our new certificate before
-    /// the former certificate expires, and lets the streams of the old connection go on. If the new connection fails, the
-    /// next sweep tries again.
+    /// the former certificate expires, and lets the streams of the old connection go on. If the new connection fails,
+    /// the next sweep tries again.
     pub(crate) fn replace_outdated(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream(id) else { return };
         let (pool, is_used) = (upstream.pool, upstream.link.codec.stream_count() > 0);
@@ -73,7 +73,8 @@ impl Relay {
         }
     }
 
-    /// Removes a connection that has ended. Its calls are answered, or sent to another endpoint.
+    /// Removes a connection that has ended. The relay sends its calls to another endpoint, or answers them with an
+    /// error.
     pub fn close_upstream(&mut self, id: UpstreamId, why: &str) {
         self.end_upstream(id, &ConnectionFailure::Connect { error: why.to_owned() });
     }

@@ -18,8 +18,8 @@ use crate::pool::upstream::UpstreamId;
 const MAX_RELEASED_PER_SWEEP: usize = 16;
 
 impl Relay {
-    /// If the account sends too many small pieces of content, queues this piece on its stream. Otherwise returns `false`:
-    /// the caller must send the piece.
+    /// If the account sends too many small pieces of content, queues this piece on its stream. Otherwise returns
+    /// `false`: the caller must send the piece.
     #[cold]
     pub(crate) fn collect(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) -> bool {
         let Some(client) = self.calls.get(id).map(|call| call.client) else { return false };

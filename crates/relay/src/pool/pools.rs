@@ -30,7 +30,7 @@ pub(crate) struct Pool {
     waiting: Waiting,
     /// The pool is in [`Pools::waited_for`].
     listed: bool,
-    /// The relay has logged that calls wait here. It logs this again only after the queue has been empty.
+    /// The relay has logged that calls wait in this pool. It logs this again only after the queue has been empty.
     pub(crate) wait_is_told: bool,
     /// Number of connections that failed in a row.
     pub(crate) failures: u32,
@@ -76,7 +76,7 @@ impl Pool {
         &self.waiting
     }
 
-    /// Returns whether a call may be sent here, or may wait here in a queue of at most `max_waiting` calls.
+    /// Returns whether a call may use this pool: at once, or after a wait in a queue of at most `max_waiting` calls.
     pub(crate) fn takes_calls(&self, now: Instant, max_waiting: usize) -> bool {
         self.waiting.len() < max_waiting && !self.is_backing_off(now)
     }
@@ -201,7 +201,7 @@ impl Pools {
         self.upstreams.iter_mut().map(|(_, upstream)| upstream)
     }
 
-    /// Adds a connection that is being established to its pool.
+    /// Adds a connection to its pool when the relay begins to establish the connection.
     pub(crate) fn add(&mut self, upstream: Upstream) -> UpstreamId {
         let pool = upstream.pool;
         let id = self.upstreams.insert(upstream);
@@ -283,8 +283,8 @@ impl Pools {
 
 /// Connections with work that the relay does a little later: to reset cancelled calls, and to send collected content.
 impl Pools {
-    /// Lists a connection with cancelled calls. At `at`, it may reset some of them. The connection must not be listed
-    /// already.
+    /// Adds a connection to the list of connections with cancelled calls. From the time `at`, the relay may reset some
+    /// of these calls. The connection must not be on the list already.
     pub(crate) fn list_cancelled(&mut self, id: UpstreamId, at: Instant) {
         self.cancelled.push(id);
         self.next_reset_at.get_or_insert(at);
@@ -304,7 +304,8 @@ impl Pools {
         }
     }
 
-    /// Lists a connection that collects content. The connection must not be listed already.
+    /// Adds a connection to the list of connections that collect content. The connection must not be on the list
+    /// already.
     pub(crate) fn list_collecting(&mut self, id: UpstreamId) {
         self.collecting.push(id);
     }

@@ -26,9 +26,9 @@ use crate::pool::pools::{Pool, PoolId};
 use crate::slots::Id;
 use crate::target::cluster::{ClusterId, TargetKey};
 
-/// Smallest room in a connection's flow-control window, in bytes, for a call with more than a little content. If there
-/// is less room, the application does not read the content of earlier calls. A call with more content then uses another
-/// connection. The value is half of a server's initial window.
+/// Minimum free part of a connection's flow-control window, in bytes, for a call that may have more than
+/// [`SMALL_UPLOAD_BYTES`] of content. If less is free, the application does not read the content of earlier calls, so
+/// such a call uses another connection. The value is half of a server's initial window.
 const MIN_WINDOW_BYTES: usize = 32_767;
 
 /// Identifies a connection to an endpoint within its worker.
@@ -49,7 +49,8 @@ pub struct Upstream {
     pub(crate) target: SocketAddr,
     /// The identity that the server must prove; `None` without TLS.
     pub(crate) expected: Option<Arc<SpiffeId>>,
-    /// Whether the connection has ever been ready for calls. If it has, its loss is not a failure to connect.
+    /// Whether the connection has ever been ready for calls. If it has been ready, the loss of the connection is not a
+    /// failure to connect.
     pub(crate) ready: bool,
     /// How many calls have been sent on the connection.
     pub(crate) calls: u64,

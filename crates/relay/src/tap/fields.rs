@@ -6,7 +6,7 @@ use crate::access_log::push_json;
 
 /// Longest name or value that is shown, in bytes.
 const MAX_TEXT_BYTES: usize = 512;
-/// Longest header section that is shown, in bytes of names and values; the rest is left out.
+/// If the JSON of a header section is longer than this, in bytes, the further fields of the section are left out.
 const MAX_SECTION_BYTES: usize = 8 << 10;
 
 /// Text that replaces a secret.

@@ -183,7 +183,7 @@ impl Taps {
             self.line.clear();
             format_line(&mut self.line, Format::Json, Queries::Drop, record);
             if selection.headers {
-                // The line ends with a brace and a newline, which come after the fields.
+                // Remove the brace and the newline at the end of the line: they must follow the fields.
                 self.line.truncate(self.line.len().saturating_sub(2));
                 fields::push(&mut self.line, "request_headers", request);
                 if let Some(TappedFields { response, trailers }) = response {

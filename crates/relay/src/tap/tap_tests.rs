@@ -81,7 +81,7 @@ fn a_percentile_selects_the_calls_that_are_slow_for_their_own_method() {
         show(&mut bench, b"slow", 80 * MS);
     }
     lines(&tap);
-    // A percentile is kept for 100 ms.
+    // A computed percentile stays in use for 100 ms.
     bench.now += SECOND;
     show(&mut bench, b"fast", 40 * MS);
     show(&mut bench, b"slow", 40 * MS);

@@ -109,8 +109,8 @@ impl Relay {
         self.count_request(id, cluster_id, place);
     }
 
-    /// Counts a new call in the series at index `place` of its cluster. For a connection that is only guessed to be
-    /// opaque, this stores the index and counts nothing.
+    /// Counts a new call in the series at index `place` of its cluster. While the proxy only guesses that the
+    /// connection is opaque, stores the index and counts nothing.
     pub(crate) fn count_request(&mut self, id: CallId, cluster: ClusterId, place: u32) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.traffic = Some(place);
@@ -122,9 +122,9 @@ impl Relay {
     }
 }
 
-/// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application, belong
-/// to no account that could exceed its share, so they use the shared connections. A caller's opaque connection takes a
-/// whole connection of the application, so the account's limit on calls applies to it as well.
+/// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application,
+/// belong to no account that could exceed its share, so they use the shared connections. A caller's opaque connection
+/// takes a whole connection of the application, so the account's limit on calls applies to it as well.
 fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
     let Some(account) = downstreams.get(call.client).map(|client| client.account) else { return Lane::Shared };
     let is_opaque = call.protocol == Protocol::Opaque;

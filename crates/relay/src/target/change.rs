@@ -86,7 +86,8 @@ impl Relay {
         self.lose_target_of(&target, standing)
     }
 
-    /// Updates the state of addresses that calls connect to directly and that are endpoints of these clusters.
+    /// Updates the state of each address that our application calls directly, and that is an endpoint of these
+    /// clusters.
     fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
         for endpoint in clusters.flat_map(Cluster::all_endpoints) {
             let address = canonical(endpoint.address);

@@ -43,7 +43,7 @@ pub(crate) enum TargetKey {
 const HTTP_PORT: u16 = 80;
 
 impl TargetKey {
-    /// Returns what a client would write in `Host`.
+    /// Returns the value that a client would send in `Host`.
     pub(crate) fn host(&self) -> String {
         let (host, port) = match self {
             Self::Service(ClusterKey { namespace, service, port }) => {
@@ -89,7 +89,7 @@ pub(crate) struct ClusterState {
     pub(crate) target: TargetKey,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) balancer: Balancer,
-    /// The metrics series of calls. `None`: [`ClusterState::release_traffic`] has released the series, and the place is
+    /// The metrics series of calls. `None`: [`ClusterState::release_traffic`] has released the series, and the index is
     /// free.
     traffic: Vec<Option<PeerTraffic>>,
     /// Whether metrics name the target's port, if this is a port of our own application.
@@ -129,7 +129,7 @@ pub(crate) enum Others {
 /// A queue limit with which a pool takes a call only while its queue is empty.
 pub(crate) const NO_QUEUE: usize = 1;
 
-/// Whether the mesh still has a cluster. If not, the cluster's state is dropped when its last call ends.
+/// Whether the mesh still has a cluster. If not, the relay drops the cluster's state when its last call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Known,
@@ -163,7 +163,7 @@ impl Member {
     }
 }
 
-/// The endpoints of a cluster, in the places that [`EndpointId::slot`] gives them.
+/// The endpoints of a cluster, each at the index [`EndpointId::slot`].
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     by_slot: Vec<Option<Member>>,
@@ -190,7 +190,7 @@ impl Members {
         }
     }
 
-    /// Removes an endpoint, unless another endpoint has its place.
+    /// Removes an endpoint, unless another endpoint has its slot now.
     fn remove(&mut self, id: EndpointId) -> Option<Member> {
         self.by_slot.get_mut(id.slot())?.take_if(|member| member.id == id)
     }
@@ -313,8 +313,8 @@ impl ClusterState {
         std::mem::take(&mut self.members).iter().flat_map(Member::pools).collect()
     }
 
-    /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint to which an attempt at the call
-    /// has already failed is chosen only if no other endpoint is usable and the choice allows it.
+    /// Chooses an endpoint for `call`, which uses connections of `lane`. Returns an endpoint that the call has tried
+    /// only if no other endpoint is usable and the choice allows it.
     pub(crate) fn pick(
         &mut self,
         now: Instant,
@@ -375,7 +375,7 @@ impl ClusterState {
         Some(pool)
     }
 
-    /// If `may_be_busy` is set, checks whether a pool still has a queue, or has failed to connect.
+    /// Clears `may_be_busy` if no pool has a queue any more, and no pool has failed to connect.
     pub(crate) fn check_pools(&mut self, pools: &Pools) {
         self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
     }
@@ -445,7 +445,7 @@ impl ClusterState {
     }
 
     /// Releases the series that no endpoint uses, and whose index is not in use elsewhere. So the series of peers that
-    /// have left can end, and other peers can use their places.
+    /// have left can end, and other peers can use their indexes.
     pub(crate) fn release_traffic(&mut self, is_used: impl Fn(u32) -> bool) {
         let of_endpoints: FxHashSet<u32> = self.members.iter().filter_map(|member| member.traffic).collect();
         for (place, peer) in (0..).zip(&mut self.traffic) {

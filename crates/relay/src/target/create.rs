@@ -1,5 +1,5 @@
-//! Create: the state of a target begins with the first call to it. The state of an address without a Service ends once
-//! it is idle.
+//! Create: the relay creates the state of a target at the first call to it, and removes the state of an address without
+//! a Service when the address is idle.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::call::reply::ProxyError;
 use crate::limits::ms;
 use crate::target::cluster::{ClusterId, ClusterState, TargetKey, single};
 
-/// Interval at which the metrics series of callers that have left are released.
+/// Interval at which the relay releases the metrics series of callers that have left.
 const RELEASE_EVERY: Duration = Duration::from_secs(60);
 
 impl Relay {

@@ -44,7 +44,7 @@ fn a_busy_server_releases_the_series_of_callers_that_have_left() {
     relay.release_traffic();
     assert_eq!(held(&relay), [true, false, true]);
 
-    // The next caller gets the free place, and the others keep theirs.
+    // The next caller gets the free index, and the other callers keep their indexes.
     let cluster = relay.targets.find(&TargetKey::Local(APPLICATION.parse().expect("an address"))).expect("a cluster");
     let place = |relay: &Relay, client| {
         let latest = relay

@@ -92,8 +92,8 @@ impl Relay {
         self.unanswered(origin).is_some_and(|subject| self.ask(&subject).is_ok())
     }
 
-    /// Returns whether the connection stays unread for now, until the answer arrives. Shortly before the answer is
-    /// overdue, the connection is read, so that its calls can fail with the reason.
+    /// Returns whether the worker must leave the connection unread for now, until the answer arrives. Shortly before
+    /// the answer is overdue, the worker reads the connection, so that its calls can fail with the reason.
     pub fn awaits_answer(&self, origin: &Origin) -> bool {
         let limit = ms(self.limits.relay.discovery_timeout_ms);
         let limit = limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2));
@@ -122,7 +122,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Fails the calls that wait for an answer to a question that cannot be asked: because too many are open
+    /// Fails the calls that wait for an answer to a question that cannot be asked: because too many questions are open
     /// (`too_many`), or because the proxy ends.
     pub fn refuse_question(&mut self, subject: &Subject, too_many: bool) {
         let Some(question) = self.questions.take(subject) else { return };

@@ -14,7 +14,7 @@ pub struct ClusterExplanation {
     pub cluster: String,
     /// How endpoints are chosen.
     pub policy: Policy,
-    /// Number of the worker.
+    /// Index of the worker, from 0.
     pub worker: usize,
     /// Number of calls in flight.
     pub calls: usize,

@@ -23,7 +23,7 @@ use crate::pool::hop::Protocol;
 use crate::target::cluster::{ClusterId, TargetKey};
 
 impl Relay {
-    /// Finds the cluster of a call: by its connection's destination if it is known, otherwise by the request's
+    /// Finds the cluster of a call: by its connection's destination if that is known, otherwise by the request's
     /// authority.
     pub(crate) fn find_cluster(&mut self, client: ClientId, id: CallId) -> Result<Routed, ProxyError> {
         let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
@@ -113,7 +113,7 @@ impl Relay {
         }
     }
 
-    /// Returns a port of our own application as a target. It must not be a listener of this proxy.
+    /// Returns a port of our own application as a target. Returns an error if the address is a listener of this proxy.
     fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
         if self.is_own(address, local) {
             return Err(ProxyError::Loop { target: address });
@@ -206,7 +206,7 @@ pub(crate) struct IdentityFields {
 }
 
 impl IdentityFields {
-    /// Describes the client `id` to the workload `own`.
+    /// Creates the fields that tell the workload `own` that its client is `id`.
     pub(crate) fn of(id: &SpiffeId, own: &SpiffeId, with_certificate: bool) -> Self {
         let certificate = || PreparedField::new(Known::XForwardedClientCert, format!("By={own};URI={id}").as_bytes());
         Self {
@@ -252,12 +252,12 @@ fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
 /// How the proxy changes `x-forwarded-for` in requests to the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ForwardedFor {
-    /// It passes as it came
+    /// The field passes unchanged
     #[default]
     Keep,
-    /// The client's address is added to it
+    /// The client's address is added to the field
     Append,
-    /// It has the client's address and nothing else
+    /// The field contains only the client's address
     Set,
 }
 

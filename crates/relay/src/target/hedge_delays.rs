@@ -46,7 +46,8 @@ impl ClusterState {
         delays
     }
 
-    /// Describes the current value of a delay for calls that policies know by `name`; `None` if the delay is fixed.
+    /// Describes the current value of a delay for the calls whose name in policies is `name`; `None` if the delay is
+    /// fixed.
     pub(crate) fn tell_hedge_delay(&self, delay: HedgeDelay, name: &[u8], now: Instant) -> Option<String> {
         let HedgeDelay::Percentile(permille) = delay else { return None };
         let unused = Default::default();

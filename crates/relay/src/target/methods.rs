@@ -43,7 +43,7 @@ const ALMOST_EXPIRED: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MethodTag(u64);
 
-/// The method of a call, as its metrics know it.
+/// Whether metrics count the method of a call, and in which series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallMethod {
     /// Metrics count no method for the call: it is a copy, an opaque connection or a kubelet's probe.
@@ -75,7 +75,7 @@ pub(crate) struct Methods {
 
 #[derive(Debug)]
 struct Place {
-    /// Number of recent calls, minus the calls of methods that compete for the place.
+    /// Number of recent calls, minus the calls of methods that compete for this place in the table.
     uses: u32,
     /// Number of calls in flight. While it is not 0, the method keeps its place.
     open: u32,
@@ -125,9 +125,9 @@ impl Methods {
         true
     }
 
-    /// Returns the index of a place for a new method. If the table is full, a method without recent uses and without
-    /// calls in flight gives up its place. If there is no such method, the least used method without calls in flight
-    /// loses one use.
+    /// Returns the index in the table for a new method; `None` if the table has no room. In a full table, the new
+    /// method replaces a method without recent uses and without calls in flight. If there is no such method, the least
+    /// used method without calls in flight loses one use.
     fn room(&mut self, max: usize) -> Option<usize> {
         if self.places.len() < max {
             return Some(self.places.len());
@@ -206,7 +206,7 @@ impl ClusterState {
         } else if call.is_grpc {
             call.method = CallMethod::Unnamed(tag);
         } else {
-            // Clients cannot choose these names.
+            // Clients cannot choose these names freely, so no answer has to prove that the method exists.
             let method = http_method(call.request.get(Known::Method).unwrap_or_default());
             self.name_method(
                 call,
@@ -221,10 +221,10 @@ impl ClusterState {
     /// Gives the gRPC method of a call a series, if this response shows that the endpoint has the method.
     #[cold]
     pub(crate) fn learn_method(&mut self, call: &mut Call, fields: &FieldSection, metrics: &WorkerMetrics, max: usize) {
-        // Servers give these answers to calls of any name.
+        // Servers answer with these statuses even to calls of a method that they do not have.
         const OF_ANY_NAME: [Status; 3] = [Status::Unimplemented, Status::Unauthenticated, Status::PermissionDenied];
         let CallMethod::Unnamed(tag) = call.method else { return };
-        // Proxies and gateways answer calls of any name, too.
+        // Proxies and gateways also answer calls of methods that the server does not have.
         let is_of_the_server = grpc::is_grpc(fields) && !fields.iter().any(|field| field.name == PROXY_ERROR);
         let status = grpc::status(fields);
         if !call.is_grpc
@@ -234,7 +234,7 @@ impl ClusterState {
         {
             return;
         }
-        // The answer to another call may have given the method its series meanwhile.
+        // The answer to another call may have given the method its series in the meantime.
         if self.methods.begin(tag) {
             call.method = CallMethod::Named(tag);
             return;
@@ -349,8 +349,8 @@ impl ClusterState {
         own.unwrap_or_else(|| self.methods.others.get_or_insert_default())
     }
 
-    /// Returns the series of a method that has no place yet, with the method's objective. The series may have had
-    /// another objective when the method had a place before.
+    /// Returns the series of a method that is not in the table, with the method's objective. The series may have had
+    /// another objective when the method was in the table before.
     #[cold]
     fn new_series(&mut self, name: &MethodName, metrics: &WorkerMetrics) -> Arc<MethodMetrics> {
         let series = metrics.method(&self.method_labels(name.clone()));

@@ -42,7 +42,7 @@ impl Bench {
         call
     }
 
-    /// Answers a call with headers that carry this `grpc-status`, if there is one, and ends it.
+    /// Answers a call with headers that carry this `grpc-status`, if there is one, and ends the call.
     fn answer(&mut self, mut call: Call, http_status: &str, trailers_only: Option<&str>) {
         let mut fields = FieldSection::new();
         fields.push(b":status", http_status.as_bytes());

@@ -6,8 +6,8 @@
 //! | `cluster` | one cluster: its endpoints, their balancer and their pools |
 //! | `create` | the first call to a target |
 //! | `find` | which cluster does a call belong to? |
-//! | `routes`, `filter` | which rule matches the call, to which backend does it lead, and how does it change the call? |
-//! | `balance` | an attempt begins: which connections may it use, and which endpoint does it go to? `model::balance` decides |
+//! | `routes`, `filter` | which rule matches the call, what is its backend, and how does it change the call? |
+//! | `balance` | an attempt begins: which connections may it use, and which endpoint does `model::balance` choose? |
 //! | `methods` | which methods of a cluster have metrics of their own? |
 //! | `discover`, `usage` | questions to the control plane, and which answers are in use |
 //! | `change` | a new mesh |

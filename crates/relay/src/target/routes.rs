@@ -70,13 +70,13 @@ pub(crate) struct CallRoute {
     rule: Arc<MatchedRule>,
     /// Index of the chosen backend; `None` if the proxy answered the request itself.
     backend: Option<usize>,
-    /// The call's deadline was set by the rule, not by the caller.
+    /// The rule has set the call's deadline, not the caller.
     pub(crate) sets_deadline: bool,
     /// Milliseconds from the call's start to the end of its request; 0 if the request ended before the call had a rule.
     pub(crate) request_ms: u32,
     /// Copies of the request that are in flight.
     pub(crate) mirrors: Vec<CallId>,
-    /// The method of the call, if the policy of the rule lets it be hedged.
+    /// The method of the call, if the policy of the rule hedges this method.
     pub(crate) hedged_method: Option<Method>,
     /// State that the policy of the rule keeps for the call; `None` while no part of the policy has acted.
     pub(crate) progress: Option<Box<PolicyProgress>>,
@@ -98,8 +98,8 @@ impl Routes {
         Self { parent, table, matched }
     }
 
-    /// Returns the rule for a request and the rule's only backend, if the table has a single rule that matches every
-    /// path, and if calls have already matched it.
+    /// If the table is plain ([`RouteTable::is_plain`]), and a call has already matched its only rule, returns this
+    /// rule and the rule's only backend. Returns `None` for a request without a path.
     fn plain_rule(&self, request: &FieldSection) -> Option<(&Arc<MatchedRule>, ClusterId)> {
         let matched = self.matched.first().filter(|_| self.table.is_plain())?.as_ref()?;
         let has_path = request.get(Known::Path).is_some_and(|path| path.starts_with(b"/"));
@@ -270,8 +270,8 @@ impl Relay {
         self.take_backend(id, rule, path, routes.parent.port)
     }
 
-    /// Returns a rule with its looked-up clusters and metrics. `place` is the rule's entry among the matched rules. The
-    /// first call that matches the rule looks them up.
+    /// Returns a rule with its clusters and metrics. The first call that matches the rule looks up these clusters and
+    /// metrics. `place` is the rule's entry among the matched rules.
     fn matched_rule(
         &mut self,
         parent: &ClusterKey,
@@ -370,7 +370,7 @@ pub(crate) fn find_rule<'a, 'b>(
     Ok(found)
 }
 
-/// Returns the error for a call whose backend, at this place of its rule, is not a cluster of the mesh.
+/// Returns the error for a call whose backend is not a cluster of the mesh. `place` is the backend's index in the rule.
 pub(crate) fn unknown_backend(rule: &Rule, place: usize) -> ProxyError {
     let why = match rule.backends.get(place).map(|backend| &backend.to) {
         Some(BackendTarget::Invalid(why)) => why.to_string(),

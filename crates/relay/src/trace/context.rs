@@ -95,7 +95,7 @@ impl TraceContext {
     }
 
     /// Writes the fields for the next hop, in the formats in which the request carries its context. `parent` is the
-    /// parent of `span`; only B3 passes it on.
+    /// parent of `span`; only the fields `x-b3-*` contain it.
     pub fn write(
         &self,
         request: &mut FieldSection,

@@ -22,7 +22,7 @@ fn caller(trace: u128) -> Option<(TraceId, SpanId)> {
     Some((TraceId::of(trace)?, SpanId::of(CALLER)?))
 }
 
-/// Writes the context for the next hop, with a span below the caller's. Returns the fields.
+/// Writes the context for the next hop, with a child of the caller's span. Returns the fields.
 fn passed_on(fields: &[(&str, &str)], is_sampled: bool) -> Vec<(String, String)> {
     let mut request = request(fields);
     let context = TraceContext::of(&request).unwrap_or_else(TraceContext::root);

@@ -48,7 +48,7 @@ impl Dropped {
 }
 
 impl Outbox {
-    /// Takes the calls that have ended.
+    /// Removes and returns all calls that wait for the exporter.
     pub fn take(&self) -> Vec<FinishedCall> {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner)).calls
     }

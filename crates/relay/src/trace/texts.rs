@@ -35,7 +35,7 @@ impl Texts {
     /// Longest text, in bytes. The rest of a longer text is left out.
     pub const MAX_BYTES: usize = 256;
 
-    /// `write` appends each text. A text to which it appends nothing is unknown.
+    /// Creates the texts with one call of `write` for each text. If `write` appends nothing, the text is unknown.
     pub fn new(mut write: impl FnMut(Text, &mut String)) -> Self {
         // Most calls need less than half of this capacity.
         let mut texts = Self { all: String::with_capacity(Self::MAX_BYTES), ..Self::default() };
@@ -56,7 +56,7 @@ impl Texts {
         end_of(place).and_then(|end| self.all.get(start..end)).unwrap_or_default()
     }
 
-    /// Returns the memory besides the structure's own, in bytes.
+    /// Returns the memory that the texts have allocated, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.all.capacity()
     }

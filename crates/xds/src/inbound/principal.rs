@@ -11,7 +11,7 @@ use crate::pb::rbac::principal::{Authenticated, Identifier, Set};
 use crate::pb::route::{HeaderMatcher, header_matcher};
 use crate::proto::uint32;
 
-/// Matches any part of a SPIFFE id.
+/// Regular expression that matches any one part of a SPIFFE id.
 const ANY_PART: &str = "[^/]+";
 /// The wildcard in a policy; it matches any name.
 const ANY: &str = "*";
@@ -26,7 +26,7 @@ pub(super) fn nobody() -> Principal {
     principal(Identifier::NotId(Box::new(anybody())))
 }
 
-/// Returns the callers that a rule allows: callers with one of its identities, from one of its networks.
+/// Matches the callers that a rule allows: callers with one of the rule's identities, from one of the rule's networks.
 pub(super) fn of_rule(rule: &Rule, own: &TrustDomain) -> Principal {
     let identities = rule.identities.as_deref().map(|all| all.iter().map(|some| of_identities(some, own)).collect());
     let networks = rule.networks.as_deref().map(|all| all.iter().map(of_network).collect());

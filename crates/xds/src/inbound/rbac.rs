@@ -56,7 +56,8 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
     Any { type_url: RbacFilter::type_url(), value: bytes }
 }
 
-/// Returns the entries of policies, and the entry for the remaining ports; empty without policies.
+/// Returns the entries of policies, and one entry for the remaining ports, which `left` permits; empty without
+/// policies.
 fn entries<'a>(
     policies: impl Iterator<Item = &'a AuthorizationPolicy>,
     left: impl Iterator<Item = Permission>,

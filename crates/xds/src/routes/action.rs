@@ -56,7 +56,7 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
     }
 }
 
-/// Returns the facts for which a Route has no field.
+/// Returns the parts of a rule and its match for which a Route has no field, as facts.
 fn facts(matches: &Match, rule: &Rule) -> Facts {
     let mut facts = Facts::default()
         .with(ROUTE, &rule.route)

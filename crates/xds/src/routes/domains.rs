@@ -39,7 +39,7 @@ fn of_address(address: SocketAddr) -> Vec<String> {
     with_port(vec![host], address.port())
 }
 
-/// Returns the hosts with the port and, if it is the default port, also without it.
+/// Returns the hosts with the port and, if `port` is the default port, also without the port.
 fn with_port(hosts: Vec<String>, port: u16) -> Vec<String> {
     let mut domains: Vec<String> = hosts.iter().map(|host| format!("{host}:{port}")).collect();
     if port == DEFAULT_PORT {

@@ -7,7 +7,7 @@ use crate::pb::matcher::StringMatcher;
 use crate::pb::route::{HeaderMatcher, QueryParameterMatcher, RouteMatch, query_parameter_matcher, route_match};
 use crate::view::Dialect;
 
-/// Matches any part of a gRPC path.
+/// Regular expression that matches any one part of a gRPC path.
 const ANY_PART: &str = "[^/]+";
 
 pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {

@@ -47,8 +47,8 @@ fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTabl
     };
     let routes = match table.map(|table| (table.kind(), table)) {
         None => vec![to_the_cluster(key)],
-        // A TLSRoute applies to no request. xDS for gRPC cannot express a rule that no request matches, so gRPC clients get
-        // no TLSRoutes at all.
+        // A TLSRoute applies to no request. xDS for gRPC cannot express a rule that no request matches, so gRPC clients
+        // get no TLSRoutes at all.
         Some((RouteKind::Tls, _)) if dialect == Dialect::Grpc => vec![to_the_cluster(key)],
         Some((RouteKind::Tls, table)) => of_table(table).into_iter().chain([to_the_cluster(key)]).collect(),
         Some((_, table)) => of_table(table),

@@ -50,7 +50,7 @@ pub(super) fn repeat<F>(
         async move {
             loop {
                 tried.fetch_add(1, Ordering::Relaxed);
-                // The attack is meant to fail; other tests check how.
+                // Ignore the error: the attack is meant to fail, and other tests check the error.
                 act(address).await.ok();
                 tokio::time::sleep(EVERY).await;
             }
@@ -111,7 +111,7 @@ pub(super) async fn connect(address: SocketAddr, name: &str, alpn: &[u8]) -> io:
     .await?
 }
 
-/// Accepts every server: an attacker does not care to which server it talks.
+/// Accepts every server certificate: an attacker does not care which server answers.
 #[derive(Debug)]
 struct AcceptsAll;
 

@@ -18,9 +18,9 @@ const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 const PAUSE: Duration = Duration::from_millis(50);
 /// Approximate number of scripts that run at once.
 const SCRIPTS: u32 = 32;
-/// Number of streams on a connection that leaves large answers unread.
+/// Number of streams on a connection on which the attacker leaves large answers unread.
 const UNREAD_STREAMS: usize = 150;
-/// Number of calls in each burst on a connection that leaves small answers unread.
+/// Number of calls in each burst on a connection on which the attacker leaves small answers unread.
 const UNREAD_AT_ONCE: usize = 10;
 /// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 section 6.5.2).
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -69,8 +69,8 @@ fn run(
     let (until, connections) = (campaign.until, campaign.count(name));
     for address in addresses.iter().copied() {
         let connections = connections.clone();
-        // Start the threads at different times: if all scripts acted at the same moments, the machine would be idle in
-        // between.
+        // Start the threads at different times: if all scripts acted at the same moments, the machine would be idle
+        // between these moments.
         let start = PAUSE * campaign.threads.len() as u32 / SCRIPTS;
         campaign.threads.push(std::thread::spawn(move || {
             std::thread::sleep(start);

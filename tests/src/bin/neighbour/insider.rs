@@ -54,7 +54,7 @@ pub(super) async fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls
             let (certificate, count) = (certificate.clone(), count.clone());
             async move {
                 loop {
-                    // The attack is meant to fail; other tests check how.
+                    // Ignore the error: the attack is meant to fail, and other tests check the error.
                     act.on(address, &certificate, &count).await.ok();
                     tokio::time::sleep(EVERY).await;
                 }

@@ -8,8 +8,8 @@
 //!   Pods' proxies and of the control plane.
 //! - `prober`: makes no attack. It sends probes to the attacked Pods, and prints the times until the answers.
 //!
-//! Every role waits for a file `go` beside the program, so that all of them begin and end together. At the end, an
-//! attacker prints a line for each attack: the attack's name, and the number of times that it was made.
+//! Every role waits for a file `go` beside the program, so that all roles begin and end together. At the end, an
+//! attacker prints a line for each attack: the name of the attack, and the number of its attempts.
 //!
 //! Each attack is limited in connections and in rate. So if other clients lose calls, the reason is the attack, and not
 //! a machine that is too small for the load.
@@ -35,10 +35,10 @@ use tokio::task::JoinSet;
 const CLOSED_PORT: u16 = 50051;
 /// The application's port that the policy leaves open to neighbours.
 const OPEN_PORT: u16 = 50052;
-/// Pause of a neighbour before its next attempt.
+/// Pause before a neighbour's next attempt.
 const REST: Duration = Duration::from_millis(100);
 
-/// Number of times that an attack was made.
+/// Number of attempts of an attack.
 type Count = Arc<AtomicU64>;
 
 /// All attacks, and their counts.
@@ -56,14 +56,14 @@ impl Campaign {
         count
     }
 
-    /// Runs `life` until the campaign ends.
+    /// Runs the future `life` until the campaign ends.
     fn spawn(&mut self, life: impl Future<Output = ()> + Send + 'static) {
         let until = self.until.into();
         self.tasks.spawn(async move { tokio::time::timeout_at(until, life).await.unwrap_or_default() });
     }
 
-    /// Runs `life` for each address `times` times at once. The starts are spread over `time`: a kernel that opens a
-    /// thousand connections at once has no time for other work.
+    /// For each address, runs `times` futures of `life` at once. The starts are spread over `time`: a kernel that opens
+    /// a thousand connections at once has no time for other work.
     fn spawn_each<F>(&mut self, addresses: &[SocketAddr], times: u32, time: Duration, life: impl Fn(SocketAddr) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Sends probes, as a kubelet does, to all attacked Pods, and measures the times until the answers.
+//! Sends probes to all attacked Pods, as a kubelet does, and measures the time until each answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ async fn probe_one(until: Instant, address: SocketAddr, path: &'static str) -> V
     times
 }
 
-/// Returns `Some` if the answer has the status 200.
+/// Returns `Some` if the answer has the status 200, and `None` for other answers and errors.
 async fn ask(address: SocketAddr, path: &str) -> Option<()> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

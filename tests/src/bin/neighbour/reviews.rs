@@ -1,5 +1,5 @@
-//! Requests to the webhooks: large bodies that are no review, and reviews with so many values that, once parsed, they
-//! take a hundred times their size in memory.
+//! Requests to the webhooks: large bodies that are no review, and reviews with so many values that a parsed review
+//! takes a hundred times its size in memory.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! Connections to every port that stay open and send little; requests to the admin ports; connections to addresses that
-//! were not called before.
+//! Attacks that complete no TLS handshake: connections to every port that send little and stay open, requests to the
+//! admin ports, and connections to addresses that the Pod has not called before.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
 const LARGE_HALF_HELLO: &[u8] = &large_half_hello();
 const HALF_REQUEST: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
 const HALF_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
-/// A request that only loopback may make.
+/// A request that an admin port accepts only from loopback.
 const LOG_OFF: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\noff";
 const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
@@ -65,7 +65,7 @@ const fn large_half_hello() -> [u8; 16_000] {
     bytes
 }
 
-/// Holds connections on which only `said` is sent. Opens a new connection after each connection that is closed.
+/// Opens connections, sends only `said` on each, and keeps them open. If a connection is closed, opens another one.
 fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], said: &'static [u8]) {
     let opened = campaign.count(name);
     campaign.spawn_each(addresses, SOCKETS, HOLD_REST, |address| {
@@ -106,7 +106,7 @@ fn ask_again_and_again(
     });
 }
 
-/// Sends a request, and returns the part of the answer that one read gets.
+/// Sends a request, and returns the first bytes of the answer: at most 64, and none after an error.
 async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     let mut answer = vec![0; 64];
     let Ok(mut stream) = TcpStream::connect(address).await else { return Vec::new() };
@@ -118,8 +118,8 @@ async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Dials addresses that this Pod never called before. The Pod's proxy sends a request about each address to the control
-/// plane.
+/// Dials addresses that this Pod has not called before. The Pod's proxy sends a request about each address to the
+/// control plane.
 pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
     let dialled = campaign.count("new_addresses_dialled");
     let addresses: Vec<SocketAddr> =

@@ -25,7 +25,7 @@ const STREAMS: usize = 8;
 /// Number of nonexistent names of each kind to which each stream subscribes. All streams together subscribe to 128,000
 /// names, which is more than the 105,000 that one identity may have if the control plane has 256 MiB.
 const NAMES: usize = 500;
-/// A large resource that exists: a Service with all routes that fit.
+/// A large resource that exists: the Service with the heavy routes of the test.
 const HEAVY: &str = "heavy.neighbours:80";
 /// Interval at which each stream requests [`HEAVY`] again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ pub(super) fn attack(campaign: &mut Campaign, certificate: &Certificate, address
         let (certificate, counts) = (certificate.clone(), counts.clone());
         async move {
             loop {
-                // The attack is meant to fail; other tests check how.
+                // Ignore the error: the attack is meant to fail, and other tests check the error.
                 connection(address, &certificate, &counts).await.ok();
                 tokio::time::sleep(EVERY).await;
             }
@@ -87,7 +87,7 @@ async fn subscribe(
         send(&mut sender, request(kind, names, String::new())).await?;
     }
     let reads = number.is_multiple_of(2);
-    // Keep the unread answers of a stream that does not read: dropped answers would count as read.
+    // Keep the unread answers of a stream that does not read: the `h2` crate counts dropped answers as read.
     let mut answers = Answers { response: Some(response), body: None, bytes: BytesMut::new() };
     loop {
         let asked = tokio::time::Instant::now();
@@ -120,7 +120,7 @@ fn request(kind: Kind, names: Vec<String>, nonce: String) -> DeltaDiscoveryReque
     }
 }
 
-/// Sends a message as soon as the stream's window has room for it.
+/// Sends a message as the flow-control windows allow.
 async fn send(sender: &mut SendStream<Bytes>, request: DeltaDiscoveryRequest) -> Result<(), h2::Error> {
     let mut message = framed(&request.encode_to_vec());
     while message.has_remaining() {
@@ -144,7 +144,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Returns the next message. If the future is dropped, the next call continues without a loss.
+    /// Returns the next message. If the caller drops the future, no bytes are lost: the next call continues.
     async fn next(&mut self) -> Result<DeltaDiscoveryResponse, h2::Error> {
         loop {
             if let Some(length) = self.bytes.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)

@@ -9,7 +9,7 @@ use super::PROBER;
 /// calls, the reason is the attack, and not a lack of CPU.
 const ATTACKER_CPU: &str = "300m";
 /// CPU request of an attacker. If there is too little CPU, the CPU requests decide the containers' shares. This request
-/// gives an attacker as small a share as a container without any request has. It must be explicit: without it,
+/// gives an attacker the same small share as a container without a request. The request must be explicit: otherwise
 /// Kubernetes would use the limit as the request.
 const ATTACKER_CPU_SHARE: &str = "1m";
 /// CPU request of the prober: the CPU that it needs, so that it does not measure its own waiting for a processor.
@@ -18,8 +18,8 @@ const PROBER_CPU_SHARE: &str = "100m";
 /// Memory limit of the attacked proxies, and of the member's own proxy.
 pub(super) const PROXY_MEMORY: &str = "64Mi";
 
-/// Returns a patch that adds a server on a second port to the workload. No policy closes this port. The caller of the
-/// server chooses the size of the answer.
+/// Returns a patch that adds a server on a second port to the workload. No policy denies calls to this port. The caller
+/// of the server chooses the size of the answer.
 pub(super) fn second_port() -> String {
     let container = json!({
         "name": "open",
@@ -47,8 +47,8 @@ pub(super) fn policy(namespace: &str, more: &[&str]) -> String {
     policy.to_string()
 }
 
-/// The insider's ServiceAccount, and the Service `heavy`. The Service has no servers; the test attaches its large
-/// routes to the Service.
+/// The insider's ServiceAccount, and the Service `heavy`. The Service has no servers. The test attaches the heavy
+/// routes to it.
 pub(super) const NEIGHBOURHOOD: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -60,7 +60,8 @@ metadata: {name: heavy, namespace: neighbours}
 spec: {ports: [{name: http, port: 80}]}
 ";
 
-/// Returns an attacker's Pod. Only the member has a proxy; the insider has a token with which it gets a certificate.
+/// Returns the Pod of an attacker or of the prober. Only the member has a proxy. The insider has a token for its
+/// certificate request.
 pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
     let is_insider = role == "insider";
     let mut mounts = vec![json!({"name": "attack", "mountPath": "/attack"})];

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::{Clean, PATIENCE, leno, leno_well, tool};
 
-/// The forwarding part of the node's kubelet.
+/// A program that forwards ports, as the kubelet of a node does.
 const FORWARDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/control/cli/forwarder.py");
 
-/// A program that is killed when dropped.
+/// A program. Dropping this value kills the program.
 struct Running(Child);
 
 impl Running {
@@ -43,7 +43,7 @@ impl Drop for Running {
     }
 }
 
-/// Creates a node, and starts the forwarding part of its kubelet.
+/// Creates a node, and starts the program that forwards ports in place of the node's kubelet.
 fn forwarding_node(cluster: &Cluster) -> Running {
     let pki = cluster.kubeconfig().with_file_name("pki");
     let mut forwarder = Command::new("python3");
@@ -176,8 +176,8 @@ fn proxies_are_looked_into_through_the_api_server() {
 
     let metrics = leno_well(&cluster, &[&["diagnostics", "proxy-metrics", "web-1"], &within[..]].concat());
     assert!(metrics.contains("control_identity_cert_expiration_timestamp_seconds"), "{metrics}");
-    // `leno identity` has inspected the proxy's certificate. The proxy must not count this as a failed handshake, and
-    // must not log a warning about it.
+    // `leno identity` has inspected the proxy's certificate. The proxy must not count this connection as a failed
+    // handshake.
     let failures = ["tls-cut", "tls-refused", "no-certificate"];
     assert!(!failures.iter().any(|failure| metrics.contains(failure)), "{metrics}");
     let config = leno_well(&cluster, &[&["diagnostics", "config", "web-1"], &within[..]].concat());

@@ -1,4 +1,4 @@
-//! Finds out why a Pod that should have a proxy has none. The reason is derived from the objects' timestamps.
+//! Explains why a Pod that should have a proxy has none. Derives the reason from the objects' timestamps.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Namespace, Pod};

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::super::fixtures::object;
 use super::*;
 
-/// A time some minutes after noon of a fixed day.
+/// The time `minute` minutes after noon of a fixed day.
 fn at(minute: u32) -> String {
     format!("2026-01-01T12:{minute:02}:00Z")
 }

@@ -25,7 +25,7 @@ pub(super) fn pod(status: &Value) -> Pod {
     )
 }
 
-/// An authority valid for 90 days from `now`, as its Secret stores it, and its anchors.
+/// The Secret of an authority that is valid for 90 days from `now`, and the authority's anchor in PEM.
 pub(super) fn secret(now: SystemTime) -> (Secret, String) {
     let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), now).expect("an anchor");
     let issuer = anchor.delegate(now, 90 * DAY).expect("an authority");

@@ -1,4 +1,4 @@
-//! Requirements for the cluster itself.
+//! Checks the cluster itself: its version of Kubernetes, and its Gateway API routes.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion,
@@ -14,7 +14,7 @@ const OLDEST_MINOR: u32 = 30;
 
 /// Gateway API routes for requests. They are not part of Kubernetes and are installed separately.
 const REQUEST_ROUTES: [&str; 2] = ["httproutes.gateway.networking.k8s.io", "grpcroutes.gateway.networking.k8s.io"];
-/// Gateway API routes for connections. Few installations need them, so it is no mistake if they are missing.
+/// Gateway API routes for connections. Few installations need them, so the check does not report missing definitions.
 const CONNECTION_ROUTES: [&str; 2] = ["tlsroutes.gateway.networking.k8s.io", "tcproutes.gateway.networking.k8s.io"];
 /// The version of the routes that the control plane reads.
 const ROUTE_VERSION: &str = "v1";
@@ -81,7 +81,7 @@ fn new_enough(version: &Info) -> Finding {
     }
 }
 
-/// Whether the cluster accepts routes in the version that the control plane reads.
+/// Checks whether the cluster accepts routes in the version that the control plane reads.
 pub(super) fn gateway(list: &mut Checklist, routes: &Result<Routes, ClusterError>) {
     list.section("routes");
     list.check("Gateway API", &[API_SERVER], || match routes {

@@ -1,5 +1,5 @@
-//! Finds mistakes in the annotations and labels of namespaces: annotations that do not exist, values that would stop
-//! Pods, and labels that should be annotations.
+//! Finds mistakes in the annotations and labels of namespaces: unknown annotations, values because of which the webhook
+//! would refuse Pods, and labels that should be annotations.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
@@ -8,7 +8,7 @@ use leno_install::inject::review_namespace;
 
 use super::report::Finding;
 
-/// Returns a warning for each mistake in a namespace, or one positive finding if there is no mistake.
+/// Returns a warning for each mistake in a namespace, or one finding with the verdict ok if there is no mistake.
 pub(super) fn findings(namespaces: &[Namespace]) -> Vec<Finding> {
     let mistakes: Vec<Finding> = namespaces.iter().flat_map(mistakes).collect();
     if mistakes.is_empty() { vec![Finding::ok("their annotations have no mistake")] } else { mistakes }
@@ -25,8 +25,8 @@ fn fix(namespace: &Namespace, line: &str) -> String {
     let name = namespace.name_any();
     let label = namespace.labels().iter().find(|(label, _)| line.starts_with(&format!("label {label}:")));
     match label {
-        // The label's value is not valid for the annotation: an annotation with this value would stop the namespace's
-        // Pods.
+        // The label's value is not valid for the annotation: the webhook would refuse the namespace's Pods because of
+        // an annotation with this value.
         Some((label, value)) if label == INJECT && !["enabled", "disabled", "grpc"].contains(&value.as_str()) => {
             format!("kubectl annotate namespace {name} {label}=enabled; kubectl label namespace {name} {label}-")
         }

@@ -1,4 +1,5 @@
-//! Checks whether new Pods get a proxy and, if not, whether they are refused or start without encryption.
+//! Checks whether new Pods get a proxy. If not, reports whether the API server refuses them or they start without a
+//! proxy.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;

@@ -59,8 +59,8 @@ fn container_ports(pod: &Pod) -> impl Iterator<Item = (u16, Option<&str>)> {
     ports.filter_map(|port| Some((u16::try_from(port.container_port).ok()?, port.name.as_deref())))
 }
 
-/// The Pod ports to which a Service sends connections to its port `port`. Considers only the Pods that the Service
-/// selects.
+/// The Pod ports to which a Service forwards the connections that arrive at its port `port`. Considers only the Pods
+/// that the Service selects.
 fn targets(service: &Service, port: u16, pods: &[&Pod]) -> BTreeSet<u16> {
     let Some(spec) = &service.spec else { return BTreeSet::new() };
     let selector = spec.selector.iter().flatten().collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! `leno check --pre`: whether Leno can be installed here.
+//! `leno check --pre`: whether Leno can be installed in a cluster.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,8 @@ pub(super) struct Facts {
 }
 
 impl Plan {
-    /// Plans an installation with the chart's default values, changed by `set`: texts as `control.replicas=3`.
+    /// Plans an installation with the chart's default values. Each text in `set`, for example `control.replicas=3`,
+    /// changes one value.
     ///
     /// # Errors
     /// If the chart does not accept a name or a value.
@@ -59,7 +60,7 @@ impl Plan {
         for set in set {
             set_value(&mut values, set)?;
         }
-        // Include the kinds of `leno install --ha`, which no option of this command announces.
+        // This command has no option --ha, so always include the kinds of objects that `leno install --ha` creates.
         let all = [objects(&values)?, objects(&default_values(true)?)?].concat();
         Ok(Self { values, creations: all.iter().map(creation).collect() })
     }

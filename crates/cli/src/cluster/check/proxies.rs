@@ -24,8 +24,8 @@ use crate::cluster::pods;
 use crate::cluster::printable::line;
 use crate::cluster::scrape::Scrape;
 
-/// Minimum remaining validity of a proxy's certificate: 2 h. A proxy renews its certificate 8 h before the certificate
-/// expires, so less remaining validity means that the renewal fails.
+/// Minimum remaining validity of a proxy's certificate: 2 h. A proxy renews a certificate of 24 h between 8 h and 4 h
+/// before the certificate expires, so less remaining validity means that the renewal fails.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
@@ -128,7 +128,7 @@ fn annotations(object: &impl ResourceExt) -> Map<String, Value> {
     object.annotations().iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
 }
 
-/// Finds annotations with our prefix that do not exist, and labels that should be annotations.
+/// Finds unknown annotations with our prefix, and labels that should be annotations.
 fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
     let of_pod = |pod: &&Pod| {
         let lines: Vec<String> = serde_json::to_value(pod).map(|pod| typos(&pod).collect()).unwrap_or_default();
@@ -261,8 +261,8 @@ fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
     }
 }
 
-/// Checks when the proxies' certificates expire. Certificates that expire with the authority, at `authority_ends`, have
-/// one remedy, so they are one finding.
+/// Checks when the proxies' certificates expire. All certificates that expire together with the authority, at
+/// `authority_ends`, have the same remedy, so they become one finding.
 fn certificates(proxies: &Proxies, authority_ends: Option<SystemTime>, now: SystemTime) -> Vec<Finding> {
     let mut ending_together = 0;
     let mut finding = |((namespace, pod), metrics): (&(String, String), &Result<String, ClusterError>)| {
@@ -299,7 +299,7 @@ fn certificates(proxies: &Proxies, authority_ends: Option<SystemTime>, now: Syst
     if found.is_empty() { vec![Finding::ok(format!("{count} of {count} are valid for hours"))] } else { found }
 }
 
-/// Returns whether two certificates expire at the same moment. Metrics round to seconds.
+/// Returns whether two times are less than 2 s apart. Metrics round the times of certificates to seconds.
 fn are_close(one: SystemTime, other: SystemTime) -> bool {
     let apart = one.duration_since(other).or_else(|_| other.duration_since(one));
     apart.is_ok_and(|apart| apart < Duration::from_secs(2))

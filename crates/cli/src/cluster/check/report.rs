@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
     NotRun,
 }
 
-/// One finding of one check.
+/// One finding, with the section and the name of its check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     pub(crate) section: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct Check {
     pub(crate) fix: Option<String>,
 }
 
-/// One result of a check. [`Checklist::check`] adds the check's name to it.
+/// One finding of a check, before [`Checklist::check`] adds the check's section and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(super) verdict: Verdict,
@@ -96,7 +96,8 @@ impl Checklist {
         self.section = name;
     }
 
-    /// Adds a check. Runs it only if no check in `needs` failed; otherwise its result is [`Verdict::NotRun`].
+    /// Adds a check. If a check in `needs` failed or did not run, the result is [`Verdict::NotRun`]. Otherwise, runs
+    /// the check.
     pub(crate) fn check<F: Into<Vec<Finding>>>(
         &mut self,
         name: &'static str,

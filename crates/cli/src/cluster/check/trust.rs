@@ -19,13 +19,13 @@ use crate::cluster::pods;
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
-/// A certificate that expires sooner than this fails the check. A certificate that expires later, but too soon, is a
-/// warning. If a twentieth of the certificate's whole validity is shorter, the twentieth applies instead.
+/// A certificate fails the check if less than this time is left, and less than a twentieth of its whole validity. If
+/// more is left, but less than the required minimum, the check gives a warning.
 const LAST_CHANCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) const AUTHORITY: &str = "authority";
 
-/// Returns when the issuing authority expires, if it can be read.
+/// Returns when the issuing authority expires; `None` if its certificate cannot be read.
 pub(super) fn authority_ends(facts: &Installed) -> Option<SystemTime> {
     let secret = facts.issuer.as_ref().ok()?.as_ref()?;
     Some(Certificate::read_all(value(secret, ISSUER_CERTIFICATE)).ok()?.first()?.validity.not_after)
@@ -101,7 +101,7 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
 
 /// The namespaces that need a trust bundle: the control plane's own namespace, namespaces with proxies or gRPC sidecars,
 /// and namespaces whose annotation asks for them. The control plane writes no bundle because of an invalid annotation. A
-/// namespace that is being deleted needs none: Kubernetes deletes its bundle, and no new Pod starts in it.
+/// namespace that Kubernetes is deleting needs no bundle: Kubernetes deletes the bundle too, and no new Pod starts.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
     let asks = |namespace: &&Namespace| {

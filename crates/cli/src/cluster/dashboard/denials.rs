@@ -13,7 +13,7 @@ use crate::cluster::source::{Growth, Measured};
 use crate::cluster::stat::counts::DENIALS;
 use crate::cluster::stat::peer::caller_name;
 
-/// Maximum number of [`Key`]s that are remembered.
+/// Maximum number of [`Key`]s that the dashboard remembers. It ignores further keys.
 const DENIALS_MAX: usize = 1_000;
 /// Time for which a denial is recent.
 const RECENT: Duration = Duration::from_secs(300);
@@ -33,9 +33,10 @@ pub(super) struct Key {
 pub(super) enum Policy {
     /// An AuthorizationPolicy, named as `shop/only-web`.
     Authorization(String),
-    /// What happens where no AuthorizationPolicy applies.
+    /// The default inbound policy, for example `deny`. It decides where no AuthorizationPolicy applies.
     Default(String),
-    /// The proxy counted the denials of several policies as one, because it has too many of them.
+    /// The policies of all denials that a proxy counts in one common series, because its number of series has reached a
+    /// limit.
     Others,
 }
 
@@ -88,8 +89,8 @@ impl Denials {
         // If a proxy ends, its counts are no longer in the readings. Keep its recent denials nevertheless.
         self.known.retain(|key, known| totals.contains_key(key) || known.is_recent(now));
         for (key, total) in totals {
-            // A total also rises when the first page of a proxy arrives. In the first 30 s, the denials on this page may
-            // be old, so only growth between two pages of a proxy shows a recent denial.
+            // A total also rises when the first page of a proxy arrives. In the first 30 s of the dashboard, the
+            // denials on this page may be old, so only growth between two pages of a proxy shows a recent denial.
             let may_be_recent = grown.contains_key(&key) || now > RECENT / 10;
             let has_room = self.known.len() < DENIALS_MAX;
             match self.known.get_mut(&key) {
@@ -107,7 +108,7 @@ impl Denials {
         }
     }
 
-    /// Returns the rows that `wanted` selects: first the recent denials, then the older denials. Within each part, the
+    /// Returns the rows that `wanted` selects: first the recent denials, then the older denials. Within each group, the
     /// row with the most denials comes first.
     pub(super) fn rows(&self, now: Duration, wanted: impl Fn(&Key) -> bool) -> Vec<Row> {
         let row = |(key, known): (&Key, &Known)| Row {

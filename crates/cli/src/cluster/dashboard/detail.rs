@@ -19,8 +19,8 @@ const POINTS: usize = 360;
 #[derive(Serialize)]
 struct Detail<'a> {
     id: &'a str,
-    /// The Service's figures. Either its callers' proxies or its own proxies counted them: the side that counted more
-    /// calls.
+    /// The Service's figures, counted by its callers' proxies or by its own proxies: the row has the counts of the side
+    /// that counted more calls.
     row: Option<ServiceRow>,
     /// The called methods. A method has separate rows for the counts of the workload's own proxies and of the callers'
     /// proxies.

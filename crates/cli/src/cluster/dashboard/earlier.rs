@@ -1,5 +1,5 @@
-//! The earlier readings of the open calls, with which the next readings are compared. All tabs of the browser share
-//! them. No I/O, no clock: each reading has its time.
+//! Earlier readings of the open calls. The dashboard compares the next readings with them. All tabs of the browser
+//! share these earlier readings. No I/O, no clock: each reading has its time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::cluster::source::ProxyAt;
 use crate::cluster::stat::streams::{BETWEEN, Reading};
 
-/// The readings of a proxy that no tab has read for this time are dropped: the proxy may be gone. A tab reads the proxies
-/// at least every minute.
+/// If no tab has read a proxy for this time, the dashboard drops the proxy's readings: the proxy may be gone. A tab
+/// reads the proxies at least every minute.
 const UNREAD_MAX: Duration = Duration::from_secs(120);
 
 /// The earlier readings of each proxy.
@@ -27,13 +27,13 @@ struct Earlier {
 }
 
 impl EarlierCalls {
-    /// For each new reading, returns the youngest earlier reading of the same proxy that is at least [`BETWEEN`] older. In
-    /// a shorter time, a side may take no content although it does not stall.
+    /// For each new reading, returns the youngest earlier reading of the same proxy that is at least [`BETWEEN`] older.
+    /// In a shorter time, a client or a server may take no content although it does not stall.
     pub(super) fn comparable(&self, new: &[Reading]) -> Vec<&Reading> {
         new.iter().filter_map(|(proxy, at, _)| self.proxies.get(proxy)?.comparable(*at)).collect()
     }
 
-    /// Keeps the new readings, except those that follow an earlier reading of the same proxy too soon.
+    /// Keeps each new reading, unless the last kept reading of the same proxy is less than [`BETWEEN`] older.
     pub(super) fn keep(&mut self, new: Vec<Reading>) {
         if let Some(now) = new.iter().map(|(_, at, _)| *at).max() {
             self.proxies.retain(|_, earlier| now.saturating_duration_since(earlier.last.1) < UNREAD_MAX);

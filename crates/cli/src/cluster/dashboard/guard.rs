@@ -14,7 +14,7 @@ use hyper::{Method, Request, StatusCode};
 use leno_admin::answer::{Answer, text, wrong_method};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// No inline script or style runs, and the page loads nothing from elsewhere.
+/// The browser runs no inline script or style, and loads nothing from other origins.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TOKEN_BYTES: usize = 24;
@@ -29,7 +29,7 @@ pub(super) fn new_token() -> Result<String, String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The conditions that a request must fulfil.
+/// The conditions that a request must meet.
 pub(super) struct Guard {
     /// The names under which a browser on this machine reaches the dashboard.
     hosts: Vec<String>,
@@ -51,7 +51,7 @@ impl Guard {
         Self { hosts, cookie: format!("leno-dashboard-{port}"), token }
     }
 
-    /// Checks whether a request may see a page.
+    /// Checks whether the dashboard may answer a request with a page.
     ///
     /// # Errors
     /// The answer to send instead of a page: a refusal, or the redirect that sets the cookie.
@@ -126,7 +126,8 @@ pub(super) fn seal(answer: &mut Answer) {
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// Returns the value of a header field; `None` if the request lacks the field or repeats it.
+/// Returns the value of a header field; `None` if the request lacks the field or repeats it, or if the value is not
+/// ASCII text.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).into_iter();
     let value = values.next()?.to_str().ok()?;

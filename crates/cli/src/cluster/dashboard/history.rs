@@ -122,7 +122,7 @@ impl History {
     }
 }
 
-/// Returns a number with three digits: 0.12, 1.23, 12.3, 123.
+/// Rounds a number to two decimals below 10, to one decimal below 100, and otherwise to a whole number.
 fn rounded(number: f32) -> f64 {
     let digits = match number {
         ..10.0 => 100.0,

@@ -25,7 +25,7 @@ pub(super) type Id = String;
 pub(super) struct Mesh {
     pub(super) nodes: BTreeMap<Id, Node>,
     pub(super) edges: BTreeMap<(Id, Id), Counts>,
-    /// Number of nodes beyond [`NODES_MAX`], which were removed.
+    /// Number of nodes that were removed because of [`NODES_MAX`].
     pub(super) omitted: usize,
 }
 
@@ -46,15 +46,15 @@ pub(super) struct Node {
 pub(super) struct ServiceRow {
     pub(super) id: Id,
     proxies: usize,
-    /// The side whose proxies counted `figures`. The row shows the counts of the side that counted more calls.
+    /// `workload` or `callers`: the side whose proxies counted `figures`. It is the side that counted more calls.
     counted_by: &'static str,
     #[serde(flatten)]
     pub(super) figures: Figures,
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
-    /// Number of denied calls per second. If the Service has proxies, they count what policies denied. Otherwise, the
-    /// callers' proxies count the answers 401, 403, UNAUTHENTICATED and PERMISSION_DENIED. The application itself may
-    /// give such answers, too.
+    /// Number of denied calls per second. If the Service has proxies, they count the calls and opaque connections that
+    /// policies denied. Otherwise, the callers' proxies count the answers 401, 403, UNAUTHENTICATED and
+    /// PERMISSION_DENIED. The application itself may give such answers, too.
     denied_per_second: f64,
 }
 
@@ -84,8 +84,8 @@ pub(super) fn destination_id(destination: &Destination) -> Id {
 }
 
 impl Node {
-    /// The counts of the side that counted more calls: a caller without a proxy is missing in `asked`, and a call that
-    /// never arrived is missing in `served`.
+    /// The counts of the side that counted more calls: `asked` lacks the calls of callers without a proxy, and `served`
+    /// lacks the calls that never arrived.
     pub(super) fn counts(&self) -> (&Counts, &'static str) {
         if self.served.calls > self.asked.calls { (&self.served, "workload") } else { (&self.asked, "callers") }
     }
@@ -156,7 +156,7 @@ impl Mesh {
     /// Adds an edge. If both sides counted its calls, keeps the counts of the side that counted more calls.
     fn edge(&mut self, from: Id, to: Id, counts: Counts) {
         let known = self.edges.entry((from, to)).or_default();
-        // Only the called workload's proxies count what policies denied.
+        // Only the called workload's proxies count the calls that policies denied.
         let denied = known.denied.max(counts.denied);
         if counts.calls > known.calls {
             *known = counts;

@@ -13,7 +13,7 @@ const BURN_ERROR: f64 = 14.4;
 /// Burn rate at or above which a method has a warning: at this rate, a budget for 30 days lasts five days.
 const BURN_WARNING: f64 = 6.0;
 
-/// How bad a figure is, the worst first.
+/// How bad a figure is. The worst level is the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
@@ -30,7 +30,7 @@ pub(super) struct MethodRow {
     shown_objective: Option<Shown>,
 }
 
-/// The cells of an objective.
+/// An objective in the form in which the page shows it.
 #[derive(Debug, PartialEq, Serialize)]
 struct Shown {
     text: String,
@@ -43,7 +43,7 @@ struct Shown {
 }
 
 impl Level {
-    /// Of a burn rate.
+    /// Returns the level of a burn rate.
     pub(super) fn of(burn_rate: f64) -> Self {
         match burn_rate {
             rate if rate >= BURN_ERROR => Self::Error,

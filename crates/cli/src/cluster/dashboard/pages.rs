@@ -1,7 +1,7 @@
 //! The answers to the page's requests.
 //!
-//! The page polls: it requests a new snapshot every few seconds. If the tool pushed events instead, it would continue
-//! to send events while the page is hidden or slow. A page that polls then stops by itself.
+//! The page polls: it requests a new snapshot every few seconds, and stops while it is hidden. If the tool pushed
+//! events instead, it would continue to send events to a page that is hidden or slow.
 
 use std::collections::HashSet;
 use std::rc::Rc;

@@ -51,7 +51,7 @@ pub(super) struct TrafficRow {
     namespaces: BTreeSet<String>,
 }
 
-/// How many proxies were asked for their `/config`, and how many gave a page that could be used.
+/// How many proxies the dashboard asked for `/config`, and how many sent a usable page.
 #[derive(Serialize)]
 struct Readers {
     asked: usize,
@@ -84,7 +84,7 @@ pub(super) async fn policies(state: &State, wanted: &str) -> String {
     clean(&json!({ "authorization": authorization, "traffic": rows.all, "own": own, "callers": callers }))
 }
 
-/// Returns the proxies to read: first the Service's own proxies, then one proxy of a caller for each namespace.
+/// Returns the proxies to read: first the Service's own proxies, then one caller's proxy for each namespace of callers.
 fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
     let readings = state.readings.borrow();
     let (mut own, mut calling) = (Vec::new(), BTreeMap::new());
@@ -100,7 +100,7 @@ fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
     (own, calling.into_values().take(CALLERS_MAX).collect())
 }
 
-/// Parses a `/config` page of a proxy; `None` if the page is too long or is no such page.
+/// Parses a `/config` page of a proxy; `None` if the page is too long or is not a `/config` page.
 fn config(page: &str) -> Option<Value> {
     let page = Some(page).filter(|page| page.len() <= PAGE_MAX_BYTES)?;
     serde_json::from_str::<Value>(page).ok().filter(|config| config["mesh"].is_object())
@@ -110,7 +110,7 @@ fn config(page: &str) -> Option<Value> {
 #[derive(Default)]
 struct TrafficRows {
     all: Vec<TrafficRow>,
-    /// Index of each row.
+    /// The index of each row in `all`.
     places: HashMap<(String, Line), usize>,
 }
 
@@ -136,9 +136,9 @@ fn authorization_rows(config: &Value, namespace: &str) -> Option<Vec<Authorizati
     Some(known.take(ROWS_MAX).map(AuthorizationRow::of).collect())
 }
 
-/// Returns the parts of policies for each port of a Service, from the `/config` of a client in `namespace`. If any rule
-/// of a port has parts, the rules without parts have lines too: a call follows only the first rule that it matches, so
-/// the parts of later rules do not apply to it.
+/// Returns the parts of policies for each port of a Service, from the `/config` of a caller's proxy in `namespace`. If
+/// any rule of a port has parts, the rules without parts have lines too: a call follows only the first rule that it
+/// matches, so the parts of later rules do not apply to it.
 fn traffic_lines(config: &Value, wanted: &str, namespace: &str) -> Vec<(String, Line)> {
     let keys =
         config["mesh"]["clusters"].as_array().into_iter().flatten().filter_map(|cluster| cluster["key"].as_str());

@@ -15,7 +15,7 @@ use crate::cluster::readings::{Member, Readings};
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Growth;
 
-/// Maximum number of proxies in one answer: the worst proxies.
+/// Maximum number of proxies in one answer. If there are more, the answer has the proxies with the worst levels.
 const PROXIES_MAX: usize = 2_000;
 
 /// A row of the table.
@@ -28,7 +28,7 @@ struct Row {
     state: &'static str,
     /// What is wrong, in words.
     why: Vec<String>,
-    /// How bad the worst of `why` is.
+    /// The level of the worst fault in `why`.
     level: Level,
     certificate: Option<Shown>,
     anchor: Option<Shown>,
@@ -42,9 +42,9 @@ struct Row {
 struct Shown {
     /// The end in seconds since 1970.
     end_s: u64,
-    /// The end as RFC 3339 writes it.
+    /// The end in the format of RFC 3339; `None` after the year 9999.
     end: Option<String>,
-    /// The end as people say it, for example `in 23 h`.
+    /// The end relative to now, for example `in 23 h`.
     text: String,
     level: Level,
 }

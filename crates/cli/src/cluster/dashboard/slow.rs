@@ -1,4 +1,4 @@
-//! The slow methods among the problems. No I/O, no clock.
+//! Finds slow methods, for the list of problems. No I/O, no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,17 +29,19 @@ pub(super) fn slow(facts: &Facts<'_>) -> Vec<Problem> {
     found.into_iter().map(|(_, problem)| problem).collect()
 }
 
-/// A row with slow calls, and their share of all calls, 0 to 1.
+/// A row with slow calls, and the share of slow calls among all calls, 0 to 1.
 struct Slow<'a> {
     share: f64,
     row: &'a methods::Row,
 }
 
-/// The problem of a slow method. `rows` are the counts of the Service's own proxies and of its callers, the worst first.
+/// Describes the problem of a slow method; `None` if `rows` is empty. `rows` are the counts of the Service's own
+/// proxies and of its callers, the worst first.
 fn slow_method(facts: &Facts<'_>, service: Id, method: &str, rows: &[Slow<'_>]) -> Option<Problem> {
     let worst = rows.first()?;
     let own = rows.iter().find(|slow| slow.row.key.direction == "inbound");
-    // The callers may wait much longer than the application takes, for example because of the network.
+    // Drop the Service's own counts if they show less than half of the worst share: the callers then wait much longer
+    // than the application takes, for example because of the network.
     let own = own.filter(|own| own.share * 2.0 >= worst.share);
     let callers: BTreeSet<Id> =
         rows.iter().filter(|slow| slow.row.key.direction != "inbound").map(|slow| caller(slow.row)).collect();
@@ -57,7 +59,7 @@ fn slow_method(facts: &Facts<'_>, service: Id, method: &str, rows: &[Slow<'_>]) 
     };
     let place = own.map(|_| "The time passes in the application, or in the calls that it makes.".to_owned());
     let look = (!callers.is_empty()).then(|| match facts.options {
-        // A percentile could lie within the slow calls.
+        // Name a fixed limit: a percentile such as p99 may be above it, and the tap would then omit slow calls.
         Some(options) => {
             format!("leno tap --slower-than {SLOW_MS:.0}ms{options} shows which endpoints answer the slow calls.")
         }

@@ -28,12 +28,12 @@ pub(super) struct Validity {
     pub(super) end: SystemTime,
     /// The whole lifetime, if the proxy reports when the certificate was issued.
     lifetime: Option<Duration>,
-    /// It is a problem if less time than this is left.
+    /// The validity is a problem if at most this much time is left.
     least: Duration,
 }
 
 impl Validity {
-    /// Of the proxy's own certificate; `None` if the proxy has none.
+    /// Returns the validity of the proxy's own certificate; `None` if the proxy has no certificate.
     pub(super) fn of_certificate(page: &Scrape) -> Option<Self> {
         let end = page.time("control_identity_cert_expiration_timestamp_seconds")?;
         let issued = page.time("control_identity_cert_refresh_timestamp_seconds");
@@ -41,7 +41,7 @@ impl Validity {
         Some(Self { end, lifetime, least: lifetime.map_or(CERTIFICATE_LEAST, |all| all / CERTIFICATE_LEAST_PART) })
     }
 
-    /// Of the proxy's last trust anchor; `None` if the proxy has no trust anchor.
+    /// Returns the validity of the trust anchor that expires last; `None` if the proxy has no trust anchor.
     pub(super) fn of_last_anchor(page: &Scrape) -> Option<Self> {
         let end = page.time("leno_trust_anchor_expiration_timestamp_seconds")?;
         Some(Self { end, lifetime: None, least: ANCHOR_LEAST })
@@ -56,8 +56,8 @@ impl Validity {
         }
     }
 
-    /// Of a Pod's certificate whose lifetime is shorter than the control plane issues it, because a certificate must not
-    /// outlive the authority that issued it; `None` for other certificates.
+    /// Returns the validity of a Pod's certificate that the authority has shortened, because a certificate must not
+    /// outlive its authority. `None` for other certificates, and for a proxy without a Pod.
     pub(super) fn of_shortened(proxy: &ProxyAt, page: &Scrape) -> Option<Self> {
         let is_short = |certificate: &Self| certificate.lifetime.is_some_and(|lifetime| lifetime < ISSUED_LEAST);
         proxy.pod().and_then(|_| Self::of_certificate(page)).filter(is_short)

@@ -92,7 +92,7 @@ async fn watch(state: &State, proxies: &[ProxyAt], selection: &TapSelection, sen
     stream::iter(watched.to_vec()).for_each_concurrent(PROXIES_MAX, watch).await;
 }
 
-/// Sends an event, unless too many events wait.
+/// Sends an event. If [`WAITING_MAX`] events already wait, drops the event and counts it in `dropped`.
 fn send(sender: &Sender<Bytes>, dropped: &Cell<u64>, event: &Value) {
     let Ok(room) = sender.try_reserve() else { return dropped.set(dropped.get() + 1) };
     let mut text = String::new();

@@ -103,7 +103,8 @@ async fn caller(options: &Options, cluster: &Cluster, namespace: &str) -> Result
     })
 }
 
-/// Chooses a Pod of the caller `from`, if there is one, and otherwise the first Pod. `None` if there is no Pod.
+/// Chooses the first Pod with the service account of `from`, or the first Pod if no Pod has this service account.
+/// `None` if `found` is empty.
 fn choose(found: &[Pod], has_via: bool, from: Option<&From>) -> Option<Caller> {
     let account = |pod: &Pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pods::service_account(pod));
     let wanted = from.and_then(From::account);

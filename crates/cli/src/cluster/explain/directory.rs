@@ -29,7 +29,7 @@ pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, Clust
         ClusterError::new(what, "name a directory of manifests with --config")
     })?;
     let configuration = directory.configuration();
-    // Do not stop because of a mistake in a file, but report it: it may explain the answer.
+    // Report the mistakes in files, but continue: a mistake may explain the answer.
     configuration.problems.iter().for_each(|problem| eprintln!("leno: {}", line(&problem.to_string())));
     let from = options.from.as_ref().and_then(|from| from.identity("cluster.local"));
     let own: Option<SpiffeId> = from.as_deref().map(parse).transpose()?;

@@ -299,7 +299,8 @@ struct Story {
 }
 
 impl Story {
-    /// Adds a line. Breaks it between words before it is too wide. Replaces characters that are not safe to print.
+    /// Adds a line. Breaks a line that is wider than [`WIDTH`] between words. Replaces characters that are not safe to
+    /// print.
     fn add(&mut self, label: &str, text: &str) {
         let is_verdict = self.text.is_empty();
         let indent = if is_verdict { 0 } else { LABEL_WIDTH + 1 };

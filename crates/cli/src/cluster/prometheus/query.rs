@@ -15,7 +15,7 @@ const JOB: &str = r#"job="leno-proxy""#;
 /// The metrics and labels that a table reads.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// The labels that the table reads of every metric.
+    /// Labels that the table reads for every metric.
     pub(crate) labels: &'static [&'static str],
     /// Matchers for every metric, for example `direction="inbound"`.
     pub(crate) only: &'static [&'static str],
@@ -42,7 +42,7 @@ enum MetricKind {
     Setting,
 }
 
-/// The chosen series, and the labels that make the rows.
+/// The series that the user chose, and the label that assigns them to rows.
 #[derive(Debug)]
 pub(super) struct Groups {
     /// The label that names a row's group.
@@ -106,7 +106,7 @@ impl Groups {
         format!("count by ({}) (up{{{}}})", self.by(&[]), self.matchers(&[]))
     }
 
-    /// Returns the query for the number of targets of all groups together.
+    /// Returns the query for the number of all targets that could form rows, whatever the user chose.
     pub(super) fn any() -> String {
         format!(r#"count(up{{{JOB},namespace!="",workload!=""}})"#)
     }

@@ -254,7 +254,7 @@ impl Server {
     }
 }
 
-/// The header field for the token in a file.
+/// Reads a token from a file, and returns the value of the header field `authorization`.
 fn read_token(path: &Path) -> Result<HeaderValue, ClusterError> {
     let failed = |why: &str| {
         let what = format!("{} has no token: {why}", path.display());

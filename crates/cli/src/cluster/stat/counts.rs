@@ -12,10 +12,10 @@ use crate::cluster::source::Growth;
 /// The calls and the opaque connections that policies denied. These series have no label `direction`, because only the
 /// proxy of the called workload counts denials.
 pub(crate) const DENIALS: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
-/// The denials that a Prometheus is asked for.
+/// The metrics in [`DENIALS`], for a query to Prometheus.
 pub(super) const DENIED: [Metric; 2] = [Metric::counter(DENIALS[0], &[]), Metric::counter(DENIALS[1], &[])];
-/// Selects the series of calls to a workload without the probes of kubelets, as [`View::has`](super::peer::View::has)
-/// does.
+/// Matchers for the series of calls to a workload, without the probes of kubelets.
+/// [`View::has`](super::peer::View::has) selects the same series.
 pub(super) const ONLY_INBOUND: &[&str] = &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#];
 /// The gRPC statuses UNAUTHENTICATED and PERMISSION_DENIED, and the HTTP statuses with the same meaning.
 const REFUSING_GRPC: [&str; 2] = ["16", "7"];
@@ -95,7 +95,7 @@ struct Bucket {
     low_us: u64,
     /// `None` for the last bucket, which has no upper bound.
     high_us: Option<u64>,
-    /// The place of the quantile among the bucket's responses, 0 to 1.
+    /// The share of the bucket's responses that are below the quantile, 0 to 1.
     part: f64,
 }
 
@@ -198,8 +198,8 @@ impl Counts {
         Some((low_us as f64 / MS, high_us.map(|high_us| high_us as f64 / MS)))
     }
 
-    /// Returns the share of the responses that took longer than `ms`, 0 to 1. `ms` should be the bound of a bucket. If it
-    /// is not, the next higher bound counts instead, so the share is too low rather than too high.
+    /// Returns the share of the responses that took longer than `ms`, 0 to 1. `ms` should be the bound of a bucket.
+    /// Otherwise the next higher bound applies, and the share is too low.
     pub(crate) fn share_above(&self, ms: f64) -> Option<f64> {
         let total = self.latencies.get(&u64::MAX)?;
         let within = self.latencies.iter().find(|(bound_us, _)| **bound_us as f64 >= ms * MS)?.1;

@@ -17,7 +17,8 @@ use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
-/// A call that takes longer, in milliseconds, is slow. It is the bound of a bucket, so the number of slow calls is exact.
+/// A call that takes longer than this, in milliseconds, is slow. A bucket has this bound, so the number of slow calls
+/// is exact.
 pub(crate) const SLOW_MS: f64 = 200.0;
 
 /// The metrics of methods.
@@ -151,7 +152,7 @@ impl Row {
 }
 
 /// Returns the rows of a group of Pods: first the methods that the Pods serve, then the methods that the Pods call.
-/// Within each part, the method with the most calls comes first.
+/// Within each direction, the method with the most calls comes first.
 pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
     let key = |sample: &Sample| key(measured, to, sample);
     let counts = Counts::by(METHODS, measured.proxies.iter(), key);

@@ -85,7 +85,7 @@ pub(crate) struct Streams {
     pub(crate) omitted: usize,
 }
 
-/// The page `/calls` of a proxy, and when it arrived.
+/// A page of a proxy, for example `/calls`, and when the page arrived.
 pub(crate) type Reading = (ProxyAt, Instant, String);
 
 impl Options {
@@ -159,8 +159,8 @@ impl Row {
             |(earlier, elapsed): (&Call, Duration)| (messages(&call) - messages(earlier)) / elapsed.as_secs_f64();
         let messages_per_second = earlier.map(rate);
         let earlier = earlier.map(|(call, _)| call);
-        // A side stalls if data waited for it in both readings, and the side read no data in between. The data that
-        // arrived in between then waits too.
+        // A side stalls if data waited for it in both readings, and the side read no data in between. A side read no
+        // data if the number of bytes that arrived grew by as much as the number of bytes that wait.
         let stalls = |queued: fn(&Call) -> u64, arrived: fn(&Call) -> u64| {
             let taken = |call: &Call| arrived(call) - queued(call).min(arrived(call));
             queued(&call) > 0 && earlier.is_some_and(|earlier| queued(earlier) > 0 && taken(earlier) == taken(&call))

@@ -1,4 +1,5 @@
-//! The parts of policies that are in force for calls to a Service's port, read from the `/config` of a program.
+//! The parts of policies that are in force for calls to a Service's port, read from the `/config` of the control plane
+//! or of a proxy.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +19,7 @@ pub(in crate::cluster) struct Traffic {
     pub(super) rules: Vec<RuleTraffic>,
 }
 
-/// One match of a rule, and the parts in force for calls that match it.
+/// One match of a rule, and the parts in force for the calls that match.
 #[derive(Debug, Serialize)]
 pub(super) struct RuleTraffic {
     matches: Value,
@@ -81,14 +82,14 @@ fn table_of<'a>(config: &'a Value, key: &str, namespace: &str) -> Option<&'a Val
 }
 
 impl Line {
-    /// Returns whether this is a part, and not a rule without parts.
+    /// Returns whether the line has a part; false for a rule without parts.
     pub(in crate::cluster) fn is_part(&self) -> bool {
         self.part != NO_PART
     }
 }
 
 impl Traffic {
-    /// Returns the parts as text, in order of precedence.
+    /// Returns the parts as text, in order of precedence, with one line for each rule without parts.
     pub(in crate::cluster) fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for rule in &self.rules {

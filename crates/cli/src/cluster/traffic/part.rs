@@ -1,4 +1,4 @@
-//! The parts of a policy, in the notation of a TrafficPolicy.
+//! The parts of a policy, such as a time limit, the retries or the retry budget, in the notation of a TrafficPolicy.
 
 use std::time::Duration;
 

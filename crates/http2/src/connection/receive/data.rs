@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Returns the received part of a DATA frame. The flag reports whether the frame is complete.
+    /// Returns the received part of a DATA frame. The flag is true if the frame is complete.
     pub(super) fn read_data<'a>(
         &mut self,
         mut data: DataFrame,

@@ -148,16 +148,16 @@ impl Connection {
         Stream::new(id, opened_ms, self.peer.initial_window_bytes, receive_window)
     }
 
-    /// Rejects a request: resets its stream before the stream is registered.
+    /// Rejects a request: sends RST_STREAM without registering the stream.
     fn refuse_request(&mut self, id: u32, code: ErrorCode) -> Received {
         self.reset_absent(id, code);
         self.floods.count(Flood::MadeYouReset, &self.limits)?;
         Ok(None)
     }
 
-    /// Handles a section of a stream that is not open. Ignores the section if it is [`Absent::Expected`]; otherwise
-    /// fails the connection. DATA for such a stream does not fail the connection, because dropping DATA costs less than
-    /// decoding a section. Because of this cost, the number of ignored sections is limited.
+    /// Handles a section of a stream that is not open. Ignores the section if the stream is [`Absent::Expected`];
+    /// otherwise fails the connection. DATA for such a stream does not fail the connection, because dropping DATA costs
+    /// less than decoding a section. Because of this cost, the number of ignored sections is limited.
     fn section_of_absent_stream(&mut self, id: u32) -> Received {
         self.floods.count(Flood::EmptyFrames, &self.limits)?;
         match self.absent_stream(id)? {

@@ -2,8 +2,8 @@
 //! messages.
 //!
 //! Each seed determines settings for both sides, a size for the pipe between them, and calls, some of which are
-//! aborted. Complete calls must arrive byte for byte; the received part of an aborted call must be a beginning of the
-//! sent message.
+//! aborted. Complete calls must arrive byte for byte; the received part of an aborted call must be a prefix of the sent
+//! message.
 
 mod driver;
 mod our_client;

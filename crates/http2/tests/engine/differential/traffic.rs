@@ -29,7 +29,7 @@ pub(super) enum Ending {
     },
 }
 
-/// A sent message, or the received part of one.
+/// A sent message, or the received part of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) fields: Fields,

@@ -63,10 +63,11 @@ impl Access {
         Ok(Self { client: connect(kubeconfig, context).await? })
     }
 
-    /// Checks that the user has the rights that the lab needs, with a user's own workload or without.
+    /// Checks that the user has the rights that the lab needs. `has_workload` adds the rights for a user's own
+    /// workload.
     ///
     /// # Errors
-    /// One line that names all missing rights; or if the cluster cannot be reached.
+    /// If rights are missing (one line names all of them), or the cluster cannot be reached.
     pub(super) async fn ensure_rights(&self, has_workload: bool) -> Result<()> {
         let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
         let mut missing = Vec::new();
@@ -177,7 +178,7 @@ impl Access {
         }
     }
 
-    /// The names of the lab's namespaces, of this run or of another one.
+    /// The names of the lab's namespaces: of this run, and of other runs.
     ///
     /// # Errors
     /// If the API server rejects the request.
@@ -211,7 +212,7 @@ impl Access {
     }
 }
 
-/// Why a mesh cannot work if no Pod with these labels is ready; `None` if such a Pod is ready.
+/// Returns why a mesh cannot work: no Pod with these labels is ready. `None` if such a Pod is ready.
 fn none_ready(pods: &[Pod], labels: &str) -> Option<String> {
     let is_broken = !pods.iter().any(is_ready);
     is_broken.then(|| format!("no Pod with the labels {labels} is ready; see kubectl get pods -A -l {labels}"))

@@ -14,7 +14,8 @@ pub(super) struct ReadyEndpoints {
 }
 
 impl ReadyEndpoints {
-    /// The endpoints in these slices, for the Service's port of this name. A Service's only port may have no name.
+    /// The endpoints in these slices, for the Service's port of this name. The name is empty if the Service's only port
+    /// has no name.
     pub(super) fn of(slices: &[EndpointSlice], port_name: &str) -> Self {
         let mut ready = Self::default();
         for slice in slices {

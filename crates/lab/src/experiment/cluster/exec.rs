@@ -1,4 +1,4 @@
-//! A command in a Pod, run through the API server: its input, its output, and the reason of its end.
+//! A command in a Pod, run through the API server: its input, its output, and the reason why it ended.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const QUOTED_MAX: usize = 200;
 const ERROR_LINE_MAX_BYTES: u64 = 4096;
 /// Longest wait for the reason why a command ended. The wait begins at the end of the command's output.
 const REASON_TIMEOUT: Duration = Duration::from_secs(5);
-/// The cause in a [`Status`] that contains the exit code.
+/// In a [`Status`], the cause with this reason has the exit code as its message.
 const EXIT_CODE: &str = "ExitCode";
 /// Exit code for arguments that the program does not know.
 const USAGE_EXIT_CODE: &str = "2";
@@ -32,7 +32,7 @@ pub(super) struct Exec {
     name: String,
     input: Input,
     output: BufReader<Output>,
-    /// The line of the standard error that an error quotes. The task reads the standard error all the time: one
+    /// The line of the standard error that an error quotes. This task reads the standard error all the time: one
     /// connection carries all streams, and an unread stream would block the other streams.
     quoted: JoinHandle<String>,
     status: BoxFuture<'static, Option<Status>>,
@@ -73,7 +73,7 @@ impl Exec {
         self.input.flush().await
     }
 
-    /// Reads the next line of the command's output, up to this length. Returns `None` at its end.
+    /// Reads the next line of the command's output, up to this length. Returns `None` at the end of the output.
     ///
     /// # Errors
     /// If the output cannot be read.
@@ -89,7 +89,7 @@ impl Exec {
         Error::Cluster { what: self.name.clone(), why }
     }
 
-    /// The error for a command that has ended too early, with the reason of its end.
+    /// The error for a command that has ended too early, with the reason why it ended.
     pub(super) async fn ended(self) -> Error {
         let Self { name, quoted, status, .. } = self;
         let status = timeout(REASON_TIMEOUT, status).await.ok().flatten();
@@ -127,8 +127,8 @@ fn exit_code(status: &Status) -> Option<&str> {
     causes.iter().find(|cause| cause.reason.as_deref() == Some(EXIT_CODE))?.message.as_deref()
 }
 
-/// Reads a standard error to its end. Returns its first line that begins with `error`, because hints may follow that
-/// line; otherwise the last line.
+/// Reads a standard error to its end. Returns the first line that begins with `error`, because hints may follow that
+/// line. Without such a line, returns the last line that is not empty.
 async fn quoted_line(errors: Output) -> String {
     let (mut errors, mut quoted) = (BufReader::new(errors), String::new());
     loop {

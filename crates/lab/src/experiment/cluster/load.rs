@@ -35,7 +35,7 @@ pub(super) struct LoadPods {
 }
 
 impl LoadPods {
-    /// Starts a load: each plan runs in a Pod of its own. All Pods begin when the last one has connected.
+    /// Starts a load: each plan runs in a Pod of its own. All Pods begin when the last Pod has connected.
     pub(super) fn start(pods: &Pods, plans: Vec<Plan>) -> Self {
         let (measuring, received) = unbounded_channel();
         let mut loads = JoinSet::new();
@@ -50,7 +50,7 @@ impl LoadPods {
     /// Waits until all Pods measure.
     ///
     /// # Errors
-    /// If a load ends before that.
+    /// If a load ends before it measures.
     pub(super) async fn measuring(&mut self) -> Result<()> {
         for _ in 0..self.loads.len() {
             tokio::select! {
@@ -64,7 +64,8 @@ impl LoadPods {
         Ok(())
     }
 
-    /// Waits until a load fails before its end.
+    /// Waits for the first load that fails, and returns its error. Keeps the results of the loads that succeed. If no
+    /// load fails, waits forever.
     pub(super) async fn failed(&mut self) -> Error {
         loop {
             match self.loads.join_next().await {

@@ -1,4 +1,5 @@
-//! The meshes that the lab can measure in a cluster: how a namespace joins each one, and which containers belong to it.
+//! The meshes that the lab can measure in a cluster: how a namespace joins a mesh, and which containers belong to the
+//! mesh.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,13 +89,13 @@ impl Mesh {
         format!("leno-lab-{self}")
     }
 
-    /// The annotations of a namespace that joins this mesh and no other one.
+    /// The annotations of a namespace that joins this mesh and no other mesh.
     pub(super) fn annotations(self) -> BTreeMap<String, String> {
         let of = |mesh: Self| if self == mesh { "enabled" } else { "disabled" }.to_owned();
         [(INJECT.to_owned(), of(Self::Leno)), ("linkerd.io/inject".to_owned(), of(Self::Linkerd))].into()
     }
 
-    /// The labels of a namespace that joins this mesh and no other one.
+    /// The labels of a namespace that joins this mesh and no other mesh.
     pub(super) fn labels(self) -> BTreeMap<String, String> {
         let of = |mesh: Self| if self == mesh { "enabled" } else { "disabled" }.to_owned();
         let ambient = if self == Self::Ambient { "ambient" } else { "none" }.to_owned();

@@ -5,7 +5,7 @@
 //!         -> turn -> load (commands in the load Pods) and usage (kubelets) -> record -> report
 //! ```
 //!
-//! Each mesh has a namespace of its own, with the same servers and load Pods. All of them exist during the whole
+//! Each mesh has a namespace of its own, with the same servers and load Pods. All namespaces exist during the whole
 //! experiment, and the runs of all meshes take turns. So a noisy minute of the cluster affects all meshes, and the
 //! difference between the results of two meshes is the difference between their costs.
 //!

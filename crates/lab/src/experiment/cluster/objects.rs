@@ -13,17 +13,18 @@ use crate::error::{Error, Result};
 
 /// The value of the label [`MANAGED_BY_LABEL`] of the lab's namespaces.
 pub(super) const MANAGER: &str = "leno-lab-cluster";
-/// The servers: a StatefulSet, whose Pods keep their names when they are replaced, and a Service.
+/// The name of the servers' StatefulSet and Service. A Pod that replaces another Pod of a StatefulSet has the same
+/// name.
 pub(super) const BACKEND: &str = "backend";
-/// The load Pods: a StatefulSet.
+/// The name of the StatefulSet of the load Pods.
 pub(super) const LOAD: &str = "load";
-/// The container with the program leno, in each of these Pods.
+/// The name of the container with the program leno, in the servers' Pods and in the load Pods.
 pub(super) const CONTAINER: &str = "leno";
 /// The servers' port for gRPC. The lab also uses this port for the calls that control the servers.
 pub(super) const GRPC_PORT: u16 = 50_051;
 /// The servers' port for requests without gRPC.
 pub(super) const HTTP_PORT: u16 = 8080;
-/// The user of the Pods; the image has no user names.
+/// The user id of the Pods' processes; the image defines no user names.
 const USER: u32 = 65_532;
 
 /// The labels of the Pods of a StatefulSet.
@@ -61,14 +62,14 @@ pub(super) fn service() -> Result<Service> {
             "selector": {"app": BACKEND},
             "ports": [
                 {"name": "grpc", "port": GRPC_PORT, "appProtocol": "kubernetes.io/h2c"},
-                // Clients use HTTP/1.1 or HTTP/2 on this port, so it declares neither.
+                // Clients use HTTP/1.1 or HTTP/2 on this port, so the port declares neither protocol.
                 {"name": "http", "port": HTTP_PORT},
             ],
         },
     }))
 }
 
-/// The servers.
+/// The StatefulSet of the servers.
 pub(super) fn backends(count: usize, image: &str) -> Result<StatefulSet> {
     let args = [
         "echo".to_owned(),
@@ -88,7 +89,7 @@ pub(super) fn backends(count: usize, image: &str) -> Result<StatefulSet> {
     stateful_set(BACKEND, count, &container)
 }
 
-/// The load Pods. Each waits for commands.
+/// The StatefulSet of the load Pods. Each Pod waits for commands.
 pub(super) fn loads(count: usize, image: &str) -> Result<StatefulSet> {
     let container = json!({
         "name": CONTAINER,

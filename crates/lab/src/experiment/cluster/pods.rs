@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::kubernetes::refused;
 
 const POLL: Duration = Duration::from_millis(250);
-/// Longest time for a Pod to be ready, with the image's download.
+/// Longest time for a Pod to become ready, including the download of its image.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Longest wait for missing Pods while Kubernetes creates none of them, for example because a webhook rejects them.
 const CREATION_PATIENCE: Duration = Duration::from_secs(30);
@@ -91,7 +91,7 @@ impl Pods {
         Ok(self.api.list(&ListParams::default()).await.map_err(refused(what()))?.items)
     }
 
-    /// Deletes all Pods with these labels, and waits until as many new ones are ready.
+    /// Deletes all Pods with these labels, and waits until `count` new Pods are ready.
     ///
     /// # Errors
     /// If the API server rejects a request, or a new Pod is not ready in time.
@@ -133,7 +133,8 @@ impl Pods {
         }
     }
 
-    /// Lets the scheduler place a Pod on its node, if the Pod still waits for that.
+    /// Removes the lab's scheduling gate from a Pod that still has it, so that the scheduler places the Pod on its
+    /// node.
     async fn place(&self, pod: &Pod) -> Result<()> {
         if !is_held(pod) || pod.metadata.deletion_timestamp.is_some() {
             return Ok(());
@@ -163,8 +164,8 @@ impl Pods {
         Exec::attach(name.clone(), started.map_err(refused(name))?)
     }
 
-    /// A channel to a Pod's port through the API server. It connects when it is used, and again after the Pod was
-    /// replaced.
+    /// A channel to a Pod's port through the API server. The channel connects at its first use, and again after the Pod
+    /// was replaced.
     pub(super) fn channel(&self, pod: &str, port: u16) -> Channel {
         let (api, pod) = (self.api.clone(), pod.to_owned());
         let connector = tower::service_fn(move |_: http::Uri| {

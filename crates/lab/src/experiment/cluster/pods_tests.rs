@@ -50,7 +50,7 @@ async fn a_held_pod_is_placed_on_the_node_of_the_first_mesh() {
     nodes.fix(&[serde_json::from_value(first).expect("a Pod")]);
     let (pods, requests) = recorded(serde_json::json!({"metadata": {"name": "backend-0"}}), 200, &nodes);
     pods.place(&held()).await.expect("placed");
-    // Without the gate there is nothing to do.
+    // A Pod without the gate needs no request.
     pods.place(&pod(&serde_json::json!({}))).await.expect("placed");
     let requests = requests.lock().expect("no panic");
     let [request] = &requests[..] else { panic!("{requests:?}") };

@@ -1,4 +1,4 @@
-//! The experiment from its options to the last line of `runs.jsonl`, with its meshes in turn.
+//! The experiment from its options to the last line of `runs.jsonl`. The runs of the meshes take turns.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,8 +29,8 @@ const AROUND_A_RUN: Duration = Duration::from_secs(20);
 /// The image, if Leno is not installed in the cluster.
 const USUAL_IMAGE: &str = concat!("leno:", env!("CARGO_PKG_VERSION"));
 
-/// Runs an experiment in a cluster and writes its files, run by run. At the end, removes everything that it created
-/// from the cluster, also after an error or Ctrl-C.
+/// Runs an experiment in a cluster and writes its files, run by run. At the end, also after an error or Ctrl-C, deletes
+/// all objects that it created in the cluster.
 ///
 /// # Errors
 /// If the options request something impossible, the cluster cannot be reached or lacks a mesh, the user lacks rights,
@@ -172,7 +172,7 @@ impl Lab<'_> {
         idle: &IdleCpus,
     ) -> Result<()> {
         let (settings, access) = (self.settings, self.access);
-        // Without server names, all servers of a user's workload count as one.
+        // The answers of a user's workload carry no server names, so all its servers count as one server.
         let servers = if plot.workload.is_some() { 1 } else { settings.backends };
         let turns = schedule::turns(settings, &experiment.targets, servers);
         let progress = Progress::new(turns.len(), settings.warm_up + settings.measured + AROUND_A_RUN);

@@ -53,7 +53,7 @@ impl Servers {
         client.set_failure(failure).await.map(drop).map_err(|status| refused(index, &status))
     }
 
-    /// The messages that each server has answered since its start, and the calls that it has received.
+    /// For each server, the calls and the messages that it has received since its start.
     ///
     /// # Errors
     /// If a server does not answer.

@@ -153,7 +153,7 @@ impl Stage {
         self.pods.replace_all(&selector(LOAD), plot.loads).await
     }
 
-    /// The names that the servers put into their answers.
+    /// The names that the servers put into their answers; [`NAMELESS`] for a user's workload.
     pub(super) fn server_names(&self) -> Vec<String> {
         self.servers.as_ref().map_or_else(|| vec![NAMELESS.to_owned()], Servers::names)
     }
@@ -190,7 +190,7 @@ fn placement(pod: &Pod) -> String {
     format!("{} on {node}", name(pod))
 }
 
-/// Fails if a Pod has no proxy of its mesh.
+/// Fails if the mesh uses sidecars and the Pod has none.
 fn ensure_meshed(pod: &Pod, mesh: Mesh) -> Result<()> {
     let Proxies::Sidecars(proxy) = mesh.proxies() else { return Ok(()) };
     if has_container(pod, proxy) {

@@ -90,7 +90,7 @@ impl Measurement<'_> {
     async fn load(&self, turn: &Turn) -> Result<Loaded> {
         let plan = self.plan(turn);
         // An older measurement is unusable in two cases. The runs of other meshes also use the proxies of a user's
-        // servers, so this run would include the cost of their calls. New proxies have no older measurement.
+        // servers, so this run would include the cost of those runs' calls. New proxies have no older measurement.
         let needs_new = self.stage.servers.is_none() || self.settings.scenario.has_fresh_proxies();
         let before = if needs_new { self.measured_again().await?.0 } else { self.kubelets.read().await? };
         let mut load = LoadPods::start(&self.stage.pods, plan.shares(self.load_pods));
@@ -135,7 +135,8 @@ impl Measurement<'_> {
         }
     }
 
-    /// The counts of the lab's servers; empty for a user's workload, whose servers count no calls.
+    /// The calls and the messages that each of the lab's servers has counted; empty for a user's workload, whose
+    /// servers count no calls.
     async fn counts(&self) -> Result<(Vec<u64>, Vec<u64>)> {
         match &self.stage.servers {
             Some(servers) => servers.counts().await,
@@ -242,7 +243,8 @@ impl Measurement<'_> {
         let rollout = rollout.then(|| rollout_of(self.settings.measured, &numbers.timeline, restarts));
         let messages_per_s = if scenario == Scenario::Streams { messages_per_s } else { Vec::new() };
         let run = run_of(self.settings, turn, numbers, &reached, costs);
-        // Without server names, a share of the calls means nothing.
+        // A user's servers have no fault, and their answers carry no server names, so the fraction of one server is
+        // meaningless.
         let slow_share = if self.stage.servers.is_some() { run.slow_share } else { 0.0 };
         Run { footprint, control_plane, rollout, messages_per_s, slow_share, ..run }
     }

@@ -1,5 +1,4 @@
-//! CPU time and memory of containers, from the kubelets' own statistics (the Summary API, which `kubectl top` shows
-//! too).
+//! CPU time and memory of containers, from the kubelets' own statistics (the Summary API).
 //!
 //! A kubelet measures each container only every 10 to 15 s. So the comparison of two readings uses the time between the
 //! two measurements of a container, not the time between the readings. A reading after an event waits until the
@@ -154,9 +153,10 @@ impl Usage {
         self.of(names).map(|measured| measured.memory_bytes).max()
     }
 
-    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading. It is their CPU
-    /// time since then, minus the CPU time that they use without a load (`idle`) during the rest of this time. `None`
-    /// if a container is missing in a reading, was replaced between the readings, or was not measured without a load.
+    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: the containers'
+    /// CPU time since that reading, minus the CPU time that they use without a load (`idle`) while the load does not
+    /// run. `None` if a container is missing in a reading, was replaced between the readings, or was not measured
+    /// without a load.
     pub(super) fn cpu_of_load(
         &self,
         earlier: &Self,
@@ -207,7 +207,7 @@ impl Usage {
         Some((cpu, Duration::try_from(now.at.duration_since(before.at)).ok()?))
     }
 
-    /// Sets the memory of each container to the larger of its values in this reading and in an earlier one.
+    /// Sets the memory of each container to the larger of its values in this reading and in an earlier reading.
     pub(super) fn keep_peaks(&mut self, earlier: &Self) {
         for (name, measured) in &mut self.containers {
             let before = earlier.containers.get(name).map_or(0, |before| before.memory_bytes);

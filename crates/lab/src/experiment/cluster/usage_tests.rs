@@ -52,7 +52,7 @@ fn cpus_are_unknown_if_a_container_restarted_or_is_missing() {
     let before = usage([1_000, 2_000], [5, 7]);
     assert_eq!(ten_seconds_later([4_000, 0]).cpus_since(&before, &proxies()), None);
     assert_eq!(ten_seconds_later([4_000, 2_500]).cpus_since(&before, &[name("other", "leno-proxy")]), None);
-    // The new container has used more than the old one had.
+    // The new container has used more CPU time than the old container had.
     let replaced = usage_at([9_000, 9_000], [5, 7], "2026-01-02T03:05:00Z", "2026-01-02T03:05:15Z");
     assert_eq!(replaced.cpus_since(&before, &proxies()), None);
     assert_eq!(replaced.restarted(&before, &proxies()), Some(&proxies()[0]));

@@ -1,4 +1,4 @@
-//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which ones may
+//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which reasons may
 //! disappear by themselves.
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ const BACK_OFF: &str = "ImagePullBackOff";
 /// Reasons that do not disappear by themselves.
 const FINAL: [&str; 4] = ["ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff"];
 
-/// Time for a Pod to be placed on its node: a Pod that ends may free the resources.
+/// Longest time for the scheduler to place a Pod on its node: another Pod that ends may free the resources.
 const PLACEMENT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The Pods and containers that wait, as found by successive looks at the cluster.
+/// The Pods and containers that wait, as successive looks at the cluster find them.
 #[derive(Debug)]
 pub(super) struct Waiting {
     nodes: Nodes,

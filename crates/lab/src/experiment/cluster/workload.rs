@@ -27,7 +27,7 @@ pub(super) struct Workload {
     /// The Service's cluster IP and its authority.
     pub(super) client: Client,
     pub(super) exchange: Exchange,
-    /// Ready endpoints of the Service's port.
+    /// Number of ready endpoints of the Service's port.
     pub(super) servers: usize,
     /// The Pods among the ready endpoints.
     pods: Vec<Pod>,

@@ -134,7 +134,7 @@ fn echo(method: &str, json: &str) -> Request {
 #[tokio::test]
 async fn a_workload_is_found_with_its_address_its_request_and_its_pods() {
     let access = cluster(&usual_spec(), &usual_slices(true));
-    // The namespace is that of the kubeconfig.
+    // The namespace comes from the kubeconfig.
     let workload = find(&access, "hello:http", get("/hello?x=1")).await.expect("a workload");
     assert_eq!(workload.client.address, ([10, 96, 0, 7], 80).into());
     assert_eq!(workload.client.authority, "hello.shop:80");

@@ -69,7 +69,7 @@ pub(super) struct Bucket {
     pub(super) count: u64,
 }
 
-/// The longest latency of a part of the calls.
+/// The longest latency among the fastest calls: `percentile` percent of all calls.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Percentile {

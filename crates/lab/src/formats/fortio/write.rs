@@ -144,7 +144,8 @@ fn buckets(points: &[CurvePoint], calls: u64) -> Vec<Bucket> {
     buckets
 }
 
-/// Estimates mean and standard deviation, in ms, as if each bucket's calls had the latency in its middle.
+/// Estimates mean and standard deviation, in ms, as if all calls of a bucket had the latency in the middle of the
+/// bucket.
 fn estimate(points: &[CurvePoint]) -> (f64, f64) {
     let parts = || pairs(points).map(|(from, to)| (to.quantile - from.quantile, f64::midpoint(from.ms, to.ms)));
     let mean: f64 = parts().map(|(part, ms)| part * ms).sum();

@@ -107,7 +107,7 @@ fn mesh(experiment: &Experiment, run: &Run) -> Value {
 }
 
 /// The number of proxies, as the lab counted them. If a result has no count, the number follows from the target: a mesh
-/// has a proxy beside the client, and one in front of each backend.
+/// has a proxy beside the client, and a proxy in front of each backend.
 fn proxies(experiment: &Experiment, run: &Run) -> u32 {
     let usual = if run.target.is_mesh() { experiment.backends.saturating_add(1) } else { 1 };
     run.footprint.map_or(usual, |footprint| footprint.proxies)

@@ -51,7 +51,7 @@ fn node(node: &ClusterNode) -> Value {
     })
 }
 
-/// Returns a node's memory in bytes; `None` if it is malformed or impossible.
+/// Returns a node's memory in bytes; `None` if the text is malformed or the amount is impossible.
 fn bytes(memory: &str) -> Option<u64> {
     amount(memory).filter(|bytes| (0.0..u64::MAX as f64).contains(bytes)).map(|bytes| bytes as u64)
 }

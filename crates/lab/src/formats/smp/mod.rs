@@ -1,8 +1,8 @@
 //! Service Mesh Performance (SMP): YAML documents of the schema's four messages.
 //!
-//! The schema defines messages and no files, so each file has one message. Its name ends with the message's kind:
-//! `RUN.test.yaml`, `RUN.result.yaml`, `RUN.mesh.yaml`, `RUN.environment.yaml`. The result names the other three by
-//! their ids.
+//! The schema defines messages and no files. So each file has one message, and the file's name contains the message's
+//! kind: `RUN.test.yaml`, `RUN.result.yaml`, `RUN.mesh.yaml`, `RUN.environment.yaml`. The result refers to the other
+//! three messages by their ids.
 
 mod documents;
 mod environment;

@@ -66,7 +66,7 @@ fn shown(scenario: Scenario) -> Vec<Shown> {
     shown
 }
 
-/// The bar of a target; without a value if it has no such figure, or if the figure is infinite in most runs.
+/// The bar of a target; without a value if the target has no such figure, or if the figure is infinite in most runs.
 pub(super) fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
     let spread = group.and_then(|group| group.spread(figure));
     let is_endless = spread.is_some_and(|spread| spread.median.is_infinite());

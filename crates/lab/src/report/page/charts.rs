@@ -24,7 +24,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     };
     html.insert_str(0, &over_loads(results, scenario, main));
     html.push_str(&bars::html(results, scenario, main));
-    // Throughput of bytes has no latency.
+    // The scenario `tcp` measures throughput, not latency.
     let with_curves = if scenario == Scenario::Tcp { Vec::new() } else { results.loads(scenario) };
     let curves: String = with_curves.into_iter().map(|load| curves(results, scenario, load, main)).collect();
     format!(
@@ -77,7 +77,7 @@ fn curve(group: &Group) -> Series {
     line(group.target, &curve.collect::<Vec<_>>())
 }
 
-/// The parameter that varies.
+/// The parameter that varies along the x axis.
 #[derive(Clone, Copy, PartialEq)]
 enum Varied {
     Skew,

@@ -25,7 +25,7 @@ pub(super) fn html(results: &Results) -> String {
     document(name, &format!("{sections}{}{}", cannot_tell(results), about(results)))
 }
 
-/// A page with this body, which must be well-formed, in the style of all reports.
+/// A page in the style of all reports. `body` must be well-formed XML.
 pub(crate) fn document(name: &str, body: &str) -> String {
     let style = STYLE.replace("/*LIGHT*/", LIGHT).replace("/*DARK*/", DARK);
     format!(

@@ -168,7 +168,7 @@ impl Cell {
         Self { figure, detail, size: Some(spread.median) }
     }
 
-    /// Returns the cell in HTML. The bar's length is its fraction of `most`.
+    /// Returns the cell in HTML. The bar's length is the cell's size as a fraction of `most`.
     fn html(&self, name: &str, most: f64) -> String {
         let bar = self.size.filter(|_| most > 0.0).map(|size| {
             let percent = (size / most * 100.0).clamp(1.0, 100.0);

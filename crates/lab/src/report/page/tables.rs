@@ -36,7 +36,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
     )
 }
 
-/// A sentence or two for each case; empty if the scenario has no conditions.
+/// The findings of the scenario, as a list of sentences; empty if there are no findings.
 pub(super) fn findings(results: &Results, scenario: Scenario) -> String {
     let findings = super::super::findings(results, scenario);
     if findings.is_empty() {

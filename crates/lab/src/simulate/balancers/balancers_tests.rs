@@ -1,4 +1,4 @@
-//! The published behaviour of the other balancers, one decision at a time.
+//! Checks single decisions of the other balancers against the behavior that their authors published.
 
 use super::*;
 

@@ -1,5 +1,6 @@
 //! Power of two choices on calls in flight, as in Envoy's `LEAST_REQUEST` with its default choice count and equal
-//! weights: two servers are drawn, with replacement, and the call goes to the server with fewer calls in flight.
+//! weights: the client draws two servers, with replacement, and sends the call to the server with fewer calls in
+//! flight.
 //!
 //! Omitted: outlier detection, which is off by default, and slow start.
 

@@ -1,4 +1,4 @@
-//! Leno's balancer as in the proxy, with servers in place of addresses.
+//! Leno's balancer as in the proxy. An endpoint's address contains the number of the simulated server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

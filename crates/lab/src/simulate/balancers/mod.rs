@@ -1,4 +1,4 @@
-//! The balancers in comparison, behind one trait.
+//! The balancers that the simulation compares, behind one trait.
 //!
 //! Leno's own balancers are the proxy's code, unchanged. The others are reimplemented from their authors' publications;
 //! each file lists its simplifications.
@@ -16,7 +16,7 @@ use leno_model::balance::{Outcome, Pick, Policy};
 
 /// One client's balancer for servers, which are numbered from 0.
 pub(super) trait Balance: Send {
-    /// Makes `servers` the endpoints, ascending.
+    /// Replaces the endpoints by `servers`, which are in ascending order.
     fn set_endpoints(&mut self, now: Instant, servers: &[usize]);
 
     /// Chooses a server for a call of the method with this number.
@@ -69,13 +69,13 @@ pub(super) struct Report {
 /// A balancer, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One of Leno's policies.
+    /// Leno's balancer with this policy.
     Leno(Policy),
     /// Power of two choices on peak EWMA latency, as in Linkerd.
     PeakEwma,
     /// Power of two choices on calls in flight, as in Envoy.
     TwoLeastRequest,
-    /// Hot and cold servers, determined by probes.
+    /// Probes tell cold servers from hot servers; calls go to cold servers first.
     Prequal,
 }
 

@@ -1,9 +1,10 @@
 //! Power of two choices on peak EWMA, as in Linkerd's proxy (tower's `PeakEwma` and its `p2c`).
 //!
-//! Two different servers are drawn, and the call goes to the server with the lower cost. The cost is the latency
-//! estimate times (calls in flight + 1). The estimate starts at 30 ms. It jumps to any latency above it, and otherwise
-//! approaches the observed latencies with a time constant of 10 s. Each time the estimate is read, it also decays
-//! toward 0. A failure counts like any answer, and a stream counts until its first answer, as in Linkerd by default.
+//! The client draws two different servers, and sends the call to the server with the lower cost. The cost is the
+//! latency estimate times (calls in flight + 1). The estimate starts at 30 ms. It jumps to any latency above it, and
+//! otherwise approaches the observed latencies with a time constant of 10 s. Each time the estimate is read, it also
+//! decays toward 0. A failure updates the estimate like any answer, and a stream counts as in flight until its first
+//! answer, as in Linkerd by default.
 //!
 //! Omitted: failure accrual (circuit breaking), which is off by default.
 

@@ -1,15 +1,17 @@
 //! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), simplified.
 //!
-//! After each pick, the client probes three servers chosen at random. Answers enter a pool of at most 16, one for each
-//! server. The pool drops an answer after a second, or after a number of uses. At each pick it also drops one answer:
-//! alternately the oldest and the worst. A server is hot if its calls in flight exceed the 84th percentile of recent
-//! answers. A pick takes the cold server with the lowest latency or, if all are hot, the server with the fewest calls
-//! in flight. If the pool has fewer than two answers, a pick takes a random server.
+//! After each pick, the client probes three servers chosen at random. Answers enter a pool, which holds at most 16
+//! answers, and at most one answer for each server. The pool drops an answer after a second, or after a number of uses.
+//! At each pick, the pool also drops one answer: alternately the oldest and the worst. A server is hot if its calls in
+//! flight exceed the 84th percentile of recent answers. A pick takes the cold server with the lowest latency or, if all
+//! servers are hot, the server with the fewest calls in flight. If the pool has fewer than two answers, a pick takes a
+//! random server.
 //!
 //! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number
-//! of calls in flight. It considers its last 32 answers within five seconds. An answer is similar if its call found
-//! a number of calls in flight within a quarter of the present number. The median is taken over the latest nine similar
-//! answers; if no answer is similar, over the latest nine answers. Without answers, the latency is 0.
+//! of calls in flight. The server considers its answers of the last five seconds, at most 32. An answer is similar if
+//! its call found a number of calls in flight within a quarter of the present number. The median is taken over the
+//! latest nine similar answers; if no answer is similar, over the latest nine answers. Without answers, the latency is
+//! 0.
 //!
 //! Further simplifications: probes always arrive, after 0.2 ms, and only follow calls; errors do not count against a
 //! server.
@@ -25,7 +27,7 @@ const POOL_MAX: usize = 16;
 const PROBE_AGE_MAX: Duration = Duration::from_secs(1);
 /// The quantile of calls in flight above which a server is hot: 2^-0.25.
 const HOT_QUANTILE: f64 = 0.84;
-/// Number of answers from which this quantile is computed.
+/// Number of the latest answers from which the quantile is computed.
 const RECENT_ANSWERS: usize = 128;
 
 pub(super) struct Prequal {
@@ -94,7 +96,7 @@ impl Prequal {
     fn remove_one(&mut self) {
         self.worst_goes_next = !self.worst_goes_next;
         let index = if self.worst_goes_next { self.worst() } else { Some(0) };
-        // Keep two answers, because the next pick would otherwise have no basis.
+        // Keep two answers, because with fewer answers the next pick would take a random server.
         if let Some(index) = index.filter(|_| self.pool.len() > 2) {
             self.pool.remove(index);
         }
@@ -107,7 +109,7 @@ impl Prequal {
             self.recent_in_flight[self.next_recent] = in_flight;
         }
         self.next_recent = (self.next_recent + 1) % RECENT_ANSWERS;
-        // Sorting at every answer would cost more than the rest of the simulation.
+        // Sort only at every eighth answer: sorting at every answer would cost more than the rest of the simulation.
         if self.next_recent.is_multiple_of(8) {
             let mut sorted = self.recent_in_flight.clone();
             sorted.sort_unstable();

@@ -1,5 +1,6 @@
-//! A hundred proxies share a hundred endpoints without knowledge of each other's calls. They must not all choose the
-//! same endpoint. Three cases are measured: all endpoints are healthy, one is slow, and one has just recovered.
+//! A hundred proxies share a hundred endpoints without knowledge of each other's calls. The proxies must not all choose
+//! the same endpoint. The scenario has three cases: all endpoints are healthy, one endpoint is slow, or one endpoint
+//! has just recovered.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Trial};
@@ -110,8 +111,8 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     if case.slow {
         let peak = trial.value("after it, peak x fair").unwrap_or(f64::INFINITY);
         // To notice a recovery in time, each proxy must send the slow endpoint a call in every `RECOVERY_GOAL_S`
-        // seconds. The endpoint's share may be as large as these calls require. If a fair share is smaller, the fair
-        // share is the limit, because a balancer that avoids the endpoint then sends it no fewer calls.
+        // seconds. The endpoint's share may be as large as these calls require. If they require more than a fair share,
+        // a fair share is the limit: even a balancer that avoids the endpoint then sends it no fewer calls.
         let probed = PROXIES as f64 / (calls_per_s(case.size) * RECOVERY_GOAL_S);
         let fair_share = 1.0 / ENDPOINTS as f64;
         let most = (1.1 * probed.min(fair_share)).max(0.005);

@@ -26,7 +26,7 @@ pub enum Scenario {
     FastFail,
     /// One endpoint was slow for a long time, and has recovered
     Recover,
-    /// An endpoint joins busy ones
+    /// An endpoint joins busy endpoints
     Newcomer,
     /// The healthy endpoints are at capacity
     Overload,

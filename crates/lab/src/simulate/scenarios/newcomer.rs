@@ -1,4 +1,4 @@
-//! An endpoint joins busy ones: its share should grow, and soon be fair.
+//! An endpoint joins busy endpoints: its share of the calls should grow, and soon be fair.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};

@@ -1,5 +1,5 @@
-//! The healthy endpoints are at capacity. A balancer should use the slow endpoint when a call would wait longer for a
-//! healthy endpoint than the slow endpoint takes, and only then.
+//! The healthy endpoints are at capacity. A balancer should send a call to the slow endpoint if the call would wait
+//! longer for a healthy endpoint than the slow endpoint takes, and otherwise not.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};

@@ -30,7 +30,8 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Returns every requested combination. In each combination, all endpoints except `unhealthy` of them stay healthy.
+    /// Returns every requested combination of a number of endpoints, a method and a load. `unhealthy` is the number of
+    /// endpoints that do not stay healthy.
     pub(super) fn all(options: &Options, usual: &[LoadSpec], unhealthy: usize) -> Vec<Self> {
         let mut settings = Vec::new();
         for endpoints in options.endpoints() {
@@ -122,8 +123,8 @@ pub(super) fn run<C: Sync>(options: &Options, cases: &[C], trial: impl Fn(&C, u6
     seeds.map(|seeds| seeds[1..].iter().fold(seeds[0].clone(), Trial::merge)).collect()
 }
 
-/// Runs until a second has begun during which `server` has a fair share. Returns the time from now until that second
-/// begins; `None` if that takes longer than [`RECOVERY_MAX_S`].
+/// Runs the simulation until `server` has had a fair share for a whole second. Returns the time, in seconds, until that
+/// second began; `None` if the server had no such second within [`RECOVERY_MAX_S`].
 pub(super) fn until_fair(simulation: &mut Simulation, server: usize, fair_share: f64) -> Option<f64> {
     let from_s = simulation.elapsed_s();
     while simulation.elapsed_s() < from_s + RECOVERY_MAX_S {

@@ -16,13 +16,13 @@ const WEIGHT_MAX: u32 = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct BackendRef {
     pub to: Reference,
-    /// Its share of the rule's requests, relative to the weights of the other backends: 0 to 1,000,000.
+    /// The backend's share of the rule's requests, relative to the weights of the other backends: 0 to 1,000,000.
     pub weight: u32,
     /// Filters for requests to this backend.
     pub filters: RouteFilters,
 }
 
-/// Filters; mirrors are not resolved yet.
+/// The filters of a rule or of a backend, with mirrors that are not resolved yet.
 #[derive(Clone, Debug, Default)]
 pub struct RouteFilters {
     /// All filters except mirrors.
@@ -47,7 +47,7 @@ pub struct Reference {
     /// The API group; empty for Services.
     pub group: Box<str>,
     pub kind: Box<str>,
-    /// The namespace, if it is not the route's namespace.
+    /// The namespace as written; `None` stands for the route's namespace.
     pub namespace: Option<Box<str>>,
     pub name: Box<str>,
     /// The Service's port, which every reference to a Service has.

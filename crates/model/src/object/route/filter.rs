@@ -77,7 +77,7 @@ pub(super) fn read(field: &str, written: Vec<Filter>, reading: &mut Reading<'_, 
 }
 
 /// Reports each present field that belongs to another type of filter. Also reports the field of this type if it is
-/// missing.
+/// missing. Refuses a type that Leno does not support.
 fn check_fields(field: &str, kind: Kind, filter: &Filter, reading: &mut Reading<'_, '_>) {
     let present = [
         ("requestHeaderModifier", Kind::RequestHeaders, filter.request_header_modifier.is_some()),

@@ -41,7 +41,7 @@ pub(crate) const FIRST_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha2";
 /// The second `apiVersion` of TLSRoutes.
 pub(crate) const TLS_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha3";
 
-/// A route kind that Leno does not read; known so that it is not reported as a misspelling.
+/// A route kind that Leno does not read, but must not report as a misspelling of another kind.
 pub(crate) const NOT_READ: &str = "UDPRoute";
 
 /// Limit on the number of rules of a route.
@@ -59,26 +59,26 @@ pub const PARENTS_MAX: usize = 32;
 /// A route of any kind.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Its name.
+    /// The route's name, and where it was defined.
     pub identity: Identity,
     pub kind: RouteKind,
-    /// When it was created, in seconds since 1970; `None` for a file.
+    /// Time of the route's creation, in seconds since 1970; `None` if unknown, as in most files.
     pub created: Option<i64>,
-    /// The objects to which it is attached.
+    /// The objects to which the route is attached.
     pub parents: Box<[Parent]>,
-    /// Its rules, in order. If its patterns are too large for any table, some of its matches are missing.
+    /// The rules, in order. If the route's patterns are too large for any table, some matches are missing.
     pub rules: Box<[RouteRule]>,
-    /// Size of its patterns in bytes, including the patterns of missing matches.
+    /// Size in bytes of all patterns that were compiled, including the compiled patterns of missing matches.
     pattern_bytes: usize,
 }
 
 impl Route {
-    /// Returns the number of matches in all its rules.
+    /// Returns the number of matches in all rules of the route.
     pub fn match_count(&self) -> usize {
         self.rules.iter().map(|rule| rule.matches.len()).sum()
     }
 
-    /// Returns the size in bytes of its matches and filters in a table of routes.
+    /// Returns the size in bytes of the route's matches and filters in a table of routes.
     pub fn size_bytes(&self) -> usize {
         let of_rule = |rule: &RouteRule| {
             let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
@@ -89,7 +89,7 @@ impl Route {
         self.rules.iter().map(of_rule).sum::<usize>().max(self.pattern_bytes)
     }
 
-    /// Frees the compiled forms of its patterns, for a program that keeps routes but serves no requests.
+    /// Frees the compiled forms of the route's patterns, for a program that keeps routes but serves no requests.
     pub fn forget_compiled(&mut self) {
         self.rules.iter_mut().flat_map(|rule| &mut rule.matches).for_each(|one| Arc::make_mut(one).forget_compiled());
     }
@@ -103,13 +103,13 @@ impl Route {
 /// A rule whose references are not resolved yet.
 #[derive(Clone, Debug)]
 pub struct RouteRule {
-    /// Its name, if it has one.
+    /// The rule's name, if it has one.
     pub name: Option<Box<str>>,
-    /// The requests or connections that it matches; empty if earlier rules match them all.
+    /// The conditions, of which a request or connection must meet one; empty if the rule can match nothing.
     pub matches: Vec<Arc<Match>>,
     pub filters: RouteFilters,
     pub backends: Box<[BackendRef]>,
-    /// The parts of the policy that the route itself sets.
+    /// The parts of the policy for calls that the route itself sets.
     pub calls: CallPolicy,
     /// The parts of the rule that the mesh does not support.
     pub refusals: Vec<Refusal>,

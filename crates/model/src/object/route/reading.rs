@@ -64,7 +64,8 @@ impl<'r, 'a> Reading<'r, 'a> {
     }
 
     /// Returns whether another pattern may be compiled. Once the patterns are too large for any table, the route will
-    /// be refused, so no more patterns are compiled. Otherwise, a route of 4,000 short patterns would take 64 MiB.
+    /// be refused, so no more patterns are compiled. Without this limit, a route of 4,000 short patterns would take 64
+    /// MiB.
     pub(in crate::object) fn may_compile(&self) -> bool {
         self.pattern_bytes <= TABLE_MAX_BYTES
     }
@@ -79,7 +80,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.review.object()
     }
 
-    /// Returns the place where a field is written.
+    /// Returns the path of a field and its position in the file.
     pub(in crate::object) fn spot(&self, field: &str) -> Spot {
         Spot { field: field.into(), mark: self.review.mark(field) }
     }

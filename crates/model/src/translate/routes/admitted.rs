@@ -65,7 +65,7 @@ pub(super) fn admitted<'a>(
     groups.into_iter().filter_map(admit).collect()
 }
 
-/// Finds the routes that share matches with older routes, among routes in order of seniority.
+/// Finds the routes that share matches with older routes. `routes` must be in order of seniority.
 fn shadowed<'a>(routes: &[&'a Route]) -> Shadows<'a> {
     let mut shadowed = Shadows::new();
     if routes.len() < 2 {

@@ -71,8 +71,8 @@ impl Exporter {
         matches!(self.collector, Collector::Service(_))
     }
 
-    /// Exports spans until `end` gets a value, or its sender is dropped; no further calls come then. `outbound` is a
-    /// listener for outbound connections.
+    /// Exports spans until `end` gets a value or its sender is dropped, which means that no further calls will end.
+    /// `outbound` is a listener for outbound connections.
     pub(super) async fn run(self, outbound: Option<SocketAddr>, mut end: oneshot::Receiver<()>) {
         let Self { collector, resource, tracing: Tracing { outbox, .. } } = self;
         let (name, address) = match (&collector, outbound) {
@@ -217,7 +217,7 @@ impl Connection {
     }
 }
 
-/// Opens connections to one address, whatever the name of the collector.
+/// Opens connections to this address, and ignores the host in the URI.
 struct To(SocketAddr);
 
 impl Service<Uri> for To {

@@ -34,7 +34,7 @@ const SPANS: u32 = 2;
 /// Initial capacity for the attributes of a span; few spans have more attributes.
 const ATTRIBUTES: usize = 10;
 
-/// Returns the description of the service.
+/// Returns the description of the service to which the spans belong.
 pub(super) fn resource(name: Option<String>, own: Option<&Workload>, attributes: Vec<(String, String)>) -> Resource {
     let account = own.map(|own| own.service_account.to_string());
     let name = name.or(account).unwrap_or_else(|| UNNAMED.to_owned());

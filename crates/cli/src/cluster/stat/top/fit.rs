@@ -70,7 +70,7 @@ fn natural(column: Column, rows: &[&Row]) -> usize {
     }
 }
 
-/// The minimum width of a column. A column with less space is left out instead of cut.
+/// The minimum width of a column. The table omits a column that has less space.
 fn least(column: Column) -> usize {
     match column {
         Column::Workload => 12,

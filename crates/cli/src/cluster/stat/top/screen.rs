@@ -25,7 +25,8 @@ const OTHER_LINES: u16 = 4;
 const SUCCESS_GOOD: f64 = 0.99;
 /// A share of successes below this limit is red.
 const SUCCESS_FAIR: f64 = 0.95;
-/// Minimum width of the screen, in columns, at which the head has its units in words.
+/// Minimum width of the screen, in columns, at which the head shows `calls/s` instead of `/s`, and the interval between
+/// two readings.
 const WIDE: u16 = 80;
 /// Minimum width of the screen, in columns, at which the footer names all keys.
 const VERY_WIDE: u16 = 100;
@@ -72,8 +73,8 @@ impl Screen {
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        // The hook has restored the terminal already. Leaving the alternate screen twice would move the cursor onto the
-        // message of the panic.
+        // The panic hook has restored the terminal already. Leaving the alternate screen twice would move the cursor
+        // onto the message of the panic.
         if thread::panicking() {
             return;
         }
