@@ -25,11 +25,11 @@ use rustc_hash::FxHashMap;
 /// The result for a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry<K> {
-    /// The connection got a free place.
+    /// The new connection got a free place.
     Free,
-    /// The connection got the place of this connection, which the owner must close now.
+    /// The new connection got the place of an older connection, `K`. The owner must close the older connection now.
     Replaces(K),
-    /// The connection got no place; the owner must close it.
+    /// The new connection got no place; the owner must close it.
     Full,
 }
 

@@ -82,7 +82,7 @@ pub fn for_callers_with_proxy() -> Answer {
 /// Rejects a request whose `Host` is the name of a site: a page of that site may have sent the request from the user's
 /// browser.
 pub fn for_other_host() -> Answer {
-    let why = "the request's Host is the name of a site; use an IP address or localhost, as 127.0.0.1:4191\n";
+    let why = "the request's Host is the name of a site; use an IP address or localhost, for example 127.0.0.1:4191\n";
     text(StatusCode::MISDIRECTED_REQUEST, why)
 }
 

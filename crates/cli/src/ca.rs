@@ -41,7 +41,7 @@ pub(crate) enum Command {
         /// Directory to write to
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Lifetime of the certificate, as 90s or 24h; the certificate ends with the authority's own at the latest
+        /// Lifetime of the certificate, for example 90s or 24h; the certificate ends with the authority's own at the latest
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_lifetime)]
         lifetime: Duration,
         /// Start of the certificate's validity and lifetime, relative to now, as -2h or 10m [default: now; the
@@ -123,7 +123,7 @@ fn validity(now: SystemTime, lifetime: Duration, not_before: Option<Offset>) -> 
 
 fn parse_lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = parse_duration(text).filter(|lifetime| *lifetime >= Duration::from_secs(1));
-    lifetime.ok_or_else(|| "write at least one second, as 90s, 24h or 1h30m".to_owned())
+    lifetime.ok_or_else(|| "write at least one second, for example 90s, 24h or 1h30m".to_owned())
 }
 
 fn parse_offset(text: &str) -> Result<Offset, String> {

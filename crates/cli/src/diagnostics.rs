@@ -79,7 +79,7 @@ fn parse_control(text: &str) -> Result<String, String> {
     let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
     port.filter(|port: &u16| *port != 0)
         .map(|_| text.to_owned())
-        .ok_or_else(|| "write a name or an address, and a port, as 127.0.0.1:15010".to_owned())
+        .ok_or_else(|| "write a name or an address, and a port, for example 127.0.0.1:15010".to_owned())
 }
 
 impl Command {

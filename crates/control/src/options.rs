@@ -94,7 +94,7 @@ pub(crate) struct Options {
 
 fn parse_grace(text: &str) -> Result<Duration, String> {
     proxy::parse_grace(text)
-        .ok_or_else(|| "write a whole number and a unit, as 500ms, 30s or 2m, at most 60m".to_owned())
+        .ok_or_else(|| "write a whole number and a unit, for example 500ms, 30s or 2m, at most 60m".to_owned())
 }
 
 /// An address of this machine that no other machine can reach.

@@ -31,7 +31,8 @@ const SECRETS: [Known; 4] = [Known::Authorization, Known::ProxyAuthorization, Kn
 pub struct Heads {
     read: Option<Box<[ReadHead; PLACES]>>,
     written: Option<Box<[WrittenHead; PLACES]>>,
-    /// Parts of the hashes of the latest sections that were read and are not remembered.
+    /// Of each of the latest sections that occurred once: a part of its hash. A section that occurs again is remembered
+    /// in `read`.
     seen: [u16; PLACES],
     is_saving: bool,
 }

@@ -31,7 +31,7 @@ pub struct FieldSection {
     /// A number that identifies the first `content_lines` lines: sections with the same number begin with the same
     /// lines. 0 if the section has no number. A change of one of these lines removes the number.
     content: u64,
-    /// Number of lines that `content` identifies.
+    /// Number of lines whose content the number `content` identifies.
     content_lines: usize,
     /// For each of the first [`PLACES`] [`Known`] names, which include all defined pseudo-header fields: the index of
     /// the first line with this name. Valid only if the name is in `names`. `u8::MAX` if the index does not fit.
@@ -167,8 +167,8 @@ impl FieldSection {
         self.push_with(name, value, true);
     }
 
-    /// Appends a field that is already checked. If the section's content was received and has a number, the new content
-    /// has a number too.
+    /// Appends a field that is already checked. If the section's content was received and is identified by a number, a
+    /// number identifies the new content too.
     pub fn push_prepared(&mut self, field: &PreparedField) {
         let (content, count) = (self.content(), self.lines.len());
         self.append(&field.text, field.name_len, field.facts, usize::MAX);

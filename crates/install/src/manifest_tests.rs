@@ -132,7 +132,7 @@ fn a_mistake_is_told_in_one_line_and_the_workload_stays_as_it_is() {
     let rewritten = inject_text(pod);
     let [report] = &rewritten.reports[..] else { panic!("there is one workload") };
     let expected = "Pod p: error: annotation leno.dev/shutdown-grace: \"soon\" does not work; \
-                    use a duration, as 500ms, 30s or 2m, at most 60m";
+                    use a duration, for example 500ms, 30s or 2m, at most 60m";
     assert_eq!(report.to_string(), expected);
     assert!(report.is_failure());
     assert_eq!(rewritten.text, pod);

@@ -95,7 +95,7 @@ impl FromStr for PortRange {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         match (first.parse(), last.parse()) {
             (Ok(first), Ok(last)) if first <= last => Ok(Self { first, last }),
-            _ => Err("write ports of 1 to 65535, as 22 or 1000-2000".to_owned()),
+            _ => Err("write ports of 1 to 65535, for example 22 or 1000-2000".to_owned()),
         }
     }
 }

@@ -254,7 +254,8 @@ impl Mesh {
         self.subject(authority).filter(|subject| !self.answers(subject))
     }
 
-    /// Returns the subject of a call with this `:authority`; `None` for an invalid authority.
+    /// Returns the key under which a proxy asks the control plane for the destination of a call with this `:authority`.
+    /// `None` for an invalid authority.
     pub fn subject(&self, authority: &[u8]) -> Option<Subject> {
         let Authority { host, port } = authority::parse(authority).ok()?;
         let (name, namespace) = match host {

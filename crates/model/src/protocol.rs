@@ -83,7 +83,7 @@ pub struct PortRanges(Box<[RangeInclusive<u16>]>);
 
 /// The text is not a list of ports; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a list of ports; use 1 to 65535 and ranges, as 3306,9000-9010")]
+#[error("not a list of ports; use 1 to 65535 and ranges, for example 3306,9000-9010")]
 pub struct BadPorts;
 
 impl PortRanges {

@@ -165,7 +165,7 @@ impl FromStr for SlowerThan {
             Some(Err(why)) => Err(why.to_owned()),
             _ => parse_duration(text)
                 .map(Self::Time)
-                .ok_or_else(|| "write a duration, as 200ms, or a percentile, as p99".to_owned()),
+                .ok_or_else(|| "write a duration, for example 200ms, or a percentile, for example p99".to_owned()),
         }
     }
 }
@@ -181,7 +181,9 @@ impl FromStr for TapStatus {
             (Some(code), _) => Ok(Self::Grpc(code)),
             (None, Ok(code @ 0..=GRPC_MAX)) => Ok(Self::Grpc(code.try_into().unwrap_or(u8::MAX))),
             (None, Ok(status @ 100..=599)) => Ok(Self::Http(status)),
-            _ => Err("write a gRPC status, as UNAVAILABLE or 14, or an HTTP status, as 503".to_owned()),
+            _ => {
+                Err("write a gRPC status, for example UNAVAILABLE or 14, or an HTTP status, for example 503".to_owned())
+            }
         }
     }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "identity")]
     pub(crate) forwarded_for: ForwardedFor,
 
-    /// Kubelet probe of the own application, as 8080/healthz: allowed whatever the policies say; may be repeated
+    /// Kubelet probe of the own application, for example 8080/healthz: allowed whatever the policies say; may be repeated
     #[arg(long = "probe", value_name = "PORT/PATH", requires = "identity")]
     pub(crate) probes: Vec<Probe>,
 
@@ -225,12 +225,12 @@ fn parse_limit(text: &str) -> Result<(String, String), String> {
 
 fn parse_grace(text: &str) -> Result<Duration, String> {
     proxy::parse_grace(text)
-        .ok_or_else(|| "write a whole number and a unit, as 500ms, 30s or 2m, at most 60m".to_owned())
+        .ok_or_else(|| "write a whole number and a unit, for example 500ms, 30s or 2m, at most 60m".to_owned())
 }
 
 fn parse_connect_timeout(text: &str) -> Result<Duration, String> {
     let timeout = parse_duration(text).filter(|timeout| proxy::CONNECT_TIMEOUTS.contains(timeout));
-    timeout.ok_or_else(|| "write 10ms to 1m, as 500ms or 5s".to_owned())
+    timeout.ok_or_else(|| "write 10ms to 1m, for example 500ms or 5s".to_owned())
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ async fn ask(admin: SocketAddr) -> Result<(), String> {
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "write a duration, as 500ms, 30s or 2m".to_owned())
+    parse_duration(text).ok_or_else(|| "write a duration, for example 500ms, 30s or 2m".to_owned())
 }
 
 #[cfg(test)]

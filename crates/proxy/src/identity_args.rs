@@ -106,5 +106,5 @@ pub(crate) fn parse_control(text: &str) -> Result<String, String> {
 
 fn parse_svid_lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = parse_duration(text).filter(|lifetime| SVID_LIFETIMES.contains(lifetime));
-    lifetime.ok_or_else(|| "write 10s to 168h, as 90s, 24h or 1h30m".to_owned())
+    lifetime.ok_or_else(|| "write 10s to 168h, for example 90s, 24h or 1h30m".to_owned())
 }

@@ -19,7 +19,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "RATIO", requires = "trace_collector", default_value = "0.01", value_parser = parse_ratio)]
     trace_ratio: f64,
 
-    /// Also export calls that are not sampled and take longer than this time, as 500ms
+    /// Also export calls that are not sampled and take longer than this time, for example 500ms
     #[arg(long, value_name = "DURATION", requires = "trace_collector", value_parser = parse_limit)]
     trace_slower_than: Option<Duration>,
 
@@ -67,12 +67,12 @@ fn parse_collector(text: &str) -> Result<Collector, String> {
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
     let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
-    ratio.ok_or_else(|| "write a number from 0 to 1, as 0.01 for one call in a hundred".to_owned())
+    ratio.ok_or_else(|| "write a number from 0 to 1, for example 0.01 for one call in a hundred".to_owned())
 }
 
 fn parse_limit(text: &str) -> Result<Duration, String> {
     let limit = parse_duration(text).filter(|limit| !limit.is_zero());
-    limit.ok_or_else(|| "write a time above zero, as 500ms or 2s".to_owned())
+    limit.ok_or_else(|| "write a time above zero, for example 500ms or 2s".to_owned())
 }
 
 fn parse_attribute(text: &str) -> Result<(String, String), String> {

@@ -218,7 +218,8 @@ impl Relay {
     }
 
     /// Must be called after a link's output was written, as far as the socket accepts it. Lets the senders of the
-    /// written content send more, updates the link's charge, and ends the connection if its work is over.
+    /// written content send more, updates the memory that the link's account is charged for, and ends the connection if
+    /// its work is over.
     pub fn flushed(&mut self, id: LinkId) {
         self.return_room(id);
         self.charge(id);

@@ -90,10 +90,10 @@ pub const BUDGET_INTERVAL: &str = "retry-budget-interval-ms";
 pub const BUDGET_MIN_PER_SECOND: &str = "retry-budget-min-per-second";
 /// In a Cluster: the objectives for its calls, in the form of the annotation `leno.dev/objective`.
 pub const OBJECTIVE: &str = "objective";
-/// End of a key; the key of a part of a call policy precedes it. The value is the object that sets the part.
+/// Suffix of a key. The key of a part of a call policy with this suffix has the object that sets the part as its value.
 pub const SET_BY: &str = "-set-by";
-/// End of a key; the key of a part of a call policy precedes it. The value is `Audit` if the proxy must not act on the
-/// part.
+/// Suffix of a key. The key of a part of a call policy with this suffix has the value `Audit` if the proxy must not act
+/// on the part.
 pub const MODE: &str = "-mode";
 /// Prefix of a key in a Route. A backend's number follows the prefix; the value is the reason why the backend is
 /// invalid.

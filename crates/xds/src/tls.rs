@@ -107,8 +107,8 @@ pub(crate) fn mark(endpoint: &Endpoint, metadata: core::Metadata) -> core::Metad
 }
 
 #[allow(deprecated, reason = "gRPC reads the names of peers in the older field only")]
-/// Returns gRPC's only transport socket for the cluster. gRPC can use mutual TLS only if all endpoints have the same
-/// server name.
+/// Returns the transport socket of a cluster for gRPC, which supports only one socket for all endpoints. So gRPC can use
+/// mutual TLS only if all endpoints have the same server name.
 pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Option<TransportSocket> {
     let peers = reached_by_grpc(cluster)?;
     let first = peers.first()?;

@@ -1,4 +1,4 @@
-//! A workload whose policy requires mutual TLS, and a client outside of the mesh that does not use it.
+//! A workload whose policy requires mutual TLS, and a client outside of the mesh, which calls without TLS.
 
 use leno_tests::mesh::{Mesh, MeshService, Workload};
 use leno_tests::programs;

@@ -82,7 +82,7 @@ impl Severity {
 
 fn parse_window(text: &str) -> Result<Duration, String> {
     let window = parse_duration(text).filter(|window| (WINDOW_MIN..=WINDOW_MAX).contains(window));
-    window.ok_or_else(|| "write a duration of 5s to 5m, as 10s".to_owned())
+    window.ok_or_else(|| "write a duration of 5s to 5m, for example 10s".to_owned())
 }
 
 #[cfg(test)]

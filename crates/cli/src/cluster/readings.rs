@@ -74,7 +74,7 @@ impl Readings {
         }
     }
 
-    /// The growth per second of the proxies of each workload.
+    /// The growth per second of the counters of each workload's proxies.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &Measured> {
         self.workloads.values().map(|workload| &workload.measured)
     }

@@ -33,7 +33,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Source {
     #[command(flatten)]
     choice: Choice,
-    /// Proxies to use instead of a cluster: admin addresses that this machine can reach, as 127.0.0.1:4191
+    /// Proxies to use instead of a cluster: admin addresses that this machine can reach, for example 127.0.0.1:4191
     #[arg(
         long, value_name = "ADDR,...", value_delimiter = ',',
         conflicts_with_all = ["selection", "namespace", "all_namespaces", "context"]
@@ -387,7 +387,7 @@ async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages,
     let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
     let mut after = metrics::pages(cluster, answered).await;
     let started = metrics::pages_of_started(cluster, &starting).await;
-    // A proxy that has started since the list of Pods has counted from zero, so compare its page with an empty page.
+    // The counters of a proxy that was not running at the first query began at zero: compare its page with an empty page.
     before.extend(started.keys().map(|key| (key.clone(), Reading { at: start, page: Scrape::default() })));
     after.extend(started);
     progress.finish_and_clear();

@@ -34,16 +34,16 @@ pub(crate) struct Options {
     /// Show only calls that matched this route, as canary or shop/canary
     #[arg(long, value_name = "ROUTE")]
     route: Option<String>,
-    /// Show only calls whose other side has this service account, as web or shop/web
+    /// Show only calls whose other side has this service account, for example web or shop/web
     #[arg(long, value_name = "SERVICE-ACCOUNT")]
     peer: Option<String>,
-    /// Show only calls with one of these statuses of gRPC or HTTP, as UNAVAILABLE,503
+    /// Show only calls with one of these statuses of gRPC or HTTP, for example UNAVAILABLE,503
     #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
     status: Vec<TapStatus>,
     /// Show only calls that failed. Denied calls are not among them: --status PERMISSION_DENIED,403
     #[arg(long)]
     failed: bool,
-    /// Show only calls that took longer than this, as 200ms, or than a percentile of their own method, as p99
+    /// Show only calls that took longer than this, for example 200ms, or than a percentile of their own method, for example p99
     ///
     /// p50 to p99.9. The proxy begins to compare a method's calls once the tap has seen enough of them: 50 for p90, 500
     /// for p99.
@@ -201,7 +201,7 @@ impl Options {
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "write a duration, as 200ms or 10s".to_owned())
+    parse_duration(text).ok_or_else(|| "write a duration, for example 200ms or 10s".to_owned())
 }
 
 #[cfg(test)]

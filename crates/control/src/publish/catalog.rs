@@ -274,7 +274,7 @@ impl Catalog {
         Found::Resource(Arc::new(Written { version: Version::of(&any.value), any }))
     }
 
-    /// Finds the last version of a resource that is too large now. Logs the first time that the resource is too large.
+    /// The current version of a resource is too large to be sent. Finds its last version that was not too large. Logs the first time that the resource is too large.
     fn last(&self, place: &Place, readers: &Readers, size: usize) -> Found {
         let mut stock = self.lock();
         let last = stock.kept.last(place, readers);

@@ -313,7 +313,7 @@ fn a_setting_that_would_stop_every_new_pod_is_refused_before_it_is_rendered() {
     );
     assert_eq!(
         refused("proxy.skipInboundPorts=22,70000"),
-        "proxy.skipInboundPorts: \"22,70000\" does not work; use ports and ranges, as 22,1000-2000"
+        "proxy.skipInboundPorts: \"22,70000\" does not work; use ports and ranges, for example 22,1000-2000"
     );
     assert!(refused("proxy.logLevel=loud").starts_with("proxy.logLevel: \"loud\" does not work; use off, error"));
     for (set, fix) in [

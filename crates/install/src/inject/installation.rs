@@ -10,7 +10,7 @@ use crate::annotations::{PROXY_IMAGE, PROXY_LOG_LEVEL, PROXY_VERSION};
 const TRUST_DOMAIN: &str = "1 to 255 lower-case letters, digits, dots, dashes and underscores, as cluster.local";
 const CLUSTER_DOMAIN: &str =
     "a DNS name of lower-case letters, digits and dashes, with no dot at its end, as cluster.local";
-const VERSION: &str = "a tag that can be a label too, as 0.1.0: at most 63 letters, digits, dots, dashes and underscores, a \
+const VERSION: &str = "a tag that can be a label too, for example 0.1.0: at most 63 letters, digits, dots, dashes and underscores, a \
                        letter or a digit first and last, and no digest";
 const LOG_LEVEL: &str = "off, error, warn, info, debug, trace, also by target, as info,leno_control=debug";
 

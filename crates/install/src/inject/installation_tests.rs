@@ -26,5 +26,5 @@ fn an_image_and_its_tag_are_checked_as_annotations_are() {
     assert_eq!(parse_image("r.example/leno-proxy").as_deref(), Ok("r.example/leno-proxy"));
     assert_eq!(parse_image("leno-proxy:1"), Err("use an image without its tag".to_owned()));
     assert_eq!(parse_version("0.1.0@sha256:0123").as_deref(), Ok("0.1.0@sha256:0123"));
-    assert_eq!(parse_version(""), Err("use a tag, as 0.1.0".to_owned()));
+    assert_eq!(parse_version(""), Err("use a tag, for example 0.1.0".to_owned()));
 }

@@ -38,11 +38,11 @@ fn spaces_that_a_proxy_could_not_parse_are_dropped() {
 fn a_value_that_a_proxy_could_not_parse_is_refused_by_its_name_in_the_chart() {
     assert_eq!(
         refused("{proxy: {skipInboundPorts: '22;80'}}"),
-        "proxy.skipInboundPorts: \"22;80\" does not work; use ports and ranges, as 22,1000-2000"
+        "proxy.skipInboundPorts: \"22;80\" does not work; use ports and ranges, for example 22,1000-2000"
     );
     assert_eq!(
         refused("{proxy: {shutdownGrace: 61m}}"),
-        "proxy.shutdownGrace: \"61m\" does not work; use a duration, as 500ms, 30s or 2m, at most 60m"
+        "proxy.shutdownGrace: \"61m\" does not work; use a duration, for example 500ms, 30s or 2m, at most 60m"
     );
     assert_eq!(
         refused("{proxy: {traceCollector: 'otel:70000'}}"),

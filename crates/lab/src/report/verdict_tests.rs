@@ -120,7 +120,7 @@ fn a_search_that_found_nothing_has_no_rate_although_the_record_has_a_run() {
     assert_eq!(text, "No rate through leno kept the limit, not even the lowest that the search tried.");
 }
 
-/// The report's sentence for a ladder of Leno and HAProxy. Through HAProxy, `errors` calls failed and 100,000 calls
+/// The report's sentence for the scenario `ladder` with Leno and HAProxy. Through HAProxy, `errors` calls failed and 100,000 calls
 /// were answered.
 fn of_ladder(errors: u64) -> String {
     let of = |target, errors| Run { scenario: Scenario::Ladder, rate_per_s: Some(100), errors, ..run(target, 0, 1) };

@@ -106,7 +106,7 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
                 Ok(ports) => read.opaque_ports = ports,
                 Err(_) => {
                     let what = format!("{} is not a list of ports", quoted(value));
-                    problem(review, key, what, "use 1 to 65535 and ranges, as 3306,9000-9010");
+                    problem(review, key, what, "use 1 to 65535 and ranges, for example 3306,9000-9010");
                 }
             },
             OBJECTIVE => read.objectives = read_objectives(review, value),

@@ -69,7 +69,7 @@ fn a_bad_annotation_says_what_is_allowed() {
         ("leno.dev/max-connections-per-endpoint: '1025'", "\"1025\" is not a number of connections; use 1 to 1024"),
         (
             "leno.dev/opaque-ports: '9010-9000'",
-            "\"9010-9000\" is not a list of ports; use 1 to 65535 and ranges, as 3306,9000-9010",
+            "\"9010-9000\" is not a list of ports; use 1 to 65535 and ranges, for example 3306,9000-9010",
         ),
         (
             "leno.dev/objective: success 100 %",

@@ -208,7 +208,7 @@ fn an_objective_of_a_policy_for_a_route_or_with_a_mistake_says_what_to_do() {
     );
     assert_eq!(
         parse(with_objective("p99 1d", "")).expect_err("a mistake"),
-        [format!("{place}: \"1d\" is not the time of a call; write a duration from 1ms to 1h, as p99 50ms")]
+        [format!("{place}: \"1d\" is not the time of a call; write a duration from 1ms to 1h, for example p99 50ms")]
     );
     let unknown = with_objective("p99 1s", "  retry: {}\n").replace("objective", "objectives");
     assert_eq!(

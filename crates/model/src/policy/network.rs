@@ -19,7 +19,7 @@ pub struct Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadNetwork {
     /// The text is not an address with an optional prefix length.
-    #[error("write an address and the bits of its prefix, as 10.0.0.0/8 or fd00::/8")]
+    #[error("write an address and the bits of its prefix, for example 10.0.0.0/8 or fd00::/8")]
     Form,
     /// The address has non-zero bits after the prefix: either the address or the prefix length may be the mistake.
     #[error("write {0} for the network, or the address without a prefix for itself")]

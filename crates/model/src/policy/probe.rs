@@ -24,7 +24,7 @@ pub struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadProbe {
     /// No port precedes the path.
-    #[error("write a port and a path, as 8080/healthz")]
+    #[error("write a port and a path, for example 8080/healthz")]
     Form,
     /// The path is not in normal form.
     #[error(transparent)]

@@ -222,7 +222,7 @@ fn latency(percentile: &str, bound: &str) -> Result<LatencyObjective, NotAnObjec
     };
     match bound.parse() {
         Ok(HedgeDelay::Fixed(bound)) => Ok(LatencyObjective { share, bound }),
-        _ => Err(not(bound, "the time of a call", "write a duration from 1ms to 1h, as p99 50ms")),
+        _ => Err(not(bound, "the time of a call", "write a duration from 1ms to 1h, for example p99 50ms")),
     }
 }
 

@@ -302,8 +302,8 @@ impl Relay {
         self.mark_client(client);
     }
 
-    /// After queued content has moved to the output of a link, gives the senders of this content flow-control window
-    /// for as many bytes.
+    /// Queued content has moved to the output of a link. Allows the senders of this content to send as many bytes again,
+    /// by flow control.
     pub(crate) fn return_room(&mut self, link: LinkId) {
         match link {
             LinkId::Client(client) => {

@@ -177,8 +177,8 @@ fn a_caller_is_let_in_exactly_if_the_explanation_says_so() {
             let identity = id.map(|id| id.parse().expect("an id"));
             let mut request = written(&question, "cart.shop");
             if method == "POST" {
-                // A POST of the explained call may have content, so the real request must not end with its header
-                // section.
+                // The explanation assumes that a POST has content. So the request that the test sends for comparison must
+                // have content, too.
                 request = String::from_utf8(request)
                     .expect("text")
                     .replace("\r\n\r\n", "\r\ncontent-length: 1\r\n\r\n")

@@ -252,7 +252,8 @@ impl ConnectionLabels {
 }
 
 impl AuthorizationLabels {
-    /// Returns the labels of the series that counts all decisions beyond the limit on series.
+    /// Returns the labels of the one series that counts all decisions without a series of their own, once the limit on
+    /// series is reached.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { traffic: self.traffic.beyond_limit(), policy: self.policy.as_ref().map(|_| DecidedBy::Other) }
     }

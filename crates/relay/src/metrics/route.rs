@@ -96,8 +96,8 @@ struct FurtherAttempts {
 pub struct FurtherMetrics {
     /// Number of further attempts.
     pub requests: Counter,
-    /// Number of requests that were sent again and then answered without a failure, or that a hedge answered before the
-    /// first attempt.
+    /// Number of requests that were answered by a further attempt: by a retry without a failure, or by a hedge that was
+    /// faster than the first attempt.
     pub successes: Counter,
 }
 

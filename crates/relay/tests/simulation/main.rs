@@ -133,7 +133,7 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         assert!(whole_talks > talks / 3, "{whole_talks} of {talks}: hardly any opaque connection is whole");
         assert!(tunnelled > talks / 10, "{tunnelled} of {talks}: hardly any opaque connection is in a tunnel");
         assert!(denied > calls / 1_000, "{denied} of {calls}: hardly any call is denied");
-        // About one world of 160 has denied intruders.
+        // In about one world of 160, policies deny all requests of intruders.
         assert!(
             worlds_run < 2_000 || guarded_worlds > worlds_run / 500,
             "{guarded_worlds} of {worlds_run}: hardly any intruder is denied"

@@ -577,11 +577,11 @@ impl World {
         let is_outrun = has_hostile && self.seen.repeats.hedges.is_some();
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
-        // An HTTP/1 connection may end while a request is on its way. Then a relay repeats an idempotent request, but
-        // there are two exceptions:
-        // - It does not repeat the request for which it opened the connection. A server's proxy that drains may close a
-        //   connection that it has not read.
-        // - A policy may allow a single retry, and the connection of the retry may end in the same way.
+        // An HTTP/1 connection may end while a request is on its way. Then a relay repeats an idempotent request, except
+        // in two cases:
+        // - The relay has opened the connection for this request. Such a connection ends if the server's proxy drains, and
+        //   has not read from the connection yet.
+        // - A policy allows a single retry, and the retry's connection has ended in the same way.
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));

@@ -2,7 +2,7 @@
 //! workload.
 //!
 //! All policies together are one RBAC filter (`rbac`), whose principals (`principal`) are the allowed callers. The
-//! facts contain what the filter cannot express: the workloads that each policy selects, the workload's own trust
+//! Listener's metadata (`facts`) contains what the filter cannot express: the workloads that each policy selects, the workload's own trust
 //! domain and its HTTP ports.
 
 mod principal;

@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// With --proxy: check the Pods of this namespace only; default: all namespaces
     #[arg(long, short, value_name = "NAME", requires = "proxy")]
     namespace: Option<String>,
-    /// Repeat the checks until none fails, at most for this time, as 90s or 5m
+    /// Repeat the checks until none fails, at most for this time, for example 90s or 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
     wait: Option<Duration>,
     /// Output format
@@ -107,5 +107,5 @@ impl Options {
 }
 
 fn parse_wait(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "write a duration, as 90s or 5m".to_owned())
+    parse_duration(text).ok_or_else(|| "write a duration, for example 90s or 5m".to_owned())
 }

@@ -144,7 +144,8 @@ pub(crate) async fn find_problems(source: &Source, window: Duration) -> Result<F
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| "write an address with a port, as 127.0.0.1:4195".to_owned())?;
+    let address: SocketAddr =
+        text.parse().map_err(|_| "write an address with a port, for example 127.0.0.1:4195".to_owned())?;
     if !address.ip().is_loopback() {
         return Err("use a loopback address: the page shows private data; from another machine, forward the port, as \
                     ssh -L 4195:127.0.0.1:4195 HOST"
@@ -155,5 +156,5 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 
 fn parse_every(text: &str) -> Result<Duration, String> {
     let every = parse_duration(text).filter(|every| (EVERY_MIN..=EVERY_MAX).contains(every));
-    every.ok_or_else(|| "write a duration of 1s to 1m, as 2s".to_owned())
+    every.ok_or_else(|| "write a duration of 1s to 1m, for example 2s".to_owned())
 }

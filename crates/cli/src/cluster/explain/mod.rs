@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// A header field of the call, as x-canary:yes; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
     headers: Vec<Field>,
-    /// The caller, as shop/web or spiffe://cluster.local/ns/shop/sa/web; none for a caller without an identity; default:
+    /// The caller, for example shop/web or spiffe://cluster.local/ns/shop/sa/web; none for a caller without an identity; default:
     /// the identity of the caller's proxy. Unless --via is given, a proxy of this caller is asked if there is one
     #[arg(long, value_name = "IDENTITY")]
     from: Option<From>,
@@ -78,7 +78,7 @@ struct Explained {
     question: CallQuestion,
     /// The source of the caller's side of the explanation: a Pod, an admin address or a directory.
     asked: String,
-    /// If the user named no caller: the service accounts of the namespace's other Pods with a proxy, as `shop/cart`.
+    /// If the user named no caller: the service accounts of the namespace's other Pods with a proxy, for example `shop/cart`.
     other_callers: BTreeSet<String>,
     answer: CallAnswer,
     /// The answers of the proxies of the chosen endpoints.

@@ -69,7 +69,7 @@ impl FromStr for From {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "write a service account, as shop/web, or an identity, as spiffe://cluster.local/ns/shop/sa/web, \
+        const FORM: &str = "write a service account, for example shop/web, or an identity, for example spiffe://cluster.local/ns/shop/sa/web, \
                             or none";
         let short = |rest: &str, between: &str| {
             let (namespace, account) = rest.split_once(between).ok_or(FORM)?;
@@ -89,7 +89,7 @@ impl FromStr for From {
 }
 
 impl From {
-    /// Returns the caller's service account, as `shop/web`; `None` if the caller has none.
+    /// Returns the caller's service account, for example `shop/web`; `None` if the caller has none.
     pub(super) fn account(&self) -> Option<String> {
         match self {
             Self::NoIdentity => None,

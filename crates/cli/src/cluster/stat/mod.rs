@@ -174,7 +174,9 @@ fn parse_window(text: &str) -> Result<Duration, String> {
     let rest = if rest.is_empty() && text.ends_with('d') { Some(Duration::ZERO) } else { parse_duration(rest) };
     let window = days.zip(rest).map(|(days, rest)| days + rest);
     let window = window.filter(|window| (Duration::from_secs(1)..=RECORDED_MAX).contains(window));
-    window.ok_or_else(|| "write a duration of 1s to 1h, as 10s; with --prometheus of 1m to 30d, as 6h or 7d".to_owned())
+    window.ok_or_else(|| {
+        "write a duration of 1s to 1h, for example 10s; with --prometheus of 1m to 30d, for example 6h or 7d".to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl FromStr for Caller {
             let found = Self::ServiceAccount { namespace: namespace.map(str::to_owned), name: name.to_owned() };
             has_letters
                 .then_some(found)
-                .ok_or_else(|| "write a service account, as web, shop/web or ns/shop/sa/web".to_owned())
+                .ok_or_else(|| "write a service account, for example web, shop/web or ns/shop/sa/web".to_owned())
         };
         match text.split('/').collect::<Vec<_>>().as_slice() {
             [ANONYMOUS] => Ok(Self::Anonymous),

@@ -217,7 +217,7 @@ fn table(streams: &Streams, longer_than: Duration) -> String {
 }
 
 fn parse_age(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "write a duration, as 500ms or 10s".to_owned())
+    parse_duration(text).ok_or_else(|| "write a duration, for example 500ms or 10s".to_owned())
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(super) struct Options {
     /// value follows
     #[arg(long, value_name = "SERVICE", num_args = 0..=1, conflicts_with = "from")]
     to: Option<Option<Destination>>,
-    /// Show only calls from clients with this service account, as web or shop/web; - means clients without an identity
+    /// Show only calls from clients with this service account, for example web or shop/web; - means clients without an identity
     #[arg(long, value_name = "SERVICE-ACCOUNT")]
     from: Option<Caller>,
     #[command(flatten)]

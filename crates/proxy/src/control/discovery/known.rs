@@ -1,5 +1,5 @@
-//! The control plane's answers about one cluster, and the links to the cluster. The proxy keeps a cluster as long as a
-//! subject or a route leads to it.
+//! The control plane's answers about one xDS cluster, and the references to the cluster. The proxy keeps a cluster as
+//! long as a question of the relay (`Subject`) or a route leads to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -131,7 +131,7 @@ fn signalled() -> io::Result<impl Future<Output = ()>> {
 
 fn parse_every(text: &str) -> Result<Duration, String> {
     let every = parse_duration(text).filter(|every| (EVERY_MIN..=EVERY_MAX).contains(every));
-    every.ok_or_else(|| "write a duration of 1s to 1m, as 2s".to_owned())
+    every.ok_or_else(|| "write a duration of 1s to 1m, for example 2s".to_owned())
 }
 
 #[cfg(test)]
