@@ -336,7 +336,6 @@ impl Validity {
 }
 
 /// Reads the certificates of an authority from PEM: its own certificate, then the certificates that lead to an anchor.
-/// Ignores certificates after the first [`CHAIN_MAX_CERTIFICATES`].
 ///
 /// # Errors
 /// [`BadAuthority::Certificate`] if a certificate is no valid PEM.

@@ -24,7 +24,7 @@ fn ports_are_single_or_ranges_from_low_to_high() {
     let ends: Vec<_> = options.skip_inbound_ports.iter().map(|r| (r.first.get(), r.last.get())).collect();
     assert_eq!(ends, [(22, 22), (1000, 2000)]);
     for words in ["0", "65536", "http", "2000-1000", "1-", "-1", "1-2-3"] {
-        refused(&format!("--skip-outbound-ports={words}"), "as 22 or 1000-2000");
+        refused(&format!("--skip-outbound-ports={words}"), "for example 22 or 1000-2000");
     }
 }
 
