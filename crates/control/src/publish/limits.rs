@@ -24,6 +24,9 @@ pub const SUBSCRIPTIONS_MAX: usize = 20_000;
 /// Number of names in one request whose refusal a client of incremental xDS is told. Above this number, names of the
 /// request are refused without an error for each. A proxy sends at most so many names in a request.
 pub const REFUSED_NAMES_MAX: usize = 500;
+/// Longest time of a stream after the first refused names; the actual time is at random, at least half of this. Then the
+/// client connects again, perhaps to a replica with room. Envoy asks for a refused name again only on a new stream.
+pub const REFUSED_STREAM_MAX: Duration = Duration::from_secs(120);
 /// Shortest pause between two warnings about refused names, for all clients together.
 pub const REFUSED_WARNING_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum size of a request, in bytes. Its parsed form takes up to 12 times as much memory. 17,000 names of 60 bytes

@@ -81,6 +81,8 @@ pub(crate) enum Answer {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(transparent)]
+    OverLimit(#[from] OverLimit),
+    #[error(transparent)]
     Exhausted(#[from] Exhausted),
     #[error("a resource name of more than {NAME_MAX_BYTES} bytes; no resource has one")]
     Name,
@@ -287,16 +289,10 @@ impl Session {
         }
     }
 
-    /// Like [`Session::until_read`], for an answer about refused names, which does not wait until the client has read
-    /// earlier responses.
-    ///
-    /// # Errors
-    /// [`Exhausted::Bytes`] if the holder may not have so many unread bytes.
-    pub(crate) fn until_read_within_limits(&self, response: Bytes) -> Result<Bytes, Exhausted> {
-        let Some(account) = &self.account else { return Ok(response) };
-        let mut held = account.hold(0);
-        held.grow(response.len())?;
-        Ok(Bytes::from_owner(Unread { _held: held, response }))
+    /// Returns the time to wait before the next request is read, if the holder's clients have too many unread responses.
+    /// Applies only after a request with refused names, because the answer about them does not wait.
+    pub(crate) fn unread_pause(&self) -> Option<Duration> {
+        self.account.as_ref().filter(|account| !account.may_send()).map(|_| UNREAD_PAUSE)
     }
 
     /// Counts a request's bytes, and the names that we had to check for the request. Returns the time to wait before

@@ -77,6 +77,12 @@ impl Exchange for StateOfTheWorld {
             let is_taken = session.subscribe(kind, name, context)?;
             session.kinds[kind.index()].is_answer_due |= is_taken;
         }
+        // A response of these kinds lists all resources that exist. Without the refused names, it would delete them.
+        if kind.has_wildcard()
+            && let Some((refused, _)) = session.take_refused()
+        {
+            return Err(refused.why.into());
+        }
         Ok(Some((kind, answer)))
     }
 
@@ -91,8 +97,7 @@ impl Exchange for StateOfTheWorld {
         }
     }
 
-    /// There is no answer about refused names: from a response without a Cluster or a Listener, the client would conclude
-    /// that the resource does not exist.
+    /// State-of-the-world xDS has no answer about single names.
     fn refuse(_: &RefusedNames, _: String) -> Option<DiscoveryResponse> {
         None
     }

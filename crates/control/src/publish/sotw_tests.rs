@@ -7,7 +7,7 @@ use super::super::fixtures::{
     Client, TOO_MANY, error, mesh, service, state, state_keeping, state_with, want, with_endpoints,
 };
 use super::super::limits::Capacity;
-use super::super::session::{Answer, Batch};
+use super::super::session::{Answer, Batch, Refusal};
 use super::super::state::State;
 use super::super::variant::Exchange;
 use super::StateOfTheWorld;
@@ -199,6 +199,15 @@ fn a_cluster_that_is_too_large_to_be_repeated_is_gone_until_it_is_smaller() {
         assert_eq!(clusters(&response), expected);
         state.set_mesh(with_endpoints(count));
     }
+}
+
+#[test]
+fn names_of_clusters_above_a_limit_end_the_stream_because_a_response_without_them_would_delete_them() {
+    let capacity = Capacity { streams_max: 9, names_max: 2, bytes_max: 1_000 };
+    let state = state_with(&service("a", &["10.1.0.1"]), capacity);
+    let client = Client::held_by::<StateOfTheWorld>(&state, "web");
+    let ended = client.send::<StateOfTheWorld>(&want(Kind::Cluster, &["a.default:80", "b.default:80"], None));
+    assert!(matches!(ended, Err(Refusal::OverLimit(_))), "{ended:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tonic::{Code, Status, Streaming};
 use super::accounts::Account;
 use super::audience::audience;
 use super::clients::{Introduction, lock};
-use super::limits::{READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST};
+use super::limits::{READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX};
 use super::metered::Meter;
 use super::pace::Purse;
 use super::refused::RefusedNames;
@@ -94,7 +94,7 @@ async fn talk<E: Exchange>(
     let wait = account.paces().read.wait(Instant::now());
     pause(wait.map(|wait| Instant::now() + wait)).await;
     // A request in parsed form may take 12 times its bytes, so drop each request as soon as it is processed.
-    let (stream, mut read_at) = {
+    let (stream, taken) = {
         let Some(first) = requests.next().await? else {
             return Ok(());
         };
@@ -102,9 +102,12 @@ async fn talk<E: Exchange>(
         let stream = Stream::join::<E>(state.clone(), account, &peer, node);
         let taken = stream.take::<E>(&first)?;
         drop(first);
-        let read_at = taken.answer_to(responses).await?;
-        (stream, read_at)
+        (stream, taken)
     };
+    // The end of the stream, once some names are refused.
+    let mut ends_at = None;
+    let mut was_refused = taken.has_refused;
+    let mut read_at = taken.answer_to(responses, &mut ends_at).await?;
     let mut rate = Purse::of_requests(Instant::now());
     loop {
         let send_at = stream.send_what_is_due::<E>(responses).await?;
@@ -113,7 +116,8 @@ async fn talk<E: Exchange>(
                 Some(request) => {
                     let taken = stream.take::<E>(&request)?;
                     drop(request);
-                    let costly = taken.answer_to(responses).await?;
+                    was_refused = taken.has_refused;
+                    let costly = taken.answer_to(responses, &mut ends_at).await?;
                     // Yield: a stream that always finds the next request already received would never let another
                     // stream run.
                     tokio::task::yield_now().await;
@@ -124,7 +128,14 @@ async fn talk<E: Exchange>(
                 None => return Ok(()),
             },
             names = stream.mailbox.take() => lock(&stream.session).look_again(names),
-            () = pause(read_at), if read_at.is_some() => read_at = None,
+            () = pause(read_at), if read_at.is_some() => {
+                let unread = lock(&stream.session).unread_pause().filter(|_| was_refused);
+                read_at = unread.map(|pause| Instant::now() + pause);
+            }
+            () = pause(ends_at), if ends_at.is_some() => {
+                let why = "names above a limit were refused; connect again, perhaps to a replica with room for them";
+                return Err(Status::unavailable(why));
+            }
             () = pause(send_at), if send_at.is_some() => {}
         }
     }
@@ -134,14 +145,20 @@ async fn talk<E: Exchange>(
 struct Taken {
     /// The time from which the next request may be read; `None` for at once.
     read_at: Option<Instant>,
-    /// The framed answer about names that the client may not subscribe to.
+    /// Whether the client may not subscribe to some names of the request.
+    has_refused: bool,
+    /// The framed answer about these names.
     refusal: Option<Bytes>,
 }
 
 impl Taken {
     /// Sends the answer about refused names, if there is one; returns `read_at`. Reads no further request before the
-    /// answer has room, so that such answers do not pile up.
-    async fn answer_to(self, responses: &Responses) -> Result<Option<Instant>, Status> {
+    /// answer has room, so that such answers do not pile up. Plans the end of the stream after the first refused names.
+    async fn answer_to(self, responses: &Responses, ends_at: &mut Option<Instant>) -> Result<Option<Instant>, Status> {
+        if self.has_refused {
+            let share = 0.5 + fastrand::f64() / 2.0;
+            ends_at.get_or_insert_with(|| Instant::now() + REFUSED_STREAM_MAX.mul_f64(share));
+        }
         if let Some(refusal) = self.refusal {
             responses.send(Box::new(Ok(refusal))).await.map_err(gone)?;
         }
@@ -197,6 +214,7 @@ impl Stream {
             Some((_, Answer::None)) | None => {}
         }
         let refused = lock(&self.session).take_refused();
+        let has_refused = refused.is_some();
         let refusal = match refused {
             Some((refused, nonce)) => {
                 self.warn_of_refused(&refused, now);
@@ -204,8 +222,11 @@ impl Stream {
             }
             None => None,
         };
-        let hold = |refusal| lock(&self.session).until_read_within_limits(refusal).map_err(exhausted);
-        Ok(Taken { read_at: wait.map(|wait| now + wait), refusal: refusal.map(hold).transpose()? })
+        let session = lock(&self.session);
+        let refusal = refusal.map(|refusal| session.until_read(refusal));
+        // A client that does not read its answers must not cause more of them.
+        let wait = wait.max(session.unread_pause().filter(|_| has_refused));
+        Ok(Taken { read_at: wait.map(|wait| now + wait), has_refused, refusal })
     }
 
     fn warn_of_refused(&self, refused: &RefusedNames, now: Instant) {

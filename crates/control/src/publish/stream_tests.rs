@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
-use futures_util::stream::{StreamExt, once, pending};
+use futures_util::stream::{StreamExt, iter, pending};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use tonic::body;
@@ -11,7 +11,7 @@ use super::super::accounts::Holder;
 use super::super::delta::Delta;
 use super::super::fixtures::{service, state_with, subscribe};
 use super::super::limits::{
-    Capacity, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REFUSED_NAMES_MAX, REFUSED_WARNING_PAUSE,
+    Capacity, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REFUSED_NAMES_MAX, REFUSED_STREAM_MAX, REFUSED_WARNING_PAUSE,
 };
 use super::super::metered::Metered;
 use super::super::service::PREFIX_BYTES;
@@ -76,11 +76,12 @@ fn account(state: &State) -> Account {
     state.accounts.open(Holder::Address(address), address, Instant::now()).expect("there is room")
 }
 
-/// Opens a stream whose client sends this request and then nothing; returns the stream's responses.
-fn open<E: Exchange>(state: &Arc<State>, request: &E::Request) -> mpsc::Receiver<Response> {
+/// Opens a stream whose client sends these requests and then nothing; returns the stream's responses.
+fn open<E: Exchange>(state: &Arc<State>, requests: &[&E::Request]) -> mpsc::Receiver<Response> {
     let account = account(state);
-    let frame = Frame::data(framed(request).expect("short enough"));
-    let frames = once(std::future::ready(Ok::<_, Status>(frame))).chain(pending());
+    let frame = |request: &&E::Request| Ok::<_, Status>(Frame::data(framed(*request).expect("short enough")));
+    let frames: Vec<_> = requests.iter().map(frame).collect();
+    let frames = iter(frames).chain(pending());
     let body = Metered::new(body::Body::new(StreamBody::new(frames)), account.hold(0));
     let meter = body.meter();
     let requests = Streaming::new_request(ProstDecoder::default(), body, None, None);
@@ -98,7 +99,7 @@ fn introduced(names: &[&str]) -> DeltaDiscoveryRequest {
 #[tokio::test]
 async fn the_first_request_is_not_kept_as_long_as_its_stream() {
     let request = Request { request: Some(introduced(&["echo.default:80"])) };
-    let mut responses = open::<Counted>(&control_plane(), &request);
+    let mut responses = open::<Counted>(&control_plane(), &[&request]);
     std::mem::forget(request);
     assert!(responses.recv().await.is_some_and(|response| response.is_ok()));
     assert_eq!(DROPPED.load(Ordering::Relaxed), 1);
@@ -112,7 +113,7 @@ async fn the_first_request_of_a_stream_waits_for_its_turn_too() {
     let other_stream = account(&state);
     let began = Instant::now();
     other_stream.paces().read.spend(spent, began);
-    let mut responses = open::<Delta>(&state, &introduced(&["echo.default:80"]));
+    let mut responses = open::<Delta>(&state, &[&introduced(&["echo.default:80"])]);
     assert!(responses.recv().await.is_some_and(|response| response.is_ok()));
     assert!(began.elapsed() >= WAIT, "{:?}", began.elapsed());
 }
@@ -126,7 +127,7 @@ async fn a_stream_goes_on_without_the_names_above_a_limit() {
     let state = control_plane();
     let strangers: Vec<String> = (0..100).map(|number| format!("s{number}.default:80")).collect();
     let names: Vec<&str> = ["echo.default:80"].into_iter().chain(strangers.iter().map(String::as_str)).collect();
-    let mut responses = open::<Delta>(&state, &introduced(&names));
+    let mut responses = open::<Delta>(&state, &[&introduced(&names)]);
     let refused = response(&responses.recv().await.expect("an answer").expect("the stream goes on"));
     assert_eq!(refused.resource_errors.len(), 51, "a client may have 50 of 100 names");
     let first = response(&responses.recv().await.expect("an answer").expect("the stream goes on"));
@@ -136,6 +137,23 @@ async fn a_stream_goes_on_without_the_names_above_a_limit() {
     assert!(text.contains("leno_xds_refused_streams_total 0"), "{text}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_with_refused_names_connects_again_after_a_while() {
+    let state = control_plane();
+    let strangers: Vec<String> = (0..60).map(|number| format!("s{number}.default:80")).collect();
+    let names: Vec<&str> = strangers.iter().map(String::as_str).collect();
+    let began = tokio::time::Instant::now();
+    let mut responses = open::<Delta>(&state, &[&introduced(&names)]);
+    let ended = loop {
+        if let Err(status) = *responses.recv().await.expect("a status") {
+            break status;
+        }
+    };
+    assert_eq!(ended.code(), Code::Unavailable, "{}", ended.message());
+    let passed = began.elapsed();
+    assert!((REFUSED_STREAM_MAX / 2..REFUSED_STREAM_MAX + Duration::from_secs(1)).contains(&passed), "{passed:?}");
+}
+
 #[tokio::test]
 async fn a_client_that_does_not_read_gets_only_so_many_answers_about_refused_names() {
     let state = Arc::new(state_with("", Capacity { streams_max: 100, names_max: 1, bytes_max: 100_000 }));
@@ -143,11 +161,19 @@ async fn a_client_that_does_not_read_gets_only_so_many_answers_about_refused_nam
     let unread = other_stream.hold(48_000);
     let names: Vec<String> = (0..100).map(|number| format!("s{number}.default:80")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut responses = open::<Delta>(&state, &introduced(&names));
-    let ended = responses.recv().await.expect("a status").expect_err("too many unread bytes");
-    assert_eq!(ended.code(), Code::ResourceExhausted);
-    assert!(ended.message().contains("bytes_max = 100000"), "{}", ended.message());
-    drop((unread, other_stream));
+    let mut responses = open::<Delta>(&state, &[&introduced(&names), &subscribe(Kind::Cluster, &names)]);
+    let first = responses.recv().await.expect("an answer").expect("the stream goes on");
+    let second = tokio::time::timeout(Duration::from_millis(300), responses.recv()).await;
+    assert!(second.is_err(), "no further request is read while so much is unread");
+    drop((first, unread));
+    let second = loop {
+        let answer = response(&responses.recv().await.expect("an answer").expect("the stream goes on"));
+        if !answer.resource_errors.is_empty() {
+            break answer;
+        }
+    };
+    assert_eq!(second.resource_errors.len(), 99);
+    drop(other_stream);
 }
 
 #[test]
@@ -165,7 +191,7 @@ async fn a_request_that_is_refused_is_paid_for() {
     let names: Vec<String> = (0..10_000).map(|number| format!("s{number}.default:80")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     other_stream.paces().read.spend(READ_BURST_BYTES as usize, Instant::now());
-    let mut responses = open::<Delta>(&state, &introduced(&names));
+    let mut responses = open::<Delta>(&state, &[&introduced(&names)]);
     let refused = responses.recv().await.expect("an answer").expect("the stream goes on");
     assert_eq!(response(&refused).resource_errors.len(), REFUSED_NAMES_MAX);
     let owed = other_stream.paces().read.wait(Instant::now());

@@ -92,9 +92,11 @@ impl AskedSubjects {
         may_go.map(|(subject, _)| subject.clone()).collect()
     }
 
-    /// Up to `most` subjects that no call has used since `before`, the least recently used first.
-    pub(super) fn least_recently_used(&self, most: usize, before: Instant) -> Vec<Subject> {
-        let may_go = self.by_subject.iter().filter(|(subject, asked)| may_be_forgotten(subject) && asked.used < before);
+    /// Up to `most` of the subjects that may be forgotten and for which `may_go` returns `true`, the least recently used
+    /// first. `may_go` gets the subject and the time of its latest use.
+    pub(super) fn least_recently_used(&self, most: usize, may_go: impl Fn(&Subject, Instant) -> bool) -> Vec<Subject> {
+        let may_go = |(subject, asked): &(&Subject, &Asked)| may_be_forgotten(subject) && may_go(subject, asked.used);
+        let may_go = self.by_subject.iter().filter(may_go);
         let mut may_go: Vec<(Instant, &Subject)> = may_go.map(|(subject, asked)| (asked.used, subject)).collect();
         may_go.sort_unstable();
         may_go.into_iter().take(most).map(|(_, subject)| subject.clone()).collect()

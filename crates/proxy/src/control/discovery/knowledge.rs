@@ -113,7 +113,29 @@ impl Knowledge {
     /// Forgets up to `most` subjects that no call has used since `before`, the least recently used first; returns their
     /// number.
     pub(super) fn forget_least_recently_used(&mut self, most: usize, before: Instant) -> usize {
-        self.forget(&self.asked.least_recently_used(most, before))
+        self.forget(&self.asked.least_recently_used(most, |_, used| used < before))
+    }
+
+    /// Forgets up to `most` subjects, to make room at the control plane for names that it refuses. Returns their number.
+    ///
+    /// First forgets subjects without an answer that lead to a refused name: their other names take room, and no call
+    /// can use them. Then forgets subjects that no call has used since `before`. Keeps a subject whose own name is
+    /// refused: it takes no room, and what is known of it holds.
+    pub(super) fn make_room(&mut self, most: usize, before: Instant, is_refused: impl Fn(Kind, &str) -> bool) -> usize {
+        let leads_to_refused = |subject: &Subject| {
+            let lead = self.asked.get(subject).and_then(|asked| asked.lead.as_ref()?.as_ref());
+            let Some(Destination::Cluster(key) | Destination::Endpoint(key)) = lead else { return false };
+            let name = key.to_string();
+            [Kind::Cluster, Kind::Endpoints, Kind::Route].into_iter().any(|kind| is_refused(kind, &name))
+        };
+        let is_useless = |subject: &Subject, _| !self.is_answered(subject) && leads_to_refused(subject);
+        let mut victims = self.asked.least_recently_used(most, is_useless);
+        let is_unused = |subject: &Subject, used| {
+            used < before && !victims.contains(subject) && !is_refused(Kind::Listener, &subject.to_string())
+        };
+        let unused = self.asked.least_recently_used(most - victims.len(), is_unused);
+        victims.extend(unused);
+        self.forget(&victims)
     }
 
     fn forget(&mut self, subjects: &[Subject]) -> usize {

@@ -231,6 +231,28 @@ fn the_least_recently_used_subject_is_forgotten_first() {
 }
 
 #[test]
+fn room_for_refused_names_is_made_by_subjects_that_no_call_can_use_and_then_by_unused_subjects() {
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let server = Server::new(&[&service("a", "10.96.0.9", "10.1.0.1")]);
+    let mut knowledge = asked(&["a:80", "b:80"]);
+    for (kind, name) in
+        [(Kind::Listener, "a.default:80"), (Kind::Cluster, "a.default:80"), (Kind::Endpoints, "a.default:80")]
+    {
+        take(&mut knowledge, kind, name, server.resource(kind, name).as_deref()).expect("a resource of the server's");
+    }
+    for number in 0..3 {
+        assert!(knowledge.ask(&address(number), at(number as u64)));
+    }
+    let refused = [(Kind::Route, "a.default:80"), (Kind::Listener, "b.default:80"), (Kind::Listener, "10.0.0.0:80")];
+    let is_refused = |kind: Kind, name: &str| refused.contains(&(kind, name));
+    assert_eq!(knowledge.make_room(1, at(2), is_refused), 1);
+    assert_eq!(asked_names(&knowledge), ["10.0.0.0:80", "10.0.0.1:80", "10.0.0.2:80", "b.default:80"]);
+    assert_eq!(knowledge.make_room(9, at(2), is_refused), 1, "not what was used, or is refused itself");
+    assert_eq!(asked_names(&knowledge), ["10.0.0.0:80", "10.0.0.2:80", "b.default:80"]);
+}
+
+#[test]
 fn what_no_call_uses_is_forgotten_with_its_cluster_and_asked_again_when_it_is_called_again() {
     const IDLE: Duration = Duration::from_secs(300);
     let server = Server::new(&[ECHO]);

@@ -37,7 +37,6 @@ use refused::{AskAgain, UNUSED, Warnings};
 use session::Session;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
-use tonic::Code;
 
 use super::connect::{ControlPlane, explain_status};
 use super::retry::Retry;
@@ -63,6 +62,8 @@ const USAGE_MAX: Duration = Duration::from_millis(500);
 /// When the table of subjects is full, a share of 1/`ROOM_SHARE` of the subjects is forgotten at once. If only one
 /// subject were forgotten at a time, each new question would require a report from the workers.
 const ROOM_SHARE: usize = 16;
+/// Number of names of a subject that leads to a Service: a Listener, a Cluster, its endpoints and its routes.
+const NAMES_OF_A_SUBJECT: usize = 4;
 /// If every subject is in use, pause before the next attempt to make room, and before the next warning.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
@@ -77,8 +78,6 @@ pub(super) struct Discovery {
     /// Time of the last warning that the table had no room for a question, because every subject was in use.
     full_since: Option<Instant>,
     warnings: Warnings,
-    /// Whether the last stream ended because our requests exceeded a limit.
-    was_exhausted: bool,
 }
 
 impl Discovery {
@@ -104,7 +103,6 @@ impl Discovery {
             idle,
             full_since: None,
             warnings: Warnings::default(),
-            was_exhausted: false,
         }
     }
 
@@ -160,11 +158,6 @@ impl Discovery {
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
         shared.set_connected(true);
         let (mut session, mut ask_again) = (Session::new(self.node.clone()), AskAgain::new());
-        // Asking for the same names again would end this stream, too. A control plane that refuses single names does not
-        // end the stream.
-        if std::mem::take(&mut self.was_exhausted) {
-            self.make_room(shared).await;
-        }
         let period = USAGE_EVERY.min(self.idle / 5).max(Duration::from_millis(1));
         let mut look = interval_at(tokio::time::Instant::now() + period, period);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -182,7 +175,8 @@ impl Discovery {
                         room.send(next);
                     }
                 }
-                Some(subject) = self.questions.recv() => {
+                // While requests wait, leave questions in their channel, which has a limit.
+                Some(subject) = self.questions.recv(), if requests.is_empty() => {
                     self.ask(&subject, shared).await;
                     // Take all questions that wait already, to send them in one request.
                     while let Ok(subject) = self.questions.try_recv() {
@@ -190,10 +184,7 @@ impl Discovery {
                     }
                 }
                 response = responses.message(), if answers.len() < ANSWERS_MAX || sender.is_closed() => {
-                    let response = response.map_err(|status| {
-                        self.was_exhausted = status.code() == Code::ResourceExhausted;
-                        explain_status(&status)
-                    })?;
+                    let response = response.map_err(|status| explain_status(&status))?;
                     let response = response.ok_or("the control plane ended the stream, as it does when it restarts")?;
                     answers.push_back(session.respond(&response, &mut self.knowledge));
                     let (mesh, changes) = self.knowledge.take_mesh();
@@ -212,10 +203,11 @@ impl Discovery {
                 () = ask_again.due() => {
                     let refused = session.refused();
                     if ask_again.is_over(refused, Instant::now()) {
-                        // Each subject has at least one name.
+                        let most = refused.div_ceil(NAMES_OF_A_SUBJECT);
                         let some = |knowledge: &mut Knowledge, now: Instant, _| {
+                            let is_refused = |kind, name: &str| session.is_refused(kind, name);
                             let before = now.checked_sub(UNUSED);
-                            before.map_or(0, |before| knowledge.forget_least_recently_used(refused, before))
+                            before.map_or(0, |before| knowledge.make_room(most, before, is_refused))
                         };
                         self.forget(shared, some).await;
                         session.ask_again(&mut self.knowledge);
@@ -246,6 +238,8 @@ impl Discovery {
 
     /// Asks workers which subjects they use. Then `some` forgets some of the other subjects.
     async fn forget(&mut self, shared: &Shared, some: impl FnOnce(&mut Knowledge, Instant, Duration) -> usize) {
+        // A subject that a worker reports as in use counts as used later than this.
+        let now = Instant::now();
         let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::usage).collect();
         let deadline = tokio::time::Instant::now() + USAGE_MAX;
         let mut have_all_answered = true;
@@ -260,7 +254,6 @@ impl Discovery {
         if !have_all_answered {
             return;
         }
-        let now = Instant::now();
         let forgotten = some(&mut self.knowledge, now, self.idle);
         if forgotten > 0 {
             tracing::debug!(forgotten, known = self.knowledge.subjects(), "forgot what calls do not use");

@@ -108,9 +108,18 @@ impl Session {
         self.refused.iter().map(BTreeSet::len).sum()
     }
 
-    /// Makes the next requests ask again for the refused names that are still needed.
+    /// Whether the control plane refuses a name because of a limit.
+    pub(super) fn is_refused(&self, kind: Kind, name: &str) -> bool {
+        self.refused.get(kind.index()).is_some_and(|names| names.contains(name))
+    }
+
+    /// Makes the next requests ask again for the refused names that are still needed. If names of other kinds than
+    /// Listeners are refused, asks for these only: a subject that already has a Listener needs them, and further
+    /// Listeners would take their room.
     pub(super) fn ask_again(&mut self, knowledge: &mut Knowledge) {
-        for kind in Kind::ALL {
+        let is_any_refused = |kind: Kind| self.refused.get(kind.index()).is_some_and(|names| !names.is_empty());
+        let waits = Kind::ALL.into_iter().any(|kind| kind != Kind::Listener && is_any_refused(kind));
+        for kind in Kind::ALL.into_iter().filter(|kind| !waits || *kind != Kind::Listener) {
             let refused = self.refused.get_mut(kind.index()).map(std::mem::take).unwrap_or_default();
             refused.into_iter().for_each(|name| knowledge.want_again(kind, name));
         }

@@ -257,6 +257,24 @@ fn a_refused_name_that_is_forgotten_is_not_asked_for_again() {
 }
 
 #[test]
+fn subjects_that_have_a_listener_get_the_room_for_their_other_names_first() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    exchange(&mut session, &mut knowledge, &Server::new(&[ECHO]));
+    let late = knowledge.mesh().unanswered_authority(b"late:80").expect("a question");
+    assert!(knowledge.ask(&late, Instant::now()));
+    session.requests(&mut knowledge);
+    session.refuse(&refusal(Kind::Listener, &["late.default:80"]), &knowledge);
+    session.refuse(&refusal(Kind::Route, &[ECHO_PORT]), &knowledge);
+    let mut asked_again = || {
+        session.ask_again(&mut knowledge);
+        let requests = session.requests(&mut knowledge);
+        requests.into_iter().flat_map(|request| request.resource_names_subscribe).collect::<Vec<_>>()
+    };
+    assert_eq!(asked_again(), [ECHO_PORT]);
+    assert_eq!(asked_again(), ["late.default:80"]);
+}
+
+#[test]
 fn a_stream_begins_with_the_policies_of_our_own_workload() {
     let mut knowledge = knowledge();
     knowledge.ask(&Subject::Inbound, Instant::now());

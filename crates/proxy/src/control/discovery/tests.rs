@@ -32,20 +32,9 @@ const WINDOW_BYTES: u32 = 65_535;
 /// The names of Listeners that the proxy asked for, by stream and request.
 type Asked = Arc<Mutex<Vec<Vec<Vec<String>>>>>;
 
-/// The reaction of [`FakeControl`] to too many names.
-#[derive(Clone, Copy)]
-enum Limit {
-    /// Ends a stream with more names, as an older control plane does.
-    Names(usize),
-    /// Refuses every name, with an error of about 1 kB. Reads no request while the proxy reads no response.
-    EveryName,
-}
-
-/// A control plane that sends no resources.
-struct FakeControl {
-    limit: Limit,
-    asked: Asked,
-}
+/// A control plane that sends no resources, and refuses every name, with an error of about 1 kB. Reads no request while
+/// the proxy reads no response.
+struct FakeControl(Asked);
 
 type Responses<R> = Pin<Box<dyn Stream<Item = Result<R, Status>> + Send>>;
 
@@ -65,24 +54,17 @@ impl AggregatedDiscoveryService for FakeControl {
         &self,
         request: Request<Streaming<DeltaDiscoveryRequest>>,
     ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
-        let (limit, asked, mut requests) = (self.limit, self.asked.clone(), request.into_inner());
+        let (asked, mut requests) = (self.0.clone(), request.into_inner());
         let (sender, mut responses) = mpsc::channel(1);
         tokio::spawn(async move {
             asked.lock().expect("no panic").push(Vec::new());
-            let mut count = 0;
             while let Ok(Some(request)) = requests.message().await {
                 let names = request.resource_names_subscribe;
                 if names.is_empty() {
                     continue;
                 }
-                count += names.len();
                 asked.lock().expect("no panic").last_mut().expect("a stream").push(names.clone());
-                let answer = match limit {
-                    Limit::Names(max) if count > max => Err(Status::resource_exhausted("too many names")),
-                    Limit::Names(_) => continue,
-                    Limit::EveryName => Ok(refusal(names)),
-                };
-                if sender.send(answer).await.is_err() {
+                if sender.send(Ok(refusal(names))).await.is_err() {
                     return;
                 }
             }
@@ -106,9 +88,9 @@ fn refusal(names: Vec<String>) -> DeltaDiscoveryResponse {
 
 /// Starts a control plane, and a proxy that asks it for the policies of its own workload and for this number of
 /// addresses. Runs the proxy until `is_done`.
-async fn ask(limit: Limit, addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> Vec<Vec<Vec<String>>> {
+async fn ask(addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> Vec<Vec<Vec<String>>> {
     let asked = Asked::default();
-    let service = AggregatedDiscoveryServiceServer::new(FakeControl { limit, asked: asked.clone() });
+    let service = AggregatedDiscoveryServiceServer::new(FakeControl(asked.clone()));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("its address").to_string();
     let builder = tonic::transport::Server::builder().initial_stream_window_size(WINDOW_BYTES);
@@ -161,21 +143,9 @@ fn shared(mesh: Arc<Mesh>) -> Shared {
 }
 
 #[tokio::test]
-async fn after_too_many_names_ended_a_stream_the_next_stream_asks_for_fewer() {
-    const ADDRESSES: u16 = 32;
-    let names = |stream: &Vec<Vec<String>>| stream.iter().flatten().count();
-    // Two of 33 subjects are forgotten.
-    let asked = ask(Limit::Names(31), ADDRESSES, |asked| asked.len() == 2 && names(&asked[1]) == 31).await;
-    for stream in &asked {
-        assert_eq!(stream[0], ["inbound"], "the own policies come first, and alone");
-    }
-    assert_eq!(names(&asked[0]), 33);
-}
-
-#[tokio::test]
 async fn responses_are_read_while_requests_wait_to_be_sent() {
     const ADDRESSES: u16 = 30_000;
-    let asked = ask(Limit::EveryName, ADDRESSES, |asked| {
+    let asked = ask(ADDRESSES, |asked| {
         asked.first().is_some_and(|stream| stream.iter().flatten().count() > usize::from(ADDRESSES))
     })
     .await;
