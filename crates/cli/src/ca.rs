@@ -12,6 +12,7 @@ use leno_identity::directory::{
     BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, PROGRAM_CERTIFICATE_FILE, PROGRAM_KEY_FILE, read_authority, read_bundle,
     write_authority, write_key_pair,
 };
+use leno_identity::svid::CHAIN_MAX_CERTIFICATES;
 use leno_model::settings::parse_duration;
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 
@@ -97,6 +98,16 @@ fn issue(
     let wanted = validity(SystemTime::now(), lifetime, not_before);
     let validity = authority.capped(wanted)?;
     let intermediates = authority.intermediates(&read_bundle(directory)?);
+    if intermediates.len() >= CHAIN_MAX_CERTIFICATES {
+        return Err(format!(
+            "{} has {} certificates below the trust anchor, and a chain has at most {} besides the workload's own; keep only \
+             the certificates between the issuing authority and its anchor",
+            directory.join(CERTIFICATE_FILE).display(),
+            intermediates.len(),
+            CHAIN_MAX_CERTIFICATES - 1
+        )
+        .into());
+    }
     let pair = authority.issue_key_pair(&id, validity)?.followed_by(&intermediates);
     write_key_pair(out, &pair)?;
     // A certificate stores whole seconds, so it ends at the beginning of the second of `not_after`.
@@ -104,10 +115,12 @@ fn issue(
     let why = if validity.not_after < wanted.not_after { ", when the authority's own certificate ends" } else { "" };
     let (certificate, key) = (out.join(PROGRAM_CERTIFICATE_FILE), out.join(PROGRAM_KEY_FILE));
     let (certificate, key, bundle) = (certificate.display(), key.display(), directory.join(BUNDLE_FILE));
+    // With -cert alone, openssl sends only the first certificate of the file.
+    let chain = if intermediates.is_empty() { String::new() } else { format!(" -cert_chain {certificate}") };
     writeln!(
         io::stdout(),
         "{certificate} and {key} make a program {id} until {end}{why}\n\
-         next: openssl s_client -connect ADDR:PORT -alpn h2 -cert {certificate} -key {key} -CAfile {}",
+         next: openssl s_client -connect ADDR:PORT -alpn h2 -cert {certificate}{chain} -key {key} -CAfile {}",
         bundle.display()
     )?;
     Ok(())

@@ -112,9 +112,17 @@ fn the_certificate_of_an_intermediate_authority_follows_an_issued_certificate() 
     let delegate = anchor.delegate(now, Duration::from_secs(3_600)).expect("an authority");
     fs::write(ca.join("ca.crt"), delegate.certificate_pem()).expect("written");
     fs::write(ca.join("ca.key"), delegate.key_pem()).expect("written");
-    printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out cart"));
+    let next = printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out cart"));
+    assert!(next.contains(" -cert cart/tls.crt -cert_chain cart/tls.crt -key cart/tls.key "), "{next}");
     let verified = "verify -x509_strict -CAfile ca/trust-bundle.pem -untrusted cart/tls.crt cart/tls.crt";
     assert_eq!(printed(&run(&directory, "openssl", verified)), "cart/tls.crt: OK\n");
+
+    fs::write(ca.join("ca.crt"), delegate.certificate_pem().repeat(4)).expect("written");
+    let error = complained(&leno(&directory, "ca issue ca ns/shop/sa/cart --out cart"));
+    assert!(
+        error.contains("ca/ca.crt has 4 certificates below the trust anchor, and a chain has at most 3"),
+        "{error}"
+    );
 }
 
 #[test]

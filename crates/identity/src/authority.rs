@@ -201,10 +201,10 @@ impl Authority {
         &self.certificates
     }
 
-    /// Returns the certificates that follow an issued certificate in its chain: the authority's own certificates without
-    /// the anchors of `bundle`, which every peer has.
+    /// Returns the certificates that follow an issued certificate in its chain: the authority's own certificates before
+    /// the first anchor of `bundle`. Every peer has the anchor, so it needs no certificate that follows the anchor.
     pub fn intermediates(&self, bundle: &TrustBundle) -> Vec<CertificateDer<'static>> {
-        self.certificates.iter().filter(|certificate| !bundle.anchors().contains(certificate)).cloned().collect()
+        self.certificates.iter().take_while(|certificate| !bundle.anchors().contains(certificate)).cloned().collect()
     }
 
     /// Returns the validity of the authority's own certificate.

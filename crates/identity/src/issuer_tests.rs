@@ -119,16 +119,18 @@ fn anchor() -> Authority {
 
 #[test]
 fn a_chain_has_the_certificates_between_the_authority_and_its_anchor() {
-    let anchor = anchor();
+    let (former, anchor) = (anchor(), anchor());
     for above in [&[][..], &[&anchor][..]] {
         let (svid, _) = issue(&open(&delegated(&anchor, above))).expect("an SVID that peers accept");
         assert_eq!(svid.chain().len(), 2, "without the anchor");
     }
+    let (svid, _) = issue(&open(&delegated(&anchor, &[&anchor, &former, &former, &former]))).expect("an SVID");
+    assert_eq!(svid.chain().len(), 2, "without what follows the anchor");
 }
 
 #[test]
 fn a_certificate_is_never_left_out_of_a_chain_that_is_too_long() {
     let (anchor, foreign) = (anchor(), anchor());
     let error = issue(&open(&delegated(&anchor, &[&foreign; 3]))).expect_err("five certificates").to_string();
-    assert!(error.starts_with("the issuer sent 5 certificates, and a chain has 1 to 4; keep only"), "{error}");
+    assert!(error.starts_with("the issuer sent 5 certificates, and a chain has at most 4; keep only"), "{error}");
 }

@@ -48,9 +48,12 @@ pub enum SvidError {
     /// Making a key pair or a signature failed.
     #[error("a key pair could not be made: {0}")]
     Key(#[from] rcgen::Error),
-    /// The chain is empty or too long.
+    /// The chain is empty.
+    #[error("the issuer sent no certificate; check the issuer's log")]
+    Empty,
+    /// The chain is too long.
     #[error(
-        "the issuer sent {0} certificates, and a chain has 1 to {CHAIN_MAX_CERTIFICATES}; keep only the certificates between the \
+        "the issuer sent {0} certificates, and a chain has at most {CHAIN_MAX_CERTIFICATES}; keep only the certificates between the \
          issuing authority and its anchor"
     )]
     Length(usize),
@@ -106,6 +109,7 @@ impl Request {
         now: SystemTime,
     ) -> Result<Svid, SvidError> {
         let end_entity = match chain.as_slice() {
+            [] => return Err(SvidError::Empty),
             [end_entity, ..] if chain.len() <= CHAIN_MAX_CERTIFICATES => end_entity,
             _ => return Err(SvidError::Length(chain.len())),
         };

@@ -68,7 +68,10 @@ impl Proxy {
 
     /// Lets the proxy finish its calls, and waits until the proxy has ended.
     pub(super) fn drain(mut self) {
-        // An error means that the proxy has ended already, so it has no calls.
+        // After a process has ended, its id may belong to another process.
+        if self.status().is_some() {
+            return;
+        }
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let latest = Instant::now() + GRACE + AFTER_GRACE;
         while self.status().is_none() && Instant::now() < latest {

@@ -99,11 +99,16 @@ pub(super) async fn supervise(
                 member.proxy_log().display()
             );
             let mut start = pin!(Proxy::start(member));
-            // A proxy may take seconds to become ready. The program must get its signals meanwhile.
+            // A proxy may take seconds to become ready. Meanwhile, the program must get its signals, and may end.
             *proxy = loop {
                 tokio::select! {
                     started = &mut start => break started?,
                     signal = signals.next() => forward(signal, member, &mut readiness, program).await?,
+                    _ = children.recv() => {
+                        if let Some(status) = program.try_wait().map_err(io("watching the program"))? {
+                            return Ok(status);
+                        }
+                    }
                 }
             };
         }

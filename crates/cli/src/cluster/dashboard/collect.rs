@@ -178,10 +178,15 @@ async fn configurations(state: &State) -> Infallible {
     loop {
         let read = Configurations::read(state).await;
         state.configuration.replace(read);
-        // Repeat sooner at the start: this task finds proxies with problems only after the first readings of their
-        // metrics.
-        let is_young = state.elapsed() < CONFIGURATION_EVERY;
-        sleep(if is_young { state.every } else { CONFIGURATION_EVERY }).await;
+        let latest = Instant::now() + CONFIGURATION_EVERY;
+        loop {
+            sleep(state.every).await;
+            // Proxies with problems are found only after the first readings of their metrics. Ask them soon.
+            let is_any_missing = !state.configuration.borrow().missing(&state.readings.borrow()).is_empty();
+            if is_any_missing || Instant::now() >= latest {
+                break;
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::cluster::source::ProxyAt;
 /// Maximum time to read one `/config`.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// Maximum number of `/config` pages that are read each time.
-const PROXIES_MAX: usize = 16;
+const PROXIES_MAX: usize = 64;
 /// Maximum number of `/config` pages that are read at the same time.
 const AT_ONCE: usize = 8;
 /// Maximum number of problems that are read from one `/config`.

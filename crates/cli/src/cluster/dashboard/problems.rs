@@ -77,6 +77,7 @@ pub(super) fn problems(facts: &Facts<'_>) -> Vec<Problem> {
         failing(facts),
         burning(facts),
         configuration(facts),
+        unread_configurations(facts),
         authority(facts),
         certificates(facts),
         unreachable(facts),
@@ -206,13 +207,13 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
         fix: "Correct the file. Until then its last valid version stays in force.".to_owned(),
         service: None,
     };
-    let Configurations { problems, unread, unasked, .. } = facts.configuration;
-    problems
-        .iter()
-        .map(problem)
-        .chain(unread.iter().map(unread_configuration))
-        .chain(unasked_configurations(unasked))
-        .collect()
+    facts.configuration.problems.iter().map(problem).collect()
+}
+
+/// Names the proxies that have problems of configuration, but whose problems are unknown.
+fn unread_configurations(facts: &Facts<'_>) -> Vec<Problem> {
+    let Configurations { unread, unasked, .. } = facts.configuration;
+    unread.iter().map(unread_configuration).chain(unasked_configurations(unasked)).collect()
 }
 
 fn unread_configuration((at, why): &(ProxyAt, String)) -> Problem {
@@ -231,7 +232,7 @@ fn unasked_configurations(unasked: &[ProxyAt]) -> Option<Problem> {
         severity: Severity::Warning,
         kind: "configuration",
         what: format!(
-            "Problems of configuration were not read from {}, for lack of time: {}",
+            "Problems of configuration were not read from {}, because there were too many or the time was over: {}",
             proxies(unasked.len()),
             listed(&shown, unasked.len() - shown.len())
         ),

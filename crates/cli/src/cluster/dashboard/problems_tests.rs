@@ -213,7 +213,7 @@ fn proxies_whose_problems_of_configuration_are_unknown_are_named() {
             ),
             (
                 Severity::Warning,
-                "Problems of configuration were not read from 7 proxies, for lack of time: cart-0 of shop/cart, cart-1 of \
+                "Problems of configuration were not read from 7 proxies, because there were too many or the time was over: cart-0 of shop/cart, cart-1 of \
                  shop/cart, cart-2 of shop/cart, cart-3 of shop/cart, cart-4 of shop/cart and 2 more"
             ),
         ]
