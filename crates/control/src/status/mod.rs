@@ -31,8 +31,9 @@ use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
 
-/// Delay after a failed write.
-const RETRY: Duration = Duration::from_secs(1);
+/// Shortest and longest delay after failed writes; each further failure doubles the delay.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The kind and name of an object whose status we write.
 type Place = (Kind, Name);
@@ -53,30 +54,63 @@ pub(crate) async fn keep_statuses(
 ) -> Infallible {
     // For each object, the status that we last wrote or found.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
+    // The delay after the next failure, and whether the present series of failures was logged.
+    let (mut retry, mut is_logged) = (RETRY_MIN, false);
     loop {
         leads.mark_unchanged();
         let saying = async {
             let all = wanted(&news.borrow_and_update());
             say(&client, all, &mut said, &news).await
         };
-        let is_failing = match while_leading(leads.clone(), saying).await {
-            Some(outcome) => outcome.is_err(),
+        let failed = match while_leading(leads.clone(), saying).await {
+            Some(outcome) => outcome.err(),
             None => {
                 // Forget what we wrote: the next leader may write other statuses.
                 said.clear();
-                false
+                None
             }
         };
+        match &failed {
+            None => (retry, is_logged) = (RETRY_MIN, false),
+            Some(failed) if !is_logged => is_logged = failed.log(),
+            Some(_) => {}
+        }
         tokio::select! {
             Ok(()) = leads.changed() => {}
             Ok(()) = news.changed() => {}
-            () = sleep(RETRY), if is_failing => {}
+            () = sleep(retry), if failed.is_some() => retry = (retry * 2).min(RETRY_MAX),
         }
     }
 }
 
-/// A status could not be written; the log names it.
-struct Failed;
+/// Statuses that could not be written.
+#[derive(Default)]
+struct Failed {
+    /// Number of statuses that failed for another reason than a conflict with the write of another client.
+    statuses: usize,
+    /// The first of these statuses, and the reason.
+    first: Option<(Place, kube::Error)>,
+}
+
+impl Failed {
+    fn add(&mut self, place: Place, error: kube::Error) {
+        if matches!(&error, kube::Error::Api(status) if status.code == StatusCode::CONFLICT) {
+            return;
+        }
+        self.statuses += 1;
+        self.first.get_or_insert((place, error));
+    }
+
+    /// Logs the failure, unless all statuses failed because of conflicts. Returns whether it was logged.
+    fn log(&self) -> bool {
+        let Some(((kind, name), error)) = &self.first else { return false };
+        tracing::warn!(
+            statuses = self.statuses,
+            "the status of {kind} {name} could not be written: {error}; it is tried again until it succeeds"
+        );
+        true
+    }
+}
 
 /// Writes the statuses that differ; stops early when newer results arrive.
 async fn say(
@@ -86,7 +120,7 @@ async fn say(
     news: &watch::Receiver<Judged>,
 ) -> Result<(), Failed> {
     said.retain(|place, _| all.contains_key(place));
-    let mut outcome = Ok(());
+    let mut failed: Option<Failed> = None;
     for (place, wanted) in all {
         if news.has_changed().unwrap_or(false) {
             break;
@@ -103,14 +137,10 @@ async fn say(
                 tracing::warn!(%kind, %name, %error, "the API server rejects the status; shorten or split the object");
                 said.insert(place, wanted);
             }
-            Err(error) => {
-                let (kind, name) = &place;
-                tracing::debug!(%kind, %name, %error, "the status could not be written");
-                outcome = Err(Failed);
-            }
+            Err(error) => failed.get_or_insert_default().add(place, error),
         }
     }
-    outcome
+    failed.map_or(Ok(()), Err)
 }
 
 async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result<Written, kube::Error> {

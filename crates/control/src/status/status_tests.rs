@@ -47,8 +47,8 @@ impl ApiServer {
         sleep(TAKES).await;
         match request.method() == http::Method::PATCH && self.written != http::StatusCode::OK {
             true => {
-                let status = json!({ "status": "Failure", "message": "", "reason": "Invalid", "code": 422 });
-                (self.written.as_u16(), status)
+                let code = self.written.as_u16();
+                (code, json!({ "status": "Failure", "message": "", "reason": "Invalid", "code": code }))
             }
             false => (200, Value::clone(&self.object)),
         }
@@ -106,4 +106,12 @@ async fn a_leader_that_starts_does_not_write_a_status_that_the_object_has() {
 async fn a_status_that_the_api_server_rejects_is_not_sent_again() {
     let server = ApiServer { written: http::StatusCode::UNPROCESSABLE_ENTITY, ..ApiServer::new("a", &json!({})) };
     assert_eq!(asked(&server, &["a"], TAKES * 30).await, ["GET a", "PATCH status"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_cannot_be_written_is_sent_again_less_and_less_often() {
+    let server = ApiServer { written: http::StatusCode::FORBIDDEN, ..ApiServer::new("a", &json!({})) };
+    let asked = asked(&server, &["a"], TAKES * 300).await;
+    // Rounds of two requests at 0, 3, 7, 13, 23, 41, 75, 137, 199 and 261 s.
+    assert_eq!(asked.len(), 20, "{asked:?}");
 }
