@@ -36,6 +36,8 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
+    /// The variables of this process that the program inherits; `None` for all.
+    pub inherited: Option<&'static [&'static str]>,
     /// The CPUs that the program may use; empty for all.
     pub cpus: Vec<usize>,
 }
@@ -52,6 +54,7 @@ impl Launch {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             env: Vec::new(),
+            inherited: None,
             cpus: Vec::new(),
         }
     }
@@ -59,6 +62,12 @@ impl Launch {
     /// Sets a variable of the program's environment.
     pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Lets the program inherit only these variables of this process.
+    pub fn inheriting_only(mut self, names: &'static [&'static str]) -> Self {
+        self.inherited = Some(names);
         self
     }
 
@@ -78,9 +87,18 @@ impl Launch {
             command.arg("--cpu").arg(cpu.to_string());
         }
         command.arg("--").arg(&self.program).args(&self.args);
+        if let Some(names) = self.inherited {
+            inherit_only(&mut command, names);
+        }
         command.envs(self.env.iter().cloned()).stdin(Stdio::null());
         Ok(command)
     }
+}
+
+/// Lets a command inherit only these variables of this process.
+pub(crate) fn inherit_only(command: &mut Command, names: &[&str]) {
+    command.env_clear();
+    command.envs(names.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
 }
 
 /// A running child process. Dropping it kills the process.

@@ -2,7 +2,7 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
-use crate::report::{FOREIGN_CPU_LIMIT, is_late};
+use crate::report::{FOREIGN_CPU_LIMIT, has_ztunnel, is_late};
 
 use super::definition::{Column, Value};
 use super::figures::{Measured, balances_connections};
@@ -51,6 +51,11 @@ pub(super) fn here(measured: &Measured) -> Vec<String> {
     let Machine { cpus, cpu_model, memory_bytes, kernel } = &description.machine;
     let memory = significant(*memory_bytes as f64 / 1e9);
     let ended = description.ended.as_deref().unwrap_or("not recorded");
+    let links = if has_ztunnel(&description.versions) {
+        " Only the calls of Istio ambient also pass links between network namespaces on this machine, with netfilter rules."
+    } else {
+        ""
+    };
     let mut list = vec![
         format!(
             "One machine: {cpus} CPUs ({cpu_model}), {memory} GB, Linux {kernel}. Started {}, ended {ended}.",
@@ -58,7 +63,7 @@ pub(super) fn here(measured: &Measured) -> Vec<String> {
         ),
         format!(
             "The load, the servers and all proxies share this machine and its {cpus} CPUs, and calls go over loopback. There is \
-             no network between them."
+             no network between them.{links}"
         ),
         "Absolute figures of two machines do not compare. Orders do, and ratios within one machine.".to_owned(),
     ];

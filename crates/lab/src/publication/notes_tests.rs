@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::record::Skipped;
+use crate::experiment::record::{Skipped, Version};
 use crate::publication::example::{measured, slow_pod, with_p99};
 use crate::publication::name::Name;
 use crate::publication::options::Scale;
@@ -46,6 +46,11 @@ fn here_is_one_machine_with_its_dates_and_no_network() {
     assert!(!has(&here(&measured(Name::Kinvolk2019, Vec::new())), "Costs"), "it has no costs");
     let memory = "counts this page once for each process";
     assert!(has(&here(&measured(Name::FiveMeshes2026, Vec::new())), memory) && !has(&lines, memory), "{lines:?}");
+    assert!(!has(&lines, "network namespaces"), "{lines:?}");
+    let mut with_ztunnel = slow_pod();
+    let version = "Envoy 1.40.0 with ztunnel 1.28.0".to_owned();
+    with_ztunnel.description.versions.push(Version { target: TargetKind::Ambient, version });
+    assert!(has(&here(&with_ztunnel), "ambient also pass links between network namespaces"));
     assert!(has(&lines, "loopback") && has(&lines, "Absolute figures of two machines do not compare"), "{lines:?}");
 }
 
@@ -72,7 +77,7 @@ fn errors_luck_and_disturbances_are_named_with_the_condition() {
         has(&lines, "Kubernetes alone in slow-pod: in 1 of 2 runs, most calls went to the slow pod, by luck."),
         "{lines:?}"
     );
-    assert!(has(&lines, "Istio ambient in slow-pod: given up in repeat 1"), "{lines:?}");
+    assert!(has(&lines, "Istio ambient with a waypoint in slow-pod: given up in repeat 1"), "{lines:?}");
     assert!(!has(&lines, "Leno in"), "{lines:?}");
 }
 

@@ -31,7 +31,7 @@ pub(super) const PUBLICATION: Publication = Publication {
     conditions: &[
         Condition { target: Vanilla, name: "Kubernetes alone" },
         Condition { target: CiliumL4, name: "Cilium L4" },
-        Condition { target: Ambient, name: "Istio ambient" },
+        Condition { target: Ambient, name: "Istio ambient with a waypoint" },
         Condition { target: CiliumL7, name: "Cilium L7" },
         Condition { target: Istio, name: "Istio sidecar" },
         Condition { target: Linkerd, name: "Linkerd" },
@@ -196,9 +196,10 @@ pub(super) const PUBLICATION: Publication = Publication {
     },
     never_shown: &[
         "eBPF, WireGuard and the CNI of Cilium: the kernel's netfilter stands for layer 4, and a stock Envoy for layer 7.",
-        "Istio ambient as published: its figures resemble the figures of conditions that balance connections. The lab's ambient \
-         has a waypoint, which balances calls. Its version says whether ztunnel was measured, or a bare TLS tunnel in place of \
-         ztunnel.",
+        "Istio ambient as published: its figures resemble the figures of conditions that balance connections. A stock \
+         installation has no waypoint: two ztunnels balance connections, and no call pays for a third proxy. The lab does not \
+         measure it. The lab's ambient has a waypoint, which balances calls. Its version names what was measured: ztunnel, or a bare \
+         TLS tunnel in place of ztunnel.",
         "The memory of control planes in the cost to serve.",
     ],
     quick_leaves_out: &[

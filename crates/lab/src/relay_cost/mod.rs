@@ -63,7 +63,7 @@ pub struct Options {
     /// Scenario
     #[arg(long, value_enum, default_value_t = Scenario::Unary)]
     pub scenario: Scenario,
-    /// Targets of the calls; `direct` is one backend without a proxy
+    /// Targets of the calls; `direct` is one backend without a proxy; `ambient` has a bare tunnel in place of ztunnel
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = TARGETS)]
     pub targets: Vec<TargetKind>,
     /// Calls of each round [default: 200000, and 200 for server-stream]
@@ -158,7 +158,8 @@ fn run_calls(options: &Options, out: &mut dyn Write) -> Result<()> {
 }
 
 fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Result<Vec<Target>> {
-    let programs = Programs { leno_proxy: options.leno_proxy.clone(), ..Programs::default() };
+    // ztunnel needs a network namespace, which this command does not enter.
+    let programs = Programs { leno_proxy: options.leno_proxy.clone(), without_ztunnel: true, ..Programs::default() };
     let mut targets = Vec::new();
     for &kind in &options.targets {
         let setting = Setting {

@@ -2,7 +2,7 @@
 
 use crate::chart::{Color, Dash, Style, number};
 use crate::experiment::record::{
-    Cluster, ClusterNode, Experiment, GraphShape, Machine, Scenario, TargetKind, Workload,
+    Cluster, ClusterNode, Experiment, GraphShape, Machine, Scenario, TargetKind, Version, Workload,
 };
 
 use super::group::{Load, Marks};
@@ -30,7 +30,7 @@ pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static
         TargetKind::CiliumL4 => "netfilter in place of eBPF",
         TargetKind::CiliumL7 => "one Envoy, ROUND_ROBIN",
         TargetKind::Istio => "Envoy, LEAST_REQUEST, mutual TLS",
-        TargetKind::Ambient if has_ztunnel(experiment) => "ztunnel around one Envoy, LEAST_REQUEST",
+        TargetKind::Ambient if has_ztunnel(&experiment.versions) => "ztunnel around one Envoy, LEAST_REQUEST",
         TargetKind::Ambient => "TLS tunnels around one Envoy, LEAST_REQUEST",
         TargetKind::Linkerd => "peak EWMA, mutual TLS",
         TargetKind::Nginx | TargetKind::Traefik => "round robin",
@@ -38,10 +38,9 @@ pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static
     }
 }
 
-/// Whether the experiment measured ztunnel itself, not the bare tunnel in its place.
-fn has_ztunnel(experiment: &Experiment) -> bool {
-    let mut versions = experiment.versions.iter();
-    versions.any(|it| it.target == TargetKind::Ambient && ambient::is_with_ztunnel(&it.version))
+/// Whether an experiment with these versions measured ztunnel itself, not the bare tunnel in its place.
+pub(crate) fn has_ztunnel(versions: &[Version]) -> bool {
+    versions.iter().any(|it| it.target == TargetKind::Ambient && ambient::is_with_ztunnel(&it.version))
 }
 
 /// The style of a target, the same in all charts.

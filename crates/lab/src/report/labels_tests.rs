@@ -1,6 +1,5 @@
 use super::super::example;
 use super::*;
-use crate::experiment::record::Version;
 
 fn closed(connections: u32) -> Load {
     Load { rate_per_s: None, connections, concurrency: 200, is_searched: false }
@@ -40,7 +39,10 @@ fn ambient_names_ztunnel_only_if_it_was_measured() {
     };
     assert_eq!(is_with("Envoy 1.40.0 with ztunnel 1.28.0"), "ztunnel around one Envoy, LEAST_REQUEST");
     // The version of the target in records from before the lab could run ztunnel.
-    for version in ["Envoy 1.40.0 with a bare TLS tunnel in place of ztunnel", "Envoy 1.40.0"] {
+    for version in [
+        "Envoy 1.40.0 with a bare TLS tunnel in place of ztunnel, because it is no file with ztunnel in it",
+        "Envoy 1.40.0",
+    ] {
         assert_eq!(is_with(version), "TLS tunnels around one Envoy, LEAST_REQUEST");
     }
 }

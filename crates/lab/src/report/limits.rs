@@ -6,6 +6,7 @@ use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Ceiling, Experiment, Scenario, TargetKind, Workload};
 
 use super::group::{FOREIGN_CPU_LIMIT, LATE_LIMIT, Marks, Results};
+use super::labels::has_ztunnel;
 use super::load_columns::has_means;
 use super::spread::LEAST_REPEATS;
 
@@ -96,12 +97,17 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         );
     }
     if experiment.cluster.is_none() && experiment.targets.iter().any(|target| target.has_tls()) {
-        limits.push(
+        let ambient = if has_ztunnel(&experiment.versions) {
+            " The target ambient is an exception: one waypoint and one ztunnel serve all backends. Its programs choose the \
+             cipher suite by their own preferences, and the lab does not check it: ztunnel prefers TLS_AES_256_GCM_SHA384."
+        } else {
+            ""
+        };
+        limits.push(format!(
             "What speaks TLS speaks TLS 1.3 with TLS_AES_128_GCM_SHA256, P-256 certificates on both sides, and no \
              resumed sessions; keys are agreed on as client and server choose. In a mesh each backend has a proxy of its \
-             own, and all proxies share the CPUs that a single one has; CPU is the sum of all, memory the largest's."
-                .to_owned(),
-        );
+             own, and all proxies share the CPUs that a single one has; CPU is the sum of all, memory the largest's.{ambient}"
+        ));
     }
     let is_by_connection = |target: &TargetKind| *target == TargetKind::Direct || target.is_netfilter();
     let by_connection = experiment.targets.iter().any(is_by_connection);
@@ -170,8 +176,14 @@ fn workload(Workload { service, call }: &Workload) -> String {
 fn place(experiment: &Experiment) -> String {
     let Some(cluster) = &experiment.cluster else {
         let cpus = experiment.machine.cpus;
+        let links = if has_ztunnel(&experiment.versions) {
+            " Only the connections of ambient pass links between network namespaces on this machine. The CPU time and the \
+             latency of ambient include these links and their netfilter rules."
+        } else {
+            ""
+        };
         return format!(
-            "One machine, loopback. There is no network between the parts: no distance, no loss, no other traffic. \
+            "One machine, loopback. There is no network between the parts: no distance, no loss, no other traffic.{links} \
              The load, the backends and the proxy share {cpus} CPUs, so that every latency holds waiting for a CPU, and \
              a proxy that takes less leaves more for the others. Compare targets within this experiment; expect other \
              figures elsewhere."

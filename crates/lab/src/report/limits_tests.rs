@@ -1,6 +1,6 @@
 use super::super::example::{cluster, recorded, run};
 use super::*;
-use crate::experiment::record::Run;
+use crate::experiment::record::{Run, Version};
 
 #[test]
 fn failures_are_added_by_class_and_the_most_frequent_comes_first() {
@@ -41,6 +41,21 @@ fn targets_with_fewer_repeats_than_planned_are_named() {
     assert_eq!(of(2).as_deref(), Some(wanted));
     assert_eq!(of(1), None);
     assert_eq!(of(0), None, "an earlier version did not record the number");
+}
+
+#[test]
+fn ambient_with_ztunnel_is_an_exception_to_the_texts_about_meshes() {
+    let of = |version: &str| {
+        let mut recorded = recorded(vec![run(TargetKind::Ambient, 0, 1)]);
+        recorded.experiment.targets = vec![TargetKind::Ambient];
+        recorded.experiment.versions = vec![Version { target: TargetKind::Ambient, version: version.to_owned() }];
+        limits(&Results::new(&recorded)).join("\n")
+    };
+    let with = of("Envoy 1.40.0 with ztunnel 1.28.0");
+    for words in ["one waypoint and one ztunnel serve all backends", "the lab does not check it", "links between"] {
+        assert!(with.contains(words), "{words}: {with}");
+        assert!(!of("Envoy 1.40.0 with a bare TLS tunnel in place of ztunnel").contains(words), "{words}");
+    }
 }
 
 #[test]

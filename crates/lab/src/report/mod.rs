@@ -42,6 +42,7 @@ use crate::publication;
 pub(crate) use group::{FOREIGN_CPU_LIMIT, P99_FAILED_MAX, is_late};
 use group::{Group, Results};
 pub(crate) use judge::Verdict;
+pub(crate) use labels::has_ztunnel;
 pub(crate) use mean::{Gap, Mean};
 pub(crate) use read::{Recorded, read};
 pub(crate) use summary::cell as markdown_cell;

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::super::hop::Side;
 use super::*;
-use crate::experiment::record::CallPolicy;
+use crate::experiment::record::{CallPolicy, Protocol};
 use crate::tls::Credentials;
 
 fn address(port: u16) -> SocketAddr {
@@ -19,6 +19,7 @@ fn hop<'a>(downstream: Side<'a>, upstream: Side<'a>, upstreams: &'a [SocketAddr]
     Hop {
         name: "haproxy",
         listener: address(1),
+        protocol: Protocol::Grpc,
         downstream,
         upstream,
         policy: CallPolicy::Once,

@@ -41,6 +41,8 @@ pub(super) struct Hop<'a> {
     /// Name of the proxy's log and configuration, unique within a run.
     pub(super) name: &'a str,
     pub(super) listener: SocketAddr,
+    /// The protocol of the applications.
+    pub(super) protocol: Protocol,
     pub(super) downstream: Side<'a>,
     pub(super) upstream: Side<'a>,
     /// Whether the proxy may retry or hedge a call.
@@ -110,6 +112,7 @@ impl<'a> Hop<'a> {
         Self {
             name,
             listener,
+            protocol: setting.protocol,
             downstream: side,
             upstream: side,
             policy: setting.policy,

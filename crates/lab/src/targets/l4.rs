@@ -98,10 +98,7 @@ impl Rules {
     /// # Errors
     /// If the experiment is not in its own namespace, or the kernel refuses the table.
     pub(super) fn load(name: String, table: &str) -> Result<Self> {
-        if !is_inside() {
-            let what = "netfilter rules need a network namespace of their own; use leno lab run";
-            return Err(Error::Usage(what.to_owned()));
-        }
+        ensure_inside()?;
         let nft_program = program("nft")?;
         nft(&nft_program, table)?;
         Ok(Self { nft: nft_program, table: name })
@@ -135,6 +132,15 @@ pub(super) fn version() -> Result<String> {
 pub(crate) fn is_inside() -> bool {
     let outside = std::env::var_os(OUTSIDE);
     outside.is_some_and(|outside| own_namespace().is_ok_and(|own| own.as_os_str() != outside))
+}
+
+/// Fails outside of that namespace, where rules, links and addresses would be those of the machine.
+pub(super) fn ensure_inside() -> Result<()> {
+    if is_inside() {
+        return Ok(());
+    }
+    let what = "netfilter rules need a network namespace of their own; use leno lab run";
+    Err(Error::Usage(what.to_owned()))
 }
 
 /// Restarts this program, with the same arguments, in its own network namespace.

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::super::hop::Side;
 use super::*;
-use crate::experiment::record::CallPolicy;
+use crate::experiment::record::{CallPolicy, Protocol};
 
 fn config_for(wire: Wire) -> Result<String> {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
@@ -10,6 +10,7 @@ fn config_for(wire: Wire) -> Result<String> {
     config(&Hop {
         name: "nginx",
         listener: address(1),
+        protocol: Protocol::Grpc,
         downstream: side,
         upstream: side,
         policy: CallPolicy::Once,

@@ -14,16 +14,19 @@ pub struct Programs {
     /// The linkerd2-proxy binary [default: found in PATH]
     #[arg(long, value_name = "PATH")]
     pub linkerd2_proxy: Option<PathBuf>,
-    /// The ztunnel binary [default: found in PATH; without one, a bare TLS tunnel replaces ztunnel]
+    /// The ztunnel binary [default: found in PATH; without a usable one, a bare TLS tunnel replaces ztunnel]
     #[arg(long, value_name = "PATH")]
     pub ztunnel: Option<PathBuf>,
+    /// Whether a bare TLS tunnel replaces ztunnel even if the machine has ztunnel.
+    #[arg(skip)]
+    pub without_ztunnel: bool,
 }
 
 impl Programs {
     /// The options on the command line that name the same binaries.
     pub(crate) fn words(&self) -> Vec<String> {
         // Names every field, so that a new one cannot be forgotten.
-        let Self { leno_proxy, traefik, linkerd2_proxy, ztunnel } = self;
+        let Self { leno_proxy, traefik, linkerd2_proxy, ztunnel, without_ztunnel: _ } = self;
         let flags = [
             ("--leno-proxy", leno_proxy),
             ("--traefik", traefik),

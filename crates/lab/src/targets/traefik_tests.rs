@@ -1,6 +1,6 @@
 use super::super::hop::Side;
 use super::*;
-use crate::experiment::record::CallPolicy;
+use crate::experiment::record::{CallPolicy, Protocol};
 
 fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
@@ -11,6 +11,7 @@ fn routes_for(wire: Wire) -> Result<Value> {
     routes_of(&Hop {
         name: "traefik",
         listener: address(1),
+        protocol: Protocol::Grpc,
         downstream: side,
         upstream: side,
         policy: CallPolicy::Once,

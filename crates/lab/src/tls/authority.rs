@@ -118,15 +118,26 @@ impl Authority {
         fs::read_to_string(&path).map_err(io(format!("reading {}", path.display())))
     }
 
+    /// Signs a certificate as [`Self::sign`] does, if the request has no other name than `name`.
+    ///
+    /// # Errors
+    /// If the request is invalid, lacks the name, or has another name.
+    pub(crate) fn sign_only(&self, request: &[u8], name: &str) -> Result<Signed> {
+        let what = signing(name);
+        if !parse(request, &what)?.params.subject_alt_names.iter().all(|it| is_named(it, name)) {
+            return Err(Error::Tls { what, why: format!("the request has another name than {name}") });
+        }
+        self.sign(request, name)
+    }
+
     /// Signs a certificate with the key and the names of a certificate signing request, if the request has the DNS name
     /// or the URI `name`.
     ///
     /// # Errors
     /// If the request is invalid, or lacks the name.
     pub(crate) fn sign(&self, request: &[u8], name: &str) -> Result<Signed> {
-        let what = format!("signing a certificate for {name}");
-        let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request));
-        let mut request = request.map_err(cannot(&what))?;
+        let what = signing(name);
+        let mut request = parse(request, &what)?;
         if !request.params.subject_alt_names.iter().any(|it| is_named(it, name)) {
             return Err(Error::Tls { what, why: format!("the request lacks the name {name}") });
         }
@@ -138,6 +149,15 @@ impl Authority {
         let certificate = request.signed_by(&self.issuer).map_err(cannot(&what))?;
         Ok(Signed { pem: certificate.pem(), certificate: certificate.into(), expires: request.params.not_after.into() })
     }
+}
+
+/// Describes the action for errors.
+fn signing(name: &str) -> String {
+    format!("signing a certificate for {name}")
+}
+
+fn parse(request: &[u8], what: &str) -> Result<CertificateSigningRequestParams> {
+    CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request)).map_err(cannot(what))
 }
 
 /// A certificate for a certificate signing request.

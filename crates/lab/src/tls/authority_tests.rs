@@ -66,6 +66,15 @@ fn a_request_may_be_named_by_its_spiffe_id() {
 }
 
 #[test]
+fn a_request_with_a_further_name_gets_no_certificate_for_one_name_only() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let request = Request::new("server.lab", SERVER).expect("a request");
+    let error = authority.sign_only(&request.csr, "server.lab").map(|_| ()).expect_err("two names").to_string();
+    assert!(error.contains("the request has another name than server.lab"), "{error}");
+}
+
+#[test]
 fn a_server_is_verified_by_each_of_its_addresses() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");

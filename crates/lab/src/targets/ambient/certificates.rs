@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -13,6 +14,7 @@ use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::runtime;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tonic::{Request, Response, Status};
 
@@ -29,6 +31,8 @@ mod proto {
 use proto::istio_certificate_service_server::{IstioCertificateService, IstioCertificateServiceServer};
 use proto::{IstioCertificateRequest, IstioCertificateResponse};
 
+/// The pause after a failure to accept a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 const WHAT: &str = "starting the certificate service for ztunnel";
 
 /// A running certificate service. Dropping it ends its thread.
@@ -85,7 +89,12 @@ impl Drop for CertificateService {
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor, service: Arc<Service>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let service = IstioCertificateServiceServer::from_arc(service);
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // For example, the process has too many open files. A later attempt may succeed.
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(service.clone()));
         tokio::spawn(async move {
             let Ok(stream) = acceptor.accept(stream).await else { return };
@@ -115,7 +124,7 @@ impl IstioCertificateService for Service {
         let invalid = |why: String| Status::invalid_argument(why);
         let csr = CertificateSigningRequestDer::from_pem_slice(request.get_ref().csr.as_bytes());
         let csr = csr.map_err(|error| invalid(format!("the request has no PEM: {error}")))?;
-        let signed = self.authority.sign(&csr, id).map_err(|error| invalid(error.to_string()))?;
+        let signed = self.authority.sign_only(&csr, id).map_err(|error| invalid(error.to_string()))?;
         let cert_chain = vec![signed.pem, self.authority.certificate().map_err(|error| invalid(error.to_string()))?];
         Ok(Response::new(IstioCertificateResponse { cert_chain }))
     }

@@ -7,10 +7,14 @@ use crate::tls::{CLIENT, SERVER, spiffe_id};
 
 /// A request as ztunnel makes it: PEM with the SPIFFE id as the only name.
 fn csr(workload: &str) -> String {
+    csr_of(&[workload])
+}
+
+fn csr_of(workloads: &[&str]) -> String {
     let key = KeyPair::generate().expect("a key");
-    let id = spiffe_id(workload).try_into().expect("ASCII");
+    let id = |workload: &&str| SanType::URI(spiffe_id(workload).try_into().expect("ASCII"));
     let mut params = CertificateParams::default();
-    params.subject_alt_names = vec![SanType::URI(id)];
+    params.subject_alt_names = workloads.iter().map(id).collect();
     params.serialize_request(&key).and_then(|request| request.pem()).expect("a request")
 }
 
@@ -38,5 +42,7 @@ async fn another_token_or_another_identity_gets_no_certificate() {
     let code = |answer: std::result::Result<_, Status>| answer.map(|_: Vec<_>| ()).expect_err("no certificate").code();
     assert_eq!(code(create("stolen", csr(CLIENT)).await), Code::Unauthenticated);
     assert_eq!(code(create("token", csr(SERVER)).await), Code::InvalidArgument);
+    assert_eq!(code(create("token", csr_of(&[CLIENT, SERVER])).await), Code::InvalidArgument);
+    assert_eq!(code(create("token", csr_of(&[])).await), Code::InvalidArgument);
     assert_eq!(code(create("token", "no PEM".to_owned()).await), Code::InvalidArgument);
 }

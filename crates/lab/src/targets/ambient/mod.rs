@@ -1,7 +1,7 @@
 //! Istio's ambient mode: a tunnel at layer 4 on the client's node, a waypoint Envoy, and a tunnel on the servers' node.
 //! Both sides of the waypoint have mutual TLS.
 //!
-//! The tunnel is ztunnel, if the user has it. Otherwise the lab's own bare tunnel replaces it ([`bare_tunnel`]).
+//! The tunnel is ztunnel, if it can run here. Otherwise the lab's own bare tunnel replaces it ([`bare_tunnel`]).
 
 mod bare_tunnel;
 mod certificates;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use super::envoy::{self, istio};
 use super::hop::{Hop, Side, Wire};
 use super::mesh::{ServerSide, server_name, start_server_side as start_proxy};
-use super::{Programs, Setting, Target};
+use super::{Programs, Setting, Target, l4};
 use crate::child::Child;
 use crate::error::{Result, io};
 use crate::experiment::record::TargetKind;
@@ -28,6 +28,7 @@ use crate::tls::{
 use certificates::CertificateService;
 pub(super) use check::Running;
 use network::{Network, Node};
+use program::Tunnel;
 use ztunnel::Files;
 
 /// How to get the programs. The project of ztunnel publishes it in container images only.
@@ -37,11 +38,11 @@ pub(super) const INSTALL: &str =
 /// Starts the waypoint, and the tunnels on both sides of it.
 ///
 /// # Errors
-/// If a program is missing, or if ztunnel is here and the experiment is not in its own namespace.
+/// If a program is missing, or if ztunnel runs and the experiment is not in its own namespace.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
-    match program::find(setting.programs.ztunnel.as_deref())? {
-        Some(program) => start_with_ztunnel(setting, &program),
-        None => bare_tunnel::start(setting),
+    match Tunnel::choose(setting.programs)? {
+        Tunnel::Ztunnel(program) => start_with_ztunnel(setting, &program),
+        Tunnel::Bare(_) => bare_tunnel::start(setting),
     }
 }
 
@@ -52,31 +53,33 @@ pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> R
 
 /// Whether the target uses netfilter rules: only ztunnel needs them.
 pub(super) fn needs_namespace(programs: &Programs) -> bool {
-    program::find(programs.ztunnel.as_deref()).is_ok_and(|program| program.is_some())
+    matches!(Tunnel::choose(programs), Ok(Tunnel::Ztunnel(_)))
 }
 
-/// The versions of Envoy and of ztunnel. Without ztunnel, says that a bare tunnel replaces it.
+/// The versions of Envoy and of ztunnel. Without ztunnel, names the bare tunnel and why it replaces ztunnel.
 ///
 /// # Errors
 /// If the target cannot run here; the error names the remedy.
 pub(super) fn version(programs: &Programs) -> Result<String> {
     // A named binary that is unsuitable is the user's mistake, so report it before a missing Envoy.
-    let tunnel = program::find(programs.ztunnel.as_deref())?.map_or_else(
-        || Ok("a bare TLS tunnel in place of ztunnel, which is not in PATH (--ztunnel PATH names it)".to_owned()),
-        |program| program::version(&program),
-    )?;
+    let tunnel = match Tunnel::choose(programs)? {
+        Tunnel::Ztunnel(program) => program::version(&program)?,
+        Tunnel::Bare(why) => format!("a bare TLS tunnel in place of ztunnel, {why}"),
+    };
     Ok(format!("{} with {tunnel}", envoy::version()?))
 }
 
 /// Whether a version of the target names ztunnel itself, not the bare tunnel in its place.
 pub(crate) fn is_with_ztunnel(version: &str) -> bool {
-    version.contains(" with ztunnel ")
+    version.split_once(" with ").is_some_and(|(_, tunnel)| tunnel.starts_with("ztunnel "))
 }
 
 /// Starts a ztunnel on the client's node, a ztunnel on the servers' node, and the waypoint. Before any call, checks that
 /// the waypoint and every Pod require a certificate of the authority. [`Running::ensure_encrypted`] checks both ztunnels
 /// after the calls.
 fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
+    // Everything below changes the network of the current namespace.
+    l4::ensure_inside()?;
     let network = Network::unused();
     let authority = Authority::create(&setting.dir.join("certificates"))?;
     let waypoint = authority.issue(WAYPOINT)?;
@@ -130,9 +133,7 @@ impl Mesh<'_> {
         let certificates = SocketAddr::new(network.experiment(node), certificates);
         let files = Files { config: &config, certificates, authority, token };
         let launch = nodes::launch(network, node, (&name, program), setting)?;
-        let variables = ztunnel::environment(node, files).into_iter();
-        let launch = variables.fold(launch, |launch, (name, value)| launch.with_env(name, value));
-        Child::start(&launch, setting.dir)
+        Child::start(&ztunnel::configure(launch, node, files), setting.dir)
     }
 
     /// Starts the waypoint, and waits until it serves.
@@ -149,3 +150,7 @@ impl Mesh<'_> {
         istio::start_hbone_waypoint(&hop)?.wait()
     }
 }
+
+#[cfg(test)]
+#[path = "ambient_tests.rs"]
+mod tests;

@@ -1,11 +1,16 @@
-//! The program ztunnel: where it is, and whether it is new enough.
+//! The program ztunnel: where it is, and whether it can run here.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::super::l4;
-use crate::child::{find_program, last_line};
+use super::super::{Programs, l4};
+use super::ztunnel::INHERITED;
+use crate::child::{find_program, inherit_only, last_line};
 use crate::error::{Error, Result, io as io_error};
 
 /// The remedy for an unsuitable program.
@@ -14,45 +19,91 @@ const REMEDY: &str = "name another one, which you build as \"Build ztunnel\" in 
 const OLDEST: &str = "1.24";
 /// An environment variable with which the lab configures ztunnel.
 const VARIABLE: &str = "PROXY_WORKLOAD_INFO";
+/// A variable that older versions read too.
+const OLDER_VARIABLE: &str = "ZTUNNEL_WORKER_THREADS";
+/// Longest time for ztunnel to write its version, or to reject its configuration.
+const PATIENCE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(5);
 
-/// Returns the program `given`; if none is given, the ztunnel in PATH. `None` without either of them.
-///
-/// # Errors
-/// If `given` is no file.
-pub(super) fn find(given: Option<&Path>) -> Result<Option<PathBuf>> {
-    match given {
-        // Make the path absolute: the system would search PATH for a name that has no slash.
-        Some(path) if path.is_file() => {
-            std::path::absolute(path).map(Some).map_err(io_error(path.display().to_string()))
+/// The tunnel on both sides of the waypoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tunnel {
+    /// The program ztunnel at this path.
+    Ztunnel(PathBuf),
+    /// The lab's own tunnel, and why it replaces ztunnel.
+    Bare(String),
+}
+
+impl Tunnel {
+    /// Chooses the named ztunnel; if none is named, the ztunnel in PATH, if it can run here.
+    ///
+    /// # Errors
+    /// If the named ztunnel is no file.
+    pub(super) fn choose(programs: &Programs) -> Result<Self> {
+        // A trial of the program takes a while, and every run of an experiment chooses.
+        static IN_PATH: OnceLock<Tunnel> = OnceLock::new();
+        match programs.ztunnel.as_deref() {
+            _ if programs.without_ztunnel => Ok(Self::Bare("which this command does not run".to_owned())),
+            Some(named) => Self::named(named),
+            None => Ok(IN_PATH.get_or_init(|| Self::found(find_program("ztunnel"))).clone()),
         }
-        Some(path) => Err(Error::Usage(format!("--ztunnel {}: there is no such file; {REMEDY}", path.display()))),
-        None => Ok(find_program("ztunnel")),
+    }
+
+    fn named(path: &Path) -> Result<Self> {
+        if !path.is_file() {
+            return Err(Error::Usage(format!("--ztunnel {}: there is no such file; {REMEDY}", path.display())));
+        }
+        // Make the path absolute: the system would search PATH for a name that has no slash.
+        std::path::absolute(path).map(Self::Ztunnel).map_err(io_error(path.display().to_string()))
+    }
+
+    fn found(in_path: Option<PathBuf>) -> Self {
+        let Some(path) = in_path else {
+            return Self::Bare("which is not in PATH (--ztunnel PATH names it)".to_owned());
+        };
+        match version(&path) {
+            Ok(_) => Self::Ztunnel(path),
+            Err(error) => Self::Bare(format!("because {error}")),
+        }
     }
 }
 
-/// Returns the version of the program that [`find`] found.
+/// Returns the version of a ztunnel.
 ///
 /// # Errors
 /// If the program cannot be executed, or is older than [`OLDEST`], or if the lab cannot create a network namespace.
 pub(super) fn version(path: &Path) -> Result<String> {
-    let version = judge(path, &said(path, &["version"], &[])?)?;
+    let version = judge(path, &said(path, &["version"], &[], PATIENCE)?)?;
     // ztunnel ends at once, because both variables are invalid. Older versions name only the second.
-    let invalid = [("PROXY_MODE", "dedicated"), (VARIABLE, ""), ("ZTUNNEL_WORKER_THREADS", "invalid")];
-    if !said(path, &[], &invalid)?.contains(VARIABLE) {
-        let path = path.display();
-        let what =
-            format!("ztunnel {path} ({version}) is too old: the lab needs that of Istio {OLDEST} or later; {REMEDY}");
-        return Err(Error::Usage(what));
+    let invalid = [("PROXY_MODE", "dedicated"), (VARIABLE, ""), (OLDER_VARIABLE, "invalid")];
+    let said = said(path, &[], &invalid, PATIENCE)?;
+    if !said.contains(VARIABLE) {
+        let (path, last) = (path.display(), last_line(said.as_bytes()));
+        let why = if said.contains(OLDER_VARIABLE) {
+            format!("is too old: the lab needs that of Istio {OLDEST} or later")
+        } else {
+            format!("does not start: {last}")
+        };
+        return Err(Error::Usage(format!("ztunnel {path} ({version}) {why}; {REMEDY}")));
     }
     l4::version()?;
     Ok(version)
 }
 
 /// Returns the text that the program writes with these arguments and variables.
-fn said(path: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<String> {
+///
+/// # Errors
+/// If the program does not start, or has not ended after `patience`.
+fn said(path: &Path, args: &[&str], env: &[(&str, &str)], patience: Duration) -> Result<String> {
+    // A file, because a pipe would end only when every process that the program started has ended.
+    let what = "running ztunnel";
+    let mut output = tempfile::tempfile().map_err(io_error(what))?;
+    let share = |file: &File| file.try_clone().map_err(io_error(what));
     let mut command = Command::new(path);
+    inherit_only(&mut command, &INHERITED);
     command.args(args).envs(env.iter().copied()).stdin(Stdio::null());
-    let output = command.output().map_err(|error| {
+    command.stdout(share(&output)?).stderr(share(&output)?);
+    let mut process = command.spawn().map_err(|error| {
         let path = path.display();
         Error::Usage(match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -61,7 +112,22 @@ fn said(path: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<String> {
             _ => format!("ztunnel {path} does not start: {error}; {REMEDY}"),
         })
     })?;
-    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    let start = Instant::now();
+    let mut has_ended = false;
+    while !has_ended && start.elapsed() < patience {
+        has_ended = process.try_wait().map_err(io_error(what))?.is_some();
+        thread::sleep(if has_ended { Duration::ZERO } else { POLL });
+    }
+    // Fails only if the program has ended already.
+    let _ = process.kill();
+    let _ = process.wait();
+    let mut bytes = Vec::new();
+    output.rewind().and_then(|()| output.read_to_end(&mut bytes)).map_err(io_error(what))?;
+    if has_ended {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    let (path, seconds, last) = (path.display(), patience.as_secs(), last_line(&bytes));
+    Err(Error::Usage(format!("ztunnel {path} did not end within {seconds} s: {last}; {REMEDY}")))
 }
 
 /// Returns the version that a program wrote, in the form

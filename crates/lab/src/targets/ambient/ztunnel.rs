@@ -9,10 +9,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::network::{HBONE_PORT, Network, Node};
+use crate::child::Launch;
 use crate::tls::{CLIENT, SERVER, TRUST_DOMAIN, WAYPOINT};
 
 /// Variables that are the same for both ztunnels.
-const SHARED: [(&str, &str); 8] = [
+const SHARED: [(&str, &str); 9] = [
     // One workload, whose connections netfilter rules redirect. In the mode of a cluster, ztunnel opens its sockets in
     // the namespaces that istio-cni passes to it.
     ("PROXY_MODE", "dedicated"),
@@ -24,9 +25,14 @@ const SHARED: [(&str, &str); 8] = [
     ("ENABLE_ORIG_SRC", "false"),
     ("ISTIO_META_DNS_CAPTURE", "false"),
     ("IPV6_ENABLED", "false"),
+    // The level of Istio's chart for ztunnel (logLevel). At this level, ztunnel logs each connection.
+    ("RUST_LOG", "info"),
     // Without a backtrace, the last line of the log is the error.
     ("RUST_BACKTRACE", "0"),
 ];
+/// The variables of the lab that a ztunnel inherits, so that it finds its programs and libraries. ztunnel reads dozens
+/// of other variables, which would change its settings.
+pub(super) const INHERITED: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 const CLUSTER: &str = "Kubernetes";
 /// The Service's name in the cluster's DNS.
 const HOSTNAME: &str = "backends.lab.svc.cluster.local";
@@ -52,8 +58,14 @@ pub(super) fn workload(node: Node) -> &'static str {
     }
 }
 
-/// The environment variables of a ztunnel.
-pub(super) fn environment(node: Node, files: Files<'_>) -> Vec<(&'static str, String)> {
+/// Gives a launch the environment of a ztunnel.
+pub(super) fn configure(launch: Launch, node: Node, files: Files<'_>) -> Launch {
+    let variables = environment(node, files).into_iter();
+    variables.fold(launch.inheriting_only(&INHERITED), |launch, (name, value)| launch.with_env(name, value))
+}
+
+/// The environment variables that the lab sets for a ztunnel.
+fn environment(node: Node, files: Files<'_>) -> Vec<(&'static str, String)> {
     let Name { namespace, account } = Name::of(workload(node));
     let own = [
         // Namespace, name and service account.

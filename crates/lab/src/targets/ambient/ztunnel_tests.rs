@@ -31,10 +31,20 @@ fn each_ztunnel_serves_the_workload_of_its_node() {
     let certificates = SocketAddr::from(([10, 128, 0, 1], 15_012));
     let files = Files { config: path, certificates, authority: path, token: "token" };
     for (node, info) in [(Node::Client, "lab/client/client"), (Node::Servers, "lab/server/server")] {
-        let environment = environment(node, files);
-        let value = |name| environment.iter().find(|(it, _)| *it == name).map(|(_, value)| value.as_str());
+        let launch = configure(Launch::new("ztunnel", "/opt/ztunnel", [""]), node, files);
+        let value = |name| launch.env.iter().find(|(it, _)| it == name).and_then(|(_, value)| value.to_str());
         assert_eq!(value("PROXY_WORKLOAD_INFO"), Some(info));
         assert_eq!(value("CA_ADDRESS"), Some("https://10.128.0.1:15012"));
         assert_eq!(value("ZTUNNEL_WORKER_THREADS"), Some("1"));
     }
+}
+
+#[test]
+fn a_ztunnel_inherits_no_settings_of_the_users_shell() {
+    let path = Path::new("/tmp/mesh.json");
+    let files =
+        Files { config: path, certificates: SocketAddr::from(([10, 128, 0, 1], 15_012)), authority: path, token: "" };
+    let launch = configure(Launch::new("ztunnel", "/opt/ztunnel", [""]), Node::Client, files);
+    assert_eq!(launch.inherited, Some(&INHERITED[..]));
+    assert!(launch.env.contains(&("RUST_LOG".into(), "info".into())), "the level of Istio's chart: {:?}", launch.env);
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::hop::{Hop, Side, Wire};
 use super::config::config;
 use super::settings::Settings;
-use crate::experiment::record::CallPolicy;
+use crate::experiment::record::{CallPolicy, Protocol};
 use crate::tls::{CLIENT, Credentials, SERVER, spiffe_id};
 
 pub(super) fn address(port: u16) -> SocketAddr {
@@ -30,6 +30,7 @@ pub(super) fn config_of(
     let hop = Hop {
         name: "envoy",
         listener: address(1),
+        protocol: Protocol::Grpc,
         downstream,
         upstream,
         policy: CallPolicy::Once,

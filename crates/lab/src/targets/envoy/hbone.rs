@@ -37,7 +37,8 @@ pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings, thres
     config["bootstrap_extensions"] = json!([named(
         "envoy.bootstrap.internal_listener",
         "envoy.extensions.bootstrap.internal_listener.v3.InternalListener",
-        Value::Null,
+        // As in Istio's bootstrap (running_golden.json). Envoy's default is 1024.
+        json!({"buffer_size_kb": 64}),
     )]);
     let resources = &mut config["static_resources"];
     move_inside(&mut resources["listeners"][0], MAIN);

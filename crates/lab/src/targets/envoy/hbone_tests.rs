@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::super::fixtures::{address, credentials};
 use super::*;
-use crate::experiment::record::CallPolicy;
+use crate::experiment::record::{CallPolicy, Protocol};
 use crate::tls::{CLIENT, SERVER, spiffe_id};
 
 /// The configuration of a waypoint in front of two endpoints.
@@ -13,6 +13,7 @@ fn waypoint() -> Value {
     let hop = Hop {
         name: "waypoint",
         listener: address(1),
+        protocol: Protocol::Grpc,
         downstream: Side::secure(Wire::Http2, &credentials, &client),
         upstream: Side::secure(Wire::Http2, &credentials, &server),
         policy: CallPolicy::Once,
@@ -41,6 +42,13 @@ fn only_the_listener_for_tunnels_has_an_address_and_it_requires_a_certificate() 
     let tls = &terminate["filter_chains"][0]["transport_socket"]["typed_config"];
     assert_eq!(tls["require_client_certificate"], true);
     assert_eq!(tls["common_tls_context"]["alpn_protocols"][0], "h2");
+}
+
+#[test]
+fn connections_inside_of_envoy_have_the_buffers_of_istios_bootstrap() {
+    let extension = &waypoint()["bootstrap_extensions"][0];
+    assert_eq!(extension["name"], "envoy.bootstrap.internal_listener");
+    assert_eq!(extension["typed_config"]["buffer_size_kb"], 64);
 }
 
 #[test]

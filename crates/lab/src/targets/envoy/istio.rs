@@ -1,8 +1,8 @@
 //! Envoy with the settings of Istio's sidecars and of Istio's waypoint, as istiod generates them without any policy.
 //!
 //! Sources, at commit 86c9f01 of istio/istio (1.32 in development): `listener_builder.go`, `listener.go`,
-//! `listener_inbound.go`, `cluster_traffic_policy.go`, `route/retry/retry.go` in `pilot/pkg/networking/core`,
-//! `pilot/pkg/xds/filters/filters.go`, and `pkg/bootstrap/testdata/running_golden.json`.
+//! `listener_inbound.go`, `cluster_traffic_policy.go`, `route/route.go`, `route/retry/retry.go` in
+//! `pilot/pkg/networking/core`, `pilot/pkg/xds/filters/filters.go`, and `pkg/bootstrap/testdata/running_golden.json`.
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use super::settings::{Direction, Settings};
 use super::{hbone, istio_stats, start_configured, start_with};
 use crate::child::free_address;
 use crate::error::Result;
+use crate::experiment::record::Protocol;
 
 /// Istio sets every circuit breaker to the largest possible value.
 const NO_LIMIT: u32 = u32::MAX;
@@ -42,7 +43,7 @@ fn sidecar(hop: &Hop<'_>) -> Settings {
         Direction::Outbound => (
             json!({}),
             json!({"request_headers_to_add": peer_headers(), "response_headers_to_remove": PEER_HEADERS}),
-            outbound_retry(),
+            Some(outbound_retry()),
         ),
         Direction::Inbound => (
             json!({
@@ -50,7 +51,7 @@ fn sidecar(hop: &Hop<'_>) -> Settings {
                 "set_current_client_cert_details": {"subject": true, "dns": true, "uri": true},
             }),
             json!({"request_headers_to_remove": PEER_HEADERS, "response_headers_to_add": peer_headers()}),
-            json!({"num_retries": 2, "retry_on": "reset-before-request"}),
+            inbound_retry(hop.protocol),
         ),
     };
     let listener_filters = match direction {
@@ -65,7 +66,7 @@ fn sidecar(hop: &Hop<'_>) -> Settings {
 /// [`PEER_HEADERS`].
 fn waypoint() -> Settings {
     let listener = json!({"traffic_direction": Direction::Inbound.name()});
-    let parts = Parts { listener, manager: json!({}), route: json!({}), retry: outbound_retry() };
+    let parts = Parts { listener, manager: json!({}), route: json!({}), retry: Some(outbound_retry()) };
     settings(Direction::Inbound, parts)
 }
 
@@ -74,7 +75,8 @@ struct Parts {
     listener: Value,
     manager: Value,
     route: Value,
-    retry: Value,
+    /// `None` if no call is retried.
+    retry: Option<Value>,
 }
 
 fn settings(reporter: Direction, parts: Parts) -> Settings {
@@ -83,6 +85,13 @@ fn settings(reporter: Direction, parts: Parts) -> Settings {
         fields.extend(shared);
         fields.insert("access_log".to_owned(), json!([istio_stats::logger(reporter)]));
         fields.insert("codec_type".to_owned(), "AUTO".into());
+    }
+    let mut action = json!({
+        "timeout": "0s",
+        "max_stream_duration": {"max_stream_duration": "0s", "grpc_timeout_header_max": "0s"},
+    });
+    if let Some(retry) = retry {
+        action["retry_policy"] = retry;
     }
     Settings {
         bootstrap: istio_stats::bootstrap(),
@@ -94,11 +103,7 @@ fn settings(reporter: Direction, parts: Parts) -> Settings {
             named("envoy.filters.http.cors", "envoy.extensions.filters.http.cors.v3.Cors", Value::Null),
         ],
         route,
-        action: json!({
-            "timeout": "0s",
-            "max_stream_duration": {"max_stream_duration": "0s", "grpc_timeout_header_max": "0s"},
-            "retry_policy": retry,
-        }),
+        action,
         cluster: json!({
             "connect_timeout": "10s",
             "lb_policy": "LEAST_REQUEST",
@@ -132,6 +137,11 @@ fn shared_manager() -> Value {
         "upgrade_configs": websocket(),
         "request_id_extension": {"typed_config": uuid},
     })
+}
+
+/// istiod never configures inbound retries for ports of gRPC.
+fn inbound_retry(protocol: Protocol) -> Option<Value> {
+    (protocol != Protocol::Grpc).then(|| json!({"num_retries": 2, "retry_on": "reset-before-request"}))
 }
 
 fn outbound_retry() -> Value {

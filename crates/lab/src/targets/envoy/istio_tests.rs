@@ -26,7 +26,16 @@ fn calls_have_no_timeout_and_the_clients_sidecar_retries_them_twice() {
     let action = &route(&outbound)["route"];
     assert_eq!((&action["timeout"], &action["retry_policy"]["num_retries"]), (&"0s".into(), &2.into()));
     assert!(action["retry_policy"]["retry_on"].as_str().is_some_and(|on| on.contains("unavailable")), "{action}");
-    assert_eq!(route(&inbound)["route"]["retry_policy"]["retry_on"], "reset-before-request");
+    assert_eq!(route(&inbound)["route"].get("retry_policy"), None, "the servers' sidecars do not retry gRPC");
+}
+
+#[test]
+fn the_servers_sidecar_retries_requests_that_are_not_grpc() {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let retry = inbound_retry(protocol).expect("a policy");
+        assert_eq!((&retry["num_retries"], &retry["retry_on"]), (&2.into(), &"reset-before-request".into()));
+    }
+    assert_eq!(inbound_retry(Protocol::Grpc), None);
 }
 
 #[test]
