@@ -86,7 +86,7 @@ impl Frame {
     }
 }
 
-/// A frame's bytes. `payload` stays as it is, even if it is larger than a frame may be.
+/// Returns the bytes of a frame with this payload, even if the payload is larger than a frame may be.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a payload's length fits").to_be_bytes();
     let mut bytes = Vec::with_capacity(9 + payload.len());

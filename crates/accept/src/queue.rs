@@ -42,8 +42,7 @@ impl<A: Clone + Eq + Hash> Queue<A> {
         Self(Arc::new(Mutex::new(State { free: working, waiting: Turns::new(waiting) })))
     }
 
-    /// Waits for a permit. If the future is dropped, the queue skips the task at its turn; until then, the task still
-    /// counts as waiting.
+    /// Waits for a permit. Dropping the future gives up its place in the queue.
     ///
     /// # Errors
     /// [`Overload`] if the queue is full and no other account has more waiting tasks than this account would have. Also

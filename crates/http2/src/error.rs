@@ -95,8 +95,8 @@ pub enum Violation {
     Flood(Flood),
 }
 
-/// Kinds of floods. We close the connection of a peer that causes one of these floods. Each kind has a limit in
-/// [`crate::limits::Limits`].
+/// Kinds of floods. Each kind has a limit in [`crate::limits::Limits`]. If a peer exceeds a limit, we close its
+/// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Flood {

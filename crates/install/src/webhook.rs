@@ -134,7 +134,7 @@ impl AdmissionReview {
     /// [`BadReview`] unless the bytes are a review with a request.
     pub fn read(bytes: &[u8]) -> Result<AdmissionRequest, BadReview> {
         // Each JSON value but the first follows `[`, `{` or `,`, perhaps after its key. So the number of values is at
-        // most the number of these bytes plus one. Bytes within strings are counted too, which only makes the limit
+        // most the number of these bytes plus one. Such bytes within strings count too. This only makes the limit
         // stricter.
         if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > VALUES_MAX {
             return Err(BadReview::TooManyValues);

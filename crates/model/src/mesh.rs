@@ -341,7 +341,7 @@ impl Mesh {
     }
 
     /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), sorted, at most
-    /// [`HTTP_PORTS_MAX`]. A port is left out if another of these Services declares the port opaque. Services of other
+    /// [`HTTP_PORTS_MAX`]. Leaves a port out if another Service of the namespace declares it opaque. Services of other
     /// namespaces have no effect: any user may list another workload's address in a Service of their own.
     ///
     /// `pod` may be any of the Pod's addresses: the Pod listens on its ports at all of its addresses.

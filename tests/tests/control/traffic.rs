@@ -47,8 +47,8 @@ fn backend_policy(namespace: &str, name: &str, spec: &str) -> String {
     )
 }
 
-/// Waits until the status of a TrafficPolicy's current generation has exactly the `expected` entries: the name of each
-/// target, and the reason of the condition `Accepted`. Returns the messages of these conditions.
+/// Waits until the status of a TrafficPolicy's current generation has exactly the `expected` entries. An entry has the
+/// name of a target, and the reason of its condition `Accepted`. Returns the messages of the conditions.
 fn wait_for_status(cluster: &Cluster, namespace: &str, name: &str, expected: &[(&str, &str)]) -> Vec<String> {
     wait_for_status_of(cluster, "trafficpolicy", namespace, name, expected)
 }

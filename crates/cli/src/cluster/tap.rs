@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Show only calls whose other side has this service account, for example web or shop/web
     #[arg(long, value_name = "SERVICE-ACCOUNT")]
     peer: Option<String>,
-    /// Show only calls with one of these statuses of gRPC or HTTP, for example UNAVAILABLE,503
+    /// Show only calls with one of these gRPC or HTTP statuses, for example UNAVAILABLE,503
     #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
     status: Vec<TapStatus>,
     /// Show only calls that failed. Denied calls are not among them: --status PERMISSION_DENIED,403

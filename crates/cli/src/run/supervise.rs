@@ -149,8 +149,8 @@ impl Readiness {
         Self { waits: !ports.is_empty(), ports, began: now, look_at: now, has_complained: false }
     }
 
-    /// Notes a signal that may end the program. Until then, the mesh sends it no calls. A program that
-    /// survives the signal gets calls again: for example, HUP makes many servers read their configuration again.
+    /// Notes a signal that may end the program. If the program survives the signal, the mesh sends it calls again: for
+    /// example, HUP makes many servers read their configuration again.
     fn note_ending(&mut self, now: Instant) {
         let earliest = now + ENDING_TIME;
         *self = Self {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use leno_install::annotations::{INJECT, PREFIX};
-use leno_install::inject::{InboundPorts, Wish};
+use leno_install::inject::{InboundPorts, Wish, asks_for_injection};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::mesh::Controller;
 use leno_model::route::RouteKind;
@@ -60,7 +60,7 @@ pub enum Change {
     Listed(HashSet<Name>),
     /// The API server does not know the kind, so there are no objects of it.
     NotInstalled,
-    /// The API server is about to store a Pod with a proxy or the gRPC sidecar in this namespace.
+    /// The API server will soon store a Pod of this namespace. The Pod has a proxy or a gRPC sidecar.
     Expected(Box<str>),
 }
 
@@ -149,7 +149,7 @@ impl Namespace {
 
     /// Whether new Pods get a proxy or the gRPC sidecar unless they opt out.
     pub fn injects(&self) -> bool {
-        self.inject().is_some_and(|value| ["enabled", "grpc"].contains(&value.trim()))
+        self.inject().is_some_and(asks_for_injection)
     }
 }
 

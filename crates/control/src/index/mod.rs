@@ -358,7 +358,7 @@ impl Index {
         News { is_change, ..News::default() }
     }
 
-    /// Records that the API server is about to store a Pod with a proxy or the gRPC sidecar in this namespace.
+    /// Records that the API server will soon store a Pod of this namespace. The Pod has a proxy or a gRPC sidecar.
     fn expect(&mut self, namespace: Box<str>) {
         if self.namespaces.contains_key(&namespace) {
             self.expecting.insert(namespace);

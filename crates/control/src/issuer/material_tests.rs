@@ -98,14 +98,18 @@ fn an_authority_that_does_not_lead_to_its_anchors_is_refused() {
     Material::read(&secret(with_anchors(&both)), &ours()).expect("one of two anchors is enough");
 }
 
+/// The data of a Secret, with `count` certificates of other authorities at the end of an entry.
+fn with_further_certificates(key: &str, count: usize) -> BTreeMap<String, ByteString> {
+    let now = SystemTime::now();
+    let mut data = created(now).data();
+    let entry = data.get_mut(key).expect("an entry of every Secret");
+    (0..count).for_each(|_| entry.0.extend(created(now).bundle.to_pem().into_bytes()));
+    data
+}
+
 #[test]
 fn a_chain_that_is_too_long_is_not_cut() {
-    let now = SystemTime::now();
-    let made = created(now);
-    let mut data = made.data();
-    let issuer = data.get_mut(ISSUER_CERTIFICATE).expect("an authority");
-    (0..3).for_each(|_| issuer.0.extend(created(now).bundle.to_pem().into_bytes()));
-    let said = refusal(data);
+    let said = refusal(with_further_certificates(ISSUER_CERTIFICATE, 3));
     assert!(
         said.starts_with("its tls.crt leads to chains of 5 certificates, and a chain has at most 4; keep"),
         "{said}"
@@ -114,11 +118,7 @@ fn a_chain_that_is_too_long_is_not_cut() {
 
 #[test]
 fn more_anchors_than_a_chain_has_certificates_are_read() {
-    let now = SystemTime::now();
-    let made = created(now);
-    let mut data = made.data();
-    let anchors = data.get_mut(ANCHORS).expect("anchors");
-    (0..6).for_each(|_| anchors.0.extend(created(now).bundle.to_pem().into_bytes()));
+    let data = with_further_certificates(ANCHORS, 6);
     let read = Material::read(&secret(data), &ours()).expect("seven anchors");
     assert!(read.is_ours() && read.bundle.anchors().len() == 7);
 }

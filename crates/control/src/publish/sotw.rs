@@ -77,7 +77,7 @@ impl Exchange for StateOfTheWorld {
             let is_taken = session.subscribe(kind, name, context)?;
             session.kinds[kind.index()].is_answer_due |= is_taken;
         }
-        // A response of these kinds lists all resources that exist. Without the refused names, it would delete them.
+        // A client deletes each Cluster or Listener that a response does not list. So it would delete the refused ones.
         if kind.has_wildcard()
             && let Some((refused, _)) = session.take_refused()
         {

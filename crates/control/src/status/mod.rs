@@ -88,7 +88,7 @@ pub(crate) async fn keep_statuses(
 struct Failed {
     /// Number of statuses that failed for another reason than a conflict with the write of another client.
     statuses: usize,
-    /// The first of these statuses, and the reason.
+    /// The object of the first such status, and the reason of the failure.
     first: Option<(Place, kube::Error)>,
 }
 

@@ -91,7 +91,7 @@ pub enum Event<'a> {
 /// The kind of the next input bytes.
 #[derive(Debug, Clone, Copy)]
 enum Input {
-    /// The client's preface, of which this number of bytes have arrived.
+    /// The client's preface. The number counts its bytes that have arrived.
     Preface(usize),
     Header,
     Payload(FrameHeader),

@@ -27,7 +27,7 @@ pub use installation::{parse_cluster_domain, parse_image, parse_trust_domain, pa
 pub use options::{BadOptions, Options};
 pub use probes::{PodProbe, Unasked, of_arguments as probes_of_arguments, of_pod as probes_of_pod};
 pub use settings::{BadSetting, Settings};
-pub use skip::{Skipped, Traits, Wish, is_never_meshed};
+pub use skip::{Skipped, Traits, Wish, asks_for_injection, is_never_meshed};
 
 use crate::annotations::{Mistake, label, ours, unknown};
 use crate::patch::Operation;

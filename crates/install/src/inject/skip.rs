@@ -11,6 +11,9 @@ use crate::names::CONTROL_NAMESPACE;
 /// Namespaces of the cluster's own components: a broken mesh must not stop them.
 const CLUSTER_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
+/// The value of [`INJECT`] that enables injection.
+const ENABLED: &str = "enabled";
+
 /// The value of [`INJECT`] that disables injection.
 const DISABLED: &str = "disabled";
 
@@ -142,6 +145,11 @@ impl Wish {
     pub fn is_for_the_mesh(self, namespace: Option<&str>) -> bool {
         self.is_for_a_proxy(namespace) || self.is_for_grpc(namespace)
     }
+}
+
+/// Whether this value of a namespace's annotation asks for proxies or gRPC sidecars in new Pods.
+pub fn asks_for_injection(word: &str) -> bool {
+    [ENABLED, GRPC_WORD].contains(&word.trim())
 }
 
 /// Whether no Pod of the namespace gets a proxy, regardless of its annotations.

@@ -132,8 +132,8 @@ pub struct Run {
     pub max_ms: f64,
     /// The latency curve, ascending by quantile.
     pub curve: Vec<CurvePoint>,
-    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0, no backend is slow;
-    /// the fraction is then that of the backend that a skew would make slow.
+    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0, no backend is slow:
+    /// the fraction then belongs to the backend that another skew would make slow.
     pub slow_share: f64,
     /// CPU time of the proxy for each call that was sent, in us: user and kernel mode, all threads. In a mesh, the CPU
     /// time of all proxies together. In the scenario `methods`, the CPU time divided by the calls of both methods.

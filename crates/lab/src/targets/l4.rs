@@ -134,7 +134,7 @@ pub(crate) fn is_inside() -> bool {
     outside.is_some_and(|outside| own_namespace().is_ok_and(|own| own.as_os_str() != outside))
 }
 
-/// Fails outside of that namespace, where rules, links and addresses would be those of the machine.
+/// Fails outside of that namespace: there, the lab would change the rules, links and addresses of the machine itself.
 pub(super) fn ensure_inside() -> Result<()> {
     if is_inside() {
         return Ok(());

@@ -21,6 +21,7 @@ mod metrics;
 mod nginx;
 mod page;
 mod programs;
+mod service_thread;
 mod traefik;
 mod traffic_policy;
 mod tunnel;
@@ -67,10 +68,17 @@ pub(crate) struct Target {
     /// Servers behind the proxies that are no backends of the experiment: the services of a graph or of a chain.
     services: Vec<Child>,
     rules: Vec<l4::Rules>,
-    /// The parts of Linkerd's meshes that are not proxies.
-    linkerd: Vec<linkerd::Running>,
-    /// The parts of meshes with ztunnels that are not proxies.
-    ztunnels: Vec<ambient::Running>,
+    /// The control planes of the proxies.
+    control_planes: Vec<Box<dyn ControlPlane>>,
+}
+
+/// The control plane of proxies that can decide against TLS. Dropping it ends the control plane.
+trait ControlPlane {
+    /// Fails if a proxy has sent calls without mutual TLS.
+    ///
+    /// # Errors
+    /// Also if the metrics of a proxy cannot be read.
+    fn ensure_encrypted(&self) -> Result<()>;
 }
 
 impl Target {
@@ -124,8 +132,7 @@ impl Target {
     /// A target without addresses and processes.
     fn of(kind: TargetKind) -> Self {
         let (addresses, processes, services) = (Vec::new(), Vec::new(), Vec::new());
-        let (rules, linkerd, ztunnels) = (Vec::new(), Vec::new(), Vec::new());
-        Self { kind, addresses, processes, services, rules, linkerd, ztunnels }
+        Self { kind, addresses, processes, services, rules: Vec::new(), control_planes: Vec::new() }
     }
 
     /// A proxy that listens on `address`.
@@ -146,14 +153,8 @@ impl Target {
     }
 
     /// Adds the control plane of the proxies, which ends with the target.
-    fn with_linkerd(mut self, running: linkerd::Running) -> Self {
-        self.linkerd.push(running);
-        self
-    }
-
-    /// Adds the certificate service of ztunnels, which ends with the target.
-    fn with_ztunnels(mut self, running: ambient::Running) -> Self {
-        self.ztunnels.push(running);
+    fn with_control_plane(mut self, running: impl ControlPlane + 'static) -> Self {
+        self.control_planes.push(Box::new(running));
         self
     }
 
@@ -161,8 +162,7 @@ impl Target {
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.processes.extend(other.processes);
         self.rules.extend(other.rules);
-        self.linkerd.extend(other.linkerd);
-        self.ztunnels.extend(other.ztunnels);
+        self.control_planes.extend(other.control_planes);
         self
     }
 
@@ -204,8 +204,7 @@ impl Target {
     /// Fails if a proxy whose endpoints are in the mesh has sent calls without mutual TLS. Checks only the proxies that
     /// can decide against TLS; the others always use TLS.
     pub(crate) fn ensure_encrypted(&self) -> Result<()> {
-        self.linkerd.iter().try_for_each(linkerd::Running::ensure_encrypted)?;
-        self.ztunnels.iter().try_for_each(ambient::Running::ensure_encrypted)
+        self.control_planes.iter().try_for_each(|running| running.ensure_encrypted())
     }
 
     /// CPU time of all threads of all proxies; `None` without a proxy.

@@ -1,6 +1,9 @@
 //! The binaries that the user may name.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result, io as io_error};
 
 /// Binaries to measure in place of those that the lab finds itself.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -36,4 +39,25 @@ impl Programs {
         let named = flags.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
         named.flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]).collect()
     }
+}
+
+/// Returns the path of a binary that the user named with `option`.
+///
+/// # Errors
+/// If there is no such file; the error ends with `remedy`.
+pub(super) fn named(option: &str, path: &Path, remedy: &str) -> Result<PathBuf> {
+    if !path.is_file() {
+        return Err(Error::Usage(format!("{option} {}: there is no such file; {remedy}", path.display())));
+    }
+    // Make the path absolute: the system would search PATH for a name that has no slash.
+    std::path::absolute(path).map_err(io_error(path.display().to_string()))
+}
+
+/// The error for the program `name` that does not start because of `error`.
+pub(super) fn cannot_start(name: &str, path: &Path, error: &io::Error, remedy: &str) -> Error {
+    let path = path.display();
+    Error::Usage(match error.kind() {
+        io::ErrorKind::PermissionDenied => format!("{name} {path} is not executable; make it so with: chmod +x {path}"),
+        _ => format!("{name} {path} does not start: {error}; {remedy}"),
+    })
 }

@@ -4,10 +4,16 @@ use rustls::pki_types::pem::PemObject;
 use super::*;
 use crate::tls::{CLIENT, SERVER};
 
-#[test]
-fn a_certificate_says_who_it_is_for_as_spiffe_does() {
+/// A new authority, and the directory of its files.
+fn created() -> (tempfile::TempDir, Authority) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");
+    (dir, authority)
+}
+
+#[test]
+fn a_certificate_says_who_it_is_for_as_spiffe_does() {
+    let (_dir, authority) = created();
     let credentials = authority.issue(CLIENT).expect("a certificate");
     let certificate = CertificateDer::from_pem_file(&credentials.certificate).expect("a certificate");
     let certificate = webpki::EndEntityCert::try_from(&certificate).expect("a certificate");
@@ -34,8 +40,7 @@ fn a_directory_without_an_authority_is_named() {
 
 #[test]
 fn a_signed_request_becomes_a_certificate_with_both_names() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let (_dir, authority) = created();
     let request = Request::new("server.lab", SERVER).expect("a request");
     let signed = authority.sign(&request.csr, "server.lab").expect("the requested name");
     assert!(signed.expires > SystemTime::now() + VALID / 2);
@@ -48,8 +53,7 @@ fn a_signed_request_becomes_a_certificate_with_both_names() {
 
 #[test]
 fn no_request_gets_a_certificate_of_another_name() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let (_dir, authority) = created();
     let request = Request::new("server.lab", SERVER).expect("a request");
     let error = authority.sign(&request.csr, "client.lab").map(|_| ()).expect_err("another name").to_string();
     assert!(error.contains("lacks the name client.lab"), "{error}");
@@ -58,8 +62,7 @@ fn no_request_gets_a_certificate_of_another_name() {
 
 #[test]
 fn a_request_may_be_named_by_its_spiffe_id() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let (_dir, authority) = created();
     let request = Request::new("server.lab", SERVER).expect("a request");
     authority.sign(&request.csr, &spiffe_id(SERVER)).expect("the requested id");
     assert!(authority.sign(&request.csr, &spiffe_id(CLIENT)).is_err());
@@ -67,8 +70,7 @@ fn a_request_may_be_named_by_its_spiffe_id() {
 
 #[test]
 fn a_request_with_a_further_name_gets_no_certificate_for_one_name_only() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let (_dir, authority) = created();
     let request = Request::new("server.lab", SERVER).expect("a request");
     let error = authority.sign_only(&request.csr, "server.lab").map(|_| ()).expect_err("two names").to_string();
     assert!(error.contains("the request has another name than server.lab"), "{error}");
@@ -76,8 +78,7 @@ fn a_request_with_a_further_name_gets_no_certificate_for_one_name_only() {
 
 #[test]
 fn a_server_is_verified_by_each_of_its_addresses() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let (_dir, authority) = created();
     let addresses = [[10, 128, 0, 1], [10, 128, 128, 1]].map(IpAddr::from);
     let credentials = authority.issue_for_addresses("service", &addresses).expect("a certificate");
     let certificate = CertificateDer::from_pem_file(&credentials.certificate).expect("a certificate");

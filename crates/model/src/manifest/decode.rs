@@ -283,16 +283,16 @@ impl de::Error for Misfit {
 
 /// Returns the range of a type of whole numbers; `None` for other types. Messages must not contain the type's name, which
 /// only Rust uses.
-fn whole_numbers(kind: &str) -> Option<(i64, u64)> {
+fn whole_numbers(kind: &str) -> Option<(i128, i128)> {
     Some(match kind {
-        "i8" => (i8::MIN.into(), 0x7f),
-        "i16" => (i16::MIN.into(), 0x7fff),
-        "i32" => (i32::MIN.into(), 0x7fff_ffff),
-        "i64" | "isize" => (i64::MIN, 0x7fff_ffff_ffff_ffff),
+        "i8" => (i8::MIN.into(), i8::MAX.into()),
+        "i16" => (i16::MIN.into(), i16::MAX.into()),
+        "i32" => (i32::MIN.into(), i32::MAX.into()),
+        "i64" | "isize" => (i64::MIN.into(), i64::MAX.into()),
         "u8" => (0, u8::MAX.into()),
         "u16" => (0, u16::MAX.into()),
         "u32" => (0, u32::MAX.into()),
-        "u64" | "usize" => (0, u64::MAX),
+        "u64" | "usize" => (0, u64::MAX.into()),
         _ => return None,
     })
 }

@@ -29,9 +29,9 @@ pub struct Filters {
 /// connection-specific fields, `host` and Leno's own fields are not allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeaderModifier {
-    /// Each of these fields replaces all fields of the same name.
+    /// Fields to set: each replaces all fields of the request or response that have its name.
     pub set: Box<[Header]>,
-    /// Each of these fields is added to the fields of the same name.
+    /// Fields to add; fields of the request or response with the same names stay.
     pub add: Box<[Header]>,
     /// Removes the fields with these names.
     pub remove: Box<[Box<str>]>,

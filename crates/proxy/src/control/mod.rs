@@ -4,6 +4,8 @@ mod certify;
 mod connect;
 mod discovery;
 mod explain;
+#[cfg(test)]
+mod fixtures;
 mod pages;
 mod retry;
 mod shared;

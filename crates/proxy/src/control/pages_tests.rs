@@ -1,4 +1,4 @@
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use tracing_subscriber::{Registry, filter::Targets, reload};
 
 use super::{answer, answer_tap_port};
+use crate::control::fixtures::shared;
 use crate::control::shared::{Phase, Shared};
-use crate::control::tap::OpenTaps;
 use crate::metrics::ConfigMetrics;
 
 /// An admin endpoint on loopback, for a proxy with one Service and no worker thread.
@@ -38,20 +38,9 @@ impl Admin {
         let configuration = Directory::open(manifests.path()).expect("it is there").configuration();
         let (log, layer) = LogLevels::new("info".parse().expect("it is a level"));
         let shared = Rc::new(Shared {
-            phase: Cell::new(Phase::Serving),
-            is_called: true,
-            configuration: RefCell::new(configuration),
             config_metrics: Cell::new(ConfigMetrics::default().after_read(0, SystemTime::now())),
-            log,
-            limits: Arc::new(Limits::default()),
-            workers: Vec::new(),
             worker_metrics: vec![WorkerMetrics::new()],
-            identity_metrics: None,
-            taps: OpenTaps::default(),
-            traces: None,
-            allows_tap_headers: false,
-            started: SystemTime::now(),
-            restarts: 0,
+            ..shared(configuration, log)
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");

@@ -284,7 +284,7 @@ impl Pools {
 /// Connections with work that the relay does a little later: to reset cancelled calls, and to send collected content.
 impl Pools {
     /// Adds a connection to the list of connections with cancelled calls. From the time `at`, the relay may reset some
-    /// of these calls. The connection must not be on the list already.
+    /// of the cancelled calls. The connection must not be on the list already.
     pub(crate) fn list_cancelled(&mut self, id: UpstreamId, at: Instant) {
         self.cancelled.push(id);
         self.next_reset_at.get_or_insert(at);

@@ -86,8 +86,7 @@ impl Relay {
         self.lose_target_of(&target, standing)
     }
 
-    /// Updates the state of each address that our application calls directly, and that is an endpoint of these
-    /// clusters.
+    /// Updates the state of the clusters' endpoints that our application calls directly, at the endpoints' own addresses.
     fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
         for endpoint in clusters.flat_map(Cluster::all_endpoints) {
             let address = canonical(endpoint.address);

@@ -32,7 +32,7 @@ pub(crate) struct Proxy {
     own: Option<SpiffeId>,
     bounds: Bounds,
     /// Whether each process asks a control plane about the mesh.
-    discovers: bool,
+    pub(crate) discovers: bool,
     /// Number of questions that the processes asked.
     pub(crate) questions: u64,
     /// Number of answers that were forgotten.

@@ -405,7 +405,7 @@ impl World {
     /// incomplete. Returns the number of relays without calls.
     fn check_settled(&self) -> Result<u64, String> {
         // The mirror's proxy may still wait for the answer of its control plane.
-        let may_wait = |pod: &&Pod| pod.proxy.as_ref().is_some_and(|proxy| !proxy.unread_for().is_zero());
+        let may_wait = |pod: &&Pod| pod.proxy.as_ref().is_some_and(|proxy| proxy.discovers);
         let mirror = self.mirror.as_ref().map(|mirror| &mirror.pod).filter(|pod| !may_wait(pod)).map(Pod::server);
         if let Some(mirror) = mirror.filter(|server| !server.is_hostile() && !self.was_suspended) {
             if let Some(id) = mirror.incomplete() {

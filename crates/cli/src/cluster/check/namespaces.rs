@@ -1,5 +1,5 @@
-//! Finds mistakes in the annotations and labels of namespaces: unknown annotations, values because of which the webhook
-//! would refuse Pods, and labels that should be annotations.
+//! Finds mistakes in the annotations and labels of namespaces: unknown annotations, values that make the webhook refuse
+//! Pods, and labels that should be annotations.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;

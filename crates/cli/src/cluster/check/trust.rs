@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
+use leno_install::inject::asks_for_injection;
 use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VALIDATOR};
 
 use super::installed::NAMESPACE;
@@ -104,9 +105,8 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
 /// namespace that Kubernetes is deleting needs no bundle: Kubernetes deletes the bundle too, and no new Pod starts.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
-    let asks = |namespace: &&Namespace| {
-        namespace.annotations().get(INJECT).is_some_and(|word| ["enabled", "grpc"].contains(&word.trim()))
-    };
+    let asks =
+        |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|word| asks_for_injection(word));
     let asking = namespaces.iter().filter(asks).map(ResourceExt::name_any);
     let inhabited = pods.iter().filter(|pod| pods::is_alive_with_sidecar(pod)).filter_map(ResourceExt::namespace);
     let mut meshed: BTreeSet<String> = asking.chain(inhabited).collect();

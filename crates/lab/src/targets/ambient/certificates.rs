@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use hyper::server::conn::http2;
@@ -12,12 +11,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject;
-use tokio::runtime;
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tonic::{Request, Response, Status};
 
+use super::super::service_thread::ServiceThread;
 use crate::child::free_address;
 use crate::error::{Result, io};
 use crate::tls::{Authority, one_sided_server};
@@ -38,8 +36,7 @@ const WHAT: &str = "starting the certificate service for ztunnel";
 /// A running certificate service. Dropping it ends its thread.
 pub(super) struct CertificateService {
     port: u16,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: ServiceThread,
 }
 
 impl CertificateService {
@@ -54,21 +51,9 @@ impl CertificateService {
         // The addresses of the links do not exist yet.
         let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, free_address()?.port()));
         let listener = TcpListener::bind(address).map_err(io(WHAT))?;
-        listener.set_nonblocking(true).map_err(io(WHAT))?;
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(io(WHAT))?;
         let service = Arc::new(Service { authority, tokens });
-        let (stop, stopped) = oneshot::channel();
-        let serve = move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(listener, acceptor, service) => {}
-                    // The sender is dropped together with the service.
-                    _ = stopped => {}
-                }
-            });
-        };
-        let thread = thread::Builder::new().name("certificates".to_owned()).spawn(serve).map_err(io(WHAT))?;
-        Ok(Self { port: address.port(), stop: Some(stop), thread: Some(thread) })
+        let serve = move |listener| serve(listener, acceptor, service);
+        Ok(Self { port: address.port(), _thread: ServiceThread::start("certificates", WHAT, listener, serve)? })
     }
 
     /// The port of the service.
@@ -77,17 +62,8 @@ impl CertificateService {
     }
 }
 
-impl Drop for CertificateService {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        // A panic of the thread has already been printed.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
 /// Serves until the future is dropped. If a connection fails, its client reports that.
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, service: Arc<Service>) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+async fn serve(listener: tokio::net::TcpListener, acceptor: TlsAcceptor, service: Arc<Service>) {
     let service = IstioCertificateServiceServer::from_arc(service);
     loop {
         let Ok((stream, _)) = listener.accept().await else {

@@ -5,16 +5,15 @@
 
 use std::net::SocketAddr;
 
-use super::super::metrics::label;
+use super::super::metrics::{ensure_encrypted, label};
 use super::certificates::CertificateService;
-use crate::error::{Error, Result};
-use crate::http;
+use crate::error::Result;
 
 /// The metric that counts opened connections.
 const OPENED: &str = "istio_tcp_connections_opened_total{";
 
 /// The parts of a running mesh that end with its target.
-pub(in super::super) struct Running {
+pub(super) struct Running {
     /// The metrics of the ztunnel on the client's node.
     pub(super) client: SocketAddr,
     /// The metrics of the ztunnel on the servers' node.
@@ -22,23 +21,12 @@ pub(in super::super) struct Running {
     pub(super) _certificates: CertificateService,
 }
 
-impl Running {
-    /// Fails if one of the ztunnels has opened a connection without HBONE, or no connection with HBONE.
-    ///
-    /// # Errors
-    /// Also if the metrics of a ztunnel cannot be read.
-    pub(in super::super) fn ensure_encrypted(&self) -> Result<()> {
-        for (address, reporter) in [(self.client, "source"), (self.servers, "destination")] {
-            let answer = http::fetch(address, "/metrics").filter(|answer| answer.status == 200);
-            let wrong = answer.map_or_else(
-                || Some("its metrics cannot be read".to_owned()),
-                |answer| what_is_wrong(&answer.body, reporter),
-            );
-            if let Some(why) = wrong {
-                return Err(Error::Tls { what: format!("the ztunnel with metrics at {address}"), why });
-            }
-        }
-        Ok(())
+impl super::super::ControlPlane for Running {
+    fn ensure_encrypted(&self) -> Result<()> {
+        [(self.client, "source"), (self.servers, "destination")].into_iter().try_for_each(|(address, reporter)| {
+            let what = format!("the ztunnel with metrics at {address}");
+            ensure_encrypted(&what, address, |metrics| what_is_wrong(metrics, reporter))
+        })
     }
 }
 

@@ -26,7 +26,7 @@ use crate::tls::{
     Authority, CLIENT, Credentials, SERVER, WAYPOINT, ensure_mutual_tls, ensure_mutual_tls_of, spiffe_id,
 };
 use certificates::CertificateService;
-pub(super) use check::Running;
+use check::Running;
 use network::{Network, Node};
 use program::Tunnel;
 use ztunnel::Files;
@@ -75,8 +75,7 @@ pub(crate) fn is_with_ztunnel(version: &str) -> bool {
 }
 
 /// Starts a ztunnel on the client's node, a ztunnel on the servers' node, and the waypoint. Before any call, checks that
-/// the waypoint and every Pod require a certificate of the authority. [`Running::ensure_encrypted`] checks both ztunnels
-/// after the calls.
+/// the waypoint and every Pod require a certificate of the authority. [`Running`] checks both ztunnels after the calls.
 fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
     // Everything below changes the network of the current namespace.
     l4::ensure_inside()?;
@@ -107,7 +106,7 @@ fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
     let [client, servers] = Node::BOTH.map(|node| network.stats(node));
     let running = Running { client, servers, _certificates: certificates };
     let target = Target::mesh(TargetKind::Ambient, network.service(), near, vec![envoy, far]);
-    Ok(target.with_rules(rules).with_ztunnels(running))
+    Ok(target.with_rules(rules).with_control_plane(running))
 }
 
 /// The parts that the processes of a mesh share.

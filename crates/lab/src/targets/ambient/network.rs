@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The port on which ztunnels and the waypoint accept HBONE. ztunnel has no option for any of its ports.
-pub(super) const HBONE_PORT: u16 = 15_008;
+pub(super) use super::super::envoy::hbone::PORT as HBONE_PORT;
+
 /// The port of a ztunnel for redirected outbound connections.
 pub(super) const OUTBOUND_PORT: u16 = 15_001;
 const STATS_PORT: u16 = 15_020;

@@ -1,13 +1,14 @@
 //! The program ztunnel: where it is, and whether it can run here.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::super::programs::{cannot_start, named};
 use super::super::{Programs, l4};
 use super::ztunnel::INHERITED;
 use crate::child::{find_program, inherit_only, last_line};
@@ -44,17 +45,9 @@ impl Tunnel {
         static IN_PATH: OnceLock<Tunnel> = OnceLock::new();
         match programs.ztunnel.as_deref() {
             _ if programs.without_ztunnel => Ok(Self::Bare("which this command does not run".to_owned())),
-            Some(named) => Self::named(named),
+            Some(path) => named("--ztunnel", path, REMEDY).map(Self::Ztunnel),
             None => Ok(IN_PATH.get_or_init(|| Self::found(find_program("ztunnel"))).clone()),
         }
-    }
-
-    fn named(path: &Path) -> Result<Self> {
-        if !path.is_file() {
-            return Err(Error::Usage(format!("--ztunnel {}: there is no such file; {REMEDY}", path.display())));
-        }
-        // Make the path absolute: the system would search PATH for a name that has no slash.
-        std::path::absolute(path).map(Self::Ztunnel).map_err(io_error(path.display().to_string()))
     }
 
     fn found(in_path: Option<PathBuf>) -> Self {
@@ -80,7 +73,7 @@ pub(super) fn version(path: &Path) -> Result<String> {
     if !said.contains(VARIABLE) {
         let (path, last) = (path.display(), last_line(said.as_bytes()));
         let why = if said.contains(OLDER_VARIABLE) {
-            format!("is too old: the lab needs that of Istio {OLDEST} or later")
+            format!("is too old: the lab needs the ztunnel of Istio {OLDEST} or later")
         } else {
             format!("does not start: {last}")
         };
@@ -103,15 +96,7 @@ fn said(path: &Path, args: &[&str], env: &[(&str, &str)], patience: Duration) ->
     inherit_only(&mut command, &INHERITED);
     command.args(args).envs(env.iter().copied()).stdin(Stdio::null());
     command.stdout(share(&output)?).stderr(share(&output)?);
-    let mut process = command.spawn().map_err(|error| {
-        let path = path.display();
-        Error::Usage(match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                format!("ztunnel {path} is not executable; make it so with: chmod +x {path}")
-            }
-            _ => format!("ztunnel {path} does not start: {error}; {REMEDY}"),
-        })
-    })?;
+    let mut process = command.spawn().map_err(|error| cannot_start("ztunnel", path, &error, REMEDY))?;
     let start = Instant::now();
     let mut has_ended = false;
     while !has_ended && start.elapsed() < patience {

@@ -1,6 +1,6 @@
 //! Istio's waypoint as it speaks HBONE on both sides: it accepts tunnels, and opens tunnels to the endpoints' ztunnels.
 //!
-//! Three listeners, of which the last two are inside of Envoy:
+//! Envoy has three listeners. Only Envoy itself connects to the last two:
 //!
 //! | listener | work |
 //! |---|---|
@@ -26,8 +26,8 @@ const ORIGINATE: &str = "connect_originate";
 /// The filter that restores the destination of a connection inside of Envoy, and the key of that destination in an
 /// endpoint's metadata.
 const ORIGINAL_DST: &str = "envoy.filters.listener.original_dst";
-/// The port of ztunnels for HBONE.
-const PORT: u16 = 15_008;
+/// The port on which ztunnels and the waypoint accept HBONE. ztunnel has no option for any of its ports.
+pub(in super::super) const PORT: u16 = 15_008;
 
 /// Envoy's configuration. `thresholds` are the circuit breakers of all clusters.
 pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings, thresholds: &Value) -> Value {

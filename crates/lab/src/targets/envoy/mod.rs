@@ -12,7 +12,7 @@ pub(super) mod consul;
 mod filters;
 #[cfg(test)]
 mod fixtures;
-mod hbone;
+pub(super) mod hbone;
 pub(super) mod istio;
 mod istio_stats;
 pub(super) mod kuma;

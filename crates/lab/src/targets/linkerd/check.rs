@@ -5,32 +5,25 @@
 
 use std::net::SocketAddr;
 
-use super::super::metrics::label;
+use super::super::metrics::{ensure_encrypted, label};
 use super::control::ControlPlane;
-use crate::error::{Error, Result};
-use crate::http;
+use crate::error::Result;
 
 /// The parts of a running mesh that end with its target.
-pub(in super::super) struct Running {
+pub(super) struct Running {
     /// The admin endpoint of the outbound proxy; `None` without one.
     pub(super) outbound_admin: Option<SocketAddr>,
     pub(super) _control: ControlPlane,
 }
 
-impl Running {
-    /// Fails if the outbound proxy has opened a connection to an endpoint without mutual TLS.
-    ///
-    /// # Errors
-    /// If there is such a connection, or if the proxy's metrics cannot be read.
-    pub(in super::super) fn ensure_encrypted(&self) -> Result<()> {
+impl super::super::ControlPlane for Running {
+    fn ensure_encrypted(&self) -> Result<()> {
         let Some(admin) = self.outbound_admin else { return Ok(()) };
-        let wrong = |why| Error::Tls { what: format!("the outbound linkerd2-proxy at {admin}"), why };
-        let answer = http::fetch(admin, "/metrics").filter(|answer| answer.status == 200);
-        let metrics = answer.ok_or_else(|| wrong("its metrics cannot be read".to_owned()))?.body;
-        in_the_clear(&metrics).map_or(Ok(()), |Connection { endpoint, reason }| {
-            Err(wrong(format!(
+        ensure_encrypted(&format!("the outbound linkerd2-proxy at {admin}"), admin, |metrics| {
+            let Connection { endpoint, reason } = in_the_clear(metrics)?;
+            Some(format!(
                 "it connected to {endpoint} without mutual TLS (reason: {reason}); try another version of linkerd2-proxy"
-            )))
+            ))
         })
     }
 }

@@ -26,7 +26,7 @@ use crate::child::{Child, Launch, free_address};
 use crate::error::{Result, io};
 use crate::experiment::record::TargetKind;
 use crate::tls::{Authority, CLIENT, Credentials, Request, SERVER, ensure_mutual_tls};
-pub(super) use check::Running;
+use check::Running;
 use control::{ControlPlane, Plan, Pod};
 use environment::Sidecar;
 pub(super) use program::{INSTALL, version};
@@ -38,7 +38,7 @@ const CLIENT_POD: usize = 0;
 const TRANSPORT_HEADER: &str = "transport.l5d.io/v1";
 
 /// Starts the control plane and all proxies. Before any call, checks that every inbound proxy requires a certificate of
-/// the authority. [`Running::ensure_encrypted`] checks the outbound proxy after the calls.
+/// the authority. [`Running`] checks the outbound proxy after the calls.
 ///
 /// # Errors
 /// If linkerd2-proxy is missing, or the experiment is not in its own namespace.
@@ -61,7 +61,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     }
     let running = Running { outbound_admin: client_side.admin, _control: mesh.control };
     let target = Target::mesh(TargetKind::Linkerd, service, client_side.wait()?, server_sides);
-    Ok(target.with_rules(rules).with_linkerd(running))
+    Ok(target.with_rules(rules).with_control_plane(running))
 }
 
 /// Starts only the proxy in front of `backend`. Clients send no transport header, so they connect to the Pod's port of
@@ -74,7 +74,7 @@ pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> R
     let (server_name, client) = (names::identity(SERVER), mesh.client);
     ensure_mutual_tls(pod.address, &server_name, &client, None)?;
     let running = Running { outbound_admin: None, _control: mesh.control };
-    let target = Target::proxy(TargetKind::Linkerd, pod.address, proxy).with_rules(rules).with_linkerd(running);
+    let target = Target::proxy(TargetKind::Linkerd, pod.address, proxy).with_rules(rules).with_control_plane(running);
     Ok(ServerSide { target, server_name, client, alpn: None })
 }
 

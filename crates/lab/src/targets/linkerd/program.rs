@@ -1,11 +1,11 @@
 //! The program linkerd2-proxy: where it is, and whether it is new enough.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::super::programs::{cannot_start, named};
 use crate::child::{find_program, last_line};
-use crate::error::{Error, Result, io as io_error};
+use crate::error::{Error, Result};
 
 /// How to get the program: its project publishes it in container images only.
 pub(in super::super) const INSTALL: &str =
@@ -23,11 +23,7 @@ const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
 /// If there is no such program.
 pub(super) fn find(given: Option<&Path>) -> Result<PathBuf> {
     match given {
-        // Make the path absolute: the system would search PATH for a name that has no slash.
-        Some(path) if path.is_file() => std::path::absolute(path).map_err(io_error(path.display().to_string())),
-        Some(path) => {
-            Err(Error::Usage(format!("--linkerd2-proxy {}: there is no such file; {REMEDY}", path.display())))
-        }
+        Some(path) => named("--linkerd2-proxy", path, REMEDY),
         None => {
             find_program("linkerd2-proxy").ok_or(Error::MissingProgram { program: "linkerd2-proxy", install: INSTALL })
         }
@@ -51,15 +47,7 @@ fn start_without_configuration(path: &Path) -> Result<String> {
     let mut command = Command::new(path);
     let variables = [("LINKERD2_PROXY_LOG", "info"), ("LINKERD2_PROXY_LOG_FORMAT", "plain"), (VARIABLE, "invalid")];
     command.envs(variables).stdin(Stdio::null());
-    let output = command.output().map_err(|error| {
-        let path = path.display();
-        Error::Usage(match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                format!("linkerd2-proxy {path} is not executable; make it so with: chmod +x {path}")
-            }
-            _ => format!("linkerd2-proxy {path} does not start: {error}; {REMEDY}"),
-        })
-    })?;
+    let output = command.output().map_err(|error| cannot_start("linkerd2-proxy", path, &error, REMEDY))?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 

@@ -105,7 +105,7 @@ impl Route {
 pub struct RouteRule {
     /// The rule's name, if it has one.
     pub name: Option<Box<str>>,
-    /// The conditions, of which a request or connection must meet one; empty if the rule can match nothing.
+    /// The conditions. A request or connection must meet at least one; if there are none, the rule matches nothing.
     pub matches: Vec<Arc<Match>>,
     pub filters: RouteFilters,
     pub backends: Box<[BackendRef]>,

@@ -130,8 +130,9 @@ impl Knowledge {
         };
         let is_useless = |subject: &Subject, _| !self.is_answered(subject) && leads_to_refused(subject);
         let mut victims = self.asked.least_recently_used(most, is_useless);
+        // There is room for unused subjects only if all useless subjects are among the victims already.
         let is_unused = |subject: &Subject, used| {
-            used < before && !victims.contains(subject) && !is_refused(Kind::Listener, &subject.to_string())
+            used < before && !is_useless(subject, used) && !is_refused(Kind::Listener, &subject.to_string())
         };
         let unused = self.asked.least_recently_used(most - victims.len(), is_unused);
         victims.extend(unused);

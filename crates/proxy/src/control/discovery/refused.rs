@@ -1,5 +1,5 @@
-//! Names that the control plane refuses because of a limit on subscriptions: when we ask for them again. Meanwhile, the
-//! control plane sends no updates of these names.
+//! Decides when the proxy asks again for names that the control plane refuses because of a limit on subscriptions. Until
+//! the control plane accepts a name, it sends no updates of the name.
 
 use std::time::{Duration, Instant};
 

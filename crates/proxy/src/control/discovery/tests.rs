@@ -1,7 +1,5 @@
-use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::sync::Mutex;
-use std::time::SystemTime;
 
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::{
     AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
@@ -13,7 +11,6 @@ use envoy_types::pb::google::rpc;
 use futures_util::Stream;
 use leno_admin::logging::LogLevels;
 use leno_config::Configuration;
-use leno_relay::limits::Limits;
 use leno_xds::Kind;
 use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
@@ -21,9 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::*;
 use crate::control::connect::Security;
-use crate::control::shared::Phase;
-use crate::control::tap::OpenTaps;
-use crate::metrics::ConfigMetrics;
+use crate::control::fixtures::shared;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The receive window of the control plane: number of bytes that it takes before it reads them.
@@ -108,7 +103,8 @@ async fn ask(addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> V
     for port in 1..=addresses {
         assert!(discovery.knowledge.ask(&Subject::Address(([10, 0, 0, 1], port).into()), Instant::now()));
     }
-    let shared = shared(discovery.mesh());
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
     let done = async {
         while !is_done(&asked.lock().expect("no panic")) {
             sleep(Duration::from_millis(10)).await;
@@ -119,27 +115,6 @@ async fn ask(addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> V
         done = timeout(PATIENCE, done) => done.expect("it is done in time"),
     }
     asked.lock().expect("no panic").clone()
-}
-
-/// The state of a proxy without worker threads.
-fn shared(mesh: Arc<Mesh>) -> Shared {
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    Shared {
-        phase: Cell::new(Phase::Serving),
-        is_called: true,
-        configuration: RefCell::new(Configuration::of_mesh(mesh)),
-        config_metrics: Cell::new(ConfigMetrics::default()),
-        log,
-        limits: Arc::new(Limits::default()),
-        workers: Vec::new(),
-        worker_metrics: Vec::new(),
-        identity_metrics: None,
-        taps: OpenTaps::default(),
-        traces: None,
-        allows_tap_headers: false,
-        started: SystemTime::now(),
-        restarts: 0,
-    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ fn the_services_answer_until_the_control_plane_is_dropped() {
     let target = Some(Target::Addr(plan.service.into()));
     let control = ControlPlane::start(plan, authority, token).expect("a free port");
     let address = control.address();
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let spec = || TrafficSpec { target: target.clone(), ..TrafficSpec::default() };
     let mut client = runtime.block_on(async {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");

@@ -21,7 +21,6 @@ use std::future::ready;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
@@ -29,12 +28,11 @@ use linkerd2_proxy_api::destination::destination_server::DestinationServer;
 use linkerd2_proxy_api::identity::identity_server::IdentityServer;
 use linkerd2_proxy_api::inbound::inbound_server_policies_server::InboundServerPoliciesServer;
 use linkerd2_proxy_api::outbound::outbound_policies_server::OutboundPoliciesServer;
-use tokio::runtime;
-use tokio::sync::oneshot;
 use tonic::Status;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
+use super::super::service_thread::ServiceThread;
 use crate::child::free_address;
 use crate::error::{Result, io};
 use crate::tls::Authority;
@@ -67,8 +65,7 @@ pub(super) struct Plan {
 /// A running control plane. Dropping it ends its thread.
 pub(in super::super) struct ControlPlane {
     address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: ServiceThread,
 }
 
 impl ControlPlane {
@@ -80,21 +77,9 @@ impl ControlPlane {
     pub(super) fn start(plan: Plan, authority: Authority, token: String) -> Result<Self> {
         const WHAT: &str = "starting the control plane for linkerd2-proxy";
         let listener = TcpListener::bind(free_address()?).map_err(io(WHAT))?;
-        listener.set_nonblocking(true).map_err(io(WHAT))?;
         let address = listener.local_addr().map_err(io(WHAT))?;
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(io(WHAT))?;
-        let (stop, stopped) = oneshot::channel();
-        let serve = move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(listener, plan, authority, token) => {}
-                    // The sender is dropped together with the control plane.
-                    _ = stopped => {}
-                }
-            });
-        };
-        let thread = thread::Builder::new().name("linkerd-control".to_owned()).spawn(serve).map_err(io(WHAT))?;
-        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+        let serve = move |listener| serve(listener, plan, authority, token);
+        Ok(Self { address, _thread: ServiceThread::start("linkerd-control", WHAT, listener, serve)? })
     }
 
     /// The address of all services.
@@ -103,17 +88,8 @@ impl ControlPlane {
     }
 }
 
-impl Drop for ControlPlane {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        // A panic of the thread has already been printed.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
 /// Serves until the future is dropped. If serving fails, the proxies lose their control plane, and report that.
-async fn serve(listener: TcpListener, plan: Plan, authority: Authority, token: String) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+async fn serve(listener: tokio::net::TcpListener, plan: Plan, authority: Authority, token: String) {
     let plan = Arc::new(plan);
     let server = Server::builder()
         .add_service(IdentityServer::new(identity::Service::new(authority, token)))
