@@ -1,4 +1,4 @@
-//! Compiles Leno's own protobuf, without needing `protoc`.
+//! Compiles Leno's own protobuf files, without `protoc`.
 
 use std::error::Error;
 

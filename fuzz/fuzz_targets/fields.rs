@@ -1,5 +1,5 @@
-//! Fuzzes the gRPC fields that the relay reads and a peer chooses: each value has the meaning that the protocol
-//! defines, or none.
+//! Fuzzes the gRPC fields that a peer sends and the relay reads: the relay reads each value as the protocol defines it,
+//! or ignores it.
 #![no_main]
 
 use std::time::Duration;

@@ -38,7 +38,7 @@ fn round_trip(bytes: &[u8; HEADER_BYTES]) {
     assert_eq!(header.encode(), without_reserved_bit);
 }
 
-/// What a connection did with its input: the events, the error, and the output.
+/// The result of one connection's input: the events, the error, and the output.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     happened: Vec<String>,

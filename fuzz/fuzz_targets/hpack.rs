@@ -7,8 +7,8 @@ use leno_http2::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 use libfuzzer_sys::fuzz_target;
 
 const MAX_LIST_SIZE: usize = 8192;
-/// Maximum memory of a section. The bound is generous: a full list needs up to twice its size, because vectors double
-/// as they grow, and the decoder reads a literal before it checks the size of the list.
+/// Maximum memory of a section. The bound is generous for two reasons. A full list needs up to twice its size, because
+/// vectors double as they grow. And the decoder reads a literal before it checks the size of the list.
 const MAX_SECTION_BYTES: usize = 64 * 1024;
 const MAX_TABLE_BYTES: usize = 16 * 1024;
 

@@ -27,7 +27,7 @@ fuzz_target!(|text: &str| {
         "{SERVICE}---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: a}}\n\
          spec: {{targetRefs: [{{kind: Service, name: a}}], {text}}}"
     ));
-    // Check the text also as part of the spec of Gateway API's policy, with a target that exists.
+    // Check the text also as part of the spec of Gateway API's XBackendTrafficPolicy, with a target that exists.
     check(&format!(
         "{SERVICE}---\napiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackendTrafficPolicy\nmetadata: {{name: a}}\n\
          spec: {{targetRefs: [{{kind: Service, name: a}}], {text}}}"
@@ -67,7 +67,7 @@ fn check(text: &str) {
     }
 }
 
-/// Checks that a parsed value is shown as a text that parses as the same value.
+/// Checks that a parsed value is formatted as a text that parses to the same value.
 fn check_same<T: FromStr + Display + PartialEq + Debug>(text: &str) {
     if let Ok(read) = text.parse::<T>() {
         assert_eq!(read.to_string().parse::<T>().ok(), Some(read));
@@ -93,8 +93,8 @@ fn check_mesh(mesh: &Mesh) {
     }
 }
 
-/// Checks that each route has both conditions for each of its parent Services, and that a false condition comes with a
-/// problem.
+/// Checks that each route has the conditions Accepted and ResolvedRefs for each of its parent Services. If a condition
+/// is false, the translation must report a problem.
 fn check_statuses(translation: &Translation) {
     for status in &translation.routes {
         let kinds: Vec<ConditionKind> = status.conditions.iter().map(|condition| condition.kind).collect();
@@ -124,8 +124,9 @@ fn check_routes(mesh: &Mesh) {
     }
 }
 
-/// Checks two rules. If the proxy would close a caller's connection, no request of this caller may be allowed. If the
-/// default policy denies everything, only an enforced policy may allow requests.
+/// Checks two invariants of policies, with a default policy that denies every request. If the proxy may close a
+/// caller's connection at once, no policy may allow a request of this caller. Only an enforced policy may allow a
+/// request.
 fn check_policies(mesh: &Mesh) {
     for policy in mesh.policies() {
         let account = policy.service_account.as_deref().unwrap_or("a");

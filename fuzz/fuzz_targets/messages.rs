@@ -5,8 +5,8 @@
 use leno_relay::Messages;
 use libfuzzer_sys::fuzz_target;
 
-/// Counts the messages by the definition: a prefix of five bytes, and then the number of bytes that the prefix
-/// contains.
+/// Counts the messages by gRPC's definition. A message is a prefix of five bytes, and then as many bytes as the prefix
+/// states.
 fn messages_in(mut stream: &[u8]) -> u32 {
     let mut count = 0;
     while let Some((&[_, ref length @ ..], rest)) = stream.split_first_chunk::<5>() {

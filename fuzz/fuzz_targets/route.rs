@@ -70,7 +70,8 @@ static MESH: LazyLock<Mesh> = LazyLock::new(|| {
     translation.mesh
 });
 
-/// A request made of the lines of the input: method, path, authority, and the values of every header field.
+/// A request made of the lines of the input: the method, the path, the authority, and then values. Every header field
+/// has all these values.
 struct Head<'a>(Vec<&'a [u8]>);
 
 impl Head<'_> {
@@ -127,7 +128,7 @@ fuzz_target!(|input: &[u8]| {
             let (status, location) = redirect.location(&head, Scheme::Http, 80, found.path);
             assert_eq!(status, 302);
             assert!(location.starts_with(b"http://"));
-            // The location contains only the scheme, parts of the request, and `/b`: the path never grows.
+            // The location contains only the scheme, parts of the request, and `/b`, so its length is limited.
             assert!(location.len() <= b"http:///b".len() + head.authority().len() + head.path().len());
         }
     }

@@ -1,5 +1,5 @@
-//! Fuzzes certificates and certificate requests, which a peer chooses: any bytes name a workload, are signed for a
-//! workload, or get a one-line error.
+//! Fuzzes certificates and certificate requests, which a peer chooses: any bytes are read as a workload's certificate,
+//! are signed as a workload's request, or are rejected with a one-line error.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -67,7 +67,7 @@ fuzz_target!(|input: &[u8]| {
                 ends[from].advance(bytes.len());
                 deliver(&bytes, &mut ends[1 - from]);
             }
-            // Deliver content, which may be too early.
+            // Deliver content, perhaps before the handshake has ended.
             5 | 6 => {
                 let length = ends[from].seal(&vec![step[2]; amount], &mut sealed);
                 let content: Vec<u8> = sealed[..length].to_vec();

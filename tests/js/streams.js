@@ -1,5 +1,5 @@
-// A gRPC client on grpc-js that puts a heavy load on one channel, as tests/go/streams does on grpc-go. It prints the same
-// words.
+// A gRPC client on grpc-js that puts a heavy load on one channel. It has the commands and the output of the grpc-go
+// client in tests/go/streams.
 //
 //   streams-grpc-js kinds ADDRESS AUTHORITY                      one call of each kind to the echo service
 //   streams-grpc-js open ADDRESS AUTHORITY N                     opens N bidirectional streams, and keeps all open
@@ -8,7 +8,7 @@
 
 const grpc = require('@grpc/grpc-js');
 
-// Time limit of opening all streams together, and of each unary call, in milliseconds.
+// Time limit of each unary call, and of the opening of all streams, from the first to the last, in milliseconds.
 const PATIENCE_MS = 20_000;
 
 // Messages are bytes.

@@ -118,10 +118,10 @@ impl Attacker {
         if Instant::now() >= self.until { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 
-    /// Waits until the attack ends or the proxy closes the connection.
+    /// Waits until the attack ends or the proxy closes the connection. A script can end with this call.
     ///
     /// # Errors
-    /// Always, with the errors of [`pause`](Self::pause), so that a script can end with this call.
+    /// Always one of the errors of [`pause`](Self::pause).
     pub fn linger(&self) -> io::Result<()> {
         loop {
             self.pause(Duration::from_millis(20))?;
@@ -140,7 +140,8 @@ impl Attacker {
             thread::sleep(Duration::from_millis(2));
         }
         let heard = self.heard();
-        // If the proxy has closed the connection already, this call fails. Either way the reading thread ends.
+        // This call ends the reading thread. It fails if the proxy has already closed the connection; then the thread
+        // has ended anyway.
         self.stream.shutdown(std::net::Shutdown::Both).ok();
         if let Some(ear) = self.ear.take() {
             ear.join().expect("the listening thread does not panic");

@@ -30,7 +30,7 @@ use crate::messages;
 /// The message of `Text`.
 const TEXT: &[u8] = b"An answer of some length, for clients that look at how DATA is sent and not at what it says.";
 
-/// Events that a server has counted.
+/// Connections, calls and resets that a server has seen.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Connections accepted.
@@ -41,7 +41,7 @@ pub struct Seen {
     pub calls: AtomicU64,
     /// Calls that the peer reset.
     pub resets: AtomicU64,
-    /// Connections that this server closed because of the peer's behaviour.
+    /// For each connection that this server closed because the peer misbehaved, the reason.
     pub punished: Mutex<Vec<String>>,
     /// Header fields of the last call; values of one name are joined with commas.
     pub last_headers: Mutex<BTreeMap<String, String>>,
@@ -81,7 +81,8 @@ pub struct Settings {
     pub max_streams: Option<u32>,
 }
 
-/// The phase of a server. It applies to all connections of the server.
+/// The state of a server: it serves new calls, only finishes its open calls, or ends. All its connections follow this
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
     Serve,
@@ -152,7 +153,7 @@ impl Drop for Backend {
 
 async fn accept(listener: TcpListener, settings: Settings, seen: Arc<Seen>, phases: watch::Receiver<Phase>) {
     while let Ok((stream, _)) = listener.accept().await {
-        // Ignore an error here: on a lost connection, serving fails as well.
+        // Ignore an error: it means that the connection is lost, and serving it will fail below.
         stream.set_nodelay(true).ok();
         seen.connections.fetch_add(1, Ordering::Relaxed);
         seen.open_connections.fetch_add(1, Ordering::Relaxed);

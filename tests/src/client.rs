@@ -24,7 +24,7 @@ pub struct Client {
     authority: String,
 }
 
-/// The description of a call.
+/// The service, method and header fields of a call that a [`Client`] can make.
 #[derive(Debug, Clone)]
 pub struct Call {
     service: String,
@@ -77,7 +77,7 @@ impl Answer {
         self.field("grpc-status")?.parse().ok()
     }
 
-    /// A field of the trailers, else of the headers.
+    /// Returns a field of the trailers, or a header field if the trailers do not contain it.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.trailers.get(name).or_else(|| self.headers.get(name)).and_then(|value| value.to_str().ok())
     }

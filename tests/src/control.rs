@@ -1,4 +1,4 @@
-//! A running `leno-control` beside a [`Cluster`].
+//! A running `leno-control` that uses a [`Cluster`].
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use crate::kubernetes::Cluster;
 use crate::programs;
 use crate::proxy::{free_address, wait_for};
 
-/// Longest time until a change in the cluster is visible, on a busy machine.
+/// Longest time until the control plane reacts to a change in the cluster, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest time from SIGTERM until the control plane ends.
@@ -33,7 +33,7 @@ pub struct Control {
     xds: SocketAddr,
     identity: SocketAddr,
     webhooks: SocketAddr,
-    /// Directory of `inject.yaml`, and of the trust bundle for a proxy beside the control plane.
+    /// Directory of `inject.yaml` and of `ca.crt`, the trust bundle for the control plane's own proxy.
     config: TempDir,
     log: tempfile::NamedTempFile,
 }
@@ -57,7 +57,7 @@ impl Control {
         Self::start_as(&cluster.kubeconfig())
     }
 
-    /// Starts a control plane with the identity in a kubeconfig.
+    /// Starts a control plane that connects to the API server with this kubeconfig.
     ///
     /// # Panics
     /// If it does not start.
@@ -84,7 +84,7 @@ impl Control {
         Self { child, admin, probes, xds, identity, webhooks, config, log }
     }
 
-    /// Returns the trust bundle that the control plane writes for a proxy beside it.
+    /// Returns the trust bundle that the control plane writes for its own proxy.
     ///
     /// # Errors
     /// If the control plane has not written the file yet.

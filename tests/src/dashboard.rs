@@ -94,7 +94,7 @@ impl Dashboard {
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        // The dashboard may have ended by itself.
+        // Ignore an error: the dashboard may have ended by itself.
         self.child.kill().ok();
         self.child.wait().ok();
     }

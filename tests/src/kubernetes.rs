@@ -1,5 +1,5 @@
-//! A real Kubernetes cluster: etcd, the API server and the controllers; and nodes that run Pods, for tests that need
-//! nodes.
+//! A real Kubernetes cluster: etcd, the API server and the controllers. For tests that need nodes, it also has nodes
+//! that run Pods.
 //!
 //! `tests/kube` starts the cluster once for all tests of this process, and stops it when the process ends. The tests
 //! use the cluster one after the other, because some of them kill the API server. Tests that need nodes can use another
@@ -26,12 +26,12 @@ use crate::proxy::{free_address, wait_for};
 /// Exit code of `tests/kube/up` if the cluster's programs have not been built.
 const NOT_BUILT: i32 = 3;
 
-/// The cluster of this process.
+/// The cluster that all tests of this process share.
 #[derive(Debug)]
 enum Place {
     /// Started by `tests/kube`.
     Ours(Made),
-    /// An external cluster, by its kubeconfig.
+    /// An external cluster, with the path of its kubeconfig.
     Given(PathBuf),
 }
 
@@ -44,7 +44,8 @@ struct Made {
     etcd: SocketAddr,
 }
 
-/// The kubeconfig in `LENO_KUBECONFIG`, of an external cluster that tests may use. `None` if the variable is not set.
+/// Returns the path in `LENO_KUBECONFIG`: the kubeconfig of an external cluster that the tests may use. `None` if the
+/// variable is not set.
 ///
 /// # Panics
 /// If the variable is not the absolute path of a file.
@@ -54,7 +55,7 @@ pub fn given() -> Option<PathBuf> {
     Some(path)
 }
 
-/// The cluster, for one test at a time.
+/// A test's exclusive access to the cluster. Other tests wait until this value is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     place: &'static Place,
@@ -62,8 +63,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns a Kubernetes control plane without nodes, on loopback; the first test that needs it starts it. Returns
-    /// `None`, with a message, if the cluster's programs are not built.
+    /// Returns a Kubernetes control plane without nodes, on loopback. The first test that calls this function starts
+    /// the control plane. Returns `None`, with a message, if the cluster's programs are not built.
     ///
     /// # Panics
     /// If it does not start.
@@ -71,9 +72,10 @@ impl Cluster {
         Self::of_nodes(0, "tests/kube/build")
     }
 
-    /// Returns a Kubernetes cluster with two nodes that run Pods; the first test that needs it starts it. Returns
-    /// `None`, with a message, if the cluster's programs are not built. Only root can create nodes, and only one
-    /// process at a time can have them. If `LENO_KUBECONFIG` names a cluster, that cluster is used instead.
+    /// Returns a Kubernetes cluster with two nodes that run Pods. The first test that calls this function starts the
+    /// cluster. Returns `None`, with a message, if the cluster's programs are not built. Only root can create nodes,
+    /// and only one process at a time can have nodes. If `LENO_KUBECONFIG` names a cluster, returns this cluster
+    /// instead.
     ///
     /// # Panics
     /// If it does not start.
@@ -86,11 +88,12 @@ impl Cluster {
         matches!(self.place, Place::Ours(_))
     }
 
-    /// Returns the only cluster of this process, so all tests of the process must request the same number of nodes.
+    /// Returns the only cluster of this process. All tests of the process must request the same number of nodes,
+    /// because only the first request counts.
     fn of_nodes(nodes: u8, build: &str) -> Option<Self> {
         static PLACE: OnceLock<Option<Place>> = OnceLock::new();
         static TURN: Mutex<()> = Mutex::new(());
-        // A test that failed has poisoned the lock, but the cluster is still usable.
+        // A test that panics poisons the lock, but the cluster stays usable.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let place = || match given().filter(|_| nodes > 0) {
             Some(kubeconfig) => Some(Place::Given(kubeconfig)),
@@ -107,7 +110,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// The cluster that was started for the tests.
+    /// Returns the details of a cluster that `tests/kube` started.
     ///
     /// # Panics
     /// If the cluster is external.
@@ -217,14 +220,15 @@ impl Cluster {
         assert!(output.status.success(), "{}", text(&output));
     }
 
-    /// Kills the process with the argument `word` in a Pod.
+    /// Kills the process of a Pod that has `word` among its arguments. Finds the Pod's processes by their environment
+    /// variable POD_NAME.
     ///
     /// # Panics
     /// If there is not exactly one such process, or the cluster is external.
     pub fn kill_in_pod(&self, pod: &str, word: &str) {
         assert!(self.is_ours(), "the nodes of an external cluster are other machines");
         let has = |file: &str, id: i32, text: &str| {
-            // The process may have ended since the directory was read.
+            // The file is missing if the process has ended since /proc was listed.
             let content = std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default();
             content.split(|&byte| byte == 0).any(|part| part == text.as_bytes())
         };
@@ -303,7 +307,7 @@ impl Made {
     }
 }
 
-/// Returns the address of a free port whose successor is free too.
+/// Returns the address of a free port such that the next higher port is free, too.
 fn two_free_ports() -> SocketAddr {
     loop {
         let first = free_address();

@@ -1,14 +1,15 @@
 //! The harness of the whole-system tests.
 //!
-//! Every test starts a real `leno-proxy` ([`proxy`]) on a directory of manifests ([`manifests`]), with real servers
-//! behind it ([`backend`], [`scripted`]) and real clients in front of it ([`client`], [`load`], [`programs`]).
+//! Every test starts a real `leno-proxy` ([`proxy`]) on a directory of manifests ([`manifests`]). Real servers run
+//! behind the proxy ([`backend`], [`scripted`]), and real clients call it ([`client`], [`load`], [`programs`]).
 //! Attackers send arbitrary bytes ([`wire`], [`attacker`]). [`siege`] measures what an attack costs the well-behaved
 //! clients of the same proxy. Each workload of a [`mesh`] has a proxy and a network namespace. Tests that change a
 //! machine's network run in [`namespaces`]. Tests of the control plane ([`control`]) use a real API server
 //! ([`kubernetes`]).
 //!
 //! No module of this library uses the proxy's own crates, so that the tests judge independently. If a function of the
-//! harness fails, it panics with a sentence about the failure, because a test could only panic too.
+//! harness fails, it panics with a sentence about the failure. It returns no error, because a test could do nothing but
+//! panic.
 
 pub mod admin;
 pub mod attacker;

@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::client::{Call, Client};
 use crate::messages;
 
-/// A payload of an ordinary length.
+/// A payload of the size of an ordinary unary call's payload.
 const PAYLOAD: &[u8] = b"seventy bytes of payload are about what an ordinary unary call carries";
 
 /// One call that succeeded.
@@ -50,12 +50,13 @@ impl Report {
         self.successes.len()
     }
 
-    /// The time that `per_cent` percent of the successful calls did not exceed.
+    /// Returns a percentile of the times of the successful calls, for example the median for 50.
     pub fn percentile(&self, per_cent: usize) -> Duration {
         percentile(&self.successes, per_cent)
     }
 
-    /// The median of the 99th percentiles of each half second: a single stall of the machine must not fail a test.
+    /// Returns the median of the 99th percentiles of all half seconds. A single stall of the machine raises only one of
+    /// these percentiles, so it does not fail a test.
     pub fn p99_of_the_median_half_second(&self) -> Duration {
         let start = self.successes.first().expect("some calls succeeded").start;
         let half = |success: &Success| (success.start - start).as_millis() / 500;
@@ -80,7 +81,7 @@ fn percentile(successes: &[Success], per_cent: usize) -> Duration {
     times[last.min(times.len() * per_cent / 100)]
 }
 
-/// Pause of a caller after a lost call, and between two checks of the number of answers.
+/// Pause of a caller after a lost call, and pause of [`Load::wait_for_more`] between two checks.
 const REST: Duration = Duration::from_millis(5);
 
 /// Calls that continue until they are stopped.
@@ -147,8 +148,8 @@ impl Clients {
         Report::of(calls.join_all().await)
     }
 
-    /// Starts a closed loop of `in_flight` calls over all clients. A client's calls end with its connection, or at
-    /// [`Load::finish`].
+    /// Keeps `in_flight` calls open, spread over all clients: each answer is followed by the next call. A client's
+    /// calls stop when its connection ends, or at [`Load::finish`].
     pub fn keep_calling(&self, in_flight: usize) -> Load {
         let (ending, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let mut callers = JoinSet::new();
@@ -158,7 +159,7 @@ impl Clients {
         Load { ending, answered, callers }
     }
 
-    /// Makes `total` calls in a closed loop, `in_flight` at a time.
+    /// Makes `total` calls, and keeps `in_flight` of them open at a time: each answer is followed by the next call.
     pub async fn busy(&self, total: usize, in_flight: usize) -> Report {
         let left = Arc::new(AtomicUsize::new(total));
         let mut callers = JoinSet::new();

@@ -43,7 +43,7 @@ impl Service {
         Self::new("echo", endpoints)
     }
 
-    /// Sets the Service's clusterIP and port, for a client that can use only `address` as its `:authority`.
+    /// Sets the Service's clusterIP and port to `address`, for a client that always sends the address as `:authority`.
     pub fn at(mut self, address: SocketAddr) -> Self {
         self.cluster_ip = Some(address.ip().to_string());
         self.port = address.port();
@@ -164,8 +164,8 @@ endpoints:
     }
 }
 
-/// A long connect timeout for endpoints, as an annotation: a stall of the machine for a second or two must not fail a
-/// test.
+/// Returns an annotation that sets a long connect timeout for endpoints. So a test does not fail if the machine stalls
+/// for a second or two.
 pub fn patient() -> (String, String) {
     ("leno.dev/connect-timeout".to_owned(), "20s".to_owned())
 }

@@ -37,7 +37,7 @@ pub use workload::Workload;
 use crate::programs;
 use crate::proxy::wait_for;
 
-/// The user of the proxies; it needs no entry in /etc/passwd.
+/// The user id of the proxies. It needs no entry in /etc/passwd.
 pub const PROXY_UID: u32 = 2102;
 /// The trust domain of all workloads.
 pub const TRUST_DOMAIN: &str = "test.example";
@@ -101,7 +101,7 @@ impl Mesh {
         workload
     }
 
-    /// Publishes a service, and waits until `proxies` know it.
+    /// Writes the manifests of a Service, and waits until `proxies` have read them.
     pub fn serve(&self, service: &MeshService<'_>, proxies: &[&Workload]) {
         let name = service.name();
         if !self.services.borrow().iter().any(|known| known == name) {

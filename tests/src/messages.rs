@@ -27,7 +27,8 @@ pub fn payloads(mut body: Bytes) -> Vec<Bytes> {
     found
 }
 
-/// Sends `data` as the peer's flow-control windows allow. If `end` is true, also ends the stream.
+/// Sends `data` in pieces, each as large as the peer's flow-control windows allow. If `end` is true, also ends the
+/// stream.
 ///
 /// # Errors
 /// Errors of the stream, such as a reset by the peer.

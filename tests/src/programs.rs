@@ -10,15 +10,16 @@ use std::time::Duration;
 pub fn program(name: &str) -> PathBuf {
     let chosen = std::env::var_os("LENO_PROGRAMS").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin");
-    // This test runs as target/debug/deps/system-0123; next to target/debug is target/release.
+    // The test's path is like target/debug/deps/system-0123, so its third parent directory is `target`.
     let test = std::env::current_exe().expect("this program");
     let released = test.ancestors().nth(3).expect("cargo's target directory").join("release");
     let places = chosen.into_iter().chain([installed, released]);
     places.map(|place| place.join(name)).find(|path| path.is_file()).unwrap_or_else(|| name.into())
 }
 
-/// Returns a command that starts `command` by `env` (coreutils) with a setting for SIGHUP. The tests may themselves run
-/// under nohup, which makes every program ignore SIGHUP.
+/// Returns a command that runs `command` under coreutils' `env`. `setting` is the option of `env` that sets how the
+/// program handles SIGHUP. Without this option, the program inherits the handling from the tests, and ignores SIGHUP if
+/// the tests run under nohup.
 pub fn with_hang_ups(setting: &str, command: &Command) -> Command {
     let mut with_setting = Command::new("env");
     with_setting.arg(setting).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());

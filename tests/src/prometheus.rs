@@ -68,8 +68,7 @@ impl Prometheus {
         Self { _server: server, _directory: directory, address }
     }
 
-    /// Returns the number of series in the result of an expression. Does not count a series whose value is not a
-    /// number.
+    /// Returns the number of series in the result of an expression. Does not count series whose value is NaN.
     ///
     /// # Panics
     /// If Prometheus does not accept the expression.

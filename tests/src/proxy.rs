@@ -33,7 +33,7 @@ pub struct Proxy {
     outbound: SocketAddr,
     admin: SocketAddr,
     log: tempfile::NamedTempFile,
-    /// The reading end of the log's pipe, if the log goes to a pipe. This end stays open, but no program reads it.
+    /// The reading end of the log's pipe, if the log goes to a pipe. It stays open, but no program reads from it.
     _unread: Option<PipeReader>,
 }
 
@@ -232,7 +232,7 @@ impl Drop for Proxy {
 /// Calls `question` every few milliseconds until it returns a value.
 ///
 /// # Panics
-/// If `question` returns no value within `timeout`: `what` did not happen.
+/// If `question` returns no value within `timeout`. The message names `what`, the event for which the caller waits.
 pub fn wait_for<T>(what: &str, timeout: Duration, mut question: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + timeout;
     loop {

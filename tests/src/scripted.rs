@@ -17,7 +17,7 @@ pub struct Begun {
     pub earlier: u64,
 }
 
-/// A server's reaction to a request.
+/// The bytes with which a server answers a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// Sends these bytes.
@@ -87,7 +87,7 @@ fn listen(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let serve = serve.clone();
-            // If the connection breaks, the proxy closed it, and this thread ends.
+            // Ignore an error: it means that the proxy has closed the connection, and ends this thread.
             thread::spawn(move || serve(stream).ok());
         }
     });

@@ -1,4 +1,5 @@
-//! An attack beside well-behaved clients: both use one proxy to the same strict servers.
+//! An attack while well-behaved clients make calls. The attackers and the clients use the same proxy and the same
+//! strict servers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,32 +16,32 @@ use crate::scrape::Scrape;
 
 /// Time for which the well-behaved clients are measured alone.
 const CALM_TIME: Duration = Duration::from_millis(1_500);
-/// Time for which the well-behaved clients are measured beside the attack.
+/// Time for which the well-behaved clients are measured during the attack.
 const ATTACK_TIME: Duration = Duration::from_secs(3);
 
 /// Number of well-behaved clients.
 const GOOD_CLIENTS: usize = 10;
-/// Rate of calls of all well-behaved clients together.
+/// Total rate of the calls of all well-behaved clients.
 const GOOD_CALLS_PER_SECOND: u32 = 500;
 
-/// Lower bound for the p99 without an attack: a smaller p99 counts as this value. The attacker, the clients and the
-/// servers share two cores with the proxy, so one scheduler slice (3 ms) is noise.
+/// Smallest value that the test uses as the p99 without an attack, even if the measured p99 is smaller. The attacker,
+/// the clients and the servers share two cores with the proxy, so one scheduler slice (3 ms) is noise.
 const CALM_FLOOR: Duration = Duration::from_millis(3);
 /// Largest allowed ratio of the well-behaved clients' p99 during an attack to their p99 without an attack.
 const P99_FACTOR: u32 = 5;
 
-/// Maximum number of attempts to get the p99 within its bound. Other programs on the machine can only increase
-/// latencies, so one good attempt suffices; no attempt may lose a call.
+/// Maximum number of measurements. Other programs on the machine can only increase latencies, so one measurement with
+/// the p99 within its bound suffices. No measurement may lose a call.
 const SIEGES: usize = 3;
 
-/// Resident memory that the proxy may keep after an attack.
+/// Largest amount by which the proxy's resident memory may stay increased after an attack.
 const MEMORY_KEPT_KIB: u64 = 2 * 1024;
 /// Longest time until the proxy has returned all memory above [`MEMORY_KEPT_KIB`] that an attack took.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(20);
-/// Resident memory that an attack may cost while it lasts.
+/// Largest amount by which the proxy's resident memory may grow during an attack.
 const MEMORY_PEAK_KIB: u64 = 64 * 1024;
 
-/// The actions of an attacker on one connection.
+/// A function with the actions of an attacker on one connection.
 type Script = dyn Fn(&mut Attacker) -> io::Result<()> + Send + Sync;
 
 /// The parameters of an attack.
@@ -70,8 +71,8 @@ impl Plan {
         self
     }
 
-    /// Measures the well-behaved clients alone, then beside attackers that follow `script` until it fails or ends.
-    /// Repeats the measurement if the machine was too busy.
+    /// Measures the well-behaved clients alone, and then during an attack. Each attacker runs `script` on a connection
+    /// until the script fails or ends. Repeats the measurement if the machine was too busy.
     pub async fn lay<S>(self, script: S) -> Siege
     where
         S: Fn(&mut Attacker) -> io::Result<()> + Send + Sync + 'static,

@@ -24,7 +24,7 @@ pub const START_SLACK_NS: u64 = 10_000_000;
 /// Largest time by which a span may end after its parent, in nanoseconds: on a busy machine, the server may end its
 /// span only after the client has received the whole response.
 const END_SLACK_NS: u64 = 500_000_000;
-/// The gRPC service and, in the next line, the method that clients call.
+/// The gRPC service that clients call. [`METHOD`] is the method.
 pub const SERVICE: &str = "grpc.testing.TestService";
 pub const METHOD: &str = "UnaryCall";
 
@@ -93,7 +93,8 @@ impl Span {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether attributes contain `address`: as one value, or in two attributes, NAME.address and NAME.port.
+    /// Returns whether the attributes contain `address`: in one attribute, or in the two attributes NAME.address and
+    /// NAME.port.
     pub fn names_address(&self, address: SocketAddr) -> bool {
         let (ip, port) = (address.ip().to_string(), address.port().to_string());
         self.attributes.iter().any(|(key, value)| {
@@ -135,8 +136,8 @@ pub fn read_spans<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Span> {
     spans
 }
 
-/// Checks that each span has at most one child, and returns the spans from the first to the last. The first span's
-/// parent is not among them.
+/// Checks that the spans are a chain, in which each span is the parent of the next one, and returns them in this order.
+/// The parent of the first span is not in `spans`.
 ///
 /// # Panics
 /// If the spans are no chain, or a span is not within its parent.
@@ -295,7 +296,7 @@ pub fn serve(collector: Option<SocketAddr>, arguments: &[&str]) -> (Server, Sock
     (server, address)
 }
 
-/// A call of `traced call`.
+/// One of the calls that the program `traced call` made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Called {
     pub trace: String,

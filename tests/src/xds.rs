@@ -93,7 +93,8 @@ impl Control {
         fs::read_to_string(self.log.path()).expect("the log is text")
     }
 
-    /// Returns the address of xDS with a host name that a certificate can contain.
+    /// Returns the address of xDS with the host name `localhost` in place of the IP address: a certificate can contain
+    /// this name.
     pub fn named(&self) -> String {
         format!("localhost:{}", self.xds.port())
     }
@@ -144,8 +145,8 @@ pub struct XdsClient {
 #[derive(Debug, Clone, Copy)]
 pub enum Library {
     Go,
-    /// A class of the test client reads the files for the connection to the control plane, because grpc-java itself
-    /// ignores these files.
+    /// The client on grpc-java. grpc-java itself ignores the certificate files in the bootstrap that are for the
+    /// connection to the control plane, so a class of the test client reads them.
     Java,
 }
 
@@ -303,12 +304,12 @@ impl Drop for Envoy {
     }
 }
 
-/// An authority on disk, and a certificate of the workload `shop/web`.
+/// A certificate authority on disk, and a certificate of the workload `shop/web`.
 #[derive(Debug)]
 pub struct Authority(tempfile::TempDir);
 
 impl Authority {
-    /// Creates the authority and the certificate.
+    /// Creates the authority, and issues the certificate of `shop/web`.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let this = Self(directory);

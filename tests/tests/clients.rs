@@ -38,8 +38,8 @@ fn grpcurl_makes_calls_of_all_four_kinds() {
     let (_server, proxy) = echo_behind_proxy();
     let call = |data, method| grpcurl(&proxy, &["-d", data], &[method]);
 
-    // In JSON, payloads are in base64. Each payload here is three bytes; the payload of the client stream's answer is
-    // two such payloads, joined.
+    // In JSON, payloads are in base64. Each request has a payload of three bytes. The answer to the client stream
+    // contains the payloads of its two requests, one after the other.
     let unary = call(r#"{"payload": "YWJj"}"#, "leno.echo.v1.Echo/Unary");
     assert!(unary.contains(r#""payload": "YWJj""#), "{unary}");
 

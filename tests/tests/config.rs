@@ -106,8 +106,9 @@ async fn a_deleted_file_takes_its_service_away() {
 async fn changes_are_taken_in_whenever_they_come() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[]);
-    // Once a second, the proxy's control thread does other work. This work may begin while the thread waits until a
-    // change is complete, and then the change must not be lost. So make each change shortly before a second has passed.
+    // Once a second, the proxy's control thread does other work. If this work begins while the thread waits until a
+    // change is complete, the thread must not lose the change. To provoke this, make each change shortly before a
+    // second has passed.
     let since_start = [950, 970, 990];
     for (number, ms) in since_start.into_iter().enumerate() {
         let reloads = || proxy.scrape().sum("leno_config_reloads_total", &[]);
@@ -129,8 +130,8 @@ async fn a_directory_that_takes_the_place_of_the_first_is_watched_too() {
     let before = reloads();
     proxy.directory().put(&Service::echo(&[backend.address()]));
     wait_until_served(&proxy).await;
-    // The replacement of the directory may have caused this reload. Only a watch of the new directory finds later
-    // changes.
+    // This reload proves nothing, because the replacement of the directory may have caused it. So change the new
+    // directory once more: only a watch of the new directory finds this change.
     let (after, another) = (reloads(), Service::new("another", &[backend.address()]));
     assert!(after > before, "the new directory is read");
     proxy.directory().put(&another);

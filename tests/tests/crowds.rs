@@ -1,5 +1,5 @@
 //! Well-behaved clients that put a heavy load on one connection: thousands of streams on one channel, and calls that
-//! they cancel at once.
+//! are cancelled soon after their start.
 
 use std::collections::HashMap;
 use std::net::TcpStream;
@@ -39,8 +39,8 @@ fn five_thousand_streams_of_one_channel_are_answered_and_a_call_beside_them_does
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run("streams", "open", &proxy, &["5000"]);
     assert_eq!((went["answered"], went["failed"], went["connections"]), (5_000, 0, 1));
-    // Without the proxy, the slowest call takes 0.1 s. If a call had to wait for a free stream, it would take 20 s, the
-    // longest time that the program waits.
+    // Without the proxy, the slowest call takes 0.1 s. A call that waits for a free stream would fail after 20 s, the
+    // client's time limit.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
@@ -48,7 +48,8 @@ fn open_streams(client: &str, count: u64) {
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run(client, "open", &proxy, &[&count.to_string()]);
     assert_eq!((went["answered"], went["failed"]), (count, 0));
-    // Without the proxy, the slowest call beside 5,000 streams takes 0.5 s with grpcio, and 0.8 s with grpc-java.
+    // While 5,000 streams are open, the slowest call without the proxy takes 0.5 s with grpcio, and 0.8 s with
+    // grpc-java.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
@@ -140,8 +141,8 @@ async fn a_client_with_as_many_streams_as_it_may_have_is_counted_and_told_once()
     let full = || proxy.scrape().sum("leno_clients_full_total", &[]);
     assert_eq!(full(), 1.0);
 
-    // A second client that uses all its streams adds one line to the log. The first client still uses all its streams,
-    // but the proxy does not report it again.
+    // When a second client uses all its streams, the proxy logs one line for it. The first client still uses all its
+    // streams, but the proxy does not report it again.
     let other = Client::connect(proxy.outbound(), ECHO).await;
     for _ in 0..10 {
         streams.push(other.open(&hang).await.expect("a stream"));
@@ -162,8 +163,9 @@ fn cancel_two_hundred_calls_a_second(client: &str, seconds: u64) -> HashMap<Stri
     went
 }
 
-/// The test takes a minute, because counters of cancelled calls in a proxy or a server may add up slowly. The clients
-/// run side by side, each with its own proxy and its own server. Together they need less than one core.
+/// The test takes a minute, because a proxy or a server may count cancelled calls for a while before it acts against
+/// the client. The clients run side by side, each with its own proxy and its own server. Together they need less than
+/// one core.
 #[test]
 fn two_hundred_quick_cancels_a_second_for_a_minute_cost_no_call_beside_them() {
     let mut clients = vec!["streams", "streams-grpcio"];

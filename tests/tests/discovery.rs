@@ -81,8 +81,8 @@ async fn what_is_known_holds_while_the_control_plane_is_gone_and_news_come_when_
     control.directory().put(&Service::echo(&[a.address(), b.address()]));
     control.restart();
     call_until(&client, || b.calls() > 0).await;
-    // The proxy has requested the Service `later` before. The control plane has answered this request by now, or it
-    // answers while one of the following calls waits.
+    // The proxy has requested the Service `later` for the failed call above. The control plane may have answered the
+    // request already. Otherwise it answers while one of the following calls waits.
     wait_for("the other Service is known", SOON, || {
         let runtime = tokio::runtime::Handle::current();
         let outcome = tokio::task::block_in_place(|| runtime.block_on(call(&stranger)));

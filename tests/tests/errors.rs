@@ -22,7 +22,7 @@ const AT_ONCE: Duration = Duration::from_secs(4);
 /// Longest time for an idle program to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes one call that the proxy must answer itself, and checks the common properties of such answers.
+/// Makes one call that the proxy must answer itself, and checks the properties that all such answers share.
 async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
     let client = Client::connect(proxy.outbound(), authority).await;
     let start = Instant::now();
@@ -36,8 +36,8 @@ async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
     answer
 }
 
-/// A proxy checks that no other program listens on its ports. Without this check, the kernel would let both programs
-/// listen, and distribute connections between them.
+/// Tests that a proxy does not start if another program listens on one of its ports. Without this check, the kernel
+/// would let both programs listen, and distribute the connections between them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_that_somebody_listens_on_is_refused() {
     let proxy = Proxy::start(&[]);
@@ -149,7 +149,8 @@ fn a_tls_client_gets_an_alert_and_is_hung_up_on() {
 fn say(proxy: &Proxy, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(proxy.outbound()).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-    // Wait first: the proxy must not answer a slow client in HTTP/2 before it knows the client's protocol.
+    // Wait before sending. If the proxy assumed HTTP/2 for a slow client, it would answer now, before it knows the
+    // client's protocol.
     std::thread::sleep(Duration::from_millis(100));
     stream.write_all(bytes).expect("the proxy listens");
     let mut answer = Vec::new();

@@ -1,7 +1,7 @@
 //! Faults that a mesh must survive: proxies that die, certificates that are wrong, peers that send garbage or vanish.
 //!
-//! A [`sides::ServerSide`] is a server and the proxy in front of it, on their own loopback address. The tests check
-//! numbers of events; they check times only against upper limits.
+//! Each server and the proxy in front of it ([`sides::ServerSide`]) have their own loopback address. The tests check
+//! how many events happen. They check times only against upper limits, because the machine may be busy.
 
 mod certificates;
 mod handshakes;

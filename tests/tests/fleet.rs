@@ -21,7 +21,8 @@ const BEYOND_MAX: Duration = Duration::from_secs(30);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leno_stat_methods_reads_200_proxies_in_seconds() {
     let backend = Backend::start().await;
-    // The proxies cannot watch directories: the kernel lets a user watch fewer directories than there are proxies.
+    // Use a control plane in place of configuration directories: the kernel lets a user watch fewer directories than
+    // there are proxies.
     let control = Control::start(&[Service::echo(&[backend.address()])]);
     let mut proxies = Vec::new();
     for _ in 0..PROXIES {

@@ -16,9 +16,9 @@ use socket2::SockRef;
 const HERE: [&str; 2] = ["10.99.0.1", "fd00:99::1"];
 /// The IPv4 and IPv6 addresses of the other namespace.
 const THERE: [&str; 2] = ["10.99.0.2", "fd00:99::2"];
-/// Environment variable that tells a test inside a namespace which backend to use.
+/// Environment variable with the backend (`nft`, `iptables` or `auto`) for a test inside a namespace.
 const BACKEND: &str = "LENO_TEST_BACKEND";
-/// A user id that no program of the test has.
+/// The user id of the proxy in the rules. No program of the test has this id, so the rules apply to all programs.
 const SOMEBODY_ELSE: &str = "2102";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -54,7 +54,7 @@ fn another_backend_takes_the_place_of_the_first() {
 
 #[test]
 fn without_permission_one_line_says_what_is_needed_and_rules_can_still_be_shown() {
-    // In a user namespace without a mapping for its user, a program has no capabilities.
+    // Run `leno` without capabilities: a program has none in a user namespace that does not map its user.
     let leno = programs::program("leno");
     let nobody = |words: &str| {
         let mut command = Command::new("unshare");
@@ -180,7 +180,7 @@ fn up(proxy_uid: &str, words: &str) {
     leno(&format!("up --proxy-uid {proxy_uid} --backend {backend} {words}"));
 }
 
-/// Adds rules as another program would, with each of the tools that Leno may use.
+/// Adds rules that represent the rules of another program, with each of the tools that Leno may use.
 fn foreign_rules() {
     let script = "nft add table inet foreign
         nft add chain inet foreign output '{ type nat hook output priority -100; }'

@@ -30,7 +30,7 @@ pub(crate) const CASES: [&str; 18] = [
     "orca_oob",
 ];
 
-/// The balancer for the client's ORCA cases.
+/// The service config with the balancer that the client's ORCA cases need.
 const ORCA: &str = r#"{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}"#;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The proxy's own log, if a client tries to fill it, and if no program reads it.
+//! Limits of the proxy's own log: a client cannot fill it, and it delays no call if no program reads it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -47,8 +47,8 @@ async fn a_client_that_is_disconnected_again_and_again_fills_no_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_calls_many_servers_that_are_down_fills_no_log() {
     const SERVERS: u16 = 400;
-    // A program that listens on all addresses accepts connections on this address too, so the test leaves out the
-    // program's port.
+    // A program of this machine that listens on all addresses would accept connections to this address too. So use only
+    // ports on which nothing listens.
     let host = Ipv4Addr::new(127, 9, 9, 9);
     let is_closed = |port: &u16| TcpStream::connect((host, *port)).is_err();
     let closed: Vec<u16> = (1..=SERVERS).filter(is_closed).collect();

@@ -1,4 +1,5 @@
-//! The lab beside Fortio and ghz: each measures the same load of the same server, and Fortio shows the lab's results.
+//! Compares the lab with Fortio and ghz: all three measure the same load of the same server. Also checks that Fortio
+//! can show the lab's results.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -15,13 +16,14 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Calls per second: few enough for a busy machine.
 const RATE: &str = "500";
-/// Duration of each call at the server, in ms. This delay is most of every latency, so the test knows the percentiles.
+/// The server's delay of each answer, in ms. It is the largest part of every latency, so the test knows what the
+/// measured percentiles must be.
 const DELAY_MS: &str = "10";
-/// Allowed medians of the latency, in ms: a timer and a busy machine may add several times the delay to half of the
-/// calls.
+/// Allowed range of the median latency, in ms. For half of the calls, timers and a busy machine may add several times
+/// [`DELAY_MS`].
 const P50_MS: std::ops::Range<f64> = 10.0..50.0;
-/// Allowed rates, 10 % below to 5 % above [`RATE`]: the last calls of a run are answered after its end, and a busy
-/// machine sends late.
+/// Allowed range of the measured rate: 10 % below to 5 % above [`RATE`]. The rate may be lower because a busy machine
+/// sends late, and because the last calls of a run are answered after its end.
 const RATE_PER_S: std::ops::Range<f64> = 450.0..525.0;
 
 fn has_fortio() -> bool {

@@ -104,7 +104,7 @@ fn every_rule_has_a_test_and_every_alert_says_what_to_type() {
     }
 }
 
-/// The queries of a dashboard's variables: the metrics in `label_values(METRIC, LABEL)`.
+/// Returns the metrics that the queries of a dashboard's variables name: METRIC in `label_values(METRIC, LABEL)`.
 fn variables(dashboard: &Value) -> Vec<String> {
     let queries = list(&dashboard["templating"]["list"]).filter_map(|variable| variable["query"]["query"].as_str());
     let metric = |query: &str| {
@@ -115,7 +115,7 @@ fn variables(dashboard: &Value) -> Vec<String> {
     queries.map(metric).collect()
 }
 
-/// The names of metrics in a PromQL expression.
+/// Returns the names of the metrics in a PromQL expression.
 fn metrics(expression: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut rest = expression;
@@ -127,7 +127,8 @@ fn metrics(expression: &str) -> BTreeSet<String> {
             _ => None,
         };
         if let Some(closing) = closing {
-            // No label value of ours contains a closing bracket or an escaped quote.
+            // This simple parser is sufficient: no label value in our expressions contains a closing bracket or an
+            // escaped quote.
             rest = rest[1..].split_once(closing).map_or("", |(_, after)| after);
             continue;
         }
@@ -232,7 +233,7 @@ async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
     ];
     loop {
         for call in &calls {
-            // Whether a call succeeds does not matter: the proxies count every call.
+            // Ignore the result: some calls must fail, and the proxies count every call.
             let _ = web.try_call(call, b"hello").await;
         }
         let _ = asking.try_call(&Call::new("Fast"), b"hello").await;
@@ -240,11 +241,11 @@ async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
     }
 }
 
-/// Names and values of labels.
+/// Pairs of a label's name and value.
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// A target as Prometheus finds it in a cluster. `labels` are labels of the Pod and its container, without the prefix
-/// `__meta_kubernetes_`.
+/// Returns a target with the labels that Prometheus finds in a cluster. `labels` are labels of the Pod and its
+/// container, without the prefix `__meta_kubernetes_`.
 fn found(at: SocketAddr, labels: Labels) -> Value {
     let pod = [("namespace", "shop"), ("pod_labelpresent_leno_dev_injected", "true"), ("pod_phase", "Running")];
     let container = [("pod_container_name", "leno-proxy"), ("pod_container_port_name", "leno-admin")];
@@ -255,7 +256,7 @@ fn found(at: SocketAddr, labels: Labels) -> Value {
     json!({"targets": [at.to_string()], "labels": all})
 }
 
-/// A job of our configuration for Prometheus, with these targets in place of its discovery of Pods.
+/// Returns a job of our configuration for Prometheus. The job has these targets in place of its discovery of Pods.
 fn in_a_cluster(job: &str, targets: Vec<Value>) -> Value {
     let configuration = read_yaml("docs/monitoring/prometheus.yml");
     let mut found = list(&configuration["scrape_configs"]).filter(|found| found["job_name"] == job).cloned();
@@ -298,7 +299,8 @@ fn pods_are_found_with_their_workloads_and_other_containers_are_left_out() {
         ["deployment", "replicaset", "statefulset", "daemonset", "replicationcontroller", "k8s_job", "cronjob"];
     for (labels, workload, kind) in cases {
         let (_, pod) = labels[0];
-        // A Pod has only the label of its own kind of controller.
+        // A Pod has only one of Linkerd's controller labels: the label for the kind of its own controller. The other
+        // labels are empty.
         let of_linkerd = OF_LINKERD.map(|label| format!(r#"{label}="{}""#, if label == kind { workload } else { "" }));
         is_there(&format!(
             r#"up{{job="leno-proxy", namespace="shop", container="leno-proxy", pod="{pod}", workload="{workload}", {}}}"#,
@@ -315,7 +317,8 @@ async fn a_traced_call_is_an_exemplar_of_its_method_s_durations() {
         return;
     }
     let backend = Backend::start().await;
-    // No collector listens at this address: other tests check that spans arrive.
+    // No collector listens at this address, because this test checks only exemplars. Other tests check that spans
+    // arrive.
     let collector = free_address().to_string();
     let services = [Service::echo(&[backend.address()])];
     let proxy = Proxy::start_with(free_address(), &services, &["--trace-collector", &collector, "--trace-ratio", "0"]);
@@ -337,7 +340,7 @@ async fn a_traced_call_is_an_exemplar_of_its_method_s_durations() {
     assert_eq!(exemplar["labels"], json!({"trace_id": trace}), "{series:#}");
     let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok()).expect("a number");
     assert!(number(&exemplar["value"]) <= number(&labels["le"]), "{series:#}");
-    // The older text format cannot contain exemplars.
+    // Without content negotiation, the proxy uses Prometheus' older text format, which cannot contain exemplars.
     assert!(!proxy.get("/metrics").expect("the admin listener answers").1.contains("trace_id"));
 }
 

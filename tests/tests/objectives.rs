@@ -13,12 +13,12 @@ use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(20);
 const OBJECTIVE: &str = "leno.dev/objective";
-/// An objective of the latency. Its bound is longer than a fast call takes on a loaded machine, and shorter than
-/// [`SLOW_MS`].
+/// A latency objective. A fast call takes less than this bound, even on a loaded machine, and a call that takes
+/// [`SLOW_MS`] misses it.
 const BOUND: &str = "p99 2s";
 const SLOW_MS: &str = "2500";
 
-/// The calls, the misses and the ratio of an objective of a method.
+/// Returns the number of calls, the number of misses and the ratio for an objective of a method.
 fn counted(proxy: &Proxy, method: &str, objective: &str) -> (f64, f64, f64) {
     let scrape = proxy.scrape();
     let (method, objective) = (format!("grpc_method=\"{method}\""), format!("objective=\"{objective}\""));
@@ -26,7 +26,7 @@ fn counted(proxy: &Proxy, method: &str, objective: &str) -> (f64, f64, f64) {
     (of("calls_total"), of("misses_total"), of("ratio"))
 }
 
-/// Waits until the ratio of an objective is in force.
+/// Waits until the proxy's metrics show this ratio for an objective.
 fn wait_for_ratio(proxy: &Proxy, method: &str, objective: &str, ratio: f64) {
     let what = format!("{method} has the ratio {ratio}");
     wait_for(&what, SOON, || (counted(proxy, method, objective).2 == ratio).then_some(()));
@@ -67,7 +67,7 @@ async fn calls_that_fail_or_are_slow_are_counted_by_method_and_a_new_objective_a
     assert_eq!(unreachable.grpc_status(), Some(14));
     assert_eq!(counted(&proxy, "other", "success"), (1.0, 1.0, 0.9));
 
-    // A new objective keeps the counts, the connections and the measurements of the balancer.
+    // A change of the objective must not reset the counts, close the connections or change the balancer's measurements.
     let connections = backend.seen().connections.load(Ordering::Relaxed);
     proxy.directory().put(&echo.clone().annotated(OBJECTIVE, "success 99 %"));
     wait_for_ratio(&proxy, "Get", "success", 0.99);

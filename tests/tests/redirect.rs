@@ -1,6 +1,6 @@
 //! Connections that netfilter redirected: the original destination selects the Service.
 //!
-//! The test runs itself again in a separate network namespace, in which the test has the right to use nft.
+//! The test runs itself again in a separate network namespace, because only there it has the right to use nft.
 
 use std::process::Command;
 

@@ -23,14 +23,15 @@ const PROGRAMS: [&str; 4] = ["leno", "leno-proxy", "leno-control", "leno-init"];
 /// Longest time for a program to start on a busy machine, possibly under qemu.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// This machine's architecture: the name that Debian and images use, and the kernel's name.
+/// The two names of this machine's architecture: the name that Debian and images use, and the name that the kernel
+/// uses.
 const HERE: (&str, &str) = if cfg!(target_arch = "x86_64") { AMD64 } else { ARM64 };
 /// The other architecture.
 const ELSEWHERE: (&str, &str) = if cfg!(target_arch = "x86_64") { ARM64 } else { AMD64 };
 const AMD64: (&str, &str) = ("amd64", "x86_64");
 const ARM64: (&str, &str) = ("arm64", "aarch64");
 
-/// The release that the tests share.
+/// A release and the programs in it. Most tests share one release.
 struct Release {
     files: PathBuf,
     programs: PathBuf,
@@ -161,8 +162,8 @@ fn install_sh_removes_its_temporary_files_when_a_signal_ends_it() {
     let (folder, prefix) = (scratch("interrupted"), scratch("interrupted-prefix"));
     let (work, bin) = (folder.join("tmp"), prefix.join("bin"));
     fs::create_dir_all(&work).and_then(|()| fs::create_dir_all(&bin)).expect("directories");
-    // Prepare an installation that a signal interrupts: a program has been copied and not yet moved, and the signal
-    // arrives during the download.
+    // Prepare an installation that a signal interrupts. The file `.leno.new` represents a program that was copied but
+    // not yet moved to its name. The script `curl` sends the signal during the download.
     fs::write(bin.join(".leno.new"), "").expect("a file");
     let curl = folder.join("curl");
     fs::write(&curl, "#!/bin/sh\nkill -s TERM $PPID\n").expect("a program");
@@ -338,9 +339,9 @@ fn compile(architecture: &str, to: &Path, target_dir: &Path) {
     succeed(command.arg(architecture).arg(to).env("PROFILE", "dev").env("TARGET_DIR", target_dir));
 }
 
-/// Returns the command `./release` for these programs. The checkout may have uncommitted changes.
+/// Returns the command `./release` for these programs. It accepts uncommitted changes in the checkout.
 fn release(files: &Path, programs: &Path, architectures: &[&str]) -> Command {
-    // Each test uses its own file, because tests may run at the same time.
+    // Write a changelog for each release, because tests may run at the same time.
     let changelog = files.with_extension("changelog");
     fs::write(&changelog, format!("# Changelog\n\n## [{VERSION}]\n\n- Something.\n")).expect("a changelog");
     let mut command = Command::new(root().join("release"));

@@ -59,8 +59,8 @@ async fn calls_above_a_goaways_last_stream_go_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_up_to_a_goaways_last_stream_finish_where_they_are() {
-    // The second call makes the server send a GOAWAY, and then the answer of the first call. The first call's stream is
-    // the GOAWAY's last stream, so the second call must be sent again.
+    // When the second call arrives, the server sends a GOAWAY, and then answers the first call. The GOAWAY names the
+    // first call's stream as the last stream. So the proxy must send the second call again.
     let requests = AtomicU64::new(0);
     let leaving = Scripted::start(move |begun| match requests.fetch_add(1, Ordering::Relaxed) {
         0 => Reply::Send(Vec::new()),
@@ -92,7 +92,7 @@ async fn an_answer_that_has_begun_is_never_asked_for_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_may_have_been_processed_is_not_sent_twice() {
-    // The connection breaks without a GOAWAY, so the request may have been processed.
+    // The server closes the connection without a GOAWAY, so it may have processed the request.
     let breaking = Scripted::start(|_| Reply::SendAndClose(Vec::new()));
     let proxy = Proxy::start(&[Service::echo(&[breaking.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
@@ -131,7 +131,7 @@ fn with_policy(endpoints: &[SocketAddr]) -> Service {
     Service::echo(endpoints).policed("retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}")
 }
 
-/// Calls two servers of a program that counts attempts, and compares its counts with the metrics.
+/// Calls two servers that count attempts, both instances of `program`. Compares their counts with the proxy's metrics.
 async fn a_server_counts_the_attempts_of_the_metrics(program: &str, service: fn(&[SocketAddr]) -> Service) {
     let file = tempfile::NamedTempFile::new().expect("a writable temporary directory");
     let addresses = [free_address(), free_address()];
@@ -185,7 +185,7 @@ async fn three_proxies_in_a_row_that_all_retry_do_not_multiply_their_retries() {
     assert_eq!([&outer, &middle, &inner].map(retries), [0.0, 0.0, 40.0]);
 }
 
-/// A service that calls another service for each request, and the proxy of the calling service.
+/// A service that makes a call to another service for each request that it receives, and the service's proxy.
 struct Calling {
     proxy: Proxy,
     address: SocketAddr,
@@ -207,14 +207,15 @@ impl Calling {
         Self { proxy, address, _server: server }
     }
 
-    /// The Service, for a proxy that calls it.
+    /// Returns a Kubernetes Service whose only endpoint is this service, for the configuration of a caller's proxy.
+    /// `name` is this service's service account.
     fn service(&self, name: &str) -> Service {
         behind_proxy(with_policy(&[self.address]), self.address, &format!("ns/default/sa/{name}"))
     }
 }
 
-/// The services do not copy the field `leno-not-retried` from the answers that they receive to their own answers. But
-/// they copy the trace of a request to their own calls, so the proxies recognize the request by its trace.
+/// These services do not pass on the response field `leno-not-retried`, which forbids further retries. But they pass on
+/// the trace context of a request, so the proxies recognize the request by its trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_of_a_trace() {
     let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
@@ -279,10 +280,11 @@ fn retries_are_as_gateway_apis_suite_wants_them() {
         ("/retry/code-all-attempts-2", "responseCode=503", 3, "503"),
         ("/retry/code-all-attempts-2", "responseCode=504", 1, "200"),
         ("/retry/code-all-attempts-2", "responseCode=504", 3, "504"),
-        // Without a code, the server resets the connection.
+        // Without a responseCode, the server resets the connection.
         ("/retry/code-all-attempts-2", "", 2, "200"),
         ("/retry/code-all-attempts-2", "", 3, "502"),
-        // The server needs 3 s for the failing attempt, and serves one attempt at a time.
+        // The server needs 3 s for the failing attempt, which therefore times out after 2 s. The server serves one
+        // attempt at a time, so the retry waits for the rest of the 3 s.
         ("/retry/timeout", "responseCode=200&delayRetry=3s", 1, "200"),
         ("/retry/timeout", "responseCode=200&delayRetry=30s", 1, "504"),
     ] {
@@ -291,8 +293,8 @@ fn retries_are_as_gateway_apis_suite_wants_them() {
     }
 }
 
-/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has in versions after 1.6.3. There the
-/// route has 100 retries; Leno allows 10 at most.
+/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has in versions after 1.6.3. In the
+/// suite, the route has 100 retries; here it has 10, the maximum that Leno allows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_call() {
     let (refusing, healthy) = (free_address(), Backend::start().await);
@@ -306,8 +308,8 @@ async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_ca
     assert_eq!(healthy.calls(), 10);
 }
 
-/// The proxy of the server's Pod sends a lost request again up to three times. So with both proxies, the application
-/// gets a request at most four times for each attempt of the client's proxy.
+/// If a request is lost, the proxy of the server's Pod sends it again up to three times. So the application gets a
+/// request at most four times for each attempt of the client's proxy.
 #[test]
 fn an_application_gets_a_request_at_most_four_times_for_each_attempt_of_the_policy() {
     let (authority, ip) = (Authority::new(), own_ip());

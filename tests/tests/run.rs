@@ -14,7 +14,7 @@ use rustix::process::{Pid, kill_process};
 
 /// Longest time for a step on a busy machine. Usually, a run starts in less than a second.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The user of the proxies.
+/// The user id of the proxies.
 const PROXY_UID: u32 = 2102;
 const MANIFESTS: &str = "/run/leno/manifests";
 
@@ -30,7 +30,7 @@ socketserver.ThreadingTCPServer(('0.0.0.0', 7000), Shout).serve_forever()";
 /// A client that sends one line to [`SHOUTING_SERVER`], and prints the answer.
 const SHOUTING_CLIENT: &str = "exec 3<>/dev/tcp/shouter/7000 && echo a secret >&3 && head -n 1 <&3";
 
-/// A program that writes every frame of the first run's device to a file.
+/// A program that captures every frame on the network device of the first run, and writes the frames to a file.
 const CAPTURE: &str = "
 import socket
 device = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -154,7 +154,7 @@ fn calls() {
     let answer = run_well(&service, &["sh", "-c", itself, &leno, &grpcurl]);
     assert!(answer.contains("\"itself\""), "{answer}");
 
-    // One of the two servers stops gracefully: calls go to the other server.
+    // Stop one of the two servers gracefully. All calls must then go to the other server.
     first.signal(Signal::TERM);
     assert_eq!(first.wait(), Some(0));
     let others = answers("echo", 10);
@@ -165,7 +165,7 @@ fn calls() {
 #[ignore = "runs inside the namespaces that another test makes"]
 #[test]
 fn rolling_restart() {
-    // Start the servers one by one, so that each gets the expected number.
+    // Start the servers one after another, so that the numbers of their runs are 2, 3, 4, 5 and 6.
     let start = |number| {
         let server = serve_echo("echo");
         wait_for_endpoint(number);
@@ -182,7 +182,7 @@ fn rolling_restart() {
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), Some(0));
         assert!(!endpoint(number).exists());
-        // The new run gets the number, and with it the address, of the run that ended.
+        // The new run gets the number of the run that ended, and so also its address.
         *server = start(number);
     }
     let output = client.wait_with_output().expect("it ends");
@@ -257,8 +257,8 @@ fn was_killed() {
     killed.wait();
     assert!(Path::new("/run/netns/leno0-2").exists() && endpoint(2).exists(), "nobody has removed it yet");
 
-    // The next run notices that the killed run is dead. It removes everything that the killed run left behind, and gets
-    // the number of the killed run.
+    // The next run notices that the killed run is dead, removes everything that it left behind, and takes over its
+    // number.
     run_well(&["--service", "cart"], &["test", "!", "-e", &endpoint(2).to_string_lossy()]);
     assert_nothing_is_left();
 
@@ -287,14 +287,15 @@ fn was_killed_on_another_bridge() {
     killed.wait();
     assert!(Path::new("/run/netns/other0-3").exists() && device_exists("other0"), "nothing has removed it yet");
 
-    // The command line names no bridge, so the command uses the bridge leno0.
+    // `leno run --clean` uses the bridge leno0, because the command line names no other. It must still remove the dead
+    // run on the bridge other0.
     let cleaned = programs::run_well("leno", &["run", "--clean"], PATIENCE);
     assert_eq!(cleaned, "dead runs removed: 1\n");
     assert!(!Path::new("/run/netns/other0-3").exists() && !endpoint(3).exists());
     assert!(!device_exists("other0") && device_exists("leno0"), "a run on leno0 lives");
 
-    // Then kill another run, and let another program make a bridge of the same name. The namespace may belong to that
-    // program too, so it must stay.
+    // Kill another run, and create a bridge of the same name, as another program might. The run's namespace may then
+    // belong to the other program, too, so `leno run --clean` must not remove it.
     let mut killed = Run::start(&other, &["python3", "-c", SHOUTING_SERVER]);
     wait_for_endpoint(3);
     killed.signal(Signal::KILL);
@@ -318,7 +319,8 @@ fn survives() {
     wait_for_endpoint(2);
     for signal in [Signal::HUP, Signal::INT] {
         run.signal(signal);
-        // The program may end because of the signal, so the run withdraws its endpoint for a moment.
+        // The signal may end the program. So the run withdraws its endpoint, and publishes it again if the program
+        // still listens.
         wait_for("the withdrawal", PATIENCE, || (!endpoint(2).exists()).then_some(()));
         wait_for_endpoint(2);
         assert_eq!(run_well(&["--service", "web"], &["bash", "-ec", SHOUTING_CLIENT]), "A SECRET\n", "{signal:?}");
@@ -338,7 +340,7 @@ fn ignores_hang_ups() {
         let output = programs::with_hang_ups(setting, &leno(&["--service", "web"], &masks)).output().expect("env runs");
         let printed = String::from_utf8_lossy(&output.stdout);
         let is_ignored = |mask: &str| u64::from_str_radix(mask, 16).expect("a mask") & 1;
-        // SIGHUP is the lowest bit.
+        // SIGHUP is signal 1, so it is the lowest bit of the mask.
         let masks: Vec<u64> = printed.split_whitespace().map(is_ignored).collect();
         assert_eq!(masks, wanted, "{setting}: {}", programs::text(&output));
     }
@@ -351,7 +353,8 @@ fn two_meshes() {
     let living = Run::start(&["--service", "shouter", "--port", "7000"], &["python3", "-c", SHOUTING_SERVER]);
     wait_for_endpoint(2);
 
-    // The second mesh would use the same bridge, and the same name for the namespace of its first run.
+    // `leno run` must refuse a second mesh on the same bridge: the namespaces of its runs would have the same names as
+    // in the first mesh.
     let second = ["--state", "/run/second", "--service", "web"];
     let refusals =
         [run(&second, &["true"]), programs::run("leno", &["run", "--clean", "--state", "/run/second"], PATIENCE)];
@@ -503,7 +506,8 @@ fn run_well(options: &[&str], program: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Returns the proxy's process in a network namespace, which is the process that runs as the proxies' user.
+/// Returns the id of the proxy's process in a network namespace. The proxy is the only process that runs as the user
+/// [`PROXY_UID`].
 fn proxy_in(namespace: &str) -> Option<Pid> {
     let pids = programs::run_well("ip", &["netns", "pids", namespace], PATIENCE);
     let is_proxys = |pid: &&str| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == PROXY_UID);

@@ -85,7 +85,8 @@ impl Drop for Tap {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leno_stat_methods_counts_what_clients_called() {
     let stage = Stage::start(&[]).await;
-    // The answer to the first call gives the method a metrics series of its own, before the window begins.
+    // Make a call before the window begins, because the proxy creates the method's own metrics series only at the first
+    // answer.
     stage.call(&Call::new("Fast")).await;
     let window = Duration::from_secs(2);
     let printed = std::thread::scope(|scope| {
@@ -163,12 +164,12 @@ async fn leno_tap_shows_the_calls_that_it_selects() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leno_tap_shows_calls_that_are_slow_for_their_own_method() {
-    // A number of calls that is enough for p90, and some more, so that a few slow calls of a busy machine do not change
-    // p90.
+    // Number of usual calls of each method: more than the tap needs to determine p90, so that a few slow calls on a
+    // busy machine do not change p90.
     const USUAL: usize = 80;
     let stage = Stage::start(&[]).await;
     let mut tap = Tap::start(&stage.proxy, &["--slower-than", "p90"]);
-    // This delay makes a call slow for the method `Fast`, and is usual for the method `Slow`.
+    // A call with this delay is slow for the method `Fast`, but usual for the method `Slow`.
     let slow = |method: &str| Call::new(method).with("delay-ms", "100");
     for _ in 0..USUAL {
         stage.call(&Call::new("Fast")).await;
@@ -177,8 +178,8 @@ async fn leno_tap_shows_calls_that_are_slow_for_their_own_method() {
     stage.call(&slow("Fast")).await;
     let is_last = |call: &Value| call["path"] == "/test.Test/Fast" && call["duration_ms"].as_f64() >= Some(100.0);
     let before = std::iter::repeat_with(|| tap.next()).take_while(|call| !is_last(call)).count();
-    // The tap shows few of the 160 usual calls: no calls before the percentile is known, and about a tenth of the later
-    // calls.
+    // The tap shows only a few of the 160 usual calls: no calls before it has determined the percentile, and about a
+    // tenth of the later calls.
     assert!(before < USUAL / 2, "{before}");
 }
 
@@ -223,8 +224,8 @@ async fn users_that_do_not_read_their_taps_delay_no_call_and_take_little_memory(
     for _ in 0..CALLS {
         stage.call(&Call::new("Text")).await;
     }
-    // For each of the four taps, the proxy holds at most 256 KiB of lines. In addition, a few pieces of at most this
-    // size wait for the user's connection.
+    // For each of the four taps, the proxy holds at most 256 KiB of lines. In addition, it holds a few pieces of up to
+    // 256 KiB until the user's connection accepts them.
     let grown_kib = stage.proxy.resident_kib().saturating_sub(before_kib);
     assert!(grown_kib < 16 * 1_024, "{grown_kib} KiB");
     drop(taps);
@@ -277,7 +278,7 @@ async fn leno_explain_names_the_ports_of_a_service_that_lacks_the_asked_port() {
     let config = proxy.directory().path().display().to_string();
     let line = "would fail with no-route: Service echo in namespace default has no port 80: write echo.default:50051 ";
     for place in [["--admin", &admin], ["--config", &config]] {
-        // A client that names no port means port 80.
+        // A client that names no port calls port 80.
         let output = run("leno", &[&["explain", "test.Test/Fast", "echo.default"], &place[..]].concat(), SOON);
         let story = text(&output);
         assert!(

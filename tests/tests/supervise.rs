@@ -12,7 +12,7 @@ use leno_tests::proxy::{Pid, Proxy, Signal, free_address, wait_for};
 use leno_tests::xds::Authority;
 use rustix::process::kill_process;
 
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Makes calls, each on a new connection, until one succeeds. Connections may break, but no connection may be refused:
@@ -116,12 +116,12 @@ fn what_keeps_a_proxy_from_starting_is_said_once_and_is_not_tried_again() {
     assert_eq!((code, said.matches(&format!("--admin {taken}")).count()), (Some(1), 1), "{said}");
     let (code, said) = supervise(&["--outbound", "here"]);
     assert!(code == Some(2) && said.contains("--outbound"), "{code:?}: {said}");
-    // This command line has two listeners at one address.
+    // Give two listeners the same address.
     let (identity, authority) = (["--identity", "ns/shop/sa/web", "--issuer"], Authority::new());
     let doors = ["--inbound", &free, "--tunnel", &free, "--admin", "127.0.0.1:0"];
     let (code, said) = supervise(&[&identity[..], &[&authority.path("")], &doors].concat());
     assert!(code == Some(1) && said.contains(&format!("--tunnel {free}")), "{code:?}: {said}");
-    // `--supervised` without a supervisor, as a user could type it.
+    // A user could type `--supervised` although no supervisor runs.
     let own = ["--config", config, "--supervised", "--outbound", &free];
     let output = programs::run("leno-proxy", &own, SOON);
     assert!(output.status.code() == Some(1) && text(&output).contains("leno-proxy supervise"), "{}", text(&output));

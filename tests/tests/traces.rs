@@ -85,14 +85,14 @@ impl Stage {
     }
 }
 
-/// The spans of the proxies and of the server, for a call through both proxies.
+/// Returns the expected spans of the proxies and of the server, for a call through both proxies.
 fn proxied() -> Vec<(String, Kind)> {
     [("web", Kind::Internal), ("web", Kind::Client), ("echo", Kind::Server), ("server", Kind::Server)]
         .map(|(service, kind)| (service.to_owned(), kind))
         .to_vec()
 }
 
-/// All spans of a call through both proxies: the client's span, and the spans of [`proxied`].
+/// Returns all expected spans of a call through both proxies: the client's span, and the spans of [`proxied`].
 fn whole() -> Vec<(String, Kind)> {
     [vec![("client".to_owned(), Kind::Client)], proxied()].concat()
 }
@@ -162,7 +162,8 @@ fn a_call_that_the_client_does_not_sample_gives_spans_only_if_it_fails() {
         return;
     }
     let collector = Collector::start();
-    // A ratio of 1 applies only to calls without a trace context. For other calls, the client's decision holds.
+    // The ratio applies only to calls without a trace context. For these calls, which have one, the client's decision
+    // holds.
     let arguments = ["--trace-failed", "--trace-ratio", "1"];
     let settings = Settings { web: &arguments, echo: &arguments, ..Settings::default() };
     let stage = Stage::start(collector.address(), &settings);
@@ -176,7 +177,8 @@ fn a_call_that_the_client_does_not_sample_gives_spans_only_if_it_fails() {
     assert!(!chain[0].parent.is_empty(), "the parent is the client's span, although it was not recorded: {spans:#?}");
     assert!(chain.iter().all(|span| span.failed), "{spans:#?}");
     stage.assert_described(&spans);
-    // The proxies export in order, so the spans of the good call would have arrived.
+    // The proxies export spans in the order of the calls. So if the good call had spans, they would have arrived before
+    // those of the failing call.
     assert_eq!(collector.spans().len(), 3, "{:#?}", collector.spans());
 }
 
@@ -232,8 +234,8 @@ fn a_retried_call_has_a_span_for_each_attempt() {
     let calls = stage.call(Some(collector.address()), &[]);
     assert_eq!(calls[0].status, "OK");
 
-    // The spans of the client and of the call, and three spans for each of two attempts: the attempt, the inbound call,
-    // the server.
+    // Eight spans: one of the client, one of the call at its proxy, and three for each of the two attempts (the
+    // attempt, the inbound call, the server).
     let spans = collector.whole_trace(&calls[0].trace, 8);
     let client = spans.iter().find(|span| span.service == "client").expect("the client's span");
     let below = children(&spans, client);
@@ -281,8 +283,8 @@ fn without_a_collector_calls_go_on_and_spans_flow_again_when_it_is_back() {
     wait_for("dropped spans", SOON, || {
         let calls = stage.call(None, &["--calls", "2"]);
         assert!(calls.iter().all(|call| call.status == "OK"), "calls fail without a collector");
-        // The proxy drops spans after several tries, which are seconds apart. So wait: more calls would not make it
-        // drop the spans sooner.
+        // The proxy drops spans only after several tries to export them, which are seconds apart. So pause between the
+        // calls: more calls would not make the proxy drop spans sooner.
         thread::sleep(Duration::from_millis(100));
         (dropped() > 0.0).then_some(())
     });
@@ -302,7 +304,8 @@ fn without_a_collector_calls_go_on_and_spans_flow_again_when_it_is_back() {
     wait_for("spans of calls after the collector's start", Duration::from_secs(90), || {
         let calls = stage.call(Some(address), &[]);
         assert_eq!(calls[0].status, "OK");
-        // The proxy may still drop the spans of a call while it waits to connect again.
+        // The proxy connects to the collector again only after a pause, and may drop the spans of calls until then. So
+        // try several calls.
         let arrived = || of_proxies(&collector.trace(&calls[0].trace)).then_some(());
         let deadline = std::time::Instant::now() + Duration::from_secs(3);
         while arrived().is_none() && std::time::Instant::now() < deadline {

@@ -54,7 +54,7 @@ async fn servers_count_the_further_attempts_of_the_metrics_and_take_no_offence()
     let addresses = servers.each_ref().map(Backend::address);
     let proxy = Proxy::start(&[Service::echo(&addresses).policed(&hedged("50ms"))]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
-    // Make only a few calls, so that the proxy does not consider the Service loaded.
+    // Make only a few calls: the proxy does not hedge calls of a Service that it regards as loaded.
     for number in 0..15 {
         let answer = client.call(&Call::new("Echo").with("delay-ms", "300"), b"hello").await;
         assert_eq!(answer.grpc_status(), Some(0), "call {number}: {answer:?}");
@@ -186,7 +186,8 @@ async fn the_retry_constraint_of_gateway_api_bounds_retries_before_the_budget_of
     assert!(made <= elapsed.as_secs() + 2, "{made} retries in {elapsed:?}");
     assert!(over_budget > 0 && over_budget + made == CALLS, "{over_budget} calls over the budget, {made} retries");
 
-    // The first policy stays in force after a second policy is added, and after the first policy becomes invalid.
+    // Tests that the first policy stays in force after a second policy is added, and after the first policy becomes
+    // invalid.
     proxy.directory().write("z.yaml", &retry_constraint("second", "{percent: 9}"));
     proxy.wait_for_log(&["the older XBackendTrafficPolicy default/first has the same target"]);
     proxy.directory().write("y.yaml", &constraint.replace("percent: 0", "percent: 101"));

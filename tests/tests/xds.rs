@@ -30,14 +30,14 @@ spec:
   - backendRefs: [{name: echo, port: 50051, weight: 1}, {name: other, port: 50051, weight: 1}]
 ";
 
-/// Returns the number of calls at each backend during `calls`.
+/// Runs `calls`, and returns the number of calls that each backend received meanwhile.
 fn took(backends: &[&Backend], calls: impl FnOnce()) -> Vec<u64> {
     let before: Vec<u64> = backends.iter().map(|backend| backend.calls()).collect();
     calls();
     backends.iter().zip(before).map(|(backend, before)| backend.calls() - before).collect()
 }
 
-/// Repeats `call` until, in one round, exactly the expected backends get calls.
+/// Runs `call` repeatedly, until exactly the expected backends get calls in one run.
 fn wait_until_used(backends: &[&Backend], expected: &[bool], mut call: impl FnMut()) {
     wait_for(&format!("calls go to {expected:?}"), SOON, || {
         let took = took(backends, &mut call);

@@ -1,4 +1,4 @@
-//! Addresses to listen on: both address families if the system has both, and IPv4 alone if the system has no IPv6.
+//! Addresses and sockets to listen on: IPv4 and IPv6, or IPv4 alone if the system has no IPv6.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,8 +22,8 @@ pub fn has_ipv6() -> bool {
     stream_socket(any_port).and_then(|socket| socket.bind(&any_port.into())).is_ok()
 }
 
-/// Creates a TCP socket for listening. Old connections of an earlier process do not block its port. `[::]` accepts IPv4
-/// connections too, regardless of net.ipv6.bindv6only.
+/// Creates a TCP socket for listening. Connections that an earlier process left behind do not block the port. `[::]`
+/// accepts IPv4 connections too, regardless of net.ipv6.bindv6only.
 ///
 /// # Errors
 /// If the kernel cannot create a socket of this family.

@@ -2,11 +2,11 @@
 //! which client's waiting work runs next.
 //!
 //! Every listener of the mesh that other workloads can reach uses [`Places`]: the proxy's listeners, the admin
-//! endpoint, the probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] are for tokio;
-//! [`Places`], [`Source`] and [`Turns`] use no sockets and no clock. Limits in bytes are fractions of
-//! [`container_memory`].
+//! endpoint, the probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] need tokio; [`Places`],
+//! [`Source`] and [`Turns`] use no sockets and no clock. Limits in bytes are fractions of [`container_memory`].
 //!
-//! When all places are taken, a new connection replaces a connection of the client that has the most connections:
+//! A listener has a fixed number of places, and each open connection takes one. When all places are taken, a new
+//! connection replaces a connection of the client that has the most connections:
 //!
 //! ```
 //! use leno_accept::{Entry, Places};

@@ -1,7 +1,7 @@
 //! The accept loop of every server on tokio.
 //!
-//! A listener accepts every connection at once. If it waited for a free place first, new connections would stay in the
-//! kernel's queue for as long as silent connections hold the places.
+//! A listener accepts every connection immediately. If the listener waited for a free place first, new connections
+//! would stay in the kernel's queue for as long as silent connections hold the places.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use crate::family::{stream_socket, usable};
 use crate::{Place, Room, RoomSize, Source};
 
-/// Number of connections that the kernel queues until they are accepted. The kernel drops further connections, and
-/// their clients retry after a second, which is too late for a kubelet's probe.
+/// Maximum number of connections that the kernel queues until we accept them. The kernel drops a further connection,
+/// and its client retries only after a second, which is too late for a kubelet's probe.
 pub const BACKLOG: i32 = 4_096;
-/// Wait after an error of accepting a connection. Such errors happen when file descriptors run out.
+/// Pause after a failed attempt to accept a connection, for example because the process has no free file descriptor.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// Shortest time between two log lines about connections that were closed for lack of places.
+/// Minimum time between two log lines about connections that were closed because no place was free.
 const CROWD_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Listens at an address, with a long queue in the kernel for bursts. `[::]` accepts connections of both address
@@ -46,12 +46,12 @@ pub struct Listener {
     told_of_crowd: Instant,
 }
 
-/// An accepted connection with a place.
+/// An accepted connection, and its place among the listener's limited number of connections.
 #[derive(Debug)]
 pub struct Arrival {
     pub stream: TcpStream,
     pub address: SocketAddr,
-    /// Keep the place for as long as the connection is open.
+    /// The connection's place. The caller must keep it for as long as the connection is open.
     pub place: Place,
 }
 
@@ -61,8 +61,8 @@ impl Listener {
         Self { name, socket, room: Room::new(size), told_of_crowd: Instant::now() }
     }
 
-    /// Waits for the next connection that gets a place. If the room is full, a new connection replaces another
-    /// connection, or is closed if it can replace no connection.
+    /// Waits for the next connection that gets a place, and returns it. If no place is free, a new connection takes the
+    /// place of another connection, or is closed if it may not take one.
     pub async fn accept(&mut self) -> Arrival {
         loop {
             // Let the tasks of earlier connections run first: a burst must not replace a connection before the
@@ -85,7 +85,8 @@ impl Listener {
         }
     }
 
-    /// Logs from time to time how many connections were closed, and which address has the most connections.
+    /// Logs, at most once in [`CROWD_LOG_INTERVAL`], how many connections were closed for lack of places, and which
+    /// address has the most connections.
     fn tell_of_crowd(&mut self) {
         let now = Instant::now();
         if now.duration_since(self.told_of_crowd) < CROWD_LOG_INTERVAL {

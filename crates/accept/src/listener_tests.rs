@@ -9,7 +9,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(20);
 const PLACES: usize = 8;
 
-/// Echoes each byte. A connection settles once it has sent a byte.
+/// Serves connections that echo each byte. A connection counts as settled, not silent, once it has sent a byte.
 async fn start() -> SocketAddr {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let address = socket.local_addr().expect("an address");

@@ -5,12 +5,12 @@
 //! place of another connection, so that a few silent connections never lock other clients out:
 //!
 //! 1. The account with the largest number of silent connections loses its oldest silent connection.
-//! 2. If no connection is silent, the account with the largest number of connections loses its oldest connection. After
-//!    the exchange, this account must still have at least as many connections as the new connection's account.
-//! 3. If the exchange would break this condition, the new connection is rejected.
+//! 2. If no connection is silent, the account with the largest number of connections loses its oldest connection. This
+//!    happens only if that account then still has at least as many connections as the new connection's account.
+//! 3. Otherwise, the new connection is rejected.
 //!
-//! Among accounts with equally many connections, the account with the oldest connection loses it. If the order of
-//! addresses decided instead, a flood from many addresses would always close the connections of the greatest address.
+//! If several accounts have the largest number, the oldest of their connections is closed. If the order of addresses
+//! decided instead, a flood from many addresses would always close the connections of the greatest address.
 //!
 //! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every
 //! connection in `members` is in exactly one of its account's two queues; `most` has one entry for each account with
@@ -27,28 +27,28 @@ use rustc_hash::FxHashMap;
 pub enum Entry<K> {
     /// The new connection got a free place.
     Free,
-    /// The new connection got the place of an older connection, `K`. The owner must close the older connection now.
+    /// The new connection got the place of an older connection, `K`. The caller must close the older connection now.
     Replaces(K),
-    /// The new connection got no place; the owner must close it.
+    /// The new connection got no place; the caller must close it.
     Full,
 }
 
-/// The connections of one listener. `A` is the account of a connection: a source address or an identity. `K` is the
-/// owner's key for a connection.
+/// The connections of one listener. `A` is the account of a connection: a source address or an identity. `K` is the key
+/// by which the caller identifies a connection.
 #[derive(Debug)]
 pub struct Places<A, K> {
     capacity: usize,
     members: FxHashMap<K, Member<A>>,
     accounts: FxHashMap<A, Account<K>>,
-    /// All accounts, ordered by the rank over all of their connections.
+    /// All accounts, ordered by their rank, which counts all of their connections.
     most: BTreeSet<(Rank, A)>,
-    /// The accounts that have silent connections, ordered by the rank over their silent connections.
+    /// The accounts that have silent connections, ordered by a rank that counts only silent connections.
     most_silent: BTreeSet<(Rank, A)>,
     next_serial: u64,
 }
 
-/// An account's number of connections, then the age of its oldest connection. The account with the greatest rank loses
-/// a connection first.
+/// An account's number of connections and, to decide between equal numbers, the age of its oldest connection. The
+/// account with the greatest rank loses a connection first.
 type Rank = (usize, Reverse<u64>);
 
 #[derive(Debug)]
@@ -70,13 +70,13 @@ impl<K> Account<K> {
         self.silent.len() + self.settled.len()
     }
 
-    /// Returns the account's rank over all of its connections; `None` if it has no connection.
+    /// Returns the account's rank, counting all of its connections; `None` if it has no connection.
     fn rank(&self) -> Option<Rank> {
         let oldest = [&self.silent, &self.settled].into_iter().filter_map(|queue| queue.keys().next()).min()?;
         Some((self.len(), Reverse(*oldest)))
     }
 
-    /// Returns the account's rank over its silent connections; `None` if it has no silent connection.
+    /// Returns the account's rank, counting only its silent connections; `None` if it has no silent connection.
     fn silent_rank(&self) -> Option<Rank> {
         Some((self.silent.len(), Reverse(*self.silent.keys().next()?)))
     }
@@ -114,7 +114,8 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         entry
     }
 
-    /// Records that the connection has sent something complete. No effect if it has no place or is not silent.
+    /// Records that the connection has sent a complete request or handshake, so that it is no longer silent. No effect
+    /// if it has no place or is not silent.
     pub fn settle(&mut self, key: K) {
         let Some(member) = self.members.get_mut(&key).filter(|member| member.is_silent) else { return };
         member.is_silent = false;
@@ -135,7 +136,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         });
     }
 
-    /// Number of connections with a place.
+    /// Number of connections that have a place.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -182,7 +183,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     }
 }
 
-/// Moves an account from its old rank to its new rank. An account without a rank is removed from the set.
+/// Moves an account in `order` from its old rank to its new rank; removes an account whose new rank is `None`.
 fn reorder<A: Clone + Ord>(order: &mut BTreeSet<(Rank, A)>, account: &A, before: Option<Rank>, after: Option<Rank>) {
     if before == after {
         return;

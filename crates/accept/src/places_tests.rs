@@ -52,8 +52,8 @@ fn of_accounts_with_equally_many_silent_connections_the_oldest_connection_yields
     for (account, key) in [(ATTACKER, 0), (KUBELET, 1), (7, 2)] {
         assert_eq!(places.enter(account, key), Entry::Free);
     }
-    // In a flood in which each connection comes from another address, each new connection replaces the oldest
-    // connection. So the kubelet's connection has enough time, whatever the kubelet's address is.
+    // The attacker's connections come from different addresses, so each new connection replaces the oldest of all. The
+    // kubelet's connection is never closed early because of its address.
     let yielded = [8, 9, 10].map(|account| places.enter(account, u32::from(account)));
     assert_eq!(yielded, [0, 1, 2].map(Entry::Replaces));
 }

@@ -19,7 +19,7 @@ struct State<A: Clone + Eq + Hash> {
     waiting: Turns<A, oneshot::Sender<Permit<A>>>,
 }
 
-/// The place of a waiting task in the queue. Dropping it removes the task's entry: otherwise the entries of clients that
+/// A waiting task's entry in the queue; dropping this value removes the entry. Otherwise the entries of clients that
 /// have disconnected would fill the queue, and live tasks would get [`Overload`].
 struct Waiting<'a, A: Clone + Eq + Hash> {
     queue: &'a Queue<A>,
@@ -27,11 +27,11 @@ struct Waiting<'a, A: Clone + Eq + Hash> {
     ticket: Ticket,
 }
 
-/// The right to work. Dropping the permit passes the right to the next waiting task.
+/// The permission for one task to work. Dropping the permit passes the permission to the next waiting task.
 #[derive(Debug)]
 pub struct Permit<A: Clone + Eq + Hash>(Queue<A>);
 
-/// Too many tasks wait, and no account has more waiting tasks than this account.
+/// The task was rejected: too many tasks wait, and no other account has more waiting tasks than the task's account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests wait, most of them from the same source; send fewer at once, and try again in a second")]
 pub struct Overload;
@@ -45,8 +45,8 @@ impl<A: Clone + Eq + Hash> Queue<A> {
     /// Waits for a permit. Dropping the future gives up its place in the queue.
     ///
     /// # Errors
-    /// [`Overload`] if the queue is full and no other account has more waiting tasks than this account would have. Also
-    /// if a task of another account later takes the place of this task.
+    /// [`Overload`] if the queue is full and no other account has more waiting tasks than `account` would have with
+    /// this task. Also if a task of another account later takes this task's place in the queue.
     pub async fn permit(&self, account: A) -> Result<Permit<A>, Overload> {
         let (turn, _waiting) = {
             let mut state = self.state();
@@ -58,7 +58,8 @@ impl<A: Clone + Eq + Hash> Queue<A> {
             let ticket = state.waiting.push(account.clone(), sender).map_err(|_| Overload)?;
             (turn, Waiting { queue: self, account, ticket })
         };
-        // The queue drops the sender when it removes this task to make room for a task of another account.
+        // An error means that the queue has dropped the sender: it has removed this task to make room for a task of
+        // another account.
         turn.await.map_err(|_| Overload)
     }
 
@@ -81,7 +82,7 @@ impl<A: Clone + Eq + Hash> Clone for Queue<A> {
 
 impl<A: Clone + Eq + Hash> Drop for Waiting<'_, A> {
     fn drop(&mut self) {
-        // The queue no longer has the entry if the task got its permit or lost its place.
+        // No effect if the entry has already left the queue: the task got its permit, or another task took its place.
         self.queue.state().waiting.remove(&self.account, self.ticket);
     }
 }
@@ -97,7 +98,8 @@ impl<A: Clone + Eq + Hash> Drop for Permit<A> {
             next
         };
         if let Some(waiting) = next {
-            // If the task has ended meanwhile, the permit is dropped and goes to the next task.
+            // If the waiting task ended after the check above, `send` returns the permit; dropping it serves the next
+            // task.
             let _ = waiting.send(Permit(self.0.clone()));
         }
     }

@@ -1,7 +1,8 @@
-//! Room: [`Places`] shared by the tasks of a program. A task is notified when another connection takes its place.
+//! Room: [`Places`] shared by the tasks of a program. When another connection takes the place of a task's connection,
+//! the room notifies the task.
 //!
 //! Connections without a certificate of the mesh are counted by source address. Connections with such a certificate are
-//! counted by identity. Each kind has its own places, so that neither kind can use up the places of the other.
+//! counted by identity. The two groups have separate places, so that one group cannot use up the places of the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -23,7 +24,7 @@ pub struct RoomSize {
 }
 
 impl RoomSize {
-    /// Returns the size for a listener whose peers show no certificate of the mesh.
+    /// Returns the limits for a listener whose clients never present a certificate of the mesh.
     pub fn of_strangers(strangers: usize) -> Self {
         Self { strangers, identified: 0 }
     }
@@ -37,7 +38,7 @@ pub struct Room(Arc<Mutex<State>>);
 struct State {
     strangers: Places<Source, u64>,
     identified: Places<Arc<str>, u64>,
-    /// For the key of each place: the channel that notifies the place's owner when another connection takes the place.
+    /// Maps the key of each place to the channel that notifies the task when another connection takes the place.
     holders: FxHashMap<u64, oneshot::Sender<()>>,
     next_key: u64,
     /// Number of connections that were closed or rejected for lack of a place, since `take_crowded_out` was last
@@ -60,7 +61,7 @@ pub struct Standing {
     room: Room,
 }
 
-/// Another connection has taken the place.
+/// The connection has lost its place to another connection, or gets no place for its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was closed to make room for a newer one")]
 pub struct Replaced;
@@ -76,8 +77,9 @@ impl Room {
         })))
     }
 
-    /// Finds a place for a new connection; another connection may lose its place. `None` if the new connection's
-    /// address would then have more places than the address that lost a place: the new connection must be closed.
+    /// Finds a place for a new connection. If no place is free, the new connection may take the place of another
+    /// connection. Returns `None` if it may not; the caller must then close the new connection. [`Places`] has the
+    /// rules.
     pub fn enter(&self, source: Source) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;
@@ -97,8 +99,8 @@ impl Room {
         self.state().holders.len()
     }
 
-    /// Returns the number of connections that were closed or rejected for lack of a place since the last call, and the
-    /// address that has the most connections now.
+    /// Returns the number of connections that were closed or rejected for lack of a place since the last call to this
+    /// method, and the address that has the most connections now.
     pub fn take_crowded_out(&self) -> (u64, Option<Source>) {
         let mut state = self.state();
         (std::mem::take(&mut state.crowded_out), state.strangers.most().copied())
@@ -115,14 +117,14 @@ impl Room {
 }
 
 impl State {
-    /// Notifies a replaced connection; returns whether the new connection has a place.
+    /// Notifies the connection that `entry` replaces, if any; returns whether the new connection got a place.
     fn make_way(&mut self, entry: Entry<u64>) -> bool {
         match entry {
             Entry::Free => true,
             Entry::Replaces(victim) => {
                 self.crowded_out += 1;
                 if let Some(holder) = self.holders.remove(&victim) {
-                    // The task may already be ending.
+                    // Ignore an error: the task of the replaced connection may already have ended.
                     let _ = holder.send(());
                 }
                 true
@@ -172,7 +174,7 @@ impl Place {
         }
     }
 
-    /// Is ready when another connection has taken the place.
+    /// Returns ready once another connection has taken this connection's place.
     pub fn poll_replaced(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_replaced {
             self.is_replaced = Pin::new(&mut self.replaced).poll(cx).is_ready();
@@ -182,8 +184,8 @@ impl Place {
 }
 
 impl Standing {
-    /// Records that the connection has sent something complete: from now on, silent connections lose their places
-    /// before this connection does.
+    /// Records that the connection has sent a complete request or handshake. From now on, silent connections lose their
+    /// places before this connection does.
     pub fn settle(&self) {
         let mut state = self.room.state();
         state.strangers.settle(self.key);

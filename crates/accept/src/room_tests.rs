@@ -34,7 +34,8 @@ async fn peers_with_an_identity_and_strangers_have_places_of_their_own() {
     last.identify(other).expect("the silent connection of another identity yields");
     assert_eq!(meshed.hold(pending::<()>()).await, Err(Replaced));
     assert_eq!(room.len(), 1);
-    // A settled connection holds the identity's only place, so a new connection of the same identity is rejected.
+    // The only place for identities now belongs to a connection that is no longer silent. A new connection of the same
+    // identity is rejected.
     last.standing().settle();
     let late = room.enter(source(3)).expect("a free place");
     assert_eq!(late.identify(other), Err(Replaced));

@@ -1,10 +1,11 @@
-//! The account of a connection whose peer has not proved an identity.
+//! The source address of a connection. If the peer has not proved an identity, its connections are counted by this
+//! address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A peer, identified by its address: an IPv4 address, or the /64 network of an IPv6 address, because one host may use
-/// all of that network (RFC 4291 section 2.5.4).
+/// A peer, identified by its IPv4 address or by the /64 network of its IPv6 address. One host may use every address of
+/// a /64 network (RFC 4291 section 2.5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(IpAddr);
 

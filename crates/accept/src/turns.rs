@@ -1,20 +1,20 @@
-//! Turns: a queue of waiting work that serves client accounts in turn. So an account with much work delays another
-//! account by only one piece of work in each turn.
+//! Turns: a queue of waiting work that serves client accounts in turn. In each round, the queue takes one piece of work
+//! of each account. So an account with much waiting work delays another account by only one piece of work.
 //!
-//! Invariants: each account with waiting work, and no other account, is in `accounts`, and is once in `order`, at its
-//! `turn`; `len() <= capacity`.
+//! Invariants: `accounts` contains exactly the accounts with waiting work. `order` contains each of these accounts
+//! once, under its `turn`. `len() <= capacity`.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// Waiting work of the accounts `A`.
+/// A queue of waiting work. `T` is one piece of work; `A` is the account of the client that wants it done.
 #[derive(Debug)]
 pub struct Turns<A, T> {
     capacity: usize,
     len: usize,
-    /// The number of the next ticket or turn. Numbers are never used again.
+    /// The number that was last given to a ticket or a turn. No number is used twice.
     next: u64,
     /// The accounts in the order of their turns.
     order: BTreeMap<u64, A>,
@@ -26,7 +26,7 @@ pub struct Turns<A, T> {
 struct Account<T> {
     /// The account's key in [`Turns::order`].
     turn: u64,
-    /// The oldest piece of work is first.
+    /// The account's waiting work, oldest first.
     work: BTreeMap<Ticket, T>,
 }
 
@@ -34,7 +34,7 @@ struct Account<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// There was no room for the work; it was dropped.
+/// The queue was full, so the new work was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -43,10 +43,10 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         Self { capacity, len: 0, next: 0, order: BTreeMap::new(), accounts: FxHashMap::default() }
     }
 
-    /// Adds work. If there is no room, the account with the most work loses its newest piece of work.
+    /// Adds work. If the queue is full, the account with the most waiting work loses its newest piece.
     ///
     /// # Errors
-    /// [`Full`] if no other account has more work than this account would have.
+    /// [`Full`] if the queue is full and no other account has more work than `account` would have with the new work.
     pub fn push(&mut self, account: A, work: T) -> Result<Ticket, Full> {
         if self.len >= self.capacity {
             self.make_room(&account)?;
@@ -78,8 +78,9 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         Some(work)
     }
 
-    /// Removes a piece of work that no longer waits, so that it takes no room. `None` if the queue no longer has it.
-    /// Takes logarithmic time: a client may withdraw work as fast as it adds work.
+    /// Removes a piece of waiting work, for example because its client has disconnected. Returns `None` if the queue no
+    /// longer has this piece. Must be fast (it takes logarithmic time): a client may withdraw work as fast as it adds
+    /// work.
     pub fn remove(&mut self, account: &A, ticket: Ticket) -> Option<T> {
         let waiting = self.accounts.get_mut(account)?;
         let work = waiting.work.remove(&ticket)?;
@@ -105,13 +106,13 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         self.next
     }
 
-    /// Drops the newest piece of work of the account with the most work. Scans every account; needed only when the
-    /// queue is full.
+    /// Drops the newest piece of work of the account with the most work, unless `newcomer` would then have more. Scans
+    /// all accounts, but is called only when the queue is full.
     fn make_room(&mut self, newcomer: &A) -> Result<(), Full> {
         let held = self.accounts.get(newcomer).map_or(0, |account| account.work.len());
         let most = self.accounts.iter_mut().max_by_key(|(_, waiting)| waiting.work.len());
         let (account, waiting) = most.filter(|(_, waiting)| waiting.work.len() > held + 1).ok_or(Full)?;
-        // At least two pieces of this account were waiting, so the account keeps its turn.
+        // Do not change the account's turn: it had at least two waiting pieces, so at least one is left.
         debug_assert!(waiting.work.len() > 1 && account != newcomer);
         waiting.work.pop_last();
         self.len -= 1;

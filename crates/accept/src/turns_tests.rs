@@ -35,7 +35,7 @@ fn removed_work_leaves_its_room_and_the_turn_of_its_account() {
     assert_eq!(turns.remove(&"a", tickets[1]), None, "it is gone");
     assert_eq!(turns.remove(&"a", tickets[2]), None, "it belongs to another account");
     assert_eq!(turns.remove(&"b", tickets[2]), Some(10));
-    // `b` has no work, so it comes back at the end of the order.
+    // `b` had only one piece of work. When that piece was removed, `b` lost its turn, so new work puts `b` last.
     turns.push("b", 11).expect("there is room");
     assert_eq!(std::iter::from_fn(|| turns.pop()).collect::<Vec<_>>(), [0, 20, 11]);
     assert_eq!(turns.remove(&"a", tickets[0]), None, "it was served");

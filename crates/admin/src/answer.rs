@@ -28,8 +28,8 @@ pub type Answer = Response<Content>;
 /// Reads the body of a request.
 ///
 /// # Errors
-/// An answer that reports that the body is too large, is malformed or did not arrive. In this answer, `what` names the
-/// body's content.
+/// The error response to send if the body is too large, is malformed or did not arrive in time. Its text calls the
+/// expected content `what`.
 pub async fn body(request: Request<Incoming>, what: &str) -> Result<Bytes, Answer> {
     match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -48,7 +48,7 @@ pub async fn body(request: Request<Incoming>, what: &str) -> Result<Bytes, Answe
     }
 }
 
-/// Applies the log levels in the request's body, and repeats them in the response.
+/// Sets the log levels to those in the request's body, and repeats them in the response.
 pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answer {
     let body = match body(request, "log levels").await {
         Ok(body) => body,
@@ -72,15 +72,15 @@ pub fn for_this_machine(path: &str) -> Answer {
     text(StatusCode::FORBIDDEN, format!("{shown}: {why}; use leno or kubectl port-forward\n"))
 }
 
-/// Rejects a request that did not come through the proxy of this machine, which checks callers.
+/// Rejects a request that bypassed this machine's proxy: only the proxy checks who the caller is.
 pub fn for_callers_with_proxy() -> Answer {
     let why =
         "this port answers callers only that the workload's proxy lets in; do not list it among the ports to skip\n";
     text(StatusCode::FORBIDDEN, why)
 }
 
-/// Rejects a request whose `Host` is the name of a site: a page of that site may have sent the request from the user's
-/// browser.
+/// Rejects a request whose `Host` is the name of a website: a page of that website may have sent the request from the
+/// user's browser (DNS rebinding).
 pub fn for_other_host() -> Answer {
     let why = "the request's Host is the name of a site; use an IP address or localhost, for example 127.0.0.1:4191\n";
     text(StatusCode::MISDIRECTED_REQUEST, why)

@@ -18,7 +18,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Returns a copy of a page, or an empty page for a stream.
+    /// Returns a copy of a whole page. A stream cannot be copied: returns an empty page for it.
     pub(crate) fn copy(&self) -> Self {
         match self {
             Self::Page(page) => Self::Page(page.clone()),

@@ -1,4 +1,4 @@
-//! The two text formats of metrics, and the choice between them.
+//! The two text formats of metrics (Prometheus' own format and OpenMetrics), and how a response's format is chosen.
 
 use std::fmt::Write;
 
@@ -14,8 +14,8 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// Returns the format that the `Accept` header asks for: OpenMetrics if the header lists OpenMetrics with at least
-    /// the quality of plain text, otherwise plain text.
+    /// Returns the format that the `Accept` header prefers: OpenMetrics if its quality value is positive and not lower
+    /// than that of plain text, otherwise plain text.
     pub fn asked_for(headers: &HeaderMap) -> Self {
         let (mut open_metrics, mut text) = (0.0, 0.0);
         let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
@@ -33,7 +33,7 @@ impl Exposition {
         if open_metrics > 0.0 && open_metrics >= text { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// Returns the value of `content-type`.
+    /// Returns the value of the response header `content-type` for this format.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -43,8 +43,9 @@ impl Exposition {
 
     /// Converts OpenMetrics text into this format.
     ///
-    /// OpenMetrics describes a counter as `request`, but names its samples `request_total`. The older format uses the
-    /// samples' name in the description too. The older format has neither units nor a mark at the end of the text.
+    /// In OpenMetrics, the HELP and TYPE lines of a counter have its name without a suffix, for example `request`,
+    /// while its samples are named `request_total`. In Prometheus' format, these two lines have the name of the
+    /// samples, `request_total`. Prometheus' format has no UNIT lines and no EOF line.
     pub fn of_open_metrics(self, text: String) -> String {
         if self == Self::OpenMetrics {
             return text;

@@ -27,7 +27,7 @@ fn openmetrics_goes_only_to_those_who_name_it() {
         &["application/openmetrics-text"][..],
         &["application/OpenMetrics-Text; version=1.0.0"],
         &["text/plain", "application/openmetrics-text"],
-        // The headers of Prometheus 2 and Prometheus 3.
+        // The `Accept` headers that Prometheus 2 and Prometheus 3 send.
         &["application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
            text/plain;version=0.0.4;q=0.5,*/*;q=0.1"],
         &["application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\

@@ -1,5 +1,5 @@
-//! Operation of Leno's long-running programs, the data plane and the control plane: the admin endpoint, and a log whose
-//! levels can be changed while the program runs.
+//! The admin endpoint and the log of Leno's long-running programs: the proxy and the control plane. The log levels can
+//! be changed while the program runs.
 //!
 //! ```
 //! use leno_admin::answer;

@@ -1,13 +1,13 @@
 //! The admin endpoint: health, metrics and internal state, over HTTP/1.
 //!
-//! Any Pod of a cluster can reach the endpoint. Each connection carries one request, within [`CONNECTION_MAX`] in
-//! total. When [`CONNECTIONS_MAX`] connections are open, a new connection replaces the oldest connection of the address
-//! that has the most connections. So the endpoint answers a kubelet's probe, however many connections other clients
-//! open. Two kinds of requests get the [`PUBLIC`] pages only: requests from other machines, and requests whose `Host`
-//! is the name of a site.
+//! Any Pod of a cluster can reach the endpoint. Each connection carries one request, and ends after [`CONNECTION_MAX`]
+//! unless it carries a stream. When [`CONNECTIONS_MAX`] connections are open, a new connection replaces the oldest
+//! connection of the address that has the most connections. So the endpoint answers a kubelet's probe, however many
+//! connections other clients open. Two kinds of requests get only the [`PUBLIC`] pages: requests from other machines,
+//! and requests whose `Host` is the name of a website.
 //!
-//! [`serve_behind_proxy`] serves private pages to callers that the proxy itself lets in. A caller that reaches the port
-//! without the proxy gets no page.
+//! [`serve_behind_proxy`] serves private pages to callers that the workload's proxy allows. A caller that reaches the
+//! port without going through the proxy gets no page.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -45,8 +45,8 @@ const STREAM_MAX: Duration = Duration::from_secs(60 * 60);
 /// at once.
 const HEADER_MAX: Duration = Duration::from_secs(1);
 
-/// Limit for clients on this machine instead of [`HEADER_MAX`]: a port-forward from far away connects long before its
-/// request arrives.
+/// Replaces [`HEADER_MAX`] for clients on this machine. `kubectl port-forward` is such a client, and the user may be
+/// far away: it connects to the endpoint long before the user's request arrives.
 const LOCAL_HEADER_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum size of a request header, in bytes; hyper allows no smaller limit.
@@ -55,21 +55,21 @@ const HEADER_MAX_BYTES: usize = 8_192;
 /// The pages for clients on other machines.
 const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
 
-/// The page that needs the most time to write.
+/// The path of the metrics, the page that takes the most time to produce.
 const METRICS: &str = "/metrics";
 
-/// Time for which clients on other machines get the same metrics, so that a flood of scrapes costs no more than one
-/// scrape per second in each format.
+/// Time for which all clients on other machines get the same copy of the metrics. So a flood of scrapes costs at most
+/// one scrape per second in each format.
 const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Who gets the private pages.
+/// Decides which callers get the private pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     /// Callers on loopback. Other callers get the [`PUBLIC`] pages.
     Loopback,
-    /// Callers whose source address is the address that they connect to: programs on this machine, such as the proxy,
-    /// which relays the calls of others. No other machine can be such a caller: Linux drops packets from elsewhere
-    /// whose source is an address of this machine. Other callers get no page.
+    /// Callers whose source address equals the destination address: programs on this machine. One of them is the proxy,
+    /// which relays the calls of remote callers. A remote machine cannot forge this, because Linux drops packets from
+    /// the network whose source is an address of this machine. Other callers get no page.
     OwnAddress,
 }
 
@@ -81,8 +81,8 @@ where
     serve_to("admin", listener, pages, Access::Loopback).await
 }
 
-/// Serves pages to the callers that the proxy of this machine lets in, and to callers on this machine. `name` names the
-/// listener in the log. Never returns; must run within a `LocalSet`.
+/// Serves pages to callers that this machine's proxy allows, and to callers on this machine. `name` names the listener
+/// in the log. Never returns; must run within a `LocalSet`.
 pub async fn serve_behind_proxy<P>(name: &'static str, listener: TcpListener, pages: P) -> Infallible
 where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
@@ -109,7 +109,8 @@ where
                     let _ = timeout(STREAM_MAX, answering).await;
                 }
             };
-            // A peer that takes too long or is replaced sees its connection close.
+            // Ignore the result: a peer that takes too long, or whose connection is replaced, sees its connection
+            // close.
             let _ = place.hold(answering).await;
         });
     }
@@ -127,7 +128,7 @@ struct Scrapes {
 struct Server<P> {
     pages: P,
     access: Access,
-    /// The latest response for clients on other machines, in each format. Only one scrape is written at a time, so that
+    /// The latest metrics for clients on other machines, in each format. The lock allows one scrape at a time, so that
     /// a probe waits for at most one scrape.
     scrape: Mutex<Scrapes>,
 }
@@ -160,7 +161,8 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
             if !is_local {
                 return self.access.refuse(path);
             }
-            // A name that resolves to loopback may belong to any site that the user's browser shows (DNS rebinding).
+            // Reject DNS rebinding: a website whose name resolves to loopback may send requests through the user's
+            // browser.
             if request.headers().get_all(HOST).iter().any(|host| !is_own_host(host)) {
                 return for_other_host();
             }
@@ -173,7 +175,7 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
 
     async fn scrape(&self, request: Request<Incoming>, is_local: bool) -> Answer {
         let mut scrapes = self.scrape.lock().await;
-        // A page for HEAD costs as much as a page for GET: hyper leaves out the content only afterwards.
+        // Treat HEAD like GET: it costs as much, because hyper removes the content only after the page is produced.
         if is_local || !matches!(*request.method(), Method::GET | Method::HEAD) {
             return (self.pages)(request).await;
         }
@@ -197,7 +199,8 @@ impl Access {
         }
     }
 
-    /// Returns whether a client is on this machine, by the rule of this kind of access.
+    /// Returns whether a client is on this machine. For [`Access::Loopback`], the client's address must be loopback;
+    /// for [`Access::OwnAddress`], it must equal the connection's local address.
     fn is_local(self, stream: &TcpStream, client: SocketAddr) -> bool {
         let client = client.ip().to_canonical();
         match self {
@@ -207,8 +210,8 @@ impl Access {
     }
 }
 
-/// Whether a `Host` names this machine: an IP address, or a name without a dot such as `localhost`, because no site has
-/// such a name.
+/// Whether a `Host` header cannot be the name of a website: it is an IP address, or a name without a dot such as
+/// `localhost`.
 fn is_own_host(host: &HeaderValue) -> bool {
     let Ok(host) = host.to_str() else { return false };
     let name = match host.rsplit_once(':') {

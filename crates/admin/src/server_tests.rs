@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PROBE_MAX: Duration = Duration::from_millis(100);
 /// Default timeout of a kubelet's probe.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
-/// A request that keeps a connection open, because its body never arrives.
+/// A request whose body never arrives, so that its connection stays open.
 const ATTACK: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
 
 /// Starts an admin endpoint on every address of this machine; returns its port.
@@ -36,7 +36,7 @@ async fn start() -> u16 {
     port
 }
 
-/// Starts an admin endpoint that numbers its scrapes.
+/// Starts an admin endpoint whose metrics page is a number that grows with each scrape.
 async fn start_counting() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -71,7 +71,7 @@ async fn ask(method: &str, from: IpAddr, to: IpAddr, port: u16, path: &str, line
         stream.write_all(request.as_bytes()).await?;
         stream.read_to_string(&mut answer).await
     };
-    // A replaced connection gets no response.
+    // Ignore the result: a connection that was replaced gets no response.
     let _ = timeout(PATIENCE, exchange).await;
     answer
 }
@@ -95,13 +95,13 @@ fn outer_address() -> Option<IpAddr> {
     found
 }
 
-/// Runs a test whose tasks need not be `Send`.
+/// Runs a test in a `LocalSet`, whose tasks need not be `Send`.
 fn run<F: Future<Output = ()>>(test: F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
     LocalSet::new().block_on(&runtime, test);
 }
 
-/// Keeps opening connections from the given addresses, in its own thread.
+/// An attack: a thread that keeps opening connections from several addresses.
 struct Attack {
     ends: Arc<AtomicBool>,
     opened: Arc<AtomicUsize>,
@@ -140,8 +140,8 @@ impl Attack {
     }
 }
 
-/// Sends probes as a kubelet does, during an attack from `sources` addresses. The probes come from 127.0.0.1, one of
-/// the attackers' addresses.
+/// Sends probes as a kubelet does, while attackers open connections from `sources` addresses. The probes come from
+/// 127.0.0.1, which is also one of the attackers' addresses.
 fn probe_under_attack(sources: u8) {
     run(async move {
         let port = start().await;
@@ -161,8 +161,8 @@ fn probe_under_attack(sources: u8) {
         }
         attack.end();
         took.sort_unstable();
-        // Check the median and the 90th percentile, and not every probe: on a busy machine, any thread may get no CPU
-        // for a second.
+        // Check only the median and the 90th percentile: on a busy machine, a thread may get no CPU for a second, so a
+        // single probe may be slow.
         assert!(took[took.len() / 2] < PROBE_MAX && took[took.len() * 9 / 10] < KUBELET_TIMEOUT, "{took:?}");
     });
 }
@@ -176,10 +176,10 @@ fn a_flood_of_scrapes_from_elsewhere_is_written_once_a_second() {
         let mut written = std::collections::BTreeSet::new();
         for _ in 0..50 {
             let answer = get(outer, outer, port, METRICS).await;
-            // The field `date` changes with each second.
+            // Compare only the bodies: the header `date` changes every second.
             written.insert(answer.split_once("\r\n\r\n").map(|(_, page)| page.to_owned()));
         }
-        // One scrape at the beginning, and one for each second that the loop took.
+        // At most one scrape at the beginning, and one for each second that the loop ran.
         let most = 1 + began.elapsed().as_secs() as usize;
         assert!(written.len() <= most, "{} scrapes in {:?}", written.len(), began.elapsed());
         let open_metrics = "Accept: application/openmetrics-text\r\n";
@@ -267,7 +267,7 @@ fn behind_a_proxy_only_connections_of_this_machines_own_addresses_are_answered()
             let answer = get(loopback(2), loopback(1), port, path).await;
             assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("the workload's proxy"), "{path}: {answer}");
         }
-        // A page of a site whose name resolves to this machine may send requests from the user's browser.
+        // A page of a website whose name resolves to this machine may send requests from the user's browser.
         let mut stream = connect(loopback(1), loopback(1), port).await;
         stream.write_all(b"GET /calls HTTP/1.1\r\nHost: evil.example:4190\r\n\r\n").await.expect("it reads");
         let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! `leno ca`: a certificate authority for one machine and for tests.
+//! `leno ca`: creates a certificate authority for one machine or for tests, and issues certificates.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ pub(crate) enum Command {
         /// Directory to write to
         #[arg(long, value_name = "DIR", default_value = "ca")]
         out: PathBuf,
-        /// Replace an existing authority; peers no longer trust the certificates that it issued
+        /// Replace an existing authority; peers then no longer trust the certificates that the old authority issued
         #[arg(long)]
         force: bool,
     },
@@ -110,7 +110,7 @@ fn issue(
     }
     let pair = authority.issue_key_pair(&id, validity)?.followed_by(&intermediates);
     write_key_pair(out, &pair)?;
-    // A certificate stores whole seconds, so it ends at the beginning of the second of `not_after`.
+    // Print `not_after` in whole seconds, as the certificate stores it.
     let end = jiff::Timestamp::from_second(jiff::Timestamp::try_from(validity.not_after)?.as_second())?;
     let why = if validity.not_after < wanted.not_after { ", when the authority's own certificate ends" } else { "" };
     let (certificate, key) = (out.join(PROGRAM_CERTIFICATE_FILE), out.join(PROGRAM_KEY_FILE));

@@ -1,4 +1,4 @@
-//! A reader may close the pipe of standard output, as `head` does. The command then ends without an error.
+//! Lets a command end without an error if the reader of its standard output closes the pipe, as `head` does.
 
 use std::error::Error;
 use std::io;
@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Whether a command failed because the reader of standard output closed the pipe. A pipe to a child process and a
-/// socket break with the same error, so this function also asks the kernel about standard output.
+/// Whether `error` arose because the reader of standard output closed the pipe. A socket, or a pipe to a child process,
+/// fails with the same error, so this function also asks the kernel whether standard output is closed.
 pub(crate) fn is_cause(error: &(dyn Error + 'static)) -> bool {
     is_broken_pipe(error) && is_closed(io::stdout())
 }

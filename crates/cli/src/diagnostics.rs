@@ -62,7 +62,8 @@ pub(crate) struct BootstrapOptions {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9901")]
     admin: SocketAddr,
 
-    /// The client's certificate chain in PEM; without it, nothing is encrypted and neither side proves its identity
+    /// The client's certificate chain in PEM; without it, the connection is unencrypted, and neither the client nor the
+    /// control plane proves its identity
     #[arg(long, value_name = "FILE", requires_all = ["key", "trust"])]
     certificate: Option<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! `leno exec`: starts every child process of the lab. Not for direct use.
+//! `leno exec`: executes a program that ends when its parent ends. The lab starts every child process with it; not for
+//! direct use.
 
 use std::ffi::OsString;
 use std::io;

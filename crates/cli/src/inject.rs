@@ -1,6 +1,7 @@
 //! `leno inject` and `leno uninject`: add proxies to Kubernetes manifests, and remove them.
 //!
-//! `leno_install` decides what to change. This module reads the files, writes the output and prints the messages.
+//! The crate `leno_install` changes the objects. This module reads the files, writes the output and prints the
+//! messages.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -66,14 +67,14 @@ enum Output {
     Json,
 }
 
-/// A file of the command line.
+/// A file that the command line names.
 struct Input {
     /// Name of the file in messages.
     name: String,
     text: String,
 }
 
-/// Why the command wrote nothing.
+/// The reason why the command wrote nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{file}: {source}")]
@@ -86,13 +87,13 @@ pub(crate) enum Error {
         "{file}:{line}: this is a Helm template ({{{{...}}}}), not a Kubernetes object; render it first: helm template CHART | {command} -"
     )]
     Template { file: String, line: usize, command: &'static str },
-    /// The output's reader closed the pipe, or the disk is full.
+    /// Writing the output failed, for example because its reader closed the pipe or the disk is full.
     #[error("standard output: {0}")]
     Write(#[source] io::Error),
 }
 
 impl Options {
-    /// Writes the files with proxies added to their workloads. Writes nothing if a problem must be corrected first.
+    /// Writes the files with proxies added to their workloads. Writes nothing if the user must first correct a problem.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let mut options = InjectOptions::default();
         let given = |option: Option<String>, setting: &mut String| {
@@ -170,7 +171,7 @@ impl Files {
     }
 }
 
-/// The namespaces of all files. Workloads without a namespace are in `default`.
+/// Reads the Namespace objects in all files. Workloads that name no namespace belong to `default`.
 fn namespaces(inputs: &[Input], default: &str) -> Result<Namespaces, Error> {
     let mut namespaces = Namespaces::new(default);
     for input in inputs {
@@ -179,7 +180,7 @@ fn namespaces(inputs: &[Input], default: &str) -> Result<Namespaces, Error> {
     Ok(namespaces)
 }
 
-/// Appends `next`, the objects of the next file, to `text`, the objects of the earlier files.
+/// Appends the objects of the next file, `next`, to those of the earlier files, `text`.
 fn append(text: &mut String, next: &str, format: Option<Format>) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -200,12 +201,12 @@ fn read(file: &Path) -> Result<String, Error> {
     read.map_err(|source| Error::Read { file: name(file), source })
 }
 
-/// Returns the number of the first line with an action of a Helm template, counted from 1. Such text cannot be parsed:
-/// YAML reads the action as a mapping that is the key of another mapping, and the parser accepts no such key.
+/// Returns the number of the first line with an action of a Helm template (`{{...}}`), counted from 1. Templates cannot
+/// be parsed: YAML reads an action as a mapping that is the key of another mapping, and the parser accepts no such key.
 ///
-/// Values of rendered objects may contain `{{` too, for example in Prometheus rules and Argo workflows. So this
-/// function matches only lines that YAML would misread: a line that begins with an action, or a line whose unquoted
-/// value begins with an action.
+/// Valid objects may contain `{{` in their values too, for example Prometheus rules and Argo workflows. So this
+/// function matches only lines that YAML would misread: lines that begin with an action, and lines whose unquoted value
+/// does.
 fn template_line(text: &str) -> Option<usize> {
     let is_action = |line: &str| {
         let line = line.trim_start().trim_start_matches("- ");
@@ -216,8 +217,8 @@ fn template_line(text: &str) -> Option<usize> {
         let value = line.split_once(": ").map_or("", |(_, value)| value.trim_start());
         line.starts_with("{{") || value.starts_with("{{")
     };
-    // Within a block scalar an action is plain text, so skip block scalars. So the search misses a template that has
-    // actions in block scalars only; such templates are rare.
+    // Skip block scalars, in which `{{` is plain text. So the search misses templates whose actions are all in block
+    // scalars, but these are rare.
     let mut scalar_indent = None;
     for (number, line) in text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
@@ -238,7 +239,7 @@ fn template_line(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the name of a file for messages.
+/// Returns the name of a file as messages show it.
 fn name(file: &Path) -> String {
     if file == Path::new(STDIN) { "standard input".to_owned() } else { file.display().to_string() }
 }

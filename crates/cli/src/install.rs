@@ -21,8 +21,8 @@ use crate::cluster::running::Running;
 /// Maximum time to wait for the cluster's answer.
 const ASK_MAX: Duration = Duration::from_secs(10);
 
-/// Annotation of the ConfigMap leno-config. Its value is JSON: the values that differ from the chart's defaults. `leno
-/// upgrade` reads it to keep the chosen values.
+/// Annotation of the ConfigMap leno-config that records, as JSON, the values that differ from the chart's defaults.
+/// `leno upgrade` reads it to keep these values.
 pub(crate) const VALUES_ANNOTATION: &str = "leno.dev/install-values";
 
 /// Options of `leno install`.
@@ -100,7 +100,7 @@ impl Options {
 
     /// Refuses to reset the values of an installation, and to replace it by an older version.
     fn refuse(&self, running: &Running, values: &Value, version: &str) -> Result<(), Box<dyn Error>> {
-        // Custom resource definitions do not depend on values.
+        // With --crds, nothing can be reset: custom resource definitions do not depend on values.
         if !self.crds {
             let defaults = default_values(false)?;
             running.refuse_reset(&difference(values, &defaults), &defaults)?;
@@ -108,8 +108,8 @@ impl Options {
         Ok(running.refuse_older(version)?)
     }
 
-    /// Reads the cluster's installation. The inner error tells why the installation could not be read. The outer error
-    /// tells why no runtime could be started.
+    /// Reads the installation in the cluster. The outer error is that no runtime could be started; the inner error is
+    /// why the installation could not be read.
     fn installed(&self) -> io::Result<Result<Running, ClusterError>> {
         block_on(async {
             let asked = async { Running::read(&self.connect.cluster().await?).await };
@@ -178,7 +178,7 @@ pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartErro
     Ok(rendered)
 }
 
-/// The smallest object that, merged into `base`, gives `values`.
+/// Returns the smallest object that turns `base` into `values` when merged into it.
 fn difference(values: &Value, base: &Value) -> Value {
     let (Value::Object(values), Value::Object(base)) = (values, base) else { return values.clone() };
     let changed = values.iter().filter(|(key, value)| base.get(*key) != Some(value));

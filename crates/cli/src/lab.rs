@@ -17,9 +17,9 @@ pub(crate) enum Command {
     List(ListOptions),
     /// Run real proxies between a load generator and real servers, on this machine or in a cluster
     Run(Box<Options>),
-    /// Remove from a cluster what a run with --cluster has left, if it was killed
+    /// Remove what a run with --cluster left in the cluster because it was killed
     Clean(CleanOptions),
-    /// Measure a published comparison again: all that its table needs, with Leno's row in it
+    /// Repeat a published comparison: measure everything in its table, and add a row for Leno
     Publish(publication::Options),
     /// Measure the control plane of a real cluster: its memory, and how soon changes reach a thousand proxies
     ControlPlane(control_plane::Options),

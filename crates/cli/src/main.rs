@@ -60,17 +60,18 @@ enum Command {
     Upgrade(cluster::upgrade::Options),
     /// Print the objects of a cluster's installation, for kubectl delete -f -
     Uninstall(cluster::uninstall::Options),
-    /// Check whether Leno can be installed in a cluster or works there, and what to do if not
+    /// Check whether Leno can be installed in a cluster, or works there, and name the remedy for each problem
     Check(cluster::check::Options),
     /// Show calls, success, latency and encryption of workloads; or of methods, callers, routes and open streams
     Stat(Box<cluster::stat::Options>),
     /// Open a page in the browser: Services, methods, endpoints, who calls whom, open streams, a live tap, and problems
     Dashboard(Box<cluster::dashboard::Options>),
-    /// Show what to look at first: failing and denied calls, missed objectives, certificates that end, silent proxies
+    /// Show the worst problems first: failing and denied calls, missed objectives, expiring certificates, silent
+    /// proxies
     Problems(Box<cluster::problems::Options>),
-    /// Show calls as they end, with their status, time and other side
+    /// Show each call when it ends, with its status, duration and peer
     Tap(cluster::tap::Options),
-    /// Explain what would become of a call: its route, its limits, its endpoint, and which policy would deny it
+    /// Explain what would happen to a call: its route, its limits, its endpoint, and which policy would deny it
     Explain(Box<cluster::explain::Options>),
     /// Show the certificate that each proxy presents to its peers
     Identity(cluster::identity::Options),
@@ -96,7 +97,7 @@ enum Command {
         #[arg(value_name = "bash|zsh|fish", value_parser = parse_shell)]
         shell: Shell,
     },
-    /// Become another program that ends with its parent
+    /// Execute a program that ends when its parent ends
     #[command(hide = true)]
     Exec(exec::Options),
     /// Enter a network namespace, and execute a program or the proxy

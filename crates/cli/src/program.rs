@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use leno_lab::child::find_program;
 
-/// Why a program failed.
+/// The reason why a program failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
     #[error("{name} is not installed; install it with: apt-get install {package}")]
@@ -22,7 +22,8 @@ pub(crate) enum ProgramError {
     Failed {
         /// The name and the arguments.
         command: String,
-        /// The fault in the program's standard error, as [`first_line`] returns it, or else the exit status.
+        /// The fault that the program wrote to standard error, as [`first_line`] returns it; the exit status if it
+        /// wrote none.
         said: String,
     },
 }
@@ -48,14 +49,14 @@ pub(crate) fn run<A: AsRef<OsStr>>(name: &str, args: &[A], input: &str) -> Resul
 fn feed(command: &mut Command, input: &str) -> io::Result<Output> {
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If the program ended early, its own message explains why.
+        // Ignore an error: if the program ended before it has read its input, its own message explains why.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output()
 }
 
-/// Returns the line that names the fault. If the first line ends with a colon, it is only the program's name, so the
-/// result includes the second line. The result omits further lines: they quote the source and give advice.
+/// Returns the line of standard error that names the fault. If the first line ends with a colon, it has only the
+/// program's name, so appends the second line. Omits further lines, which quote the program's input and give advice.
 fn first_line(stderr: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! The messages of `leno diagnostics bootstrap` beside the configuration that it prints.
+//! Tests the messages that `leno diagnostics bootstrap` prints on standard error, beside the configuration.
 
 use std::process::Command;
 

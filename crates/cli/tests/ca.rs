@@ -1,4 +1,4 @@
-//! `leno ca`, verified with openssl.
+//! Tests `leno ca`: openssl verifies its certificates.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,13 +20,13 @@ fn leno(directory: &TempDir, arguments: &str) -> Output {
     run(directory, env!("CARGO_BIN_EXE_leno"), arguments)
 }
 
-/// Standard output of a successful run.
+/// Checks that a command succeeded, and returns its standard output.
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Standard error of a failed run.
+/// Checks that a command failed, and returns its standard error.
 fn complained(output: &Output) -> String {
     assert!(!output.status.success());
     String::from_utf8_lossy(&output.stderr).into_owned()

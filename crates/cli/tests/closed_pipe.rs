@@ -1,9 +1,9 @@
-//! Commands whose reader has closed the pipe.
+//! Tests that commands end without an error if the reader of their standard output has closed the pipe.
 
 use std::io;
 use std::process::{Command, Output};
 
-/// Runs leno in a new directory, with a standard output that no reader reads.
+/// Runs leno in a new directory. Its standard output is a pipe whose reader is closed.
 fn unread(arguments: &[&str]) -> Output {
     let directory = tempfile::tempdir().expect("a directory");
     let (reader, writer) = io::pipe().expect("a pipe");

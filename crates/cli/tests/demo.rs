@@ -1,4 +1,4 @@
-//! The whole demo, with output that is not a terminal.
+//! Tests the whole demo, with output that does not go to a terminal.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -23,11 +23,12 @@ fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
     let [.., share, "%", "0"] = row("round robin  ")[..] else {
         panic!("round robin lost calls: {text}");
     };
-    // The share is not exactly a fifth: the first and the last round of calls may be counted only in part.
+    // Allow a range: the first and the last round of calls may be counted only in part, so a server's share is not
+    // exactly a fifth.
     let share: f64 = share.parse().expect("a number");
     assert!((18.0..=22.0).contains(&share), "each of five servers has a fifth: {text}");
     assert_eq!(row("Leno  ").last(), Some(&"0"), "Leno lost calls: {text}");
-    // Do not compare the number of the server: the machine also decides which server serves the worst client.
+    // Do not compare the number of the server after `(s`: which server the worst client is pinned to varies.
     assert!(closing.contains("pinned, worst client (s"), "{text}");
 }
 
@@ -36,7 +37,8 @@ fn a_signal_ends_the_demo_and_leaves_no_file() {
     for signal in ["INT", "TERM", "HUP"] {
         let scratch = tempfile::tempdir().expect("a directory");
         let is_empty = || fs::read_dir(&scratch).expect("a scratch directory").next().is_none();
-        // This test may itself run under nohup, and a program inherits the setting to ignore SIGHUP.
+        // Reset the handling of SIGHUP: if this test runs under nohup, its child processes inherit that SIGHUP is
+        // ignored.
         let mut demo = Command::new("env")
             .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_leno"), "demo", "--plain", "--rate=100"])
             .env("TMPDIR", scratch.path())

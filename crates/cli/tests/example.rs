@@ -1,5 +1,5 @@
-//! Tests examples/kubernetes: this `leno` accepts the commands of the example's containers, and the example's client
-//! makes calls without a command from the user.
+//! Tests examples/kubernetes: this version of `leno` accepts the arguments of the example's containers, and the
+//! example's client begins to make calls without any action of the user.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ fn every_container_runs_a_command_that_leno_has() {
     let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["echo", "echo-slow", "web"]);
     for (name, arguments) in &all {
-        // In a cluster, Kubernetes replaces the variable.
+        // Replace the variable, as Kubernetes does in a cluster.
         let arguments: Vec<String> = arguments.iter().map(|argument| argument.replace("$(POD_NAME)", "pod")).collect();
         let output =
             Command::new(env!("CARGO_BIN_EXE_leno")).args(&arguments).arg("--help").output().expect("leno starts");

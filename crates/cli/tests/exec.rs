@@ -1,4 +1,4 @@
-//! Programs that the lab starts end with the lab, even if the lab is killed.
+//! Tests that programs started by the lab end when the lab ends, even if the lab is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

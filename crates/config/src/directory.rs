@@ -1,9 +1,9 @@
-//! The configuration directory: reads its files into objects, and joins the objects into a mesh.
+//! The configuration directory: reads its files, parses them into objects, and builds the mesh from the objects.
 //!
 //! Manifests are the files named *.yaml, *.yml and *.json; links are followed. Hidden files and sub-directories are
-//! ignored, as in `kubectl apply -f DIR`. A file takes effect as a whole. While it has an error, its last valid version
-//! stays in force. If a file never was valid, only its AuthorizationPolicies are in force. An unreadable policy then
-//! allows no caller: an error must not open a port that a policy protects.
+//! ignored, as in `kubectl apply -f DIR`. A file takes effect as a whole. While a file has an error, its last valid
+//! version stays in force. If a file never was valid, only its AuthorizationPolicies are in force, so that an error
+//! does not open a port that a policy protects. A policy that cannot be parsed allows no caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -22,11 +22,11 @@ use serde::Serialize;
 /// Limit on the number of manifests in one directory.
 const FILES_MAX: usize = 10_000;
 
-/// The mesh in force, and the errors in its files.
+/// The mesh in force, the errors and notices about its files, and which version of each file is in force.
 #[derive(Debug, Clone, Serialize)]
 pub struct Configuration {
     pub mesh: Arc<Mesh>,
-    /// Every error in the current files.
+    /// Every error in the files as they are on disk, and in the directory itself.
     pub problems: Vec<Problem>,
     pub notices: Vec<Notice>,
     pub files: Vec<FileStatus>,
@@ -54,24 +54,24 @@ pub enum Serving {
     Nothing,
 }
 
-/// A configuration directory: its files as last read.
+/// A configuration directory, and its files as they were last read.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Why the directory itself could not be read last time.
+    /// The error if the last attempt to list the directory failed; `None` if it succeeded.
     fault: Option<Problem>,
     files: BTreeMap<String, ManifestFile>,
 }
 
 #[derive(Debug, Default)]
 struct ManifestFile {
-    /// Digest of the bytes last read, so that an unchanged file is not parsed again.
+    /// Digest of the file's bytes as last read, so that an unchanged file is not parsed again.
     digest: Option<u64>,
     /// The last valid version.
     good: Option<manifest::Manifest>,
-    /// The policies of the version on disk, as long as no version was ever valid.
+    /// The AuthorizationPolicies of the version on disk; empty once a version has been valid.
     policies: Vec<Object>,
-    /// Errors of the version on disk.
+    /// Errors in the version on disk; empty if it is valid.
     problems: Vec<Problem>,
 }
 
@@ -81,8 +81,8 @@ impl Configuration {
         Self { mesh, problems: Vec::new(), notices: Vec::new(), files: Vec::new() }
     }
 
-    /// Logs each problem and notice that is not in `before`, the part of each invalid file that is in force, and one line
-    /// about the whole configuration.
+    /// Logs the problems and notices that are new since `before`. For each file with a new problem, also logs which of
+    /// its versions is in force. Finally logs a summary of the configuration.
     pub fn log(&self, before: Option<&Self>) {
         for problem in &self.problems {
             if before.is_none_or(|before| !before.problems.contains(problem)) {
@@ -103,7 +103,8 @@ impl Configuration {
         tracing::info!(clusters = clusters.len(), endpoints, problems, "configuration read");
     }
 
-    /// Returns a line for each file with a problem that is not in `before`.
+    /// Returns a line for each file that has a problem that is not in `before`. The line states what of the file is in
+    /// force.
     fn in_force_of_invalid(&self, before: Option<&Self>) -> Vec<String> {
         let is_new = |problem: &&Problem| before.is_none_or(|before| !before.problems.contains(problem));
         let news: BTreeSet<&str> = self.problems.iter().filter(is_new).map(|problem| &*problem.place.file).collect();
@@ -113,7 +114,7 @@ impl Configuration {
 }
 
 impl Serving {
-    /// What is in force until a file is corrected; `None` for a valid file.
+    /// Describes which version of a file is in force until the file is corrected; `None` for a valid file.
     fn until_corrected(self) -> Option<&'static str> {
         match self {
             Self::Current => None,
@@ -140,8 +141,8 @@ impl Directory {
 
     /// Reads the files that changed. Returns whether a file or the list of problems changed.
     ///
-    /// If the directory cannot be listed, for example because it is gone, the mesh stays as it was, and the
-    /// configuration gets a problem.
+    /// If the directory cannot be listed, for example because it was removed, the mesh does not change, and the
+    /// configuration reports a problem.
     pub fn refresh(&mut self) -> bool {
         match list(&self.path) {
             Ok(paths) => {
@@ -158,7 +159,7 @@ impl Directory {
         }
     }
 
-    /// Joins the objects of all files.
+    /// Builds the configuration from the objects of all files.
     pub fn configuration(&self) -> Configuration {
         let good = || self.files.values().filter_map(|file| file.good.as_ref());
         let objects = self.files.values().flat_map(ManifestFile::objects);
@@ -178,7 +179,7 @@ impl Directory {
         let mut changed = false;
         for path in paths {
             let bytes = match read_bounded(&path) {
-                // The file was removed after the directory was listed, or is a link to a missing file.
+                // Ignore a file that was removed after the directory was listed, or that is a link to a missing file.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other,
             };
@@ -207,7 +208,8 @@ impl ManifestFile {
                 true
             }
             Err(Refused { problems, policies, .. }) => {
-                // The bytes changed, so the policies may have changed even if the errors are the same.
+                // If the policies of this version are in force, report a change even if the errors are the same: the
+                // policies may have changed.
                 let news = self.problems != problems || self.good.is_none();
                 if self.good.is_none() {
                     self.policies = policies;
@@ -218,7 +220,7 @@ impl ManifestFile {
         }
     }
 
-    /// Returns the objects in force.
+    /// Returns the objects of this file that are in force.
     fn objects(&self) -> &[Object] {
         self.good.as_ref().map_or(&self.policies, |manifest| &manifest.objects)
     }
@@ -253,12 +255,13 @@ fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
 fn is_manifest(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
     let extension = path.extension().and_then(|extension| extension.to_str());
-    // Opening a named pipe would block. If the type cannot be found out, reading the file reports the error later.
+    // Skip other file types: opening a named pipe, for example, would block. If the type is unknown, keep the file;
+    // reading it reports the error.
     let is_other = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     !hidden && matches!(extension, Some("yaml" | "yml" | "json")) && !is_other()
 }
 
-/// Reads a file up to one byte beyond the size limit.
+/// Reads a file, but at most one byte more than the size limit, which shows that a file is too large.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -272,7 +275,8 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 fn parse(path: &str, bytes: Vec<u8>) -> Result<manifest::Manifest, Refused> {
-    // A file that is too large or not UTF-8 may still contain a policy, which must then allow no caller.
+    // Search even a file that is too large or not UTF-8 for policies: such a policy must be in force and allow no
+    // caller.
     let refused = |problem: Problem, text: String| {
         Refused::of_text(problem, &SourceFile { path: path.to_owned(), text }, DEFAULT_NAMESPACE)
     };
@@ -293,7 +297,7 @@ fn unreadable(path: &str, error: &io::Error) -> Problem {
     problem(path, format!("cannot be read: {error}"), "let Leno's user read it")
 }
 
-/// A problem that concerns a whole file.
+/// Returns a problem that concerns a whole file, not a line in it.
 fn problem(path: &str, what: String, fix: &str) -> Problem {
     let mark = Mark { line: 1, column: 1 };
     let place = Place { file: path.into(), mark, field: String::new(), object: String::new() };

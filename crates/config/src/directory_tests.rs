@@ -33,7 +33,7 @@ fn services(configuration: &Configuration) -> Vec<String> {
     configuration.mesh.clusters().iter().map(|cluster| cluster.key.service.to_string()).collect()
 }
 
-/// Formats the files in the form of /config, for example `a.yaml current`.
+/// Returns each file's name and the version in force, in the words of /config, for example `a.yaml current`.
 fn files(configuration: &Configuration) -> Vec<String> {
     let describe = |file: &serde_json::Value| {
         let path = file["path"].as_str().expect("it is text");
@@ -210,7 +210,7 @@ fn a_file_that_may_not_be_read_keeps_its_last_good_objects() {
     let path = directory.path().join("a.yaml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("it is ours");
     if fs::read(&path).is_ok() {
-        // Root may read every file, so replace the file by a link to itself, which root cannot follow either.
+        // Replace the file by a link to itself, which even root cannot read. Removing permissions would not stop root.
         fs::remove_file(&path).expect("it is there");
         symlink(&path, &path).expect("there is room");
     }

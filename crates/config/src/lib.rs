@@ -1,7 +1,7 @@
 //! The configuration directory: reads manifests on disk, watches them, and joins them into a mesh.
 //!
-//! Without Kubernetes, both the data plane and the control plane read such a directory. The model must not read files,
-//! so this code is a crate of its own.
+//! Without Kubernetes, both the proxy and the control plane read such a directory. This code is a separate crate
+//! because `leno_model` must not read files.
 //!
 //! ```
 //! use leno_config::Directory;

@@ -1,9 +1,11 @@
 //! Notices changes of the configuration directory.
 //!
-//! [`Watch`] watches the directory itself, not the targets of the links in it. Editors write a new file and rename it;
-//! Kubernetes swaps the link `..data` of a mounted ConfigMap. Both change the directory itself. The path may later lead
-//! to another directory: the directory was removed or renamed, or the path is a link that was changed. The watch then
-//! moves to the directory to which the path leads now.
+//! [`Watch`] watches the directory itself, not the targets of the links in it. This is enough: editors write a new file
+//! and rename it, and Kubernetes swaps the link `..data` of a mounted ConfigMap, so in both cases the directory
+//! changes.
+//!
+//! The path may later lead to another directory, because the first one was removed or renamed, or because the path is a
+//! link that was changed. The watch then moves to the new directory.
 
 use std::fs;
 use std::io;
@@ -19,10 +21,10 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout};
 
-/// Time for which the directory must be unchanged before it is read, so that no half-written file is read.
+/// Time for which the directory must stay unchanged before it is read, so that no half-written file is read.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Time after which the directory is read even if changes continue.
+/// Maximum time for which continuing changes delay reading the directory.
 const QUIET_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Interval between checks whether the path still leads to the watched directory.
@@ -32,11 +34,11 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 pub struct Watch {
     path: PathBuf,
     inotify: AsyncFd<OwnedFd>,
-    /// The watched directory; `None` once it is gone.
+    /// The watched directory; `None` once it has been removed, moved or unmounted.
     watched: Option<Identity>,
 }
 
-/// A directory's device and inode.
+/// Identifies a directory by its device and inode.
 type Identity = (u64, u64);
 
 impl Watch {
@@ -45,8 +47,8 @@ impl Watch {
     /// # Errors
     /// If the directory does not exist, or the system allows no more watches.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Read the identity first: if the path changes to another directory between the two calls, the next check
-        // notices the difference.
+        // Read the identity before opening the watch. If the path changes to another directory in between, the next
+        // check notices that the identities differ.
         let watched = Some(identity(path)?);
         Ok(Self { path: path.to_owned(), inotify: open(path)?, watched })
     }
@@ -119,7 +121,8 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Reads all pending events. The files that the events name do not matter, because the caller checks every file again.
+/// Reads all pending events, and returns their flags. Ignores which files they name, because the caller checks every
+/// file again.
 fn drain(inotify: &OwnedFd) -> io::Result<ReadFlags> {
     let mut buffer = [MaybeUninit::uninit(); 4_096];
     let mut reader = inotify::Reader::new(inotify, &mut buffer);

@@ -1,9 +1,8 @@
-//! Accepts connections of clients and, with TLS, completes the handshake before a server reads the connection.
+//! Accepts the connections of clients. With TLS, completes the handshake before a server reads the connection.
 //!
-//! The number of connections is limited. A connection without a certificate of the mesh counts for the account of its
-//! source address. A connection with such a certificate counts for the account of its identity, under a separate limit.
-//! At a limit, a newer connection may replace an older connection ([`leno_accept`]). Reading the older connection then
-//! fails.
+//! The number of connections is limited. Connections with a certificate of the mesh are counted by identity; other
+//! connections are counted by source address, under a separate limit. At a limit, a newer connection may replace an
+//! older connection ([`leno_accept`]); reading the older one then fails.
 
 mod trust;
 
@@ -32,25 +31,25 @@ use tonic::transport::server::Connected;
 
 use trust::{Distrust, distrusted};
 
-/// Longest time from accepting a connection to the head of its first request, TLS handshake included. A client connects
-/// only once it has a request to send.
+/// Maximum time from accepting a connection to the head of its first request, including the TLS handshake. It can be
+/// short, because clients connect only once they have a request to send.
 pub(crate) const FIRST_REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// Longest time from the head of a request to its end, for requests that consist of one small message.
+/// Maximum time from the head of a request to its end, for requests that consist of one small message.
 pub(crate) const WHOLE_REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// Limit on received bytes of TLS from which no application data can be read yet. A record has at most 16,640 bytes. A
-/// client's handshake with its certificates is smaller than the limit. Without the limit, rustls would buffer 64 KiB of
-/// handshake messages for a client without a certificate.
+/// Maximum number of received TLS bytes from which no application data could be decrypted yet. The limit is higher than
+/// a record (at most 16,640 bytes) and than a client's handshake with its certificates. Without the limit, rustls would
+/// buffer 64 KiB of handshake messages for any client, even without a certificate.
 const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 
-/// The TLS of a listener. Connections that are accepted after a renewal use the new certificate.
+/// The TLS configuration of a listener. Connections that are accepted after a renewal use the new certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum Tls {
-    /// With our workload certificate. If a client shows a certificate of the mesh, its connection ends when we no
-    /// longer trust the client's certificate.
+    /// The server presents our workload certificate. Clients may present a certificate of the mesh; when we no longer
+    /// trust the client's certificate, its connection ends.
     Mesh(watch::Receiver<Arc<TlsIdentity>>),
-    /// With a certificate for our DNS names only; clients show no certificate.
+    /// The server presents a certificate with only our DNS names. Clients present no certificate.
     Server(watch::Receiver<Arc<ServerConfig>>),
 }
 
@@ -64,14 +63,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Returns the account of the client's source address, even if the client has a certificate.
+    /// Returns the client's source address as an account for limits, even if the client has a certificate.
     pub(crate) fn source(&self) -> Source {
         Source::of(self.address.ip())
     }
 }
 
-/// What a connection has sent so far, as the service that answers the connection's requests records it. The default
-/// value belongs to no connection.
+/// Lets the service that answers requests report what the client of a connection has sent so far. The reports decide
+/// whether the connection stays open. The default value belongs to no connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     has_asked: Arc<AtomicBool>,
@@ -92,14 +91,14 @@ impl Presence {
         self.has_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Records that a request of the connection took too long. The connection is then closed.
+    /// Records that a request on the connection took too long to arrive; the connection is then closed.
     pub(crate) fn stalled(&self) {
         self.stalled.has_stalled.store(true, Ordering::Release);
         self.stalled.reader.wake();
     }
 
-    /// Records that the client has sent a request that only a legitimate client can send. At a limit, other connections
-    /// are then replaced before this client's connection.
+    /// Records that the client has sent a request that only a legitimate client can send. At the limit on connections,
+    /// those without such a request are replaced before this one.
     pub(crate) fn settle(&self) {
         if let Some(standing) = &self.standing {
             standing.settle();
@@ -107,7 +106,7 @@ impl Presence {
     }
 }
 
-/// A connection that is ready to be read.
+/// A connection from which the server can read requests.
 pub(crate) struct Connection {
     transport: Transport,
     peer: Peer,
@@ -123,7 +122,7 @@ impl Connection {
         &self.peer
     }
 
-    /// Becomes ready once reading must stop, and returns the reason.
+    /// Returns ready with the reason once the connection must not be read any more.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         if self.place.poll_replaced(cx).is_ready() {
             return Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, Replaced));
@@ -157,7 +156,7 @@ enum Transport {
     Tls(Box<TlsStream<Metered>>),
 }
 
-/// The socket under TLS. It counts the received bytes from which TLS cannot decrypt application data yet.
+/// The TCP socket of a TLS connection. Counts the received bytes from which TLS has not yet decrypted application data.
 struct Metered {
     socket: TcpStream,
     unreadable_bytes: usize,
@@ -195,12 +194,11 @@ impl AsyncWrite for Metered {
 pub(crate) enum Clients {
     /// Only clients with a certificate of the mesh.
     Identified,
-    /// Every client: a workload that asks for its first certificate has no certificate yet, and an API server has no
-    /// certificate of the mesh.
+    /// Also clients without a certificate of the mesh: workloads that request their first certificate, and API servers.
     Anybody,
 }
 
-/// Accepts connections for ever. Without `tls`, the connections are unencrypted.
+/// Accepts connections and sends them to `connections`; never returns. Without `tls`, the connections are unencrypted.
 pub(crate) async fn accept(
     mut listener: Listener,
     tls: Option<Tls>,
@@ -214,7 +212,7 @@ pub(crate) async fn accept(
         tokio::spawn(async move {
             let address = arrival.address;
             match Connection::open(arrival, tls, clients).await {
-                // The send fails only while the server shuts down.
+                // Ignore an error: the send fails only while the server shuts down.
                 Ok(connection) => drop(connections.send(Ok(connection)).await),
                 Err(why) => tracing::debug!(%address, why, "a connection was closed during its TLS handshake"),
             }
@@ -232,7 +230,7 @@ impl Connection {
             place.identify(&identity.to_string()).map_err(|replaced| replaced.to_string())?;
         }
         let presence = Presence { standing: Some(place.standing()), ..Presence::default() };
-        // A socket for IPv4 and IPv6 reports the address of an IPv4 client in IPv6 form.
+        // Convert the address of an IPv4 client to IPv4: a socket for both families reports it as an IPv6 address.
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let peer = Peer { address, identity, presence };
         Ok(Self { transport, peer, place, first_request: Some(Box::pin(sleep_until(latest))), distrust })
@@ -247,7 +245,7 @@ struct Secured {
 }
 
 async fn secure(stream: TcpStream, tls: Option<Tls>, clients: Clients, latest: Instant) -> Result<Secured, String> {
-    // Requests and responses are complete messages: send them at once.
+    // Disable Nagle's algorithm: responses are written as complete messages, which need not wait for more data.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let (config, own) = match tls {
         None => return Ok(Secured { transport: Transport::Clear(stream), identity: None, distrust: None }),
@@ -292,8 +290,8 @@ impl AsyncRead for Connection {
         }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
-            // Do not use `poll_read`: after it has filled a part of the buffer, it also reads later records from the
-            // socket. The later records would count as unread bytes, although the caller has read all earlier data.
+            // Do not use `poll_read`: it goes on to read later records from the socket after it has filled a part of
+            // the buffer. Their bytes would count as undecrypted, although the caller has read all earlier data.
             Transport::Tls(stream) => {
                 let readable = ready!(Pin::new(&mut *stream).poll_fill_buf(cx))?;
                 let taken = readable.len().min(buffer.remaining());

@@ -39,7 +39,7 @@ impl Door {
         Self::open_as(own.identity(), signing).await
     }
 
-    /// Opens a listener with this identity. `signing` is the authority for the clients' certificates.
+    /// Opens a listener that presents the identity `own`. `signing` is the authority for the clients' certificates.
     async fn open_as(own: watch::Receiver<Arc<TlsIdentity>>, signing: watch::Receiver<Arc<Signing>>) -> Self {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = socket.local_addr().expect("an address");
@@ -55,7 +55,8 @@ impl Door {
         socket.connect(self.address).await.expect("it listens")
     }
 
-    /// Both ends of a connection from a client with a certificate of the mesh.
+    /// Connects a client with a certificate of the mesh, and returns the client's end and the listener's end of the
+    /// connection.
     async fn meshed(&mut self, workload: &str) -> (client::TlsStream<TcpStream>, Connection) {
         let config = identity(&self.signing, workload).await.identity().borrow().client.clone();
         let stream = TcpStream::connect(self.address).await.expect("it listens");
@@ -66,7 +67,7 @@ impl Door {
     }
 }
 
-/// Sends one byte and returns whether it arrives.
+/// Sends one byte from the client, and returns whether it arrives.
 async fn is_open(client: &mut client::TlsStream<TcpStream>, connection: &mut Connection) -> bool {
     let exchange = async {
         client.write_u8(7).await?;
@@ -126,12 +127,12 @@ async fn a_handshake_of_many_bytes_ends_before_its_time_is_over() {
     let door = Door::open().await;
     let mut stranger = door.stranger().await;
     let started = Instant::now();
-    // Parts of a ClientHello of 60,000 bytes, in records of 16,384 bytes.
+    // Send the first parts of a ClientHello of 60,000 bytes, in records of 16,384 bytes.
     let mut record = vec![7; 5 + (16 << 10)];
     record[..9].copy_from_slice(&[22, 3, 1, 0x40, 0, 1, 0, 0xea, 0x60]);
     stranger.write_all(&record).await.expect("it reads");
     record[5..9].fill(7);
-    // The connection may end before the second record is sent.
+    // Ignore an error: the listener may close the connection before the second record is sent.
     let _ = stranger.write_all(&record).await;
     let ended = timeout(FIRST_REQUEST_MAX, stranger.read(&mut [0; 512])).await;
     assert!(started.elapsed() < FIRST_REQUEST_MAX / 2, "{ended:?} after {:?}", started.elapsed());
@@ -142,7 +143,7 @@ async fn records_that_wait_together_are_all_read() {
     let mut door = Door::open().await;
     let (mut client, mut connection) = door.meshed("ns/shop/sa/cart").await;
     connection.peer().presence.asked();
-    // Three full records, which all fit into one read.
+    // Send three full records, which all fit into the buffer of a single read.
     let sent: Vec<u8> = (0..3 << 14).map(|at: u32| at.to_le_bytes()[1]).collect();
     let sending = async { client.write_all(&sent).await.and(client.flush().await) };
     timeout(PATIENCE, sending).await.expect("the sockets hold it").expect("it is sent");

@@ -1,4 +1,4 @@
-//! The connection to the API server.
+//! The client of the API server, with the time limits of its requests and watches.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,15 +11,16 @@ use tower::layer::layer_fn;
 
 use crate::watch::{Hearing, Lasting};
 
-/// The API server ends each watch after this time, and we then begin another watch. If 5 more seconds pass without an
-/// event or a bookmark, the connection must be lost, for example because the API server's node failed. kube then begins
-/// another watch.
+/// Duration after which the API server ends a watch, in seconds; we then begin a new one. If the watch has neither
+/// ended nor received anything 5 seconds later, the connection is lost, for example because the API server's node
+/// failed. kube then also begins a new watch.
 const WATCH_S: u32 = 120;
-/// Longest time without a byte from the API server on a connection in use, longer than the longest silence of a watch.
-/// If the connection was lost, lists and other requests fail after this time.
+/// Maximum time to wait for the next byte of a response from the API server. Lists and other requests on a lost
+/// connection fail after this time. Must be longer than a watch may receive nothing ([`WATCH_S`] and 5 seconds).
 const READ_MAX: Duration = Duration::from_secs(130);
 
-/// The client of the API server that all parts of the control plane share, with a record of each watch's silence.
+/// The client of the API server that all components of the control plane share. Records for how long each watch has
+/// received nothing.
 #[derive(Clone)]
 pub(crate) struct ApiServer {
     client: Client,
@@ -27,14 +28,14 @@ pub(crate) struct ApiServer {
 }
 
 impl ApiServer {
-    /// Prepares connections; opens none.
+    /// Creates the client; opens no connection yet.
     ///
     /// # Errors
     /// [`kube::Error`] if the configuration is invalid.
     pub(crate) fn new(mut config: Config) -> Result<Self, kube::Error> {
         config.read_timeout = Some(READ_MAX);
-        // All parts of the control plane repeat their failed requests, after at most 10 seconds. The pauses of kube's
-        // own retries would grow with the length of an outage, and meanwhile the log would not show the failure.
+        // Disable kube's own retries: their pauses would grow with the length of an outage, and the log would not show
+        // the failure meanwhile. All callers repeat their failed requests themselves, after at most 10 seconds.
         config.default_retry = false;
         let hearing = Hearing::default();
         let listening = layer_fn(|service| hearing.listening(service));
@@ -51,7 +52,7 @@ impl ApiServer {
         self.client.clone()
     }
 
-    /// How long each watch has been silent.
+    /// Returns the record that shows for how long each watch has received nothing.
     pub(crate) fn hearing(&self) -> Hearing {
         self.hearing.clone()
     }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 
-/// The connection is lost without a sign, for example because the API server's node failed.
+/// The connection is lost without a reset, as if the API server's node had failed.
 #[tokio::test(start_paused = true)]
 async fn a_list_without_an_answer_fails_and_is_repeated() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -1,7 +1,7 @@
-//! The control plane in a cluster: starts its parts in the order of their dependencies.
+//! The control plane in a cluster: starts its components in the order of their dependencies.
 //!
-//! The control plane serves clients only once it knows the cluster's objects and has its issuing authority; the admin
-//! endpoint answers at once.
+//! The control plane serves clients only once it knows the cluster's objects and has its issuing authority. Its admin
+//! endpoint answers from the start.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -34,7 +34,7 @@ use crate::webhooks::{Certificate, Webhooks};
 /// Delay after a failed attempt to issue our own certificates.
 const CERTIFY_RETRY: Duration = Duration::from_secs(2);
 
-/// Serves the mesh of a cluster until a signal arrives, and for the grace period after the signal.
+/// Serves the mesh of a cluster until a signal arrives, and then for the grace period.
 pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncFnMut()) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let api_server = ApiServer::new(config).map_err(|error| RunError::NoCluster(error.into()))?;
@@ -64,7 +64,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     let publisher =
         Publisher::in_cluster(Arc::new(Mesh::empty()), options.trust_domain.clone(), &options.cluster_domain);
     let (phase, phases) = watch::channel(Phase::Starting);
-    // Whether every kind of object has been listed.
+    // Sends whether every kind of object has been listed.
     let (listed, is_listed) = watch::channel(false);
     let counts = webhooks.as_ref().map(Webhooks::counts);
     let readiness = Readiness { state: source.state(), phase: phases.clone() };
@@ -82,9 +82,9 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
-        // Lead only after every kind of object has been listed: a replica that cannot list the cluster must not lead.
-        // But lead before the first authority is known: the leader creates the authority, and renews an expired
-        // authority.
+        // Allow this replica to lead from here on. Not earlier: a replica that cannot list the cluster's objects must
+        // not lead. Not later: the next step waits for the authority, and only a leader creates it or renews an expired
+        // one.
         source.listed_and(async {}).await;
         listed.send_replace(true);
         let signing = source.listed_and(keeper.ready()).await;
@@ -104,8 +104,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
         let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
         let webhooks = webhooks.zip(certificate);
         let reviewing = run(webhooks, &api_server, leads.clone(), signing.clone(), phase.subscribe());
-        // Replace the empty mesh here, before the first client is accepted: clients must not get a mesh without
-        // policies.
+        // Replace the empty mesh before the first client is accepted: clients must not get a mesh without policies.
         let following = publisher.follow(mesh);
         phase.send_if_modified(|phase| {
             let is_starting = *phase == Phase::Starting;
@@ -144,7 +143,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     ended
 }
 
-/// Claims and renews the Lease from the time when every kind of object has been listed until [`Phase::Ending`]; never
+/// Claims and renews the Lease, beginning when every kind of object has been listed, and until [`Phase::Ending`]. Never
 /// returns.
 async fn lead(
     lease: Lease,
@@ -204,7 +203,7 @@ async fn run(
     }
 }
 
-/// The Lease holder's name: different for each process.
+/// Returns the name under which this process holds the Lease; different for each process.
 fn holder() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}-{:08x}", host.trim(), fastrand::u32(..))

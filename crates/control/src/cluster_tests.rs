@@ -1,7 +1,7 @@
 use super::*;
 use crate::issuer::store::Store;
 
-/// Longer than a replica waits between two attempts to claim the Lease.
+/// A time longer than a replica's pause between two attempts to claim the Lease.
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! The DNS names of the control plane's Service. The control plane's own certificates contain these names. API servers
-//! and gRPC programs do not know SPIFFE, so they compare these names with the name that they dialled.
+//! The DNS names of the control plane's Service, which its own certificates contain. API servers and gRPC programs do
+//! not support SPIFFE, so they compare these names with the name to which they connect.
 
 use leno_install::names::CONTROL;
 use rustls::pki_types::{DnsName, InvalidDnsNameError};
@@ -7,7 +7,7 @@ use rustls::pki_types::{DnsName, InvalidDnsNameError};
 use crate::options::Options;
 use crate::run::RunError;
 
-/// Returns the names that clients inside and outside the Service's namespace use.
+/// Returns the DNS names under which clients reach the Service, from any namespace of the cluster.
 pub(crate) fn names(namespace: &str, cluster_domain: &str) -> Result<Vec<DnsName<'static>>, InvalidDnsNameError> {
     let short = format!("{CONTROL}.{namespace}");
     let names = [format!("{short}.svc"), short.clone(), format!("{short}.svc.{cluster_domain}")];

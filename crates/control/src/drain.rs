@@ -1,26 +1,27 @@
-//! The end of a replica: its clients move to another replica before it stops.
+//! Shuts a replica down gracefully: its clients can move to another replica before it stops.
 //!
-//! A Pod that ends gets SIGTERM while other programs still send requests to it: API servers, kubelets and proxies learn
-//! a few seconds later that the Pod is gone. If the replica stopped at once, an API server would refuse Pods, or store
-//! them without a proxy.
+//! A Pod that ends gets SIGTERM while API servers, kubelets and proxies still send requests to it: they learn only a
+//! few seconds later that the Pod is ending. If the replica stopped at once, an API server could not reach its
+//! webhooks, and would refuse new Pods or store them without a proxy.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// What a replica does now.
+/// The phase in the life of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It serves no clients yet.
+    /// The replica does not serve clients yet.
     Starting,
     Serving,
-    /// It still serves its clients, but should get no new clients.
+    /// The replica still serves its clients, but should get no new clients.
     Ending,
 }
 
-/// Waits for a signal, then continues to serve for `grace`. Reports [`Phase::Ending`] at once, so that no new clients
-/// come, and runs `release`, so that another replica can lead. A second signal ends the grace period at once.
+/// Waits for a signal, and then for `grace`, while the replica continues to serve. On the signal, sets
+/// [`Phase::Ending`], so that no new clients come, and runs `release`, so that another replica can lead. A second
+/// signal ends the grace period.
 pub(crate) async fn drain(
     mut signal: impl AsyncFnMut(),
     phase: &watch::Sender<Phase>,

@@ -7,8 +7,8 @@ use super::*;
 
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Lets a replica serve while `signals` sends its signals. Returns whether the replica released the Lease, and how long
-/// it served.
+/// Runs a replica to which `signals` sends its signals. Returns whether the replica released the Lease, and for how
+/// long it served.
 async fn served(phase: &watch::Sender<Phase>, signals: impl AsyncFnOnce(mpsc::Sender<()>)) -> (bool, Duration) {
     let (sender, mut received) = mpsc::channel(2);
     let (is_released, start) = (Cell::new(false), Instant::now());

@@ -1,7 +1,7 @@
-//! The mesh of a cluster, made from its watched objects.
+//! Publishes the mesh of a cluster, which is translated from the cluster's watched objects.
 //!
-//! The source publishes no mesh before every kind has been listed once. While the API server is unreachable, the last
-//! known state stays in force.
+//! [`KubernetesSource`] publishes no mesh before every kind has been listed once. While the API server is unreachable,
+//! the last known state stays in force.
 
 mod state;
 
@@ -34,11 +34,11 @@ const GATHER: Duration = Duration::from_millis(10);
 
 pub(crate) struct KubernetesSource {
     index: Index,
-    /// Whether the index has changes that may change the mesh and that were not published yet.
+    /// Whether the index has applied changes that the published mesh may lack.
     is_behind: bool,
     /// The control plane's own namespace.
     own: Box<str>,
-    /// The injector's options, which name the namespaces that it leaves out; `None` without an injector.
+    /// The injector's options, which name the namespaces without injection; `None` without an injector.
     options: Option<watch::Receiver<Arc<InjectOptions>>>,
     changes: mpsc::Receiver<(Kind, Change)>,
     sender: mpsc::Sender<(Kind, Change)>,
@@ -74,8 +74,8 @@ impl KubernetesSource {
         }
     }
 
-    /// Waits until every kind has been listed and `other` is complete. Before every kind has been listed, the mesh is
-    /// empty, and no client may get it. Follows changes until both are done, and returns the output of `other`.
+    /// Waits until every kind has been listed and the future `other` is complete; meanwhile, applies changes. Returns
+    /// the output of `other`. Before every kind has been listed, the mesh is empty, and no client may get it.
     pub(crate) async fn listed_and<T>(&mut self, other: impl Future<Output = T>) -> T {
         let mut other = pin!(other);
         let mut output = None;
@@ -83,7 +83,8 @@ impl KubernetesSource {
             if self.index.is_complete()
                 && let Some(output) = output.take()
             {
-                // The completion of `other` may have interrupted the gathering of changes.
+                // When `other` completed, `select!` may have cancelled `gather_and_publish` with changes that were
+                // applied but not published.
                 self.publish_taken();
                 return output;
             }
@@ -99,12 +100,12 @@ impl KubernetesSource {
         self.mesh.subscribe()
     }
 
-    /// Returns a receiver of the current state, and of each state that replaces it.
+    /// Returns a receiver of the state that the admin endpoint shows: the current one, and each that replaces it.
     pub(crate) fn state(&self) -> watch::Receiver<Arc<State>> {
         self.state.subscribe()
     }
 
-    /// Returns a receiver of the results for routes and policies.
+    /// Returns a receiver of the validation results for routes and policies, from which their statuses are written.
     pub(crate) fn judged(&self) -> watch::Receiver<Judged> {
         self.judged.subscribe()
     }
@@ -126,12 +127,13 @@ impl KubernetesSource {
         self.unmeshed.subscribe()
     }
 
-    /// Leaves the namespaces that the injector's options exclude out of the reports about Pods without a proxy.
+    /// Sets the injector's options. The reports about Pods without a proxy leave out the namespaces that these options
+    /// exclude.
     pub(crate) fn follow_options(&mut self, options: watch::Receiver<Arc<InjectOptions>>) {
         self.options = Some(options);
     }
 
-    /// Returns a sender for changes that are known before the API server reports them.
+    /// Returns a sender for changes that the control plane knows before the API server reports them.
     pub(crate) fn changes(&self) -> mpsc::Sender<(Kind, Change)> {
         self.sender.clone()
     }
@@ -164,7 +166,7 @@ impl KubernetesSource {
         self.publish_taken();
     }
 
-    /// Publishes the changes that were taken.
+    /// Publishes the result of all changes that were applied so far.
     fn publish_taken(&mut self) {
         self.publish_namespaces();
         if std::mem::take(&mut self.is_behind) {
@@ -213,13 +215,13 @@ impl KubernetesSource {
             state.mesh = Some(mesh.clone());
             self.mesh.send_replace(mesh);
         }
-        // The translation finds held addresses and missing names, so collect the index's notices after it.
+        // Collect the index's notices after the translation, which adds some: for example, notices about missing names.
         state.notices.extend(self.index.notices());
         self.state.send_replace(Arc::new(state));
     }
 
-    /// Publishes the results for routes and policies if they differ from the last results. Most changes concern only
-    /// endpoints, so these results usually stay the same.
+    /// Publishes the validation results for routes and policies if they differ from the last results. Most changes
+    /// concern only endpoints, so these results usually stay the same.
     fn publish_judged(&self, routes: &[ParentStatus], traffic: &[TargetStatus]) {
         let observed = self.index.observed();
         self.judged.send_if_modified(|known| {
@@ -231,8 +233,8 @@ impl KubernetesSource {
         });
     }
 
-    /// Publishes all namespaces, and which of them need the trust bundle. Call it before making the mesh, which may
-    /// take longer: new Pods wait for these namespaces, but not for the mesh.
+    /// Publishes two values: all namespaces, and the namespaces that need the trust bundle. Call it before translating
+    /// the mesh, which may take longer: new Pods wait for these values, but not for the mesh.
     fn publish_namespaces(&self) {
         let mut trusting = self.index.meshed_namespaces();
         trusting.insert(self.own.clone());
@@ -243,7 +245,7 @@ impl KubernetesSource {
     }
 }
 
-/// Waits until the injector has other options; for ever without an injector.
+/// Waits until the injector's options change; for ever without an injector.
 async fn changed(options: &mut Option<watch::Receiver<Arc<InjectOptions>>>) {
     let is_changed = match options {
         Some(options) => options.changed().await.is_ok(),

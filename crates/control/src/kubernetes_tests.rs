@@ -11,7 +11,7 @@ use crate::watch::Hearing;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The source of an API server that never answers.
+/// A source whose API server never answers; tests send the changes themselves.
 fn source() -> KubernetesSource {
     KubernetesSource::start(&ApiServer::of(client_of(|_| pending()), Hearing::default()), "leno")
 }
@@ -35,7 +35,7 @@ async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
     }
     let told = trusting.wait_for(|trusting| trusting.contains("quiet"));
     tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("the source lives");
-    // After the expected Pods, an object changes. Only this change makes a new mesh.
+    // `Change::Expected` causes no translation. The new namespace, sent after it, causes the only one.
     let another = Content::Namespace(Namespace::default());
     send(Kind::Namespace, Change::Applied(Name::of_cluster("another"), another));
     let mut state = state;

@@ -42,7 +42,7 @@ pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
     let options = match Options::try_parse_from(args) {
         Ok(options) => options,
         Err(error) => {
-            // Ignore errors: the reader of standard output may be gone.
+            // Ignore errors: the reader of standard output may have closed it.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }

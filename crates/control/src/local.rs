@@ -1,4 +1,4 @@
-//! The control plane for a mesh from a directory of manifests: starts its parts in order.
+//! Runs the control plane for the mesh of a directory of manifests: starts its servers in order.
 
 use std::convert::Infallible;
 use std::future::pending;

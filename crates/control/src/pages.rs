@@ -29,7 +29,7 @@ PUT /log-level   change them: debug, or info,leno_control=debug
 /// The content type of the metrics page.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The sources of the pages' data.
+/// The objects from which the pages get their data.
 pub(crate) struct Pages {
     pub(crate) publisher: Publisher,
     pub(crate) log: LogLevels,
@@ -37,10 +37,10 @@ pub(crate) struct Pages {
     pub(crate) cluster: Option<ClusterPages>,
 }
 
-/// The sources that exist only in a cluster.
+/// The objects for the pages' data that exist only in a cluster.
 pub(crate) struct ClusterPages {
     pub(crate) readiness: Readiness,
-    /// Empty until the authority is known.
+    /// Empty until this replica has an issuing authority.
     pub(crate) signing: Arc<OnceLock<watch::Receiver<Arc<Signing>>>>,
     /// `None` if no webhooks are served.
     pub(crate) webhooks: Option<Arc<Counts>>,

@@ -9,8 +9,9 @@ use crate::webhooks::Counts;
 const RULES: &str = include_str!("../../../charts/leno/files/rules.yaml");
 const DASHBOARD: &str = include_str!("../../../charts/leno/files/dashboards/control.json");
 
-/// Checks the metrics that a control plane exports only in a cluster. The control plane of the whole-system test of the
-/// dashboards runs without a cluster, so that test can check only the metric of readiness.
+/// Checks that a control plane exports all metrics that the chart's rules and dashboard name. The test of the
+/// dashboards in `tests/tests/monitoring.rs` cannot check this: without a cluster, its control plane exports only
+/// `leno_control_ready`.
 #[test]
 fn the_metrics_of_a_cluster_that_the_chart_names_are_exported() {
     let mut text = String::new();

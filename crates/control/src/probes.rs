@@ -29,7 +29,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The time without a beat after which `/live` fails. Translating the largest mesh takes a small part of this time.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Whether this replica serves clients, and what it waits for.
+/// The data for `/ready`: whether this replica serves clients and, while it starts, what it waits for.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     pub(crate) state: watch::Receiver<Arc<State>>,

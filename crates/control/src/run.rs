@@ -1,4 +1,4 @@
-//! The process: its start and its end.
+//! Starts the control plane's process, and ends it in order after a signal.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::webhooks::BadConfig;
 use crate::{cluster, local};
 
-/// Why the control plane failed.
+/// The error with which the control plane ends.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error("--config {}: {source}; name a directory of Kubernetes manifests", path.display())]
@@ -68,7 +68,7 @@ async fn start(options: Options) -> Result<(), RunError> {
     }
 }
 
-/// Listens on the address of a flag.
+/// Listens on `address`, which the command-line flag `flag` gave.
 pub(crate) fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
     leno_accept::listen(address).map_err(|source| RunError::Listen { flag, address, source })
 }

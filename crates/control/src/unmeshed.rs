@@ -61,7 +61,7 @@ pub(crate) async fn report_unmeshed(
     }
 }
 
-/// The Pods and numbers that were reported, without Pods that no longer exist.
+/// The reports so far. Pods that no longer exist are removed from them.
 #[derive(Debug, Default)]
 struct Reported {
     /// The UIDs of Pods that have an Event.
@@ -101,7 +101,7 @@ impl Reported {
     }
 }
 
-/// An Event could not be written; the log names it.
+/// The error if an Event could not be written. [`report`] has logged the reason.
 struct Failed;
 
 async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut Reported) -> Result<(), Failed> {

@@ -1,7 +1,7 @@
 //! Many clients over real connections: a change quickly reaches every client that subscribed to it, and no other
 //! client.
 //!
-//! `FAN_OUT_CLIENTS=1000 cargo test --release -p leno-control --test fan_out -- --nocapture` measures more clients.
+//! `FAN_OUT_CLIENTS=1000 cargo test --release -p leno-control --test fan_out -- --nocapture` measures 1,000 clients.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn key(number: u16) -> ClusterKey {
 fn cluster(number: u16, endpoints: u8) -> Cluster {
     let [high, low] = number.to_be_bytes();
     let endpoint = |last: u8| Endpoint {
-        // The Service's number, which has 10 bits, and the endpoint's number.
+        // The address encodes the Service's number, in two bytes, and the endpoint's number.
         address: (Ipv4Addr::new(10, high, low, last), 8080).into(),
         zone: Some("a".into()),
         hostname: None,
@@ -101,8 +101,8 @@ fn cluster(number: u16, endpoints: u8) -> Cluster {
     }
 }
 
-/// Makes the mesh; its first Service has `endpoints_of_first` endpoints. Every object is new, as in a mesh that a
-/// control plane translates.
+/// Makes a mesh whose first Service has `endpoints_of_first` endpoints. It shares no object with the mesh before, as
+/// after a translation in a control plane.
 fn mesh(endpoints_of_first: u8) -> Arc<Mesh> {
     let clusters = (0..SERVICES).map(|number| {
         let endpoints = if number == 0 { endpoints_of_first } else { ENDPOINTS };

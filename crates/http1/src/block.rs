@@ -12,20 +12,20 @@ use memchr::memchr;
 pub(crate) enum Kind {
     /// One line.
     Line,
-    /// Lines up to and including an empty line.
+    /// All lines up to the first empty line, which is included.
     Section,
 }
 
-/// Why a block cannot be collected.
+/// The reason why a line or section is rejected before it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A line feed without a carriage return.
     BareLineFeed,
-    /// The limit was reached before the end; `in_first_line` is true if the first line has no end yet.
+    /// The block exceeds the size limit; `in_first_line` is true if the end of its first line has not arrived.
     TooLong { in_first_line: bool },
 }
 
-/// The beginning of a block whose end has not arrived.
+/// The buffered beginning of a line or section whose end has not arrived; empty between blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Incomplete {
     bytes: Vec<u8>,

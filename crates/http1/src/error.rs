@@ -5,9 +5,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{why} ({status})")]
 pub struct ConnectionError {
-    /// HTTP status for this error. A server answers the client of the connection with this status. On a connection on
-    /// which we are the client, the status is always 502, and the connection's owner can answer its own caller with
-    /// this status.
+    /// HTTP status for this error. If we are the server, we answer the client with this status. If we are the client,
+    /// the status is always 502; the caller can answer its own client with it.
     pub status: u16,
     /// The violation, for logs and metrics.
     pub why: &'static str,

@@ -2,10 +2,10 @@
 
 use leno_http2::{ContentQueue, FieldSection};
 
-/// The progress of one direction.
+/// The progress of an exchange in one direction: sending or receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Half {
-    /// Before the final header section.
+    /// The final header section has not been sent or received yet.
     Headers,
     /// Content, then perhaps trailers.
     Body,
@@ -16,7 +16,7 @@ pub(crate) enum Half {
 /// The framing of our message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outgoing {
-    /// No content: content from the owner is dropped.
+    /// The message has no content: content from the caller is dropped.
     Nothing,
     /// Remaining bytes.
     Length(u64),
@@ -24,9 +24,9 @@ pub(crate) enum Outgoing {
     Chunked,
     /// Raw: the end of the connection is the end of the content.
     UntilClose,
-    /// A tunnel was requested: content waits for the response.
+    /// A tunnel was requested: content from the caller waits until the response accepts or rejects the tunnel.
     Awaited,
-    /// Raw bytes of a tunnel. The end of the tunnel closes our side.
+    /// Raw bytes of a tunnel. After the caller's last byte, we close our side of the connection.
     Tunnel,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Outgoing {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) id: u32,
-    /// The owner's token for the exchange.
+    /// The caller's token for the exchange.
     pub(crate) token: u32,
     pub(crate) receive: Half,
     pub(crate) send: Half,
@@ -49,15 +49,15 @@ pub(crate) struct Exchange {
     pub(crate) upgrade: Option<Vec<u8>>,
     /// Whether another exchange may follow on the connection.
     pub(crate) persistent: bool,
-    /// Whether to end the connection after the response, because the owner needs no more of the request.
+    /// Whether to end the connection after the response, because the caller needs no more of the request.
     pub(crate) stop_when_sent: bool,
     pub(crate) interim_responses: u32,
-    /// Bytes of content passed on and not yet released.
+    /// Content that was passed to the caller and is not yet released, in bytes.
     pub(crate) unreleased: usize,
     /// Chunk extensions read, in bytes.
     pub(crate) extension_bytes: usize,
     pub(crate) queue: ContentQueue,
-    /// Whether the content ends after the queued content.
+    /// Whether the caller has ended the content. The end is then sent after the queued content.
     pub(crate) end_after_queue: bool,
     /// Trailers to send after the queued content.
     pub(crate) trailers: Option<Box<FieldSection>>,
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// Whether more may be sent or queued: neither the end nor trailers have been sent or queued.
+    /// Whether the caller may send more: neither the end of the message nor trailers have been sent or queued.
     pub(crate) fn takes_output(&self) -> bool {
         self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
     }

@@ -6,7 +6,7 @@ use crate::response::ResponseHead;
 /// The properties of a header section that its connection needs. The fields are stored separately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// An empty line before a request.
+    /// No header section, but an empty line before a request.
     #[default]
     EmptyLine,
     Request(RequestHead),

@@ -30,7 +30,7 @@ pub struct Limits {
     pub max_trailer_bytes: u32,
     /// Maximum number of interim responses to one request (RFC 9110 section 15.2).
     pub max_interim_responses: u32,
-    /// Largest amount of content that the owner may hold unreleased, in bytes. While the owner holds this amount, the
+    /// Largest amount of content that the caller may hold unreleased, in bytes. While the caller holds this amount, the
     /// engine reads no more content.
     pub content_window_bytes: u32,
 }

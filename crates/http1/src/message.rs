@@ -27,15 +27,15 @@ pub(crate) enum Content {
 /// The fields of one message that control the connection and the content.
 #[derive(Debug, Default)]
 pub(crate) struct Control<'a> {
-    /// The value of the only `content-length`.
+    /// The value of `content-length`; a message with two such fields is rejected.
     pub(crate) content_length: Option<u64>,
-    /// Whether the only transfer coding is `chunked`.
+    /// Whether the transfer coding is `chunked`; any other coding is rejected.
     pub(crate) chunked: bool,
     close: bool,
     keep_alive: bool,
     /// Whether `Connection` names `upgrade`.
     upgrade: bool,
-    /// The other fields that `Connection` names, which are not forwarded.
+    /// The other options of `Connection`, except `te`. They name fields that are not forwarded.
     nominated: Vec<&'a [u8]>,
 }
 

@@ -31,8 +31,8 @@ const SECRETS: [Known; 4] = [Known::Authorization, Known::ProxyAuthorization, Kn
 pub struct Heads {
     read: Option<Box<[ReadHead; PLACES]>>,
     written: Option<Box<[WrittenHead; PLACES]>>,
-    /// Of each of the latest sections that occurred once: a part of its hash. A section that occurs again is remembered
-    /// in `read`.
+    /// For each index of `read`, 16 bits of the hash of the section that was last parsed there. If the same hash
+    /// follows, the section is remembered in `read`.
     seen: [u16; PLACES],
     is_saving: bool,
 }
@@ -53,14 +53,15 @@ pub(crate) enum Reader {
 /// A header section that was read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadHead {
-    /// Empty if the place is free.
+    /// The bytes of the section; empty if this entry of `Heads::read` is unused.
     section: Box<[u8]>,
     reader: Reader,
     fields: FieldSection,
     head: Head,
 }
 
-/// The place where a connection last found a remembered section: a hint, which may be wrong.
+/// An index of `Heads::read`: where a connection last found a remembered section. It is only a hint: the section there
+/// may have been replaced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place(u8);
 
@@ -69,8 +70,8 @@ pub(crate) struct Place(u8);
 pub(crate) struct SectionHash(u32);
 
 impl SectionHash {
-    /// Returns `None` for a section that is too long to be remembered. The hash depends on the reader, because the same
-    /// bytes can have different meanings for different readers.
+    /// Hashes a section. Returns `None` if the section is too long to be remembered. The hash depends on the reader,
+    /// because the same bytes can have different meanings for different readers.
     pub(crate) fn of(section: &[u8], reader: Reader) -> Option<Self> {
         if section.len() > SECTION_MAX_BYTES {
             return None;
@@ -93,7 +94,7 @@ impl SectionHash {
 /// Everything that determines the bytes of a written header section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The number of the fields' content ([`FieldSection::content`]); 0 without a number.
+    /// The number that identifies the fields' content ([`FieldSection::content`]); 0 if the content has no number.
     pub(crate) content: u64,
     pub(crate) is_request: bool,
     pub(crate) form: Form,
@@ -101,13 +102,14 @@ pub(crate) struct Written {
 
 #[derive(Debug, Default)]
 struct WrittenHead {
-    /// `None` if the place is free.
+    /// `None` if this entry of `Heads::written` is unused.
     written: Option<Written>,
     section: Box<[u8]>,
 }
 
 impl Heads {
-    /// If `input` begins with the remembered section in `place`, returns this section and the rest of `input`.
+    /// If `input` begins with the section that is remembered at the index `place`, returns this section and the rest of
+    /// `input`.
     #[inline]
     pub(crate) fn at<'a>(&self, place: Place, reader: Reader, input: &'a [u8]) -> Option<(&ReadHead, &'a [u8])> {
         let known = self.read.as_ref()?.get(usize::from(place.0)).filter(|known| known.reader == reader)?;
@@ -117,7 +119,7 @@ impl Heads {
         Some((known, input.strip_prefix(&*known.section)?))
     }
 
-    /// Returns a section and its place, if the section is remembered.
+    /// Returns the remembered form of `section` and its index, if the section is remembered.
     pub(crate) fn find(&self, hash: SectionHash, reader: Reader, section: &[u8]) -> Option<(&ReadHead, Place)> {
         let (known, rest) = self.at(hash.place(), reader, section)?;
         rest.is_empty().then_some((known, hash.place()))
@@ -166,7 +168,7 @@ impl Heads {
         }
     }
 
-    /// Forgets everything, and remembers nothing while `on`.
+    /// Forgets all sections. If `on`, memory is short: no section is remembered until a call with `false`.
     pub fn save_memory(&mut self, on: bool) {
         *self = Self { is_saving: on, ..Self::default() };
     }

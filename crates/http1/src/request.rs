@@ -55,7 +55,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) ->
         None | Some(0) => Content::None,
         Some(length) => Content::Length(length),
     };
-    // The upgrade of a request with content is ignored: a server may answer any request without the switch.
+    // Ignore the upgrade if the request has content: a server may answer every request without switching the protocol.
     let may_upgrade = content == Content::None && method != "HEAD" && minor == 1;
     let upgrade = if may_upgrade { control.upgrade(request.headers) } else { None };
 
@@ -123,7 +123,7 @@ fn explain(error: httparse::Error, bytes: &[u8]) -> ConnectionError {
     }
 }
 
-/// Whether the first line ends like a request line: `HTTP/`, a digit, a dot and a digit.
+/// Whether the first line ends with an HTTP version, as a request line does: `HTTP/`, a digit, a dot and a digit.
 fn names_another_version(bytes: &[u8]) -> bool {
     let end = bytes.iter().position(|&byte| byte == b'\r').unwrap_or(bytes.len());
     let version = bytes.get(..end).and_then(|line| line.last_chunk::<9>());

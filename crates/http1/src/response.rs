@@ -80,8 +80,8 @@ pub(crate) fn parse(
     if fields.list_size() > limits.max_header_list_bytes as usize {
         return Err(ConnectionError::new(502, "the response's header fields are too large"));
     }
-    // An HTTP/1.0 server cannot receive content of unknown length, so a connection to such a server gets only one
-    // request.
+    // Send only one request on a connection to an HTTP/1.0 server. The next request might have content of unknown
+    // length, which needs chunked coding, and HTTP/1.0 has no chunked coding.
     let persistent = minor == 1 && control.is_persistent(minor) && content != Content::UntilClose;
     Ok(ResponseHead { interim, content, persistent })
 }

@@ -9,13 +9,13 @@ pub(crate) struct Target<'a> {
     pub(crate) authority: Option<&'a [u8]>,
     /// The path and query; empty for CONNECT.
     pub(crate) path: &'a [u8],
-    /// Whether the path lacks the `/` that an absolute target may omit.
+    /// Whether the request named an absolute URI without the `/` of the empty path, such as `http://shop?a`.
     pub(crate) lacks_slash: bool,
 }
 
 /// Parses the target of a request with this method.
 pub(crate) fn parse<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, ConnectionError> {
-    // Allow harmless characters that URIs exclude, as every server does.
+    // Like other servers, allow some characters that URIs may not contain, such as `|`: they are harmless.
     if target.iter().any(|&byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
         return Err(ConnectionError::bad("the request target has a character that is not allowed"));
     }

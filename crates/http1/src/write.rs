@@ -17,7 +17,7 @@ use crate::repeats::{Heads, Written};
 use crate::target;
 use crate::trailers::may_be_trailer;
 
-/// Why a request that is valid in HTTP/2 cannot be written as HTTP/1.1; answer it with 400.
+/// The reason why a request that is valid in HTTP/2 cannot be written as HTTP/1.1. Answer such a request with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request cannot be sent as HTTP/1.1: {0}")]
 pub struct Unwritable(&'static str);
@@ -52,7 +52,7 @@ pub(crate) struct Form {
 }
 
 impl Unwritable {
-    /// The error for a request that announces content and has none.
+    /// The error for a request whose `content-length` announces content, but which ends without content.
     pub(crate) const LACKS_CONTENT: Self = Self("content-length announces content, and the request has none");
 }
 
@@ -85,12 +85,12 @@ fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
     Ok(())
 }
 
-/// Room for the parts of a header section that are not fields of the section, in bytes: the first line without its
+/// Room for the text that this module adds to the fields of a header section, in bytes: the first line without its
 /// values, `content-length` or `transfer-encoding`, and `connection`.
 const ADDED_BYTES: usize = 160;
 
-/// Makes room for a header section in one step. The room is enough for most sections: in the list size, each field
-/// counts 32 bytes more than its name and value.
+/// Reserves room for a header section in one step. The list size is enough for most sections, because it counts 32
+/// bytes more for each field than its name and value.
 fn reserve(out: &mut Vec<u8>, fields: &FieldSection) {
     out.reserve(fields.list_size() + ADDED_BYTES);
 }
@@ -223,7 +223,7 @@ fn write_text(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Spelling of the fields that are not copied from a section.
+/// The spelling of the field names that this module writes itself, instead of copying them from a section.
 #[derive(Clone, Copy)]
 struct Names {
     host: &'static [u8],
@@ -252,7 +252,7 @@ impl Names {
         upgrade: b"Upgrade",
     };
 
-    /// Returns capitalized names if the first regular field was spelled with a capital first letter.
+    /// Returns capitalized names if the name of the first regular field in `fields` begins with a capital letter.
     fn of(fields: &FieldSection) -> Self {
         let first = fields.iter_with_notes().find(|(line, _)| !line.known.is_pseudo());
         match first {
@@ -311,7 +311,7 @@ fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option
 /// Writes a field of a section. Omits a field whose name is not a token.
 fn write_field(out: &mut Vec<u8>, line: &FieldLine<'_>, note: &[u8]) {
     let name = spelled(line.name, note);
-    // A known name is a token in every spelling.
+    // The name of a known field is a token in every spelling, so do not check it.
     if line.known != Known::Other || is_token(name) {
         write_line(out, name, line.value);
     }

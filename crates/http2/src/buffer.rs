@@ -1,4 +1,4 @@
-//! Output bytes in the order of sending. The socket may accept any number of them at a time.
+//! A buffer of output bytes, in the order of sending. The socket may accept any number of bytes at a time.
 
 use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 
@@ -7,8 +7,8 @@ use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 /// Invariant: `start <= bytes.len()`.
 #[derive(Debug, Default)]
 pub struct OutputBuffer {
-    /// Bytes to send are appended here. The bytes at the front may have been sent already. Positions stay valid until
-    /// [`OutputBuffer::advance`].
+    /// Append bytes to send here. The bytes before `start` have been sent already. Indices into this vector stay valid
+    /// until the next [`OutputBuffer::advance`].
     pub bytes: Vec<u8>,
     /// Position of the first unsent byte.
     start: usize,
@@ -26,19 +26,19 @@ impl OutputBuffer {
         self.bytes.len() - self.start
     }
 
-    /// Records whether memory is short. If memory is short, an empty buffer keeps no memory.
+    /// Records whether the process is short of memory. If it is, the buffer frees its allocation whenever it is empty.
     pub fn save_memory(&mut self, on: bool) {
         self.saves_memory = on;
         self.advance(0, usize::MAX);
     }
 
-    /// Returns whether memory is short.
+    /// Returns whether the process is short of memory ([`OutputBuffer::save_memory`]).
     pub fn saves_memory(&self) -> bool {
         self.saves_memory
     }
 
-    /// Records that the socket accepted the first `n` unsent bytes. Once all bytes are sent, the buffer keeps its
-    /// memory if the memory is at most `kept_bytes` and memory is not short. Otherwise, the buffer frees its memory.
+    /// Records that the socket accepted the first `n` unsent bytes. Once all bytes are sent, the buffer frees its
+    /// allocation if this has more than `kept_bytes`, or if the process is short of memory.
     pub fn advance(&mut self, n: usize, kept_bytes: usize) {
         self.start += n;
         if self.start >= self.bytes.len() {

@@ -81,7 +81,7 @@ pub struct ConnectionError {
     pub why: Violation,
 }
 
-/// Why a connection is closed.
+/// The violation for which a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// The first bytes are not the client's preface (RFC 9113 section 3.4).
@@ -100,11 +100,11 @@ pub enum Violation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Flood {
-    /// Streams opened and reset at once (CVE-2023-44487).
+    /// The peer opens streams and resets them immediately (CVE-2023-44487).
     RapidReset,
-    /// Frames that make us reset streams (CVE-2025-8671).
+    /// The peer sends frames that make us reset streams (CVE-2025-8671).
     MadeYouReset,
-    /// A header block that does not end (CVE-2024-27316).
+    /// The peer sends a header block that does not end (CVE-2024-27316).
     Continuation,
     /// PING frames (CVE-2019-9512).
     Ping,
@@ -114,14 +114,14 @@ pub enum Flood {
     EmptyFrames,
     /// PRIORITY frames (CVE-2019-9513).
     Priority,
-    /// More WINDOW_UPDATE frames than the data that we sent can explain.
+    /// The peer sends more WINDOW_UPDATE frames than the DATA that we sent can explain.
     WindowUpdate,
-    /// Content in frames of a few bytes: the peer splits its content, or its tiny windows make us split ours
-    /// (CVE-2019-9511).
+    /// The connection carries content in frames of a few bytes: the peer splits its content, or its tiny windows make
+    /// us split ours (CVE-2019-9511).
     DataDribble,
     /// The peer sends control frames and does not read our responses to them (CVE-2019-9517).
     UnreadOutput,
-    /// Repeated field sections above the size limit.
+    /// The peer repeatedly sends field sections above the size limit.
     HeaderList,
 }
 

@@ -28,10 +28,10 @@ pub struct FieldSection {
     names: u128,
     defects: Defects,
     has_regular: bool,
-    /// A number that identifies the first `content_lines` lines: sections with the same number begin with the same
-    /// lines. 0 if the section has no number. A change of one of these lines removes the number.
+    /// A number that identifies the first `content_lines` lines: two sections with the same number begin with the same
+    /// lines. 0 if the section has no number. Changing one of these lines clears the number.
     content: u64,
-    /// Number of lines whose content the number `content` identifies.
+    /// Number of lines, from the first, that `content` identifies.
     content_lines: usize,
     /// For each of the first [`PLACES`] [`Known`] names, which include all defined pseudo-header fields: the index of
     /// the first line with this name. Valid only if the name is in `names`. `u8::MAX` if the index does not fit.
@@ -46,10 +46,11 @@ const _: () = assert!((Known::Status as usize) < PLACES);
 static CONTENTS: AtomicU64 = AtomicU64::new(0);
 /// The latest number that this process gave to a prepared field.
 static PREPARED: AtomicU32 = AtomicU32::new(0);
-/// Number of bits of a received content's number. When the numbers are used up, further contents get no number.
+/// Bits for the number that identifies a received section's content. When all numbers are used up, further sections get
+/// no number.
 const CONTENT_BITS: u32 = 40;
-/// Number of bits of a prepared field's number. When the numbers are used up, further fields get no number. If a
-/// prepared field is appended to a received content, the number of the result consists of both numbers.
+/// Bits for the number that identifies a prepared field. When all numbers are used up, further prepared fields get no
+/// number. If a prepared field is appended to a received section, the section's new number combines the two numbers.
 const PREPARED_BITS: u32 = u64::BITS - CONTENT_BITS;
 
 #[derive(Clone, Copy)]
@@ -150,8 +151,8 @@ impl FieldSection {
     }
 
     /// Appends a field with a note about its original spelling. Only [`FieldSection::iter_with_notes`] returns the
-    /// note. Notes of more than 255 bytes are omitted. A note does not count in the section's size, because notes are
-    /// not longer than the received input.
+    /// note. Notes of more than 255 bytes are omitted. The section's size does not include notes, since the peer's
+    /// input bounds them: each is a name or phrase that the peer sent.
     pub fn push_with_note(&mut self, name: &[u8], value: &[u8], note: &[u8]) {
         let count = self.lines.len();
         self.push(name, value);
@@ -167,8 +168,8 @@ impl FieldSection {
         self.push_with(name, value, true);
     }
 
-    /// Appends a field that is already checked. If the section's content was received and is identified by a number, a
-    /// number identifies the new content too.
+    /// Appends a field that is already checked. If the section is unchanged since it was received and has a content
+    /// number, the result gets another content number. Otherwise, the result has none.
     pub fn push_prepared(&mut self, field: &PreparedField) {
         let (content, count) = (self.content(), self.lines.len());
         self.append(&field.text, field.name_len, field.facts, usize::MAX);
@@ -330,7 +331,7 @@ impl FieldSection {
         if self.content_lines == self.lines.len() { self.content } else { 0 }
     }
 
-    /// The content number of the section's first fields, and the number of these fields. Sections with the same content
+    /// The content number, and the number of fields that it identifies, from the first. Sections with the same content
     /// number begin with the same fields. Both are 0 without a content number.
     pub(crate) fn beginning(&self) -> (u64, usize) {
         (self.content, self.content_lines)
@@ -416,13 +417,13 @@ impl FieldSection {
         &mut self.bytes
     }
 
-    /// The bytes in the tail from `start` on.
+    /// The bytes of [`FieldSection::tail`] from `start` on.
     pub(crate) fn tail_from(&self, start: usize) -> &[u8] {
         self.bytes.get(start..).unwrap_or_default()
     }
 
-    /// Turns the tail's bytes from `start` on into a field. Drops the bytes instead if the list would exceed
-    /// `max_list_size`.
+    /// Turns the bytes of [`FieldSection::tail`] from `start` on into a field. Drops these bytes instead if the list
+    /// would exceed `max_list_size`.
     pub(crate) fn commit(
         &mut self,
         start: usize,
@@ -444,7 +445,8 @@ impl FieldSection {
         self.commit(start, name.len(), facts, never_indexed, usize::MAX);
     }
 
-    /// Writes a field to the tail and checks the field. Returns the field's start and facts.
+    /// Appends the bytes of a field and checks the field. Returns the position of its first byte, and the results of
+    /// the check.
     fn write(&mut self, name: &[u8], value: &[u8]) -> (usize, Facts) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
@@ -452,7 +454,8 @@ impl FieldSection {
         (start, Facts::of_field(Facts::of_name(name), self.tail_from(start), name.len()))
     }
 
-    /// Counts a field of `text_len` bytes at `start`, and decides whether to store it.
+    /// Adds a field of `text_len` bytes at `start` to the list's size. Returns whether the field fits and may be
+    /// stored.
     fn admit(&mut self, start: usize, text_len: usize, max_list_size: usize) -> bool {
         self.list_size = self.list_size.saturating_add(text_len).saturating_add(LINE_OVERHEAD);
         let addressable = start.saturating_add(text_len) <= u32::MAX as usize;

@@ -1,8 +1,8 @@
 //! Leno's HTTP/2 engine: RFC 9113 and RFC 7541, without I/O, for relaying.
 //!
-//! Bytes and `now` go in, events and bytes come out; no sockets, no clock, no threads, no unsafe. A [`Connection`] has
-//! either role. [`Connection::receive`] takes its input, and [`Connection::output`] returns its output. See
-//! `connection/` for the flow of bytes, and `limits` for the limits on peers.
+//! Bytes and `now` go in, events and bytes come out; no sockets, no clock, no threads, no unsafe. A [`Connection`] is a
+//! client or a server ([`Role`]). [`Connection::receive`] takes its input, and [`Connection::output`] returns its
+//! output. See `connection/` for the flow of bytes, and `limits` for the limits on peers.
 //!
 //! A client and a server that exchange a request in memory:
 //!

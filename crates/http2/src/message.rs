@@ -15,7 +15,8 @@ pub enum Section {
     Trailers,
 }
 
-/// Why a message is malformed; a stream error of type PROTOCOL_ERROR (RFC 9113 section 8.1.1).
+/// The rule that a malformed message violates. The message is a stream error of type PROTOCOL_ERROR (RFC 9113 section
+/// 8.1.1).
 pub(crate) type Malformed = &'static str;
 
 /// The properties of a well-formed request or response that the connection needs.
@@ -92,7 +93,7 @@ pub(crate) fn check_response(fields: &FieldSection) -> Result<Framing, Malformed
 /// Checks trailers (RFC 9113 section 8.1): no pseudo-header fields.
 pub(crate) fn check_trailers(fields: &FieldSection) -> Result<(), Malformed> {
     check_lines(fields)?;
-    // Checking the first field is enough: a pseudo-header field after a regular field is a recorded defect.
+    // Checking the first field is enough: `check_lines` has already rejected pseudo-header fields after regular fields.
     if fields.iter().next().is_some_and(|line| line.name.starts_with(b":")) {
         return Err("trailers have a pseudo-header field");
     }

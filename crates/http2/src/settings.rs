@@ -24,11 +24,11 @@ const MAX_MAX_FRAME_BYTES: u32 = (1 << 24) - 1;
 pub struct PeerSettings {
     /// Largest dynamic table of our encoder, in bytes.
     pub header_table_bytes: u32,
-    /// Maximum number of streams that we may have open at once.
+    /// Maximum number of streams that we may have open at the same time.
     pub max_concurrent_streams: u32,
-    /// Initial send window of each stream.
+    /// Initial send window of each stream, in bytes.
     pub initial_window_bytes: u32,
-    /// Largest payload that we may send.
+    /// Largest frame payload that we may send, in bytes.
     pub max_frame_bytes: u32,
     /// Largest field section that the peer accepts, in bytes in the measure of section 6.5.2.
     pub max_header_list_bytes: u32,

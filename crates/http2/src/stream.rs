@@ -19,10 +19,10 @@ impl StreamKey {
     }
 }
 
-/// The progress of one direction of a stream.
+/// The progress of a stream in one direction: sending or receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Half {
-    /// Before the final header section.
+    /// The final header section has not been sent or received yet.
     #[default]
     Headers,
     /// DATA, then perhaps trailers.
@@ -38,15 +38,15 @@ pub(crate) enum Half {
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) id: u32,
-    /// The owner's token for the stream.
+    /// The caller's token for the stream.
     pub(crate) token: u32,
     pub(crate) receive: Half,
     pub(crate) send: Half,
     /// Whether the peer opened the stream, so that it counts against our announced limit.
     pub(crate) by_peer: bool,
-    /// Method is HEAD: the response has a content-length and no content.
+    /// Whether the method is HEAD. The response to HEAD may have a content-length although it has no content.
     pub(crate) head: bool,
-    /// Method is CONNECT: a successful response starts a tunnel.
+    /// Whether the method is CONNECT: a successful response then starts a tunnel.
     pub(crate) connect: bool,
     /// Whether the stream has an entry in `Connection::ready`.
     pub(crate) in_ready: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Stream {
     pub(crate) in_collected: bool,
     /// Whether END_STREAM follows the queued DATA.
     pub(crate) end_after_queue: bool,
-    /// Whether to reset the stream after the response, because the owner needs no more of the request.
+    /// Whether to reset the stream after the response, because the caller needs no more of the request.
     pub(crate) stop_when_sent: bool,
     /// When the stream was opened, in milliseconds after the connection's start.
     pub(crate) opened_ms: u32,
@@ -62,9 +62,9 @@ pub(crate) struct Stream {
     pub(crate) sent_bytes: u64,
     /// Bytes that the peer may still send.
     pub(crate) receive_window: i64,
-    /// Bytes that the owner has released, and for which we have not yet sent a WINDOW_UPDATE.
+    /// Bytes that the caller has released, and for which we have not yet sent a WINDOW_UPDATE.
     pub(crate) credit: u32,
-    /// Bytes received, and not yet released by the owner.
+    /// Bytes received, and not yet released by the caller.
     pub(crate) unreleased: u32,
     pub(crate) receive_target: u32,
     /// Bytes by which `receive_target` has grown.
@@ -88,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// Whether more may be sent or queued: neither END_STREAM nor trailers have been sent or queued.
+    /// Whether the caller may send more: neither END_STREAM nor trailers have been sent or queued.
     pub(crate) fn takes_output(&self) -> bool {
         self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
     }
@@ -132,12 +132,12 @@ impl Streams {
         self.grown_bytes
     }
 
-    /// Received content of all streams that the owner has not released, in bytes.
+    /// Received content of all streams that the caller has not released, in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// Records `bytes` of content for the owner. Returns the stream's token.
+    /// Records `bytes` of content for the caller. Returns the stream's token.
     pub(crate) fn count_received(&mut self, key: StreamKey, bytes: u32) -> Option<u32> {
         let stream = self.get_mut(key)?;
         stream.unreleased += bytes;
@@ -146,7 +146,8 @@ impl Streams {
         Some(token)
     }
 
-    /// Records that the owner releases `bytes` of content, limited to the content that the owner has not released yet.
+    /// Records that the caller releases `bytes` of content, limited to the content that the caller has not released
+    /// yet.
     pub(crate) fn count_released(&mut self, key: StreamKey, bytes: usize) {
         let Some(stream) = self.get_mut(key) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);

@@ -1,19 +1,20 @@
 //! Finds an open stream's slot by the stream's identifier.
 //!
 //! Identifiers ascend, and most streams end soon after they were opened. So the open identifiers are close together,
-//! and a table that is indexed by the identifier itself finds nearly all of them without a hash. If a new stream's
-//! place in the table is taken, the stream goes into a hash map. So even if a peer chooses identifiers with the same
-//! place, a stream costs no more than an entry of a hash map.
+//! and a table that is indexed by the identifier itself finds nearly all of them without a hash. A new stream whose
+//! place in the table is already taken goes into a hash map. So a peer may choose identifiers that all have the same
+//! place, but each then costs no more than an entry of a hash map.
 
 use rustc_hash::FxHashMap;
 
 /// Smallest number of places, a power of two.
 const MIN_PLACES: usize = 4;
-/// Memory of one identifier in a hash map, in bytes: the identifier, its slot, its tag, and a share of the free places,
-/// which are an eighth of all places.
+/// Memory of one identifier in a hash map, in bytes: 4 for the identifier, 4 for its slot, one for its tag, and its
+/// part of the eighth of the map that always stays free.
 const MAP_PLACE_BYTES: usize = 11;
 
-/// Invariant: each stream is either in its place or in `displaced`.
+/// Maps identifiers to slots. Invariant: each stream is either in `places`, at the index of its identifier, or in
+/// `displaced`.
 #[derive(Debug, Default)]
 pub(crate) struct StreamIndex {
     /// The number of places is 0 or a power of two, and at least twice the number of streams.

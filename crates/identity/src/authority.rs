@@ -21,7 +21,8 @@ use crate::pem::{CERTIFICATE, block};
 use crate::tls::provider;
 use crate::x509::{Validity, trust_domain, validity};
 
-/// Tolerated delay of a peer's clock: the validity of a new certificate starts this much time before its issue.
+/// Allowance for peers whose clocks are behind ours: the validity of a new certificate starts this much time before its
+/// issue.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
 /// Default lifetime of an SVID.
@@ -31,20 +32,20 @@ pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
 /// Upper limit of [`Validity::least_left`]: 7 days. The control plane renews its own authority 30 days before the
-/// authority expires. If less than 7 days are left, the renewal has failed.
+/// authority expires. So if less than 7 days are left, the renewal has failed for weeks.
 const LEAST_LEFT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Maximum size of a signing request, in bytes. A request with a P-256 key and the longest SPIFFE id has fewer than
 /// 3,000 bytes.
 const CSR_MAX_BYTES: usize = 8_192;
 
-/// A signing key, and its certificate.
+/// A certificate authority: its signing key, its certificate, and the chain to an anchor.
 #[derive(Debug)]
 pub struct Authority {
     trust_domain: TrustDomain,
     validity: Validity,
-    /// The certificates as PEM. Always encoded from `certificates`, never copied from a text that was read, because
-    /// such a text may contain a private key.
+    /// `certificates` as PEM. Always encode this text from `certificates`: a text that was read from a file may contain
+    /// a private key.
     certificate_pem: String,
     /// The authority's own certificate first, then the certificates that lead from it to an anchor.
     certificates: Vec<CertificateDer<'static>>,
@@ -60,7 +61,7 @@ pub struct KeyPairPem {
     pub private_key: String,
 }
 
-/// Why PEM texts do not contain a usable authority. The message names the remedy.
+/// The reason why PEM texts do not contain a usable authority. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAuthority {
     /// The certificate is not the certificate of an authority with a trust domain.
@@ -74,16 +75,16 @@ pub enum BadAuthority {
     Mismatch,
 }
 
-/// Why a request was not signed. The message names the remedy.
+/// The reason why a request was not signed. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
-    /// The request is longer than any request for a workload.
+    /// The request is larger than `CSR_MAX_BYTES`, the limit for requests.
     #[error("the certificate signing request has {0} bytes; at most {CSR_MAX_BYTES} are read")]
     TooLong(usize),
     /// The request is malformed, or not signed with its own key.
     #[error("the certificate signing request is invalid ({0}); send one in DER, signed with its own key")]
     Request(rcgen::Error),
-    /// The key has another algorithm.
+    /// The request is not for an ECDSA key on P-256.
     #[error("the certificate signing request is not for an ECDSA key on P-256; make such a key")]
     KeyKind,
     /// The request contains a name other than the workload to certify.
@@ -202,7 +203,8 @@ impl Authority {
     }
 
     /// Returns the certificates that follow an issued certificate in its chain: the authority's own certificates before
-    /// the first anchor of `bundle`. Every peer has the anchor, so it needs no certificate that follows the anchor.
+    /// the first anchor of `bundle`. Every peer has the anchor, so the peer needs neither the anchor nor any
+    /// certificate after it.
     pub fn intermediates(&self, bundle: &TrustBundle) -> Vec<CertificateDer<'static>> {
         self.certificates.iter().take_while(|certificate| !bundle.anchors().contains(certificate)).cloned().collect()
     }
@@ -319,10 +321,11 @@ impl KeyPairPem {
 }
 
 impl Validity {
-    /// Returns the shortest time for which an authority should still be valid. This is a quarter of its whole validity,
-    /// but at least the lifetime of a workload's certificate and at most 7 days. If less than the lifetime of a
-    /// workload's certificate is left, the authority issues certificates with a shorter lifetime. The quarter applies
-    /// to authorities with a short validity, which tools like cert-manager renew every day or two.
+    /// Returns the deadline for the renewal of an authority, as the time before its expiry.
+    ///
+    /// This time is a quarter of the authority's validity, but at least [`SVID_LIFETIME`] and at most 7 days. If less
+    /// than [`SVID_LIFETIME`] is left, new SVIDs expire early, together with the authority. The quarter matters for
+    /// authorities with a short validity, which tools like cert-manager renew every day or two.
     pub fn least_left(&self) -> Duration {
         let whole = self.not_after.duration_since(self.not_before).unwrap_or_default();
         LEAST_LEFT_MAX.min(SVID_LIFETIME.max(whole / 4))
@@ -361,7 +364,7 @@ fn authority_params(
 ) -> Result<CertificateParams, rcgen::Error> {
     let serial = random_serial()?;
     let mut params = params(validity, &serial);
-    // A part of the serial number gives two authorities of one trust domain different names.
+    // Add a part of the serial number to the name, so that two authorities of one trust domain have different names.
     let [a, b, c, d, ..] = serial;
     params.distinguished_name.push(DnType::CommonName, format!("{trust_domain} {a:02x}{b:02x}{c:02x}{d:02x}"));
     params.subject_alt_names = vec![SanType::URI(format!("spiffe://{trust_domain}").try_into()?)];
@@ -370,7 +373,7 @@ fn authority_params(
     Ok(params)
 }
 
-/// Returns the content of a certificate that has only dates and a serial number.
+/// Returns the content of a certificate with its dates and serial number; all other fields are still empty.
 fn params(validity: Validity, serial: &[u8]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();

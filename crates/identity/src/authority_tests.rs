@@ -14,7 +14,8 @@ fn day() -> Validity {
     Validity::starting(SystemTime::now(), SVID_LIFETIME)
 }
 
-/// Asks an authority of `example.org` to certify `cart`. The request has these parameters, and `key` signs it.
+/// Asks an authority of `example.org` to certify `cart`. The signing request has the content `params`, and is signed
+/// with `key`.
 fn sign(params: &CertificateParams, key: &KeyPair) -> Result<CertificateDer<'static>, SignError> {
     let csr = params.serialize_request(key).expect("a request");
     authority("example.org").sign(&id("cart"), csr.der(), day())

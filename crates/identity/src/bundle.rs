@@ -23,7 +23,7 @@ pub struct TrustBundle {
     roots: Arc<RootCertStore>,
 }
 
-/// Why a text or list is not a trust bundle. The message names the remedy.
+/// The reason why a text or list is not a trust bundle. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error("it is not PEM ({0}); write certificates as -----BEGIN CERTIFICATE----- blocks")]
@@ -82,8 +82,8 @@ impl TrustBundle {
         &self.anchors
     }
 
-    /// Returns when the last of the anchors expires: an authority certifies nothing beyond the end of its anchor.
-    /// `None` if no anchor has a date from 1970 on.
+    /// Returns the time at which the last anchor expires. An authority issues no certificate that outlives its anchor,
+    /// so no certificate is valid after this time. `None` if no anchor has readable dates from 1970 on.
     pub fn not_after(&self) -> Option<SystemTime> {
         self.anchors.iter().filter_map(x509::validity).map(|validity| validity.not_after).max()
     }

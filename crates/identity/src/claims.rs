@@ -34,7 +34,7 @@ pub struct Claims {
     expires_s: f64,
 }
 
-/// Why a text is not a token.
+/// The reason why a text is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoToken {
     #[error("it has {0} bytes, and a token at most {TOKEN_MAX_BYTES}")]

@@ -21,7 +21,7 @@ pub const PROGRAM_CERTIFICATE_FILE: &str = "tls.crt";
 /// The private key of a program that is not a proxy, in PEM; only its owner may read it.
 pub const PROGRAM_KEY_FILE: &str = "tls.key";
 
-/// Why a directory cannot be used. The message names the file and the remedy.
+/// The reason why a directory cannot be used. The error's message names the file and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     #[error("{}: {source}; name a directory that leno ca init wrote and this user may read", path.display())]
@@ -67,7 +67,7 @@ pub fn read_bundle(directory: &Path) -> Result<TrustBundle, DirectoryError> {
     TrustBundle::from_pem(read(&path)?.as_bytes()).map_err(|source| DirectoryError::Bundle { path, source })
 }
 
-/// Writes an authority, and a trust bundle with its certificate. Replaces existing files.
+/// Writes an authority, and a trust bundle that contains the authority's certificate. Replaces existing files.
 ///
 /// # Errors
 /// [`DirectoryError::Write`] if a file cannot be written.

@@ -56,7 +56,8 @@ pub struct Trust {
 pub struct Signer(pub String);
 
 impl Signer {
-    /// Returns the digest of the issuer's certificates. A digest reveals nothing, whatever the issuer's files contain.
+    /// Returns the digest of the issuer's certificates. The digest is public: it cannot reveal a private key that the
+    /// issuer's files may contain.
     pub fn of(chain: &[CertificateDer<'_>]) -> Self {
         let mut context = Context::new(&SHA256);
         chain.iter().for_each(|certificate| context.update(certificate));
@@ -64,7 +65,7 @@ impl Signer {
     }
 }
 
-/// Why no certificate was issued. The message names the remedy.
+/// The reason why no certificate was issued. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// The directory cannot be used.

@@ -103,7 +103,8 @@ fn a_directory_that_is_none_is_refused_at_the_start() {
     assert!(error.starts_with("/proc/none/ca.crt: ") && error.contains("leno ca init"), "{error}");
 }
 
-/// A directory whose authority an anchor certifies. The trust bundle has only the anchor.
+/// A directory with an authority that `anchor` has certified, followed by the certificates `above`. The trust bundle
+/// contains only the anchor.
 fn delegated(anchor: &Authority, above: &[&Authority]) -> TempDir {
     let directory = directory(anchor);
     let delegate = anchor.delegate(SystemTime::now(), HOUR).expect("an authority");

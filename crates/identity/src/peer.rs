@@ -14,7 +14,8 @@ use crate::x509::validity;
 /// Limit on the number of URIs that an error message lists.
 const SHOWN_MAX_URIS: usize = 4;
 
-/// Why a peer's certificates name no workload. The message names what was found and the remedy.
+/// The reason why a peer's certificates name no workload. The error's message names the content that was found, and the
+/// remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerIdError {
     #[error("the peer sent no certificate; run it behind a proxy of this mesh")]
@@ -69,10 +70,10 @@ pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdEr
     }
 }
 
-/// Returns when a handshake with the same chain begins to fail: the earliest expiry date in the chain. An issuer that
-/// expired before `now` does not count, because a peer may send issuers that it does not need. The peer's own
-/// certificate always counts: it may have expired between its verification and the end of the handshake. `None` if the
-/// peer's own certificate cannot be read.
+/// Returns the time from which a new handshake with this chain would fail: the earliest expiry date in the chain.
+/// Issuer certificates that expired before `now` do not count, because a peer may send some that it does not need. The
+/// peer's own certificate always counts, even if it expired between its verification and the end of the handshake.
+/// `None` if the peer's own certificate cannot be read.
 pub fn peer_expiry(certificates: &[CertificateDer<'_>], now: SystemTime) -> Option<SystemTime> {
     let (own, issuers) = certificates.split_first()?;
     let own = validity(own)?.not_after;

@@ -12,8 +12,9 @@ pub const RETRY_MAX: Duration = Duration::from_secs(60);
 /// random, up to twice as long. During the delay, every peer reads the trust bundle that contains the new key's anchor.
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
-/// If the clock now shows a time that is this much before the time at which the schedule was set, the clock was wrong
-/// then. The SVID may not be valid yet, so a renewal is due at once.
+/// Tolerated step of the clock backwards. If `now` is earlier than `set_at` of [`Schedule`] by more than this time, the
+/// clock was ahead at `set_at`, and has been corrected. The SVID may then not be valid yet, so a renewal is due at
+/// once.
 const CLOCK_BACK: Duration = Duration::from_secs(60);
 
 /// An SVID is renewed after a random fraction of its lifetime, between these bounds. The rest of the lifetime is for
@@ -21,11 +22,11 @@ const CLOCK_BACK: Duration = Duration::from_secs(60);
 const SOONEST: f64 = 2.0 / 3.0;
 const LATEST: f64 = 5.0 / 6.0;
 
-/// When the current SVID is to be renewed.
+/// The schedule for the renewal of the current SVID.
 #[derive(Debug)]
 pub struct Schedule {
     due: SystemTime,
-    /// When the latest SVID was recorded, or the latest failure.
+    /// The time of the last call of [`Schedule::renewed`] or [`Schedule::failed`], whichever was later.
     set_at: SystemTime,
     not_after: SystemTime,
     failures: u32,

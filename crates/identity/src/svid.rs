@@ -42,7 +42,7 @@ pub struct Svid {
     key: Arc<PrivateKeyDer<'static>>,
 }
 
-/// Why no SVID could be obtained. The message names the remedy.
+/// The reason why no SVID could be obtained. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SvidError {
     /// Making a key pair or a signature failed.

@@ -28,7 +28,7 @@ pub const ALPN: &[u8] = b"h2";
 #[derive(Debug, Clone)]
 pub struct TlsIdentity {
     svid: Svid,
-    /// Verifies clients that must show a certificate.
+    /// Verifies the certificates of clients that must present one.
     clients: Arc<ClientVerifier>,
     /// Our SPIFFE id; peers must have an id in the same trust domain.
     pub id: SpiffeId,
@@ -119,8 +119,8 @@ fn client_config(svid: &Svid, bundle: &TrustBundle, provider: &Arc<CryptoProvide
 }
 
 /// Returns the configuration of a client that has no SVID and is requesting one. The server must belong to
-/// `trust_domain` and have a certificate that leads to an anchor in the bundle. Use any server name, and compare the
-/// server's SPIFFE id after the handshake.
+/// `trust_domain` and have a certificate that leads to an anchor in the bundle. The configuration accepts any server
+/// name, so the caller must compare the server's SPIFFE id after the handshake.
 pub fn anonymous_client(trust_domain: &TrustDomain, bundle: &TrustBundle) -> ClientConfig {
     let provider = provider();
     let verifier = ServerVerifier::new(trust_domain.clone(), bundle, &provider);

@@ -12,7 +12,7 @@ use crate::tls::anonymous_client;
 use crate::x509::Validity;
 use crate::{TlsIdentity, explain, peer_expiry, peer_id};
 
-/// A ClientHello that offers TLS 1.2 only, with one cipher suite and only the signature algorithms' extension.
+/// A ClientHello that offers only TLS 1.2. It has one cipher suite, and the extension `signature_algorithms`.
 const CLIENT_HELLO_TLS12: &[u8] = &[
     22, 3, 1, 0, 55, // a handshake record
     1, 0, 0, 51, // a ClientHello
@@ -198,7 +198,8 @@ fn a_peer_of_another_trust_domain_is_refused_though_its_anchor_is_known() {
     let both = bundle(&[&ours, &theirs]);
     let web = TlsIdentity::new(&svid(&ours, &id("web")), &both);
     let mut stranger = TlsIdentity::new(&svid(&theirs, &stranger), &both);
-    // Give the stranger a client configuration that accepts our servers: otherwise the client would reject first.
+    // As a client, the stranger would itself reject our servers. Give it a configuration that accepts them, so that the
+    // test sees our server's rejection.
     let mut trusting = (*web.client).clone();
     trusting.client_auth_cert_resolver = stranger.client.client_auth_cert_resolver.clone();
     stranger.client = Arc::new(trusting);
@@ -262,7 +263,8 @@ fn anchors_are_rotated_while_every_peer_talks_with_every_other() {
     let (old, new) = (authority("example.org"), authority("example.org"));
     let (old_svid, new_svid) = (svid(&old, &id("cart")), svid(&new, &id("cart")));
     let (only_old, both, only_new) = (bundle(&[&old]), bundle(&[&old, &new]), bundle(&[&new]));
-    // Peers take the steps at different times, so peers at one step must be able to connect to peers at the next step.
+    // The steps of a rotation. Not all peers take a step at the same time, so peers that are one step apart must be
+    // able to connect to each other.
     let steps = [
         TlsIdentity::new(&old_svid, &only_old),
         TlsIdentity::new(&old_svid, &both),

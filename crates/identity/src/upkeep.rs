@@ -27,7 +27,7 @@ const CHECK_MIN: Duration = Duration::from_millis(10);
 /// Longest time for an issuer's answer.
 const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why no SVID was issued, at the start or for a renewal. The message names the remedy.
+/// The reason why no SVID was issued, at the start or for a renewal. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {
     #[error(transparent)]
@@ -39,20 +39,21 @@ pub enum UpkeepError {
 /// Metrics of our own certificate.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IdentityMetrics {
-    /// When the current certificate expires.
+    /// The time at which the current certificate expires, since 1970.
     pub expiration_since_1970: Duration,
-    /// When the current certificate was issued.
+    /// The time at which the current certificate was issued, since 1970.
     pub last_refresh_since_1970: Duration,
-    /// When the last trust anchor expires; `None` before the trust bundle is known.
+    /// The time at which the last trust anchor expires, since 1970. `None` before the trust bundle is known, or if no
+    /// anchor has readable dates.
     pub anchors_expiration_since_1970: Option<Duration>,
-    /// Certificates that were issued, including the first.
+    /// Number of certificates that were issued, including the first.
     pub good_refreshes: u64,
-    /// Failed requests for a certificate.
+    /// Number of failed requests for a certificate.
     pub bad_refreshes: u64,
 }
 
 impl IdentityMetrics {
-    /// The metrics after a certificate was issued.
+    /// Returns these metrics, updated for a certificate that was issued at `now`.
     #[must_use]
     pub fn after_refresh(mut self, now: SystemTime, not_after: SystemTime) -> Self {
         self.good_refreshes += 1;
@@ -61,7 +62,7 @@ impl IdentityMetrics {
         self
     }
 
-    /// The metrics with this trust bundle.
+    /// Returns these metrics, with the expiry of the last anchor in this trust bundle.
     #[must_use]
     pub fn with_bundle(mut self, bundle: &TrustBundle) -> Self {
         let not_after = bundle.not_after();
@@ -70,7 +71,7 @@ impl IdentityMetrics {
         self
     }
 
-    /// The metrics after a failed request.
+    /// Returns these metrics, updated for a failed request.
     #[must_use]
     pub fn after_failure(mut self) -> Self {
         self.bad_refreshes += 1;
@@ -85,8 +86,8 @@ pub struct Upkeep {
     svid: Svid,
     trust: Trust,
     schedule: Schedule,
-    /// Whether the published identity still has an older bundle than `trust`, because the bundle of `trust` does not
-    /// verify the SVID.
+    /// Whether the published identity still has the former bundle, because the new bundle does not verify our SVID.
+    /// `trust` has the new bundle.
     is_withheld: bool,
     /// The last error from reading the trust bundle, so that a repeated error is logged only once.
     trust_problem: Option<String>,
@@ -130,8 +131,8 @@ impl Upkeep {
     /// Renews the SVID and follows changes of the trust bundle, for ever.
     pub async fn run(mut self) -> Infallible {
         loop {
-            // Wake when a renewal is due. With a short-lived SVID, a later renewal would use much of the time that is
-            // left until the SVID expires.
+            // Wake as soon as a renewal is due, not only every `CHECK_INTERVAL`: a short-lived SVID may expire soon
+            // after that.
             sleep(self.schedule.due_in(SystemTime::now()).clamp(CHECK_MIN, CHECK_INTERVAL)).await;
             self.check(SystemTime::now()).await;
         }
@@ -156,9 +157,9 @@ impl Upkeep {
         }
     }
 
-    /// Applies a change of the trust bundle or signer. If the new bundle does not verify the SVID, a renewal is due at
-    /// once. Until the renewal, but not for longer than the SVID is valid, the current identity with the former bundle
-    /// stays in use: peers with the new bundle would reject the SVID anyway.
+    /// Applies a change of the trust bundle or signer. If the new bundle does not verify our SVID, a renewal is due at
+    /// once. The published identity keeps the former bundle until the SVID has been renewed or has expired. The new
+    /// bundle would not help earlier: peers that have it reject our SVID anyway.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
         if trust.signer != self.trust.signer {

@@ -1,8 +1,8 @@
 //! Certificate checks in a handshake, on both sides: a chain to an anchor of the trust bundle, and one SPIFFE id of our
 //! trust domain.
 //!
-//! The caller compares the peer's workload after the handshake. The server name is not compared: it names a port, and a
-//! SPIFFE id is no DNS name.
+//! The caller compares the peer's workload after the handshake. The TLS server name is not compared: it names the
+//! server's port, such as `8080.leno.internal`, and an SVID contains a SPIFFE id instead of a DNS name.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

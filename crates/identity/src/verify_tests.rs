@@ -40,7 +40,7 @@ fn a_chain_with_more_certificates_than_one_needs_is_not_verified_by_anybody() {
         let Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = &error else { panic!("{error:?}") };
         assert!(why.to_string().starts_with("its chain has 5 certificates with "), "{why}");
     }
-    // With one certificate fewer, the chain is verified, and leads to no anchor.
+    // Without its last certificate, the chain is short enough to be verified. But it leads to no anchor.
     let error =
         trusted.verify(&long[..CHAIN_MAX_CERTIFICATES], SystemTime::now()).expect_err("the chain leads to no anchor");
     assert_eq!(error, Error::InvalidCertificate(CertificateError::UnknownIssuer));

@@ -13,7 +13,7 @@ pub struct Validity {
     pub not_after: SystemTime,
 }
 
-/// Returns whether a certificate may sign other certificates; `None` if it cannot be parsed.
+/// Returns whether a certificate may sign other certificates; `None` if the certificate cannot be parsed.
 pub(crate) fn is_authority(certificate: &CertificateDer<'_>) -> Option<bool> {
     Some(parse(certificate)?.is_ca())
 }

@@ -121,7 +121,7 @@ pub const ALL: [(&str, &str, &str); 30] = [
     (TAP_PORT, "1 to 65535", "where other workloads may tap the proxy, if an AuthorizationPolicy names the port"),
 ];
 
-/// The object that has the annotation.
+/// The kind of object that has an annotation: a namespace or a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bearer {
     Namespace,
@@ -129,7 +129,7 @@ pub enum Bearer {
     Pod,
 }
 
-/// Why a Pod cannot get a proxy until its author changes something.
+/// A mistake in a Pod or its annotations, because of which the Pod cannot get a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// An annotation has an invalid value.

@@ -19,7 +19,7 @@ use crate::yaml::{self, Document, Fault};
 pub enum Format {
     /// YAML documents.
     Yaml,
-    /// JSON objects, one after the other.
+    /// JSON objects, one after the other, without a separator such as `---`.
     Json,
 }
 
@@ -62,7 +62,7 @@ pub enum WorkloadResult {
 }
 
 impl Report {
-    /// Whether the workload's author must fix something.
+    /// Returns whether the workload's author must fix something.
     pub fn is_failure(&self) -> bool {
         matches!(self.result, WorkloadResult::Failed(_))
     }

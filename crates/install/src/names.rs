@@ -1,16 +1,16 @@
-//! The names of an installation's objects, for the chart, the control plane and the tool.
+//! The names of an installation's objects, which the chart, the control plane and the command line tool share.
 
 /// The namespace of the control plane.
 pub const CONTROL_NAMESPACE: &str = "leno";
-/// The control plane's Deployment, Service, container, ServiceAccount and Lease. Also its field manager in requests to
-/// the API server.
+/// The name of the control plane's Deployment, Service, container, ServiceAccount and Lease. Also the name of its field
+/// manager in requests to the API server.
 pub const CONTROL: &str = "leno-control";
-/// The label with the name of a program; the control plane's Pods and Deployment have [`CONTROL`].
+/// The label with the name of a program; its value is [`CONTROL`] on the control plane's Pods and Deployment.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// A selector for the control plane's Pods and Deployment.
 pub const CONTROL_LABELS: &str = "app.kubernetes.io/name=leno-control";
 pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
-/// The label that names the creator of an object; objects that the control plane creates have [`CONTROL`].
+/// The label that names the creator of an object; its value is [`CONTROL`] if the control plane created the object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// The Secret of the issuing authority, in [`CONTROL_NAMESPACE`].
 pub const ISSUER: &str = "leno-identity-issuer";
@@ -26,7 +26,8 @@ pub const CONFIG: &str = "leno-config";
 pub const INJECTOR: &str = "leno-injector";
 /// The configuration of the webhooks that validate mesh objects.
 pub const VALIDATOR: &str = "leno-validator";
-/// The ValidatingAdmissionPolicy, and its binding. The policy rejects a Pod that should have a proxy and has none.
+/// The name of the ValidatingAdmissionPolicy and of its binding. The policy rejects a Pod that should have a proxy but
+/// has none.
 pub const GUARD: &str = "leno-guard";
 /// The audience of the token with which a proxy requests its certificate. The API server itself does not accept such a
 /// token.

@@ -1,7 +1,7 @@
 //! JSON Patch (RFC 6902): changes to an object, in order.
 //!
-//! The crate json-patch cannot replace this module: if it removes a member of an object, it moves the last member to
-//! that place. People's manifests must keep the order of their members.
+//! The crate json-patch cannot replace this module, because it does not keep the order of an object's members. It moves
+//! the last member to the position of a removed member, but the members of users' manifests must keep their order.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -37,10 +37,10 @@ impl Operation {
     }
 }
 
-/// Changes `document`.
+/// Applies the changes to `document`, in order.
 ///
 /// # Errors
-/// The first path that does not exist; the changes before it have been made.
+/// If the path of a change does not exist. The error has this path. `document` keeps the earlier changes.
 pub fn apply(document: &mut Value, operations: &[Operation]) -> Result<(), Misfit> {
     operations.iter().try_for_each(|operation| {
         let (Operation::Add { path, .. } | Operation::Remove { path }) = operation;

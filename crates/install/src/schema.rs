@@ -82,7 +82,7 @@ fn check_members(field: &str, schema: &Value, members: &Map<String, Value>, viol
     for name in required.filter(|name| !members.contains_key(*name)) {
         violations.push(Violation { field: within(name), what: "missing".to_owned() });
     }
-    // A mapping without properties may have any field.
+    // If the schema of a mapping has no `properties`, the mapping may have any field.
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, value) in members {
         if let Some(schema) = properties.get(name) {
@@ -120,13 +120,13 @@ fn noun(wanted: &str) -> &str {
     }
 }
 
-/// Whether a text contains a match of a schema's pattern. An invalid pattern matches nothing.
+/// Returns whether a text contains a match of a schema's pattern. An invalid pattern matches nothing.
 fn is_match(pattern: &str, text: &str) -> bool {
     Pattern::new(&format!("(?s).*(?:{pattern}).*")).is_ok_and(|pattern| pattern.is_match(text.as_bytes()))
 }
 
-/// Returns the size of a value (a number, a list or a text), the unit of the size, and the schema's keywords for its
-/// minimum and its maximum.
+/// Returns the size of a number, a list or a text, and the unit of the size. Also returns the two keywords with which a
+/// schema limits the size: the keyword of the minimum, then the keyword of the maximum.
 fn size(value: &Value) -> Option<(f64, &'static str, &'static str, &'static str)> {
     match value {
         Value::Number(number) => Some((number.as_f64()?, "", "minimum", "maximum")),

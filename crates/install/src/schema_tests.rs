@@ -54,7 +54,7 @@ pub(super) fn schema_of(crd: &str) -> Value {
     crd.pointer("/spec/versions/0/schema/openAPIV3Schema").expect("it has a schema").clone()
 }
 
-/// The policies in the documentation.
+/// The AuthorizationPolicies in the YAML blocks of docs/policy.md.
 fn documented() -> Vec<String> {
     let page = include_str!("../../../docs/policy.md");
     let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0.to_owned()));
@@ -188,7 +188,7 @@ fn what_the_model_refuses_for_its_form_the_custom_resource_refuses_too() {
         assert!(model_reads(&text).is_err(), "{spec}");
         assert!(!violations(&schema, &yaml::read(&text).expect("it is YAML")).is_empty(), "{spec}");
     }
-    // Only Kubernetes evaluates this rule; our schema validation ignores it.
+    // Only Kubernetes evaluates a schema's CEL rules, so compare the rule's text, and test that the model agrees.
     let rule = &schema["properties"]["spec"]["properties"]["allow"]["items"]["x-kubernetes-validations"][0]["rule"];
     assert_eq!(rule, "has(self.identities) || has(self.networks)");
     assert!(model_reads(&with_spec("{allow: [{}]}")).is_err());

@@ -9,7 +9,7 @@ fn schema() -> Value {
     schema_of(include_str!("../../../charts/leno/crds/trafficpolicies.yaml"))
 }
 
-/// A policy for the Service `cart` with these further fields of its spec.
+/// Returns a TrafficPolicy for the Service `cart`. `spec` has the fields of its spec besides `targetRefs`.
 fn with_spec(spec: &str) -> String {
     with_targets("[{kind: Service, name: cart}]", spec)
 }
@@ -135,8 +135,8 @@ fn what_the_model_refuses_for_its_form_the_custom_resource_refuses_too() {
     }
 }
 
-/// Only Kubernetes evaluates the rules of a schema; the tests of the control plane apply these policies to an API
-/// server.
+/// Only Kubernetes evaluates a schema's CEL rules, so this test covers only the model. The control plane's tests apply
+/// the same policies to an API server.
 #[test]
 fn what_only_a_rule_refuses_the_model_refuses_too() {
     let route = "group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart";

@@ -16,10 +16,10 @@ pub const API_VERSION: &str = "admission.k8s.io/v1";
 pub const KIND: &str = "AdmissionReview";
 /// Maximum number of problems in an answer.
 const PROBLEMS_MAX: usize = 5;
-/// Maximum number of JSON values in a review: in memory, each value takes many times the size of its text. An object of
-/// 1 MiB has a fifth of this number.
+/// Maximum number of JSON values in a review. It limits the memory that a review takes: in memory, a value has many
+/// times the size of its text. A Kubernetes object of 1 MiB has a fifth of this number.
 const VALUES_MAX: usize = 1 << 17;
-/// Maximum length of a quote from a request in an answer, in characters.
+/// Maximum length, in characters, of a text that an answer quotes from the request.
 const SHOWN_MAX_CHARS: usize = 200;
 
 /// A review: the API server sends it with a request, and gets it back with a response.
@@ -50,14 +50,14 @@ pub struct AdmissionRequest {
     pub dry_run: bool,
 }
 
-/// Whether the request is allowed, and how to change the object first.
+/// The answer to a request: whether the request is allowed, and the changes to the object before it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
     /// The request's uid.
     pub uid: String,
     pub allowed: bool,
-    /// Why the request is rejected.
+    /// The reason for a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// A JSON Patch, in base64 as the API requires.
@@ -74,7 +74,7 @@ pub struct AdmissionResponse {
     pub audit_annotations: BTreeMap<String, String>,
 }
 
-/// Why a request is rejected.
+/// The reason for the rejection of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// One line for the client's user.
@@ -83,10 +83,10 @@ pub struct Status {
     pub code: u16,
 }
 
-/// Why bytes cannot be read as a review.
+/// The reason why bytes cannot be read as a review.
 #[derive(Debug, thiserror::Error)]
 pub enum BadReview {
-    /// The body is not JSON, or JSON of another form.
+    /// The body is not JSON, or does not have the structure of a review.
     #[error("the body is not an {KIND}: {0}")]
     Form(String),
     #[error("the body is {kind} of {version}; send {KIND} of {API_VERSION}", kind = quoted(.kind), version = quoted(.version))]
@@ -133,9 +133,8 @@ impl AdmissionReview {
     /// # Errors
     /// [`BadReview`] unless the bytes are a review with a request.
     pub fn read(bytes: &[u8]) -> Result<AdmissionRequest, BadReview> {
-        // Each JSON value but the first follows `[`, `{` or `,`, perhaps after its key. So the number of values is at
-        // most the number of these bytes plus one. Such bytes within strings count too. This only makes the limit
-        // stricter.
+        // Every JSON value except the first comes after its own `[`, `{` or `,`. So there is at most one value more
+        // than there are such bytes. The count includes such bytes within strings, which only makes the limit stricter.
         if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > VALUES_MAX {
             return Err(BadReview::TooManyValues);
         }
@@ -144,7 +143,7 @@ impl AdmissionReview {
         review.request.ok_or(BadReview::NoRequest)
     }
 
-    /// Reads only the request's namespace, so that parsing takes no more memory than the name.
+    /// Returns the namespace of the request. Parsing skips the rest of the request, so it takes little memory.
     ///
     /// # Errors
     /// [`BadReview`] unless the bytes are a review with a request.
@@ -184,16 +183,17 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
     response
 }
 
-/// Answers a request to store an object that the mesh reads: an object of leno.dev, a Service or Namespace with
-/// annotations of ours, or a Namespace with labels that should be annotations. A Namespace is never rejected, because
-/// users must always be able to change or delete it: its errors become warnings. An object that is being deleted is
-/// never rejected either.
+/// Answers a request to store an object that the mesh reads.
+///
+/// These are the objects of leno.dev, Services and Namespaces with annotations of ours, and Namespaces with labels that
+/// should be annotations. A Namespace is never rejected, because users must always be able to change or delete it. Its
+/// errors become warnings. An object that is being deleted is never rejected either.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return allowed(request);
     }
-    // The update that removes the last finalizer completes a deletion. If we refused this update because of an object
-    // that is older than our checks, the object could not be deleted.
+    // An object that is being deleted disappears with the update that removes its last finalizer. The object may be
+    // older than our checks and invalid. If we refused the update for that reason, the object could not be deleted.
     if !request.object["metadata"]["deletionTimestamp"].is_null() {
         return allowed(request);
     }

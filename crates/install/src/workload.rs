@@ -17,7 +17,7 @@ const KINDS: [(&str, &str, &str); 9] = [
     ("batch/v1", "CronJob", "/spec/jobTemplate/spec/template"),
 ];
 
-/// Deepest nesting of lists; `kubectl` writes one level.
+/// Maximum depth of List objects within each other; `kubectl` writes only one level.
 const LISTS_MAX: usize = 4;
 
 /// An object that runs Pods.

@@ -17,10 +17,10 @@ const ANSWERS_BYTES: usize = 64 * 1024;
 const HEADER_BYTES: usize = 16;
 /// The type of a message that acknowledges another message or reports that message's error.
 const ERROR: u16 = 2;
-/// The lowest error number in an answer; error numbers are negative.
+/// The minimum of the field for the error in an answer: the kernel sends error numbers negated.
 const LAST_ERROR: i32 = -4095;
 
-/// Why connections are not redirected.
+/// The reason why the kernel did not accept the rules or the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The caller lacks the capability.
@@ -69,13 +69,13 @@ pub fn unload() -> Result<(), LoadError> {
 pub fn is_loaded() -> Result<bool, LoadError> {
     match ask(&question()) {
         Ok(()) => Ok(true),
-        // There is no such table, or the kernel has no nf_tables.
+        // These errors mean that our table does not exist, or that the kernel has no nf_tables.
         Err(LoadError::NotSupported(_) | LoadError::Failed(Errno::INVAL)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Sends messages that have one answer, and reads this answer.
+/// Sends messages to which the kernel sends one answer, and reads that answer.
 fn ask(messages: &[u8]) -> Result<(), LoadError> {
     let address = SocketAddrNetlink::new(0, 0);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;

@@ -75,7 +75,7 @@ fn message(bytes: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, netfilter:
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
     bytes.extend(sequence.to_ne_bytes());
-    // The port of the kernel.
+    // The netlink port id, the last field of the header: 0.
     bytes.extend([0; 4]);
     bytes.extend(netfilter);
     bytes.extend(attributes);

@@ -52,10 +52,10 @@ pub struct PortRange {
     pub last: NonZeroU16,
 }
 
-/// A network; `prefix_bits` is at most the length of an address.
+/// An IP network. `prefix_bits` is at most 32 for IPv4 and 128 for IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// Any address in the network.
+    /// An address in the network; the bits after the prefix are ignored.
     pub address: IpAddr,
     pub prefix_bits: u8,
 }

@@ -1,8 +1,9 @@
 //! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain for each direction.
 //!
-//! A rule is a sequence of expressions: load a value into the register, compare it, continue if it is equal, and at the
-//! end return or redirect. Beside its expressions, each rule has the words of the program nft, for people to read. The
-//! numbers come from Linux' `linux/netfilter/nf_tables.h`.
+//! A rule is a sequence of expressions. An expression loads a value of the packet into the register, or compares the
+//! register; the packet leaves the rule if the comparison fails. The last expression returns or redirects. Each rule
+//! also has a text in the syntax of the program nft, for people to read. The numbers come from Linux'
+//! `linux/netfilter/nf_tables.h`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use crate::message::{Attributes, Batch, request};
 use crate::redirection::{PortRange, Redirection, Subnet};
 
 pub const TABLE: &str = "leno";
-/// The family of tables for both IPv4 and IPv6.
+/// The nf_tables family `inet`, whose tables apply to IPv4 and IPv6.
 const INET: u8 = 1;
 /// Priority just before netfilter's usual priority for destination NAT (-100), which other programs' chains use. So our
 /// rules run before these chains, and see the address that the application called.
@@ -44,7 +45,7 @@ enum Meta {
     Transport = 16,
 }
 
-/// The header from whose start an offset is counted.
+/// The packet header to read from. Offsets count from the header's first byte.
 #[derive(Clone, Copy)]
 enum Header {
     Network = 1,
@@ -61,7 +62,7 @@ const TCP: u8 = 6;
 /// Length of an interface's name, padded with zeros.
 const INTERFACE_BYTES: usize = 16;
 const LOOPBACK: &[u8; INTERFACE_BYTES] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// The type of the namespace's own addresses.
+/// The kernel's address type (`RTN_LOCAL`) for the addresses of this network namespace.
 const LOCAL: u32 = 2;
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
@@ -138,7 +139,7 @@ fn skip_subnet(subnet: &Subnet) -> Rule {
     Rule::new().destination(subnet).then_return()
 }
 
-/// The rules for the packets of a hook, in order.
+/// A chain: the ordered rules that the kernel applies to the packets at `hook`.
 struct Chain {
     name: &'static str,
     hook: Hook,
@@ -171,7 +172,7 @@ impl fmt::Display for Chain {
     }
 }
 
-/// Expressions in sequence, and the words of nft that mean the same.
+/// A rule: its expressions for the kernel, and the same rule as text in nft's syntax.
 struct Rule {
     expressions: Attributes,
     words: Vec<String>,
@@ -203,10 +204,11 @@ impl Rule {
         self.says("fib daddr type != local").expression("fib", &fib).compare(Comparison::NotEqual, &LOCAL.to_ne_bytes())
     }
 
-    /// Matches the first packet of a TCP connection. A later packet must not match. But if the kernel does not track a
-    /// connection, it treats even a later packet of the connection as the first. The kernel does not track connections
-    /// that were opened before our rules were loaded, or that were idle for longer than its tracking timeout. If such a
-    /// packet were redirected, the peer would get a reset.
+    /// Matches the first packet of a TCP connection by its flags: of FIN, SYN, RST and ACK, only SYN is set.
+    ///
+    /// The kernel does not track a connection that was opened before our rules were loaded, or that was idle for longer
+    /// than the tracking timeout. It takes the next packet of such a connection for a first packet. Without the
+    /// check of the flags, the kernel would redirect that packet, and the peer would get a reset.
     fn begins_tcp(self) -> Self {
         const FLAGS_OFFSET: u32 = 13;
         let [fin, syn, rst, ack] = [1 << 0, 1 << 1, 1 << 2, 1 << 4];
@@ -310,7 +312,7 @@ impl Rule {
     }
 }
 
-/// Encodes a value as expressions require.
+/// Encodes a value for comparison or masking as a nested attribute of an expression.
 fn data(value: &[u8]) -> Attributes {
     Attributes::default().bytes(1, value)
 }

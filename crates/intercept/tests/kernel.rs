@@ -1,4 +1,4 @@
-//! Checks with nft, in a network namespace of its own, how the kernel reads our messages.
+//! Checks with the program nft which rules the kernel has after our messages. Each test uses a new network namespace.
 //!
 //! Needs root and nft, as the system tests do. Otherwise, each test reports that it is skipped.
 
@@ -83,8 +83,8 @@ fn without_the_capability_nothing_changes_and_the_fix_is_named() {
 
 #[test]
 fn a_connection_is_redirected_in_both_families() {
-    // No machine has the address that the script calls. So an answer can only come from the outbound port, to which the
-    // connection is redirected.
+    // The script calls an address that no machine has. So the answer can only come from the outbound port, and proves
+    // that the connection is redirected.
     let script = "
         ip link set lo up; ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up
         ip addr add 192.0.2.1/24 dev d0; ip addr add fd00:2::1/64 dev d0 nodad
@@ -102,8 +102,8 @@ fn a_connection_is_redirected_in_both_families() {
 
 #[test]
 fn a_connection_from_before_the_rules_stays_as_it_is() {
-    // The server sends its first bytes after the rules were loaded. The kernel has not tracked the connection, so it
-    // treats these bytes as the beginning of a connection.
+    // The client connects before the rules are loaded, and the server sends its first bytes afterwards. The kernel has
+    // not tracked the connection until then, so it takes these bytes for the first packet of a new connection.
     let script = "
         ip link set lo up; ip link add d0 type veth peer name d1
         unshare -n sleep 30 & server=$!

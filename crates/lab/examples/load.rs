@@ -68,7 +68,7 @@ fn main() {
     });
     let snapshot = load.finish().unwrap();
     let cpu = procfs::cpu_time(std::process::id()).unwrap();
-    // Includes the CPU time of the warm-up.
+    // `cpu` includes the warm-up, which lasts one second.
     let per_second = cpu.as_secs_f64() / (options.seconds + 1) as f64;
     let rate = snapshot.calls_per_second();
     println!("{rate:.0} calls/s, {:.2} us of CPU per call, {:.2} CPUs", per_second / rate * 1e6, per_second);

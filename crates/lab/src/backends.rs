@@ -23,11 +23,11 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct ServiceTime {
     /// Minimum, in ms.
     pub(crate) base_ms: u32,
-    /// Largest random addition to the minimum, in ms.
+    /// Maximum of the random time that is added to `base_ms`, in ms.
     pub(crate) spread_ms: u32,
 }
 
-/// The fault of a backend.
+/// A fault that the lab gives to a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The backend delays every answer by this time, in ms; 0 means no fault.
@@ -42,7 +42,7 @@ impl Trouble {
     /// No fault.
     pub(crate) const NONE: Self = Self::Slow(0);
 
-    /// Requests that give a server this fault. `healthy` is the service time without the fault.
+    /// Returns the two requests that give a backend this fault. `healthy` is the service time without a fault.
     pub(crate) fn requests(self, healthy: ServiceTime) -> (SetDelayRequest, SetFailureRequest) {
         let ServiceTime { base_ms, spread_ms } = healthy;
         let mut delay = SetDelayRequest { delay_ms: base_ms, spread_ms, ..SetDelayRequest::default() };
@@ -82,14 +82,15 @@ struct Start {
 
 /// The running backends. Dropping them ends the processes.
 pub(crate) struct Backends {
-    /// The addresses for the load. They differ from `Start::control` if the backends serve HTTP without gRPC.
+    /// The addresses that the load calls. If the backends serve HTTP without gRPC, the control calls use another
+    /// address, `Start::control`.
     addresses: Vec<SocketAddr>,
     service_time: ServiceTime,
     starts: Vec<Start>,
     dir: PathBuf,
     cpus: Vec<usize>,
     children: Vec<Child>,
-    /// CPU time of backends that have ended.
+    /// Total CPU time of the backend processes that have already ended.
     ended_cpu_time: Duration,
     clients: Vec<EchoClient<Channel>>,
     /// The runtime of the control calls. It runs only during these calls, and while a backend ends.
@@ -150,8 +151,8 @@ impl Backends {
         let child = &mut self.children[index];
         let cpu_time = procfs::cpu_time(child.pid())?;
         match stop {
-            // The backend waits until its clients close their connections. The runtime runs during the wait, so that
-            // the control connection closes too.
+            // The backend ends only after all its connections have closed, including the lab's control connection. So
+            // run the lab's runtime during the wait, to close the control connection.
             Stop::Graceful => {
                 child.terminate(GRACE, |pause| self.runtime.block_on(async { tokio::time::sleep(pause).await }))?;
             }
@@ -179,7 +180,7 @@ impl Backends {
         (1..=self.addresses.len()).map(name).collect()
     }
 
-    /// Fails if a backend has ended.
+    /// Returns an error if a backend has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
         self.children.iter_mut().try_for_each(Child::ensure_running)
     }

@@ -1,8 +1,8 @@
 //! Child processes that never outlive the lab: servers, proxies and load.
 //!
-//! Each child starts as the hidden `leno exec`. That process asks the kernel to kill it when its parent dies (even by
-//! SIGKILL or a panic), pins itself to CPUs, and then becomes the program. The child's process id is therefore the
-//! program's own: the lab reads the program's CPU time by this id.
+//! Each child starts as the hidden `leno exec`. `leno exec` asks the kernel to kill it when its parent (the lab) dies,
+//! even if the parent dies by SIGKILL or a panic. Then `leno exec` pins itself to CPUs, and becomes the program. So the
+//! child's process id is the program's own id, by which the lab reads the program's CPU time.
 
 mod address;
 
@@ -28,7 +28,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
 /// A program to start.
 pub struct Launch {
-    /// Name of the program, unique within a run.
+    /// A name for this process, unique within a run; it is also the name of its log file.
     pub name: String,
     /// The program's path.
     pub program: PathBuf,
@@ -125,7 +125,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Fails if the program has ended.
+    /// Returns an error if the program has ended.
     pub fn ensure_running(&mut self) -> Result<()> {
         match self.process.try_wait() {
             Ok(None) => Ok(()),
@@ -152,8 +152,8 @@ impl Child {
         fs::read(&self.log).map_err(io(format!("reading {}", self.log.display())))
     }
 
-    /// Sends the program SIGTERM, and waits until it has ended. Kills it after `grace`. Calls `wait` for each pause
-    /// between two checks.
+    /// Sends the program SIGTERM, and waits until it has ended. Kills it after `grace`. Checks in a loop whether the
+    /// program has ended, and calls `wait` with the time to wait before the next check.
     ///
     /// # Errors
     /// If the kernel rejects the signal, or the program cannot be watched.
@@ -205,7 +205,8 @@ impl Child {
             }
             thread::sleep(READY_POLL);
         }
-        // The answer may come from another program. In that case this child could not bind the address and has ended.
+        // The answer may come from another program at the same address. In that case, this child could not bind the
+        // address and has ended.
         self.ensure_running()
     }
 

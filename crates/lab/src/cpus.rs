@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// The CPUs of a measurement's two sides. An empty list allows all CPUs.
+/// The CPUs for the proxy, and the CPUs for all other processes. An empty list allows all CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cpus {
     /// CPUs of the proxy.
@@ -12,8 +12,8 @@ pub(crate) struct Cpus {
 }
 
 impl Cpus {
-    /// Selects one CPU for the proxy and the rest for everything else. On a machine with one CPU, both sides may use
-    /// all CPUs.
+    /// Selects one CPU for the proxy, and the rest for all other processes. On a machine with one CPU, all processes
+    /// share this CPU.
     ///
     /// # Errors
     /// If the CPU `proxy` does not exist. `flag` is the option with which the user selected it.

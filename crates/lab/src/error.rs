@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a run ended early. Each message is one line.
+/// The reason why a run ended early. Each error message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A request to the operating system failed.
@@ -18,7 +18,7 @@ pub enum Error {
     #[error("{program} is not installed; install it with: {install}")]
     MissingProgram {
         program: &'static str,
-        /// The command that installs it.
+        /// The command that installs the program.
         install: &'static str,
     },
     /// A child process ended while it was needed.
@@ -34,7 +34,7 @@ pub enum Error {
     NotReady {
         /// The process's name in the run.
         name: String,
-        /// The address on which it should answer.
+        /// The address on which the process should answer.
         address: SocketAddr,
         waited_ms: u128,
         last_line: String,
@@ -63,7 +63,7 @@ pub enum Error {
     #[error("{} does not exist; build it with: {build}", path.display())]
     NotBuilt {
         path: PathBuf,
-        /// The command that builds it.
+        /// The command that builds the binary.
         build: &'static str,
     },
     /// A certificate or a TLS connection is unsuitable.

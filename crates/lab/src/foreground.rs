@@ -1,4 +1,4 @@
-//! The main thread: it waits for one step after the other, and at the same time for Ctrl-C, SIGTERM or SIGHUP.
+//! The main thread: it waits for each step of a run. Ctrl-C, SIGTERM or SIGHUP interrupts the wait.
 
 use std::io::{self, Write};
 

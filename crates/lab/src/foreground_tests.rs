@@ -10,7 +10,7 @@ use super::*;
 /// sends the signal may return before the delivery.
 const DELIVERY: Duration = Duration::from_millis(500);
 
-/// A short wait, during which [`Foreground::wait`] notices an earlier signal.
+/// Sleeps briefly, so that [`Foreground::wait`] has time to notice an earlier signal.
 async fn a_moment() -> Result<()> {
     sleep(Duration::from_millis(100)).await;
     Ok(())
@@ -20,7 +20,7 @@ async fn a_moment() -> Result<()> {
 fn a_signal_outside_of_a_wait_ends_the_next_wait_unless_it_is_forgotten() {
     let mut foreground = Foreground::new().expect("signal handlers");
     for is_forgotten in [false, true] {
-        // Not SIGHUP: if nohup started the tests, they ignore SIGHUP.
+        // Send SIGTERM, not SIGHUP: under nohup, this process ignores SIGHUP.
         kill_process(getpid(), Signal::TERM).expect("this process");
         thread::sleep(DELIVERY);
         if is_forgotten {

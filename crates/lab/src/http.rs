@@ -35,7 +35,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Why there is no answer.
+/// The reason why a request got no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error("it is longer than {} MiB", CONTENT_MAX_BYTES >> 20)]
@@ -109,8 +109,8 @@ async fn exchange(
         read(head.map_err(|error| why(&error))?).await
     };
     let mut exchange = pin!(exchange);
-    // The connection moves the bytes of the exchange. Once the connection has ended, `select!` drops it. Otherwise, a
-    // request that the connection has not taken would wait forever.
+    // Poll the connection, because it moves the bytes of the exchange. When the connection has ended, `select!` drops
+    // it: otherwise, a request that the connection has not sent yet would wait forever.
     tokio::select! {
         answer = &mut exchange => return answer,
         _ = connection => {}

@@ -12,8 +12,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct EndSignals(Vec<Signal>);
 
 impl EndSignals {
-    /// Starts to listen. From then on, the signals no longer end the process. If the process ignores SIGHUP, because
-    /// nohup started it, it continues to ignore SIGHUP.
+    /// Starts to listen. From then on, the signals no longer end the process. If the process ignores SIGHUP, for
+    /// example because nohup started it, SIGHUP stays ignored.
     ///
     /// # Errors
     /// If the system rejects signal handlers.
@@ -35,19 +35,19 @@ impl EndSignals {
     }
 }
 
-/// Whether this process ignores a signal. A program inherits the ignored signals of the program that starts it: nohup
-/// makes a program ignore SIGHUP. A signal handler would replace this setting, so a command must check it before it
-/// installs a handler.
+/// Whether this process ignores a signal. Check this before you install a signal handler, because the handler would
+/// replace the setting. A program inherits the setting from its parent: nohup, for example, makes its program ignore
+/// SIGHUP.
 pub fn is_ignored(signal: SignalKind) -> bool {
-    // Without /proc, assume the kernel's default.
+    // If /proc cannot be read, assume the kernel's default: the process does not ignore the signal.
     fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
 }
 
-/// Whether a process with this /proc/PID/status ignores a signal.
+/// Whether a process ignores a signal, according to its /proc/PID/status.
 fn ignores(status: &str, signal: SignalKind) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Signals are numbered from 1. Signal 1 is the lowest bit.
+    // Signals are numbered from 1, so signal 1 is the lowest bit of the mask.
     let bit = u32::try_from(signal.as_raw_value() - 1).ok().and_then(|shift| 1_u64.checked_shl(shift));
     mask.zip(bit).is_some_and(|(mask, bit)| mask & bit != 0)
 }

@@ -1,5 +1,5 @@
-//! Measures the time to translate many objects into a mesh, and the time to translate them again after one object
-//! changed:
+//! Measures the time to translate many objects into a mesh, and the time to translate them again after one object has
+//! changed. Run it with:
 //!
 //! `cargo run --release -p leno-model --example translate_cost`.
 

@@ -1,25 +1,26 @@
 //! Parses `:authority` (RFC 9113 section 8.3.1) to find the Service of a call.
 //!
-//! The bytes come from a peer. Nothing here allocates unless the result is an error. An error repeats only host names
-//! and numbers, so it is safe in a `grpc-message`.
+//! The bytes come from a peer, so the parser must be fast and safe. A successful parse allocates no memory. An error
+//! repeats only host names and numbers from the peer's bytes, so it is safe in a `grpc-message`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The usual DNS domain of a cluster, and the only cluster domain that proxies know.
+/// The usual DNS domain of a cluster. Proxies do not support other cluster domains.
 pub const CLUSTER_DOMAIN: &str = "cluster.local";
 /// Maximum length, in bytes, of an authority that [`parse`] accepts. No DNS name is longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
-/// The port of an authority that names no port (RFC 9110 section 4.2.1).
+/// The port of a call whose authority contains no port (RFC 9110 section 4.2.1).
 pub const DEFAULT_PORT: u16 = 80;
 
-/// Why a call's `:authority` leads to no cluster. The text is for the caller: ASCII, less than 512 bytes.
+/// The reason why a call's `:authority` leads to no cluster. The error text goes to the caller: it is ASCII, and
+/// shorter than 512 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
     /// The authority is not `host` or `host:port`.
     #[error("the :authority is not a host name or address with an optional port")]
     NotAnAuthority,
-    /// The host is not a name that a Service can have.
+    /// The host does not have the form of a Service's name.
     #[error("{host} is not the name of a Service: use service.namespace or service.namespace.svc.cluster.local")]
     NotAService {
         /// The host, as received.
@@ -33,7 +34,8 @@ pub enum Unroutable {
         /// The Service's namespace.
         namespace: Box<str>,
     },
-    /// The control plane knows no such port. This does not show whether the Service exists.
+    /// The control plane has no Service with this name and port. Its answer does not reveal whether the Service exists
+    /// with other ports.
     #[error(
         "there is no Service {service} in namespace {namespace} with port {port}: check the :authority, or define it"
     )]
@@ -43,7 +45,7 @@ pub enum Unroutable {
         /// The requested port.
         port: u16,
     },
-    /// The Service has no such port.
+    /// The Service exists, but does not have this port.
     #[error("Service {service} in namespace {namespace} has no port {port}: write {service}.{namespace}:{known}")]
     UnknownPort {
         service: Box<str>,
@@ -53,7 +55,7 @@ pub enum Unroutable {
         /// The Service's ports.
         known: KnownPorts,
     },
-    /// No Service has this address and port.
+    /// No Service has this cluster IP and port.
     #[error("no Service has the clusterIP {ip} with port {port}: use a Service's name or clusterIP")]
     UnknownAddress {
         /// The address.
@@ -63,7 +65,7 @@ pub enum Unroutable {
     },
 }
 
-/// A Service's ports in a message: the lowest ports, and the number of all ports.
+/// The ports of a Service in an error message: a list of the lowest ports, and the number of all ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPorts {
     /// The lowest ports, at most [`KnownPorts::SHOWN_MAX`] of them.
@@ -73,12 +75,12 @@ pub struct KnownPorts {
 }
 
 impl KnownPorts {
-    /// Limit on the number of ports that a message lists.
+    /// Maximum number of ports that an error message lists.
     pub const SHOWN_MAX: usize = 8;
 }
 
 impl fmt::Display for KnownPorts {
-    /// Writes `50051`, or `80 or 443`, or `1 or 2 or ... (20 ports)`.
+    /// Writes one port (`50051`), several ports (`80 or 443`), or an abbreviated list (`1 or 2 or ... (20 ports)`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, port) in self.shown.iter().enumerate() {
             let or = if index > 0 { " or " } else { "" };
@@ -99,12 +101,12 @@ pub struct Authority<'a> {
     pub port: u16,
 }
 
-/// The host of an authority. Names keep the case in which they were received.
+/// The host of an authority. A Service's name keeps the upper and lower case in which it was received.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Host<'a> {
     /// An address.
     Address(IpAddr),
-    /// The name of a Service, and its namespace if given.
+    /// The name of a Service, and its namespace if the authority contains one.
     Service {
         /// The Service's name.
         name: &'a str,
@@ -140,7 +142,8 @@ pub fn parse_in<'a>(authority: &'a [u8], cluster_domain: &str) -> Result<Authori
     Ok(Authority { host: parse_host(host, cluster_domain)?, port: port(rest)? })
 }
 
-/// Parses the text after the host: nothing, or a colon and digits (RFC 3986 section 3.2.3 allows zero digits).
+/// Parses the text after the host. It is empty, or a colon and digits; RFC 3986 section 3.2.3 allows a colon without
+/// digits.
 fn port(text: &str) -> Result<u16, Unroutable> {
     let digits = match text.strip_prefix(':') {
         Some("") => return Ok(DEFAULT_PORT),

@@ -1,20 +1,21 @@
-//! The subjects about which a proxy asks its control plane. A proxy with a control plane knows only the parts of the
-//! mesh that its workload uses.
+//! The subjects of a proxy's requests to its control plane. Instead of the whole mesh, a proxy requests only the
+//! subjects that its workload uses.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::mesh::ClusterKey;
 
-/// A subject about which a proxy asks the control plane. The proxy needs the answer before a call can continue.
+/// A subject of a request to the control plane: a destination, or the policies of the proxy's own workload. A call that
+/// needs the subject waits for the answer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// The original destination of a connection: a clusterIP, an endpoint's own address, or an address outside the
-    /// mesh.
+    /// The address to which a client opened a connection: a clusterIP, an endpoint's own address, or an address outside
+    /// the mesh.
     Address(SocketAddr),
     /// The Service and port that `:authority` names.
     Service(ClusterKey),
-    /// The client's own workload as a server: the policies that select this workload.
+    /// The policies that apply to calls to the requesting proxy's own workload.
     Inbound,
 }
 

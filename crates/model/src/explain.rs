@@ -1,4 +1,5 @@
-//! The request of `leno explain` to a proxy: a question about a call that is not made.
+//! The question that `leno explain` sends to a proxy: it describes a call, and asks how the proxy would handle the
+//! call.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,15 +10,16 @@ use crate::problem::quoted;
 
 /// Maximum number of header fields in a question.
 pub const FIELDS_MAX: usize = 64;
-/// Maximum size of the method, the path and the header fields of a question together, in bytes.
+/// Maximum total size of a question's method, path and header fields, in bytes.
 pub const HEAD_MAX_BYTES: usize = 3_072;
 
-/// A call for which one proxy explains what it would do. [`CallQuestion::check`] must accept the question before the
-/// proxy uses it, because any user of the admin port may send a question.
+/// A hypothetical call. The proxy does not make the call, but explains how it would handle the call.
+///
+/// Check the question with [`CallQuestion::check`] before use, because any user of the admin port may send a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallQuestion {
-    /// The proxy's side of the call, and the data that only this side has.
+    /// Whether the proxy would be the caller's proxy or the server's proxy, with the data for this side.
     pub side: CallSide,
     /// The HTTP method, for example `GET`; `POST` for gRPC.
     pub method: String,
@@ -28,20 +30,21 @@ pub struct CallQuestion {
     pub headers: Vec<(String, String)>,
 }
 
-/// The proxy's side of a call.
+/// The side of the call on which the proxy would be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum CallSide {
-    /// The proxy's own application makes the call.
+    /// The proxy's own application would make the call.
     Outbound {
         /// `:authority`, for example `cart.shop:80`.
         authority: String,
-        /// The address to which the application connects, if netfilter redirects the connection to the proxy. `None`
-        /// for a call to the proxy's own outbound port: only the authority then names the destination.
+        /// The address to which the application would connect, if netfilter redirects its connections to the proxy.
+        /// `None` if the application connects to the proxy's outbound port. `authority` alone then determines the
+        /// destination.
         #[serde(default)]
         address: Option<SocketAddr>,
     },
-    /// Another workload calls the proxy's application.
+    /// Another workload would call the proxy's application.
     Inbound {
         /// The port on which the application listens.
         port: u16,
@@ -53,7 +56,7 @@ pub enum CallSide {
     },
 }
 
-/// Why a question cannot be answered. The text says what to write.
+/// The reason why a question is rejected. The error text states what the user should write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuestion {
     #[error("{} is not a method of HTTP; write one as GET", quoted(.0))]
@@ -75,10 +78,10 @@ pub enum BadQuestion {
 }
 
 impl CallQuestion {
-    /// Checks the sizes and the characters of all texts.
+    /// Checks the sizes and the characters of the method, the path, the header fields and the authority.
     ///
     /// # Errors
-    /// [`BadQuestion`] for the first fault: a text that no HTTP request can have, or a size above its limit.
+    /// [`BadQuestion`] for the first text that no HTTP request can contain, or that exceeds a limit.
     pub fn check(&self) -> Result<(), BadQuestion> {
         if self.headers.len() > FIELDS_MAX {
             return Err(BadQuestion::ManyFields(self.headers.len()));
@@ -112,19 +115,19 @@ impl CallQuestion {
         }
     }
 
-    /// Returns whether a request with this method has no content. Requests with other methods, such as gRPC calls, have
-    /// content.
+    /// Returns whether a request with this method is assumed to have no content. A request with another method, such as
+    /// the POST of gRPC, is assumed to have content.
     pub fn has_no_content(&self) -> bool {
         matches!(&*self.method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "DELETE")
     }
 }
 
-/// Returns whether the text is a token of HTTP (RFC 9110 section 5.6.2).
+/// Returns whether the text is a token as defined by HTTP (RFC 9110 section 5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// Returns whether the text has only visible characters of ASCII.
+/// Returns whether the text consists only of visible ASCII characters.
 fn is_visible(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -5,7 +5,7 @@ use crate::object::Object;
 use crate::problem::Problem;
 use crate::translate::{Translation, translate};
 
-/// A Service with one port and an EndpointSlice of three endpoints for it.
+/// The manifest of a Service with one port, and of its EndpointSlice with three endpoints.
 pub(crate) const ECHO: &str = "\
 apiVersion: v1
 kind: Service
@@ -32,19 +32,19 @@ endpoints:
 - addresses: [127.0.0.2]
 ";
 
-/// Returns [`ECHO`] with every `from` replaced; panics if `from` does not occur.
+/// Returns [`ECHO`] with every occurrence of `from` replaced by `to`. Panics if there is none.
 pub(crate) fn echo_with(from: &str, to: &str) -> String {
     assert!(ECHO.contains(from), "{from:?} is not in the manifest");
     ECHO.replace(from, to)
 }
 
-/// Reads `text` as the file `echo.yaml`.
+/// Parses `text` as the content of the file `echo.yaml`.
 pub(crate) fn parse(text: &str) -> Result<Manifest, Vec<Problem>> {
     let file = SourceFile { path: "echo.yaml".to_owned(), text: text.to_owned() };
     parse_file(&file, "default").map_err(|refused| refused.problems)
 }
 
-/// Returns the report lines for the problems of `text`.
+/// Returns the mistakes in `text`, each formatted as one line.
 pub(crate) fn problems(text: &str) -> Vec<String> {
     match parse(text) {
         Ok(_) => Vec::new(),
@@ -52,17 +52,17 @@ pub(crate) fn problems(text: &str) -> Vec<String> {
     }
 }
 
-/// Returns the report lines for the notices of `text`, which must be valid.
+/// Returns the notices about `text`, each formatted as one line. `text` must be valid.
 pub(crate) fn notices(text: &str) -> Vec<String> {
     lines(&parse(text).expect("a manifest without mistakes").notices)
 }
 
-/// Returns the objects of `text`, which must be valid.
+/// Parses `text`, which must be valid, and returns its objects.
 pub(crate) fn objects(text: &str) -> Vec<Object> {
     parse(text).expect("a manifest without mistakes").objects
 }
 
-/// Translates valid files, given as paths and texts.
+/// Parses files, which must be valid, and translates their objects. Each file is a pair of a path and a text.
 pub(crate) fn translated(files: &[(&str, &str)]) -> Translation {
     let mut objects = Vec::new();
     for (path, text) in files {

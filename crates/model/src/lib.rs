@@ -1,9 +1,9 @@
-//! Leno's types and pure decisions: no sockets, no files, no clock.
+//! Leno's types and decisions. This crate uses no sockets, no files and no clock.
 //!
 //! [`manifest`] parses Kubernetes manifests into [`object`]s, and [`typed`] parses objects from the Kubernetes API.
-//! [`translate`] joins the objects into a [`mesh::Mesh`]. [`route`] finds the rule for a request, [`balance`] chooses
-//! among the endpoints of a cluster, [`traffic`] has the time limits and retries of calls, and [`policy`] decides which
-//! callers may call a workload.
+//! [`translate`] converts the objects into a [`mesh::Mesh`]. [`route`] finds the rule for a request, and [`balance`]
+//! chooses among the endpoints of a cluster. [`traffic`] contains the time limits and retries of calls. [`policy`]
+//! decides which callers may call a workload.
 //!
 //! This example translates a Service's manifest into a mesh, and finds the cluster of a call:
 //!

@@ -1,4 +1,4 @@
-//! The mesh as a proxy knows it: the clusters, and the cluster for each call.
+//! A proxy's view of the mesh: its clusters, and the lookup of the cluster for a call.
 //!
 //! Invariants: clusters are sorted by key and unique; policies are sorted by namespace and name, and routes by cluster
 //! and namespace. A cluster's endpoints are sorted by address and unique. Names are lower-case DNS labels.
@@ -32,52 +32,56 @@ pub use controller::{Controller, ControllerKind, NotAController, deployment_of};
 pub use draft::{Changes, Draft};
 pub use pods::{MeshedPod, MeshedPods};
 
-/// Limit on the number of HTTP ports of one workload that the control plane reports to its proxy.
+/// Maximum number of a workload's HTTP ports that the control plane reports to the workload's proxy.
 pub const HTTP_PORTS_MAX: usize = 256;
 
-/// The mesh as a proxy knows it at one moment; immutable, shared by `Arc`. Copies are cheap: they share all equal
-/// parts.
+/// A proxy's view of the mesh at one moment. It is immutable and shared by `Arc`. A changed copy is cheap, because it
+/// shares all unchanged parts with the original.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mesh {
     default_namespace: Arc<str>,
     clusters: SortedList<Arc<Cluster>>,
     policies: Arc<Vec<Arc<AuthorizationPolicy>>>,
-    /// The ports of the proxy's own workload that a Service declares to be HTTP, sorted, as the control plane sent
-    /// them.
+    /// The ports of the proxy's own workload that Services declare to be HTTP, as the control plane sent them. In
+    /// ascending order.
     http_ports: Arc<[u16]>,
     /// Sorted by key and unique.
     routes: SortedList<AttachedRoutes>,
-    /// Decides which endpoints are in `endpoints`.
+    /// Selects the endpoints that the list `endpoints` contains.
     #[serde(skip)]
     dialled: Dialled,
-    /// The addresses that lead to a cluster, sorted and unique.
+    /// The addresses that lead to a cluster, in ascending order and without duplicates.
     #[serde(skip)]
     addresses: SortedList<(SocketAddr, Arc<ClusterKey>)>,
-    /// The position of each endpoint, sorted by address. Several clusters may have an endpoint at one address.
+    /// The endpoints that clients can call at the endpoints' own addresses, in ascending order of addresses. Several
+    /// clusters may have an endpoint at the same address.
     #[serde(skip)]
     endpoints: SortedList<EndpointPlace>,
-    /// Pods that can be called at their own addresses, with or without a Service.
+    /// The Pods that clients can call at the Pods' own addresses, with or without a Service.
     #[serde(skip)]
     pods: Arc<MeshedPods>,
-    /// The subjects for which the control plane's answer is known, sorted. The answer may be that the subject does not
-    /// exist. `None` if everything is known.
+    /// The subjects that the control plane has answered, sorted. An answer may be that the subject does not exist.
+    /// `None` if the mesh is complete without a control plane.
     #[serde(skip)]
     answered: Option<SortedList<Subject>>,
 }
 
-/// The routes of one namespace that are attached to one cluster.
+/// All routes of one namespace that are attached to the same cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttachedRoutes {
     pub cluster: ClusterKey,
-    /// The routes' namespace. Consumer routes are in another namespace than the cluster and apply to the clients in
-    /// that namespace. Producer routes are in the cluster's namespace and apply to all other clients.
+    /// The namespace of the routes.
+    ///
+    /// If it differs from the cluster's namespace, these are consumer routes: they apply to clients in the routes'
+    /// namespace. If it is the cluster's namespace, these are producer routes: they apply to all clients without
+    /// consumer routes.
     pub namespace: Box<str>,
     pub table: Arc<RouteTable>,
 }
 
-/// The position of an endpoint in a [`Mesh`]. If several endpoints have the same address, lookups use the first of
-/// their positions. Endpoints with a proxy come first: if one cluster knows a proxy for an address, calls to that
-/// address must be encrypted, even if another cluster knows no proxy.
+/// The address of an endpoint, and the key of its cluster. If several clusters have an endpoint at one address, a
+/// lookup uses the first entry. Entries with a proxy come first: if any cluster has a proxy at an address, calls to
+/// this address must be encrypted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EndpointPlace {
     address: SocketAddr,
@@ -86,39 +90,42 @@ struct EndpointPlace {
     cluster: Arc<ClusterKey>,
 }
 
-/// Selects the endpoints that can be called at their own addresses. If the Service is headless, these addresses also
-/// lead to the Service's cluster.
+/// Selects the endpoints that clients can call at the endpoints' own addresses. If the Service is headless, these
+/// addresses also lead to its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialled {
-    /// Every endpoint: the author of the manifests may use every address in the manifests.
+    /// Every endpoint. For manifests in files, whose author may use every address in them.
     Any,
-    /// Only endpoints that are Pods. In a Kubernetes cluster, users may list any address in an EndpointSlice. If an
-    /// address does not belong to a Pod, the EndpointSlice must not redirect the connections that other clients open to
-    /// the address.
+    /// Only endpoints that are Pods. For a Kubernetes cluster, in which any user may list any address in an
+    /// EndpointSlice. An EndpointSlice must not redirect other clients' connections to an address that is not a Pod's.
     Pods,
 }
 
-/// One port of one Service, with the endpoints over which the balancer distributes the calls.
+/// One port of a Service, with the endpoints among which the balancer distributes the calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cluster {
     pub key: ClusterKey,
     pub balancer: balance::Policy,
-    /// The protocol. The first source that sets it decides: `leno.dev/opaque-ports` of the Service or of one of its
-    /// Pods, then `appProtocol`, then the default for the port or for one of the endpoints' ports.
+    /// The protocol of the port. Of the following sources, the first that sets a protocol decides:
+    ///
+    /// 1. `leno.dev/opaque-ports` of the Service or of one of its Pods;
+    /// 2. `appProtocol`;
+    /// 3. the default for the Service's port, or for one of the endpoints' ports.
     pub protocol: Protocol,
-    /// The settings of the connections to the cluster's endpoints.
+    /// The settings of connections from clients to the cluster's endpoints.
     pub settings: Settings,
-    /// The budget for retries and for further attempts of the cluster's calls; `None` for the default budget.
+    /// The budget that limits the retries and the hedges of the cluster's calls; `None` for the default budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<Setting<BudgetSettings>>,
-    /// The objectives for the cluster's calls; `None` without an objective.
+    /// The objectives for the cluster's calls; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objectives: Option<Arc<Objectives>>,
     /// The Service's virtual addresses.
     pub cluster_ips: Box<[IpAddr]>,
     /// The endpoints that get calls, sorted by address.
     pub endpoints: Vec<Endpoint>,
-    /// Endpoints that get calls only at their own addresses, sorted by address.
+    /// The endpoints that are not ready, sorted by address. Such an endpoint gets a call only if the client dials the
+    /// endpoint's own address.
     pub unready_endpoints: Vec<Endpoint>,
 }
 
@@ -133,17 +140,18 @@ pub struct ClusterKey {
     pub port: u16,
 }
 
-/// One instance of a [`Cluster`].
+/// One server of a [`Cluster`], at one address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Endpoint {
     pub address: SocketAddr,
     /// The endpoint's zone, if known.
     pub zone: Option<Box<str>>,
-    /// The endpoint's own DNS name within the Service's domain, if it has one.
+    /// The endpoint's hostname, the first label of its own DNS name. A StatefulSet's Pods have hostnames; `None` for an
+    /// endpoint without one.
     pub hostname: Option<Box<str>>,
     /// The name of the endpoint's Pod, if the endpoint is a Pod.
     pub pod: Option<Box<str>>,
-    /// The controller of the endpoint's Pod, if known. Only metrics name the controller.
+    /// The controller of the endpoint's Pod, if known. It is used only in metrics.
     pub controller: Option<Controller>,
     /// The endpoint's Leno proxy, if it has one. Clients call an endpoint with a proxy over mutual TLS only.
     pub proxy: Option<EndpointProxy>,
@@ -154,16 +162,16 @@ pub struct Endpoint {
 pub struct EndpointProxy {
     /// The identity that the proxy's certificate must have (annotation `leno.dev/identity`).
     pub identity: Workload,
-    /// The proxy's port, if connections to the endpoint's own port are not redirected to the proxy; `None` if they are
-    /// redirected (annotation `leno.dev/inbound-port`).
+    /// The port on which the proxy accepts calls to the endpoint (annotation `leno.dev/inbound-port`). `None` if
+    /// clients call the endpoint's own port, whose connections netfilter redirects to the proxy.
     pub inbound_port: Option<u16>,
-    /// The port for opaque connections, which are carried in HTTP/2 CONNECT streams (annotation
+    /// The port on which the proxy accepts opaque connections, as HTTP/2 CONNECT streams (annotation
     /// `leno.dev/tunnel-port`).
     pub tunnel_port: u16,
 }
 
 impl Dialled {
-    /// Returns whether this endpoint can be called at its own address.
+    /// Returns whether clients can call this endpoint at its own address.
     pub(crate) fn means(self, endpoint: &Endpoint) -> bool {
         self == Self::Any || endpoint.pod.is_some()
     }
@@ -175,8 +183,9 @@ impl Mesh {
         Self::new("default", Vec::new(), Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// Creates a mesh of clusters, policies and routes. `addresses` are the addresses that lead to a cluster. If the
-    /// keys of two clusters or routes are equal, or two addresses are equal, the first wins.
+    /// Creates a mesh from clusters, policies and routes. `addresses` contains addresses, each with the key of the
+    /// cluster to which it leads. If several clusters, routes or addresses have equal keys, the mesh keeps only the
+    /// first.
     pub fn new(
         default_namespace: &str,
         clusters: Vec<Arc<Cluster>>,
@@ -187,7 +196,7 @@ impl Mesh {
         Self::dialling(Dialled::Any, default_namespace, clusters, addresses, policies, routes)
     }
 
-    /// Like [`Mesh::new`], but only the endpoints that `dialled` selects can be called at their own addresses.
+    /// Like [`Mesh::new`], but `dialled` selects the endpoints that clients can call at the endpoints' own addresses.
     pub fn dialling(
         dialled: Dialled,
         default_namespace: &str,
@@ -226,12 +235,13 @@ impl Mesh {
         }
     }
 
-    /// Returns the namespace for names without a namespace, and for clients without an identity.
+    /// Returns the default namespace. It applies to names without a namespace, and to clients without an identity.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
     }
 
-    /// Returns the same mesh, in which only the answers to `subjects` are known.
+    /// Returns this mesh, marked as incomplete: the control plane has answered only requests for these `subjects`. The
+    /// proxy must still request every other subject.
     pub fn answering(mut self, subjects: impl IntoIterator<Item = Subject>) -> Self {
         let mut subjects: Vec<Subject> = subjects.into_iter().collect();
         subjects.sort();
@@ -240,22 +250,24 @@ impl Mesh {
         self
     }
 
-    /// Returns the subject to request if the destination of a connection to `address` is not known yet.
+    /// Returns the subject that the proxy must request before it can look up the destination of a connection to
+    /// `address`. `None` if the control plane has already answered it, or if there is no control plane.
     pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
         self.answered.as_ref()?;
         let subject = Subject::Address(canonical(address));
         (!self.answers(&subject)).then_some(subject)
     }
 
-    /// Returns the subject to request if the destination of a call with this `:authority` is not known yet. `None` also
-    /// for an invalid authority.
+    /// Returns the subject that the proxy must request before it can look up the destination of a call with this
+    /// `:authority`. `None` if the control plane has already answered it, if there is no control plane, or if the
+    /// authority is invalid.
     pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
         self.answered.as_ref()?;
         self.subject(authority).filter(|subject| !self.answers(subject))
     }
 
-    /// Returns the key under which a proxy asks the control plane for the destination of a call with this `:authority`.
-    /// `None` for an invalid authority.
+    /// Returns the subject that a proxy requests to find the destination of a call with this `:authority`. `None` if
+    /// the authority is invalid.
     pub fn subject(&self, authority: &[u8]) -> Option<Subject> {
         let Authority { host, port } = authority::parse(authority).ok()?;
         let (name, namespace) = match host {
@@ -266,12 +278,13 @@ impl Mesh {
         Some(Subject::Service(ClusterKey { namespace, service, port }))
     }
 
-    /// Returns the subject to request if the policies in force are not known yet.
+    /// Returns the subject that the proxy must request before it can enforce policies. `None` if the control plane has
+    /// already answered it, or if there is no control plane.
     pub fn unanswered_inbound(&self) -> Option<Subject> {
         (!self.answers(&Subject::Inbound)).then_some(Subject::Inbound)
     }
 
-    /// Returns whether the answer to `subject` is known.
+    /// Returns whether the mesh contains the answer to `subject`. Always true without a control plane.
     pub fn answers(&self, subject: &Subject) -> bool {
         self.answered.as_ref().is_none_or(|answered| answered.find(|other| other.cmp(subject)).is_some())
     }
@@ -286,22 +299,23 @@ impl Mesh {
         self.clusters.find(|cluster| cluster.key.cmp(key))
     }
 
-    /// Returns every address that leads to a cluster, sorted, with the cluster that [`Mesh::cluster_by_address`]
-    /// returns for it.
+    /// Returns every address that leads to a cluster, in ascending order, each with the result of
+    /// [`Mesh::cluster_by_address`].
     pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, &Arc<Cluster>)> {
         self.addresses.iter().filter_map(|(address, key)| Some((*address, self.cluster(key)?)))
     }
 
-    /// Returns the cluster that `:authority` names. The host is a name or an address. A name is `name`,
-    /// `name.namespace`, `name.namespace.svc` or `name.namespace.svc.cluster.local`, in upper or lower case, with or
-    /// without a trailing dot. An address is looked up as in [`Mesh::cluster_by_address`]. An optional port follows the
-    /// host, 80 by default.
+    /// Returns the cluster that `:authority` names. The host is the name or an address of a Service, followed by an
+    /// optional port (default: 80).
     ///
-    /// A `name` alone is looked up in the mesh's default namespace. The argument may be any bytes. A successful lookup
-    /// allocates nothing.
+    /// - A name is `name`, `name.namespace`, `name.namespace.svc` or `name.namespace.svc.cluster.local`, in upper or
+    ///   lower case, with or without a trailing dot. Without a namespace, the mesh's default namespace applies.
+    /// - An address is looked up as in [`Mesh::cluster_by_address`].
+    ///
+    /// The argument may be any bytes. A successful lookup allocates nothing.
     ///
     /// # Errors
-    /// [`Unroutable`]; its text shows the caller how to correct the authority.
+    /// [`Unroutable`]. Its text tells the caller how to correct the authority.
     pub fn cluster_by_authority(&self, authority: &[u8]) -> Result<&Arc<Cluster>, Unroutable> {
         let Authority { host, port } = authority::parse(authority)?;
         match host {
@@ -314,19 +328,23 @@ impl Mesh {
         }
     }
 
-    /// Returns the cluster for a connection to `address`: the cluster with this clusterIP and port.
+    /// Returns the cluster among whose endpoints connections to `address` are balanced. Normally, `address` is a
+    /// clusterIP with a port of its Service.
     ///
-    /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no hostname:
-    /// the client then took any address from the Service's DNS record. For all other endpoints the result is `None`,
-    /// because the client has selected this endpoint and the call must not be balanced.
+    /// The own address of an endpoint leads to a cluster only if the Service is headless and the endpoint has no
+    /// hostname: the client then took a random address from the Service's DNS record. For any other endpoint, returns
+    /// `None`: the client has selected this endpoint, so its calls must not be balanced.
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
         let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;
         self.cluster(key)
     }
 
-    /// Returns the endpoint at `address`, ready or not, for a client that dialled this address. If several clusters
-    /// have this endpoint, a cluster that knows the endpoint's proxy wins. Among equal clusters, the first by key wins.
+    /// Returns the endpoint at `address`, ready or not, and its cluster. Used for a client that dialled the endpoint's
+    /// own address.
+    ///
+    /// If several clusters have an endpoint at this address, an endpoint with a proxy takes precedence. Among several
+    /// such endpoints, the one in the first cluster by key does.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let place = self.endpoints.from(|place| place.address < address).next()?;
@@ -334,17 +352,19 @@ impl Mesh {
         Some((cluster, cluster.endpoint_at(address, place.is_bare)?))
     }
 
-    /// Returns whether, according to the control plane, a Service declares this port of the proxy's own workload to be
-    /// HTTP.
+    /// Returns whether a Service declares this port of the proxy's own workload to be HTTP, according to the control
+    /// plane.
     pub fn is_own_http_port(&self, port: u16) -> bool {
         self.http_ports.binary_search(&port).is_ok()
     }
 
-    /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), sorted, at most
-    /// [`HTTP_PORTS_MAX`]. Leaves a port out if another Service of the namespace declares it opaque. Services of other
-    /// namespaces have no effect: any user may list another workload's address in a Service of their own.
+    /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), in ascending
+    /// order. Returns at most [`HTTP_PORTS_MAX`].
     ///
-    /// `pod` may be any of the Pod's addresses: the Pod listens on its ports at all of its addresses.
+    /// A port is omitted if another Service of the namespace declares it opaque. Services of other namespaces have no
+    /// effect, because any user may list another workload's address in a Service.
+    ///
+    /// `pod` may be either of the Pod's addresses, because the Pod has the same ports at both.
     pub fn http_ports_of(&self, pod: IpAddr, namespace: &str) -> Vec<u16> {
         let other = self.pods.get(&pod.to_canonical()).and_then(|pod| pod.other_ip);
         let places = [Some(pod), other].into_iter().flatten().flat_map(|ip| {
@@ -368,8 +388,9 @@ impl Mesh {
         &self.policies
     }
 
-    /// Returns whether three things are equal in both meshes: the policies, whether the policies are known, and the
-    /// HTTP ports of the proxy's own workload. Cheap if the meshes share their policies.
+    /// Returns whether this mesh and `other` imply the same inbound policies. They must have the same policies, and the
+    /// same HTTP ports of the proxy's own workload. The control plane must have answered about policies in both or in
+    /// neither. Cheap if the meshes share their policies.
     pub fn has_policies_of(&self, other: &Self) -> bool {
         let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
         self.unanswered_inbound() == other.unanswered_inbound()
@@ -378,7 +399,7 @@ impl Mesh {
             && self.policies.iter().zip(other.policies.iter()).all(is_same)
     }
 
-    /// Returns the policy with this name.
+    /// Returns the policy with this namespace and name.
     pub fn policy(&self, namespace: &str, name: &str) -> Option<&Arc<AuthorizationPolicy>> {
         let order = |policy: &Arc<AuthorizationPolicy>| (&*policy.namespace, &*policy.name).cmp(&(namespace, name));
         self.policies.get(self.policies.binary_search_by(order).ok()?)
@@ -391,23 +412,24 @@ impl Mesh {
         from_first.iter().take_while(move |policy| *policy.namespace == *namespace)
     }
 
-    /// Returns the policy for calls to `port` of the workload `own`, where `port` is the port on which the workload
-    /// itself listens. If no policy is enforced, `default` decides. Policies that are not known yet
-    /// ([`Mesh::unanswered_inbound`]) are not included.
+    /// Returns the policy for calls to `port`, on which the workload `own` listens. If no enforced policy selects the
+    /// port, `default` applies. Policies that the control plane has not sent yet have no effect
+    /// ([`Mesh::unanswered_inbound`]).
     pub fn inbound_policy(&self, own: &SpiffeId, port: u16, default: DefaultInboundPolicy) -> PortPolicy {
         PortPolicy::new(self.policies_of(&own.workload.namespace), own, port, default)
     }
 
-    /// Returns the policy for a `port` at which the proxy of the workload `own` serves the proxy's own private data. No
-    /// caller is allowed unless an enforced policy names the port and the caller's identity.
+    /// Returns the policy for a `port` on which the proxy itself, the proxy of the workload `own`, serves private data.
+    /// It denies every caller, unless an enforced policy names both the port and the caller's identity.
     pub fn private_policy(&self, own: &SpiffeId, port: u16) -> PortPolicy {
         PortPolicy::private(self.policies_of(&own.workload.namespace), own, port)
     }
 
-    /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes of this
-    /// namespace or, if it has no consumer routes, the producer routes. `None` if there are neither consumer routes nor
-    /// producer routes: calls then go to the cluster itself. If the table has no rule for a request, the request is
-    /// rejected.
+    /// Returns the routing rules for calls to the cluster from clients in `client_namespace`. These are the consumer
+    /// routes of this namespace. If there are none, they are the producer routes.
+    ///
+    /// `None` if there are no routes of either kind; calls then go to the cluster itself. If the returned table has no
+    /// rule for a request, the request must be rejected.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
             self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)
@@ -434,7 +456,8 @@ impl Mesh {
         let (service, namespace) = (service.to_ascii_lowercase().into(), namespace.to_ascii_lowercase().into());
         let ports: Vec<u16> = of_service().map(|cluster| cluster.key.port).collect();
         if ports.is_empty() {
-            // With a control plane, the mesh has only the ports that the workload has called. So the Service may exist.
+            // With a control plane, the mesh contains only the ports that the workload has called, so the Service may
+            // exist with other ports.
             return Err(match self.answered {
                 Some(_) => Unroutable::UnknownServicePort { service, namespace, port },
                 None => Unroutable::UnknownService { service, namespace },
@@ -457,20 +480,21 @@ impl Cluster {
         self.endpoints.iter().chain(&self.unready_endpoints)
     }
 
-    /// Returns the endpoint at a canonical `address`: an endpoint without a proxy if `is_bare`, otherwise an endpoint
-    /// with a proxy.
+    /// Returns the endpoint at `address`, which must be canonical. If `is_bare`, the endpoint must have no proxy;
+    /// otherwise, it must have one.
     fn endpoint_at(&self, address: SocketAddr, is_bare: bool) -> Option<&Endpoint> {
         let is_meant =
             |endpoint: &&Endpoint| canonical(endpoint.address) == address && endpoint.proxy.is_none() == is_bare;
         let find = |endpoints: &'_ [Endpoint]| endpoints.binary_search_by_key(&address, |other| other.address).ok();
         let ready = find(&self.endpoints).and_then(|place| self.endpoints.get(place)).filter(is_meant);
         let unready = || find(&self.unready_endpoints).and_then(|place| self.unready_endpoints.get(place));
-        // An IPv4 address mapped into IPv6 is not sorted where the lookup expects it, so fall back to a scan.
+        // If an endpoint's address is IPv4 mapped into IPv6, the binary search does not find it, because the list is
+        // not sorted by canonical addresses. So finally search all endpoints.
         ready.or_else(|| unready().filter(is_meant)).or_else(|| self.all_endpoints().find(is_meant))
     }
 }
 
-/// Returns the positions of a cluster's endpoints that can be called at their own addresses.
+/// Returns an entry for each endpoint of a cluster that clients can call at the endpoint's own address.
 fn places(dialled: Dialled, cluster: &Cluster, key: &Arc<ClusterKey>) -> impl Iterator<Item = EndpointPlace> {
     cluster.all_endpoints().filter(move |endpoint| dialled.means(endpoint)).map(|endpoint| EndpointPlace {
         address: canonical(endpoint.address),
@@ -479,12 +503,13 @@ fn places(dialled: Dialled, cluster: &Cluster, key: &Arc<ClusterKey>) -> impl It
     })
 }
 
-/// Compares a lower-case name with a name in any case.
+/// Compares `name`, which must be in lower case, with `asked`, which may be in upper or lower case.
 fn compare(name: &str, asked: &str) -> Ordering {
     name.bytes().cmp(asked.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
-/// Returns the canonical form of an address: IPv4 is not mapped into IPv6, and there is no scope or flow label.
+/// Returns the canonical form of an address: IPv4 mapped into IPv6 becomes IPv4, and the scope and the flow label are
+/// removed.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -311,7 +311,7 @@ fn ports_that_services_of_the_pods_namespace_declare_to_speak_http_are_told() {
     assert_eq!(of("10.1.0.1", "other"), [5050], "each namespace speaks for its own Pods");
     assert!(of("10.1.0.3", "shop").is_empty());
 
-    // A Pod has addresses of both IP families, and its Services list one of them.
+    // The Pod has one address of each IP family, and its Services list only one of the two.
     let pod = |other: &str| MeshedPod {
         namespace: "shop".into(),
         name: "web-0".into(),

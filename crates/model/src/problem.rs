@@ -14,10 +14,10 @@ pub struct Mark {
     pub column: u32,
 }
 
-/// The field of an object to which a [`Problem`] or [`Notice`] refers.
+/// The place in a manifest to which a [`Problem`] or [`Notice`] refers: file, position, field and object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Place {
-    /// The file's path, as it was given to the reader; empty for an object from a Kubernetes API.
+    /// The file's path, as the caller passed it; empty for an object from a Kubernetes API.
     pub file: Arc<str>,
     #[serde(flatten)]
     pub mark: Mark,
@@ -38,7 +38,7 @@ pub struct Problem {
     pub fix: String,
 }
 
-/// A remark for the user, for example about an object that is not read. The file stays valid.
+/// A remark for the user, for example that the reader skips an object. The file stays valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! The protocol of a port, as far as it is known before the first byte.
+//! The configured protocol of a port. The value [`Protocol::Detect`] means that the proxy detects the protocol.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 /// Ports that are opaque by default: the usual ports of SMTP, MySQL, Galera, PostgreSQL, Redis, Elasticsearch and
-/// memcached. In such protocols the server may send first; a proxy that waited for the client's first bytes would block
-/// both sides. Other meshes have the same defaults.
+/// memcached. In some of these protocols, for example SMTP and MySQL, the server sends first. A proxy that waited for
+/// the client's first bytes would block the connection. Other meshes have the same defaults.
 pub const OPAQUE_PORTS: [u16; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
 
 /// The protocol of a port.
@@ -44,7 +44,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the default for a port: opaque for the [`OPAQUE_PORTS`], otherwise detection.
+    /// Returns the default protocol of a port: `Opaque` for the [`OPAQUE_PORTS`], otherwise `Detect`.
     pub fn of_port(port: u16) -> Self {
         if OPAQUE_PORTS.contains(&port) { Self::Opaque } else { Self::Detect }
     }
@@ -54,7 +54,7 @@ impl Protocol {
         matches!(self, Self::Http1 | Self::Http2)
     }
 
-    /// Returns the name in messages.
+    /// Returns the protocol's name, as messages show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Detect => "detect",
@@ -81,7 +81,7 @@ impl Serialize for Protocol {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PortRanges(Box<[RangeInclusive<u16>]>);
 
-/// The text is not a list of ports; the message says what to write.
+/// Error: a text is not a list of ports. The message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a list of ports; use 1 to 65535 and ranges, for example 3306,9000-9010")]
 pub struct BadPorts;
@@ -113,7 +113,7 @@ impl FromStr for PortRanges {
 }
 
 fn port(text: &str) -> Result<u16, BadPorts> {
-    // `parse` would accept a plus sign.
+    // Require digits: `parse` would also accept a plus sign.
     let digits = Some(text.trim()).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).filter(|port| *port != 0).ok_or(BadPorts)
 }

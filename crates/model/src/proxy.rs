@@ -3,14 +3,14 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Default port for connections of the application.
+/// Default port on which the proxy accepts connections that its application opens.
 pub const OUTBOUND_PORT: u16 = 4140;
-/// Default port for connections from other workloads.
+/// Default port on which the proxy accepts connections from other workloads.
 pub const INBOUND_PORT: u16 = 4143;
 /// Default port of the admin endpoint.
 pub const ADMIN_PORT: u16 = 4191;
-/// Default port at which the proxy itself serves taps to callers with an identity. An AuthorizationPolicy must name the
-/// port and the caller.
+/// Default port of the tap server, with which other workloads can watch the proxy's calls. Callers need an identity,
+/// and an AuthorizationPolicy must name the port and the caller.
 pub const TAP_PORT: u16 = 4190;
 /// The port for opaque connections from other proxies, the same port as in HBONE. Only the manifests of endpoints
 /// outside a cluster can name another port.

@@ -33,8 +33,8 @@ impl Default for Settings {
     }
 }
 
-/// Parses a duration of Gateway API (GEP-2257): one to four groups of one to five digits and a unit, for example
-/// `1h30m`, `10s` or `500ms`. `None` if invalid.
+/// Parses a duration of Gateway API (GEP-2257), for example `1h30m`, `10s` or `500ms`: one to four parts, each of one
+/// to five digits and a unit. `None` if invalid.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     const PARTS_MAX: usize = 4;
     const DIGITS_MAX: usize = 5;
@@ -64,7 +64,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (parts > 0).then_some(total)
 }
 
-/// Formats a duration for [`parse_duration`], in whole milliseconds.
+/// Formats a duration in the form that [`parse_duration`] reads. Drops fractions of a millisecond.
 pub fn format_duration(duration: Duration) -> String {
     let mut rest_ms = duration.as_millis();
     let mut text = String::new();
@@ -82,7 +82,8 @@ pub(crate) fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) ->
     milliseconds_or_none(&Some(*duration), serializer)
 }
 
-// serde passes fields by reference.
+// serde's `serialize_with` calls this function with a reference to the field, so the type cannot be
+// `Option<&Duration>`.
 #[allow(clippy::ref_option)]
 pub(crate) fn milliseconds_or_none<S: Serializer>(
     duration: &Option<Duration>,

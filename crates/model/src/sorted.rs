@@ -1,4 +1,5 @@
-//! A sorted list with cheap copies and cheap changes: copies share all equal blocks.
+//! A sorted list that is cheap to copy and to change. It consists of blocks; a list and its copy share each block until
+//! one of them changes the block.
 //!
 //! Invariants: no block is empty, no block is longer than `BLOCK_MAX`, and two neighbors that would fit into half a
 //! block are merged. So a list of n elements has at most about n / 16 blocks; a change copies one block and the list of
@@ -14,7 +15,7 @@ use serde::{Serialize, Serializer};
 /// longer.
 const BLOCK_MAX: usize = 64;
 
-/// A sorted list. Its owner defines the order: each lookup takes a function that compares an element with the wanted
+/// A sorted list. The caller defines the order: each lookup takes a function that compares an element with the wanted
 /// element.
 #[derive(Clone, Debug)]
 pub struct SortedList<T> {
@@ -63,7 +64,8 @@ impl<T: Clone> SortedList<T> {
         self.iter().cloned().collect()
     }
 
-    /// Gives mutable access to every element; the caller must keep the order. Copies shared blocks.
+    /// Gives mutable access to every element; the caller must keep the order. First copies each block that other lists
+    /// share.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         Arc::make_mut(&mut self.blocks).iter_mut().flat_map(|block| Arc::make_mut(block).iter_mut())
     }
@@ -140,7 +142,8 @@ impl<T> SortedList<T> {
     fn place(&self, order: impl Fn(&T) -> Ordering) -> Result<Place, Place> {
         let block = self.blocks.partition_point(|block| block.last().is_some_and(|last| order(last).is_lt()));
         let Some(elements) = self.blocks.get(block) else {
-            // After the last element: append to the last block, or create the first block.
+            // Every element is smaller than the wanted element: return the end of the last block, or of a new first
+            // block.
             let block = self.blocks.len().saturating_sub(1);
             return Err(Place { block, element: self.blocks.get(block).map_or(0, |last| last.len()) });
         };

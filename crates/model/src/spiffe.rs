@@ -1,6 +1,7 @@
 //! SPIFFE names of workloads: `spiffe://<trust-domain>/ns/<namespace>/sa/<service-account>`.
 //!
-//! Kubernetes uses this form of SPIFFE ids (SPIFFE-ID sections 2.1 and 2.2). Other names are not workloads of a mesh.
+//! Kubernetes uses this form of SPIFFE ids (SPIFFE-ID sections 2.1 and 2.2). Other SPIFFE ids do not name workloads of
+//! a mesh.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +33,7 @@ pub struct SpiffeId {
     pub workload: Workload,
 }
 
-/// Why a text is not a valid name; the message says what to write.
+/// Error: a text is not a valid name. The message says what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     #[error("{0:?} is not a trust domain; use at most 255 lower-case letters, digits, dots, dashes and underscores")]

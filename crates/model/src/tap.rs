@@ -13,7 +13,7 @@ use crate::traffic::{GrpcCodes, HedgeDelay};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TapSelection {
-    /// The proxy's side of the call.
+    /// The direction of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side: Option<TapSide>,
     /// A gRPC method, for example `shop.v1.Cart/Add`; all methods of a gRPC service, for example `shop.v1.Cart`; or the
@@ -23,8 +23,8 @@ pub struct TapSelection {
     /// The name of the route that the call matched, for example `canary` or `shop/canary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// The identity of the other side, for example `cart` or `shop/cart`: the caller of an inbound call, the server of
-    /// an outbound call.
+    /// The service account of the peer, for example `cart` or `shop/cart`. The peer is the caller of an inbound call,
+    /// or the server of an outbound call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// The call ended with one of these statuses. An empty list accepts every status.
@@ -36,12 +36,11 @@ pub struct TapSelection {
     /// Only calls that took longer than this, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_than_ms: Option<u64>,
-    /// Only calls that took longer than this percentile of the latest calls of the same method, in tenths of a percent:
-    /// 990 means that 99 % of the calls are faster.
+    /// Only calls that took longer than this percentile of the latest calls of the same method. The unit is a tenth of
+    /// a percent: 990 is the time within which 99 % of the calls end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_than_permille: Option<u16>,
-    /// Shows a random sample: one in this number of the calls that meet the conditions. 0 and 1 mean all of these
-    /// calls.
+    /// Shows a random sample of the calls that meet the conditions: one in `one_in` of them. 0 and 1 show all of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub one_in: u32,
     /// Maximum number of calls that each worker shows in a second; 0 means [`TapSelection::DEFAULT_RATE`].
@@ -52,7 +51,7 @@ pub struct TapSelection {
     pub headers: bool,
 }
 
-/// The proxy's side of a call.
+/// The direction of a call, as seen from the proxy's workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TapSide {
@@ -62,11 +61,11 @@ pub enum TapSide {
     Outbound,
 }
 
-/// The limit above which a call is slow.
+/// The latency above which a tap shows a call: a time or a percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlowerThan {
     Time(Duration),
-    /// A percentile of the method's own calls, in tenths of a percent: 500 to 999.
+    /// A percentile of the latencies of the call's method, in tenths of a percent: 500 to 999.
     Percentile(u16),
 }
 
@@ -86,7 +85,7 @@ impl TapSelection {
     /// The highest rate, in calls per second on each worker.
     pub const MAX_RATE: u32 = 10_000;
 
-    /// Sets the condition on the time.
+    /// Sets the condition on the time of a call: a fixed time, a percentile, or no condition.
     #[must_use]
     pub fn slower_than(mut self, than: Option<SlowerThan>) -> Self {
         (self.slower_than_ms, self.slower_than_permille) = match than {
@@ -119,7 +118,7 @@ impl TapSelection {
         route.is_some_and(|(namespace, name)| is_named(wanted, namespace, name))
     }
 
-    /// Whether a call from or to this workload meets the condition on the identity.
+    /// Whether a call with this peer, given as namespace and service account, meets the condition `peer`.
     pub fn has_peer(&self, peer: Option<(&str, &str)>) -> bool {
         let Some(wanted) = &self.peer else { return true };
         peer.is_some_and(|(namespace, account)| is_named(wanted, namespace, account))
@@ -134,8 +133,9 @@ impl TapSelection {
         self.statuses.is_empty() || self.statuses.iter().any(is_it)
     }
 
-    /// Whether a call that took this long meets the conditions on the time. `percentile` returns a percentile of the
-    /// call's method, in tenths of a percent; no call is slower than an unknown percentile.
+    /// Whether a call that took this long meets the conditions on the time. `percentile` returns the latency at a
+    /// percentile of the call's method; its argument is in tenths of a percent. It returns `None` if too few calls were
+    /// made; then a condition on the percentile is not met.
     pub fn is_slow(&self, took: Duration, percentile: impl FnOnce(u16) -> Option<Duration>) -> bool {
         self.slower_than_ms.is_none_or(|ms| took > Duration::from_millis(ms))
             && self.slower_than_permille.is_none_or(|permille| percentile(permille).is_some_and(|usual| took > usual))

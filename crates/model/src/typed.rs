@@ -1,9 +1,9 @@
 //! Reads objects from the Kubernetes API into [`Object`]s, with the same checks as [`crate::manifest`] for text.
 //!
-//! An API server may be newer than our types, and has already checked what it stores. So unknown fields of the kinds in
-//! this module are ignored; for the kinds of [`crate::manifest::read_object`] they are mistakes. If Kubernetes allows
-//! an object that a mesh cannot use, such as a Service of the type ExternalName, the object is not a mistake: the
-//! result is empty.
+//! An API server may be newer than our types, and has already checked the objects that it stores. So this module
+//! ignores unknown fields, whereas [`crate::manifest::read_object`] reports them as mistakes in the kinds that it
+//! reads. Kubernetes allows some objects that a mesh cannot use, such as a Service of the type ExternalName. For such
+//! an object, the result is empty, and not an error.
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,10 +19,11 @@ pub struct Invalid {
     pub problems: Vec<Problem>,
     /// Remarks about the object that are not mistakes.
     pub notices: Vec<Notice>,
-    /// The object without its invalid annotations; `None` if the object has other mistakes. Use the stand-in if there
-    /// is no earlier valid version: if a Service left the mesh, callers would reach its endpoints without TLS. If there
-    /// is an earlier valid version of a Service, keep the annotations of that version, and use the addresses and ports
-    /// of the stand-in ([`with_spec_of`](crate::object::Service::with_spec_of)).
+    /// The stand-in: the object without its invalid annotations. `None` if the object has other mistakes.
+    ///
+    /// If there is no earlier valid version, use the stand-in: without the Service, callers would reach its endpoints
+    /// without TLS. If there is an earlier valid version of a Service, keep its annotations, and use the addresses and
+    /// ports of the stand-in ([`with_spec_of`](crate::object::Service::with_spec_of)).
     pub stand_in: Option<Box<Object>>,
 }
 
@@ -44,9 +45,8 @@ pub fn service(service: Service) -> Result<Manifest, Invalid> {
 /// Reads an EndpointSlice.
 ///
 /// # Errors
-/// Every mistake found. The stand-in has only the endpoints that name a Pod, because an invalid annotation may be the
-/// identity of the proxies. Without this annotation, only the Pod of an endpoint shows whether the endpoint has a
-/// proxy.
+/// Every mistake found. The stand-in has only the endpoints that name a Pod. For other endpoints, an annotation gives
+/// the identity of the proxies, and this annotation may be the invalid one.
 pub fn endpoint_slice(slice: EndpointSlice) -> Result<Manifest, Invalid> {
     if slice.address_type == "FQDN" {
         return Ok(Manifest::default());

@@ -62,7 +62,7 @@ fn a_service_with_invalid_annotations_has_a_stand_in_without_them() {
     let Some(Object::Service(service)) = stand_in.as_deref() else { panic!("{stand_in:?}") };
     assert_eq!((problems.len(), service.balancer, service.cluster_ips.len()), (2, Default::default(), 1));
     assert_eq!(service.settings.idle_timeout.as_secs(), 5);
-    // A Service with another mistake has no stand-in: the second port needs a name for the first port.
+    // A Service with a mistake outside the annotations has no stand-in. Here, the first of two ports has no name.
     assert!(invalid(annotations, json!({ "clusterIP": "10.96.0.10", "ports": ports })).stand_in.is_none());
 }
 

@@ -1,5 +1,5 @@
-//! `leno-proxy await-ready`: ends once the proxy beside it is ready. The kubelet runs it as the `postStart` hook of the
-//! proxy's container, and starts the application after the hook has ended.
+//! `leno-proxy await-ready`: waits until the proxy in the same container is ready, and ends. The kubelet runs this
+//! program as the `postStart` hook of the proxy's container, and starts the application after the hook has ended.
 //!
 //! A startup probe would do the same, more slowly: the kubelet probes once a second, and only after it has noticed that
 //! the container runs.

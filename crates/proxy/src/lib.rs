@@ -25,7 +25,7 @@ use args::{Args, Exit};
 /// Runs the proxy. The first item of `args` is the program's name. The second item may select another program: `grpc`
 /// writes the files for a gRPC program, `await-ready` waits for a proxy, and `supervise` runs a proxy as its child.
 ///
-/// The proxy may be part of another program; then `own` are the arguments that select the proxy there.
+/// `own` has the arguments that select the proxy if it is a subcommand of another program. Otherwise `own` is empty.
 ///
 /// The exit code is 0 after an orderly end, 2 for an invalid command line, and 1 for any other failure. Errors are one
 /// line on stderr.
@@ -61,7 +61,7 @@ fn exit_without_serving(exit: &Exit) -> ExitCode {
     match exit {
         Exit::Usage(line) => fail(2, line),
         Exit::Answer(text) => {
-            // The reader may have closed the pipe.
+            // Ignore an error: the reader may have closed the pipe.
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }

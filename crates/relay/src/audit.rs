@@ -1,7 +1,7 @@
-//! Audit: the parts of policies whose mode is Audit. Such a part does not act: the proxy only counts and logs the
-//! action that the part would have taken.
+//! Audit: the settings of call policies whose mode is Audit. The proxy does not apply such a setting: it only counts
+//! and logs the action that it would have taken.
 
-/// A part of a policy that has not acted on a call because of its mode.
+/// A setting in mode Audit that the proxy would have applied to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditedPart {
     RequestTimeout,
@@ -20,7 +20,8 @@ impl AuditedPart {
     const ALL: [Self; 6] =
         [Self::RequestTimeout, Self::BackendTimeout, Self::StreamIdle, Self::Retry, Self::RetryBudget, Self::Hedge];
 
-    /// Returns the name in metrics and in the access log: what the proxy would have done or answered.
+    /// Returns the name that metrics and the access log use: the action that the proxy would have taken, or the error
+    /// with which it would have answered.
     pub fn name(self) -> &'static str {
         match self {
             Self::RequestTimeout => "request-timeout",
@@ -38,7 +39,7 @@ impl AuditedParts {
         self.0 == 0
     }
 
-    /// Adds a part. Returns whether it is new.
+    /// Adds a part. Returns `true` if the part is new, and `false` if the set contained it already.
     pub fn add(&mut self, part: AuditedPart) -> bool {
         let before = self.0;
         self.0 |= 1 << part as u8;

@@ -43,8 +43,8 @@ pub(crate) struct Budget {
     max_bytes: usize,
     charged_bytes: usize,
     arrival_bytes: usize,
-    /// Memory is short. Set when the worker holds more than half of its budget; cleared when it holds three eighths or
-    /// less.
+    /// Whether memory is short. Set when the worker holds more than half of its budget, and cleared when it holds three
+    /// eighths or less.
     is_tight: bool,
 }
 
@@ -110,15 +110,15 @@ impl Relay {
         bytes += link.tls_bytes + link.kernel_bytes;
         if let LinkId::Client(client) = id {
             // A client is charged for the content and fields that it has sent, and for the content and fields that it
-            // has not read, in whichever buffers they wait.
+            // has not read. It does not matter in which buffers they wait.
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
         } else {
-            // A link to a server. The content of calls that waits in this link is part of the charges of their clients.
-            // The charge of this link contains the rest: the content of complete calls, the unused capacity of the
-            // link's buffers, and the kernel's memory for the link (see also `held_elsewhere`). Waiting trailers are
-            // charged twice, here and to the client.
+            // A link to a server. The content that waits in this link is charged to the clients of its calls. This link
+            // is charged for the rest: the content of complete calls, the unused capacity of the link's buffers, and
+            // the kernel's memory for the link (see also `held_elsewhere`). Waiting trailers are charged twice: to this
+            // link and to the client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
             if let LinkId::Endpoint(upstream) = id {
                 bytes += self.pools.upstream(upstream).map_or(0, Upstream::answered_bytes);
@@ -154,9 +154,9 @@ impl Relay {
         held_bytes > self.budget.max_bytes
     }
 
-    /// Returns how many bytes of each connection's kernel memory may stay uncounted, if the worker has `connections`
-    /// connections: together at most an eighth of the budget. So a few connections with small messages need no
-    /// measurement, and thousands of connections cannot hide much memory.
+    /// Returns how many bytes of kernel memory may stay uncounted for each of the worker's `connections`. All
+    /// connections together leave at most an eighth of the budget uncounted. So a few connections with small messages
+    /// need no measurement, and thousands of connections cannot hide much memory.
     pub fn negligible_bytes(&self, connections: usize) -> usize {
         self.budget.negligible_bytes(connections)
     }
@@ -166,7 +166,7 @@ impl Relay {
         self.budget.max_bytes / 8 * 7
     }
 
-    /// Tells all connections whether memory is short, and updates their charges.
+    /// Makes all connections save memory, or lets them use more memory again, and updates their charges.
     fn save_memory(&mut self, on: bool) {
         self.heads.save_memory(on);
         let clients = self.downstreams.iter().map(|(id, _)| LinkId::Client(id));
@@ -179,10 +179,12 @@ impl Relay {
         }
     }
 
-    /// Closes a client's connection and returns true. Closes nothing and returns false if the worker holds at most
-    /// seven eighths of its budget, or if this turn's relief has closed enough connections. After true, the caller must
-    /// write all output, carry out the effects, and call this function again. The effects free the memory of the
-    /// connection's wire, and of the connections to servers that only this client uses.
+    /// Closes a client's connection to free memory, and returns `true`. Returns `false` and closes nothing if the
+    /// worker holds at most seven eighths of its budget, or if `relief` has closed as many connections as one turn may
+    /// close.
+    ///
+    /// After `true`, the caller must write all output, carry out the effects, and call this function again. The effects
+    /// free the memory of the client's wire, and of the connections to servers that only this client uses.
     pub fn relieve(&mut self, relief: &mut Relief) -> bool {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;
@@ -197,9 +199,8 @@ impl Relay {
         true
     }
 
-    /// Returns the connections of the account that holds the most. The connections of our own application count as one
-    /// account here. If there are other accounts, the account of our own application is left out as long as it holds at
-    /// most half of the budget.
+    /// Returns the connections of the account that holds the most memory. All connections of our own application count
+    /// as one account. This account is left out if it holds at most half of the budget and there are other accounts.
     fn clients_of_heaviest(&mut self) -> Candidates {
         let elsewhere = self.held_elsewhere();
         let account_of =
@@ -210,8 +211,8 @@ impl Relay {
         for (id, client) in self.downstreams.iter() {
             *totals.entry(account_of(client)).or_default() += held_by(id, client);
         }
-        // The application's share is all memory that neither arrivals nor callers hold. So it includes connections to
-        // endpoints.
+        // Our own application is charged for all memory except that of arrivals and of callers. So its account includes
+        // the connections to endpoints.
         let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
         let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
         if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {

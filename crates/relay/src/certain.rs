@@ -1,6 +1,6 @@
-//! Lookups that cannot fail, because an invariant says that the entry exists. If such a lookup fails nevertheless, this
-//! program has a fault: a debug build panics, so that tests find the fault; a release build counts and logs it, and
-//! goes on.
+//! Lookups that cannot fail, because an invariant says that the entry exists. If a lookup fails nevertheless, this
+//! program has a fault. A debug build then panics, so that tests find the fault. A release build counts and logs the
+//! fault, and goes on.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Config: what a relay needs to start.
+//! Config: the settings and the shared objects with which a relay starts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,25 +15,26 @@ use crate::spent_chains::SpentChains;
 use crate::target::find::ForwardedFor;
 use crate::trace::Tracing;
 
-/// What a relay needs to start.
+/// The settings and the shared objects with which a relay starts.
 pub struct Config {
     /// Index of the relay's worker, from 0.
     pub index: usize,
     /// Number of workers of the process, at least 1.
     pub workers: u32,
-    /// Our own identity; `None` without mutual TLS.
+    /// The identity of our own workload; `None` without mutual TLS.
     pub own: Option<SpiffeId>,
     /// The addresses that the proxy listens on.
     pub listening: Vec<(Door, SocketAddr)>,
-    /// Whether the relay can ask the control plane about unknown destinations. If not, its mesh is complete.
+    /// Whether the relay can ask the control plane about unknown destinations. If `false`, the relay gets the whole
+    /// mesh at once, and never asks.
     pub discovers: bool,
-    /// How the proxy treats its own application.
+    /// Settings for the proxy's own application.
     pub settings: Settings,
-    /// Where calls are logged.
+    /// The access log, which gets a line for each call.
     pub access_log: AccessLog,
-    /// How calls are traced; `None` if calls are not traced.
+    /// Configuration of traces; `None` if calls are not traced.
     pub tracing: Option<Tracing>,
-    /// The requests that callers must not retry. All relays of a proxy share them.
+    /// Requests to our application that its callers must not retry. All relays of a proxy share this list.
     pub spent_chains: Arc<SpentChains>,
     /// The limits in force.
     pub limits: Arc<Limits>,
@@ -45,7 +46,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// How a proxy treats its own application. All relays of a proxy have the same settings.
+/// Settings for the proxy's own application. All relays of a proxy have the same settings.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Who may call the application if no policy is enforced.
@@ -57,7 +58,7 @@ pub struct Settings {
     /// Whether the proxy also sends `x-forwarded-client-cert`, which tells the application the identity of a verified
     /// client.
     pub forwarded_client_cert: bool,
-    /// How the proxy changes `x-forwarded-for` in requests to the application.
+    /// The change that the proxy makes to `x-forwarded-for` in requests to the application.
     pub forwarded_for: ForwardedFor,
     /// The port where the proxy itself serves taps to callers whose identity a policy names; `None` if the proxy serves
     /// no taps.

@@ -44,8 +44,8 @@ impl Relay {
         }
     }
 
-    /// During a drain, tells a new client that its connection ends. Call this after the connection was read once, so
-    /// that requests that the client has already sent are still answered.
+    /// During a drain, tells a new client that its connection ends. Call this after the relay has read the connection
+    /// once, so that the relay still answers the requests that the client has already sent.
     pub fn shut_down_if_draining(&mut self, id: ClientId) {
         if self.draining.is_some() {
             self.shut_down_client(id);

@@ -1,4 +1,4 @@
-//! Effects: the actions that the relay requests from the event loop. The relay itself knows no socket.
+//! Effects: the actions that the relay requests from the event loop. Only the event loop has sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use crate::metrics::TcpMetrics;
 use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
 
-/// Marks an [`Id`] as the id of a wire. A wire carries the bytes of a connection; only the event loop has a table of
-/// wires.
+/// Marks an [`Id`] as the id of a wire: a socket, with its TLS, that carries the bytes of one connection. Only the
+/// event loop has a table of wires.
 #[derive(Debug)]
 pub enum Wire {}
 
 /// Identifies a connection for the event loop, which chooses the id.
 pub type WireId = Id<Wire>;
 
-/// An action that the relay requests from the event loop. The event loop carries out the actions in the order of the
-/// requests, in the same turn.
+/// An action that the relay requests from the event loop. The event loop carries out the actions in the same turn, in
+/// the order in which the relay has requested them.
 #[derive(Debug)]
 pub enum Effect {
-    /// Open a connection to an endpoint. [`crate::Relay::connected`] or [`crate::Relay::close_upstream`] must follow.
+    /// Open a connection to an endpoint. Afterwards, the event loop must call [`crate::Relay::connected`], or
+    /// [`crate::Relay::close_upstream`] if it cannot connect.
     Connect {
         upstream: UpstreamId,
         address: SocketAddr,
@@ -31,15 +32,15 @@ pub enum Effect {
         tls: Option<ServerTls>,
         /// Whether the server may leave its socket unread for an unlimited time.
         may_be_unread: bool,
-        /// The port of our own inbound listener, if netfilter would redirect this connection to the endpoint's proxy.
-        /// If the address belongs to this machine, connect to this port instead: no netfilter rule redirects
-        /// connections from the proxy to itself.
+        /// The port of our own inbound listener, if netfilter redirects connections to `address` to the endpoint's
+        /// proxy. If `address` belongs to this machine, the endpoint's proxy is this proxy. In that case, connect to
+        /// this port of `address`, because netfilter does not redirect connections from the proxy to itself.
         own_inbound_port: Option<u16>,
     },
-    /// Read from a wire, even if its socket does not report that there is something to read.
+    /// Read from a wire, even if its socket does not report that it is readable.
     ReadOn(WireId),
-    /// The client of a wire has sent a request, or bytes of an opaque protocol. From now on, if the listener is full,
-    /// it first closes connections that have sent nothing.
+    /// The client of a wire has sent a request, or bytes of an opaque protocol. When the event loop must close a
+    /// connection because of the limit on connections, it first closes connections without this mark.
     Settle(WireId),
     /// Count a wire's bytes in this series: the bytes that it has carried so far, and all further bytes.
     Count(WireId, Arc<TcpMetrics>),
@@ -49,11 +50,11 @@ pub enum Effect {
     Abort(WireId),
     /// Close a wire.
     Close(WireId),
-    /// Ask the control plane about a subject. If that is not possible now, [`crate::Relay::refuse_question`] must
-    /// follow.
+    /// Ask the control plane about a subject. If that is not possible now, the event loop must call
+    /// [`crate::Relay::refuse_question`].
     Ask(Subject),
-    /// The relay has guessed the protocol of a client's wire wrong. Detect the protocol again, beginning with the bytes
-    /// that the client has sent.
+    /// Detect the protocol of a client's wire again, because the relay has guessed it wrong. `first` are the bytes that
+    /// the client has sent so far.
     Recall { wire: WireId, origin: Origin, first: Vec<u8> },
 }
 

@@ -1,5 +1,5 @@
-//! Failed connections. The relay counts each failure by its reason, and logs it in one line with the side, the reason
-//! and the remedy. `log` limits the number of lines.
+//! Failed connections. The relay counts each failure by its reason, and logs it in one line. The line names the client
+//! or the server, the reason and the remedy. The module `log` limits the number of lines.
 
 mod handshake;
 mod log;
@@ -22,14 +22,14 @@ const QUOTED_MAX_CHARS: usize = 500;
 pub struct FailedConnection {
     /// The direction of the connection, as seen from this proxy.
     pub direction: Direction,
-    /// Whether the connection is from a client or to a server.
+    /// The peer: the client that opened the connection, or the server that we connect to.
     pub peer: PeerLabel,
-    /// The address of the client or of the server.
+    /// The address of the peer.
     pub address: SocketAddr,
     pub why: ConnectionFailure,
 }
 
-/// Why a connection failed. The text has the reason and the remedy.
+/// Reason why a connection failed. The text has the reason and the remedy.
 #[derive(Debug)]
 pub enum ConnectionFailure {
     /// The TLS handshake failed.
@@ -38,7 +38,7 @@ pub enum ConnectionFailure {
     HandshakeCut,
     /// The TLS handshake took too long.
     HandshakeTimeout,
-    /// The client's first bytes did not arrive in time, and nothing else shows the connection's destination.
+    /// The client's first bytes did not arrive in time, so the proxy cannot find the connection's destination.
     Silent,
     /// The client does not negotiate HTTP/2 within the mesh's TLS.
     NoAlpn,
@@ -61,30 +61,30 @@ pub enum ConnectionFailure {
     PlaintextInTunnel,
     /// The port requires HTTP, and the client speaks another protocol.
     NotHttp,
-    /// The client's certificate has expired since it connected.
+    /// The client's certificate has expired since the client connected.
     Expired,
     /// No current trust anchor verifies the peer's certificate.
     NoLongerTrusted(rustls::Error),
     /// A policy allowed the client's calls earlier, and no longer does.
     Withdrawn {
-        /// The client's identity, if it proved one.
+        /// The client's identity, if the client proved one.
         client: Option<SpiffeId>,
         /// Our own identity, if we have one.
         server: Option<SpiffeId>,
         /// The application's port.
         port: u16,
-        /// The deciding policy, and its reason.
+        /// The policy that decided, and the reason for its decision.
         reason: String,
     },
     /// No policy allows the client's connection.
     Denied {
-        /// The client's identity, if it proved one.
+        /// The client's identity, if the client proved one.
         client: Option<SpiffeId>,
         /// Our own identity, if we have one.
         server: Option<SpiffeId>,
         /// The application's port.
         port: u16,
-        /// The deciding policy, and its reason.
+        /// The policy that decided, and the reason for its decision.
         reason: String,
     },
     /// The server violated the protocol.

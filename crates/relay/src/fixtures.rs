@@ -1,4 +1,4 @@
-//! What unit tests of the whole relay share: a relay, its mesh, and its clients.
+//! Helpers for unit tests of the whole relay: create a relay, its mesh, and its clients.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -2,9 +2,13 @@
 //! mistakes that do harm only after days of operation: an entry that is never removed, and a limit that is exceeded by
 //! one.
 //!
-//! Other limits bound the tables whose entries outlive calls and connections. The inventory omits these tables:
-//! clusters and their pools without connections, metrics, chains of certificates, destinations whose servers speak
-//! first, and memory that is kept for later calls.
+//! The inventory omits tables whose entries outlive calls and connections, because other limits bound them:
+//!
+//! - clusters and their pools without connections
+//! - metrics
+//! - requests that callers must not retry (`spent_chains`)
+//! - destinations whose servers speak first
+//! - memory that is kept for later calls
 
 use crate::call::Call;
 use crate::call::attempt::Stage;
@@ -15,8 +19,8 @@ use crate::{Relay, SWEEP_EVERY};
 pub type Entries = (&'static str, usize);
 
 impl Relay {
-    /// Returns the tables with entries for calls. Without calls in flight, it must return no table, even if connections
-    /// are open.
+    /// Returns the tables with entries for calls. If no call is in flight, the result must be empty, even if
+    /// connections are open.
     pub fn call_entries(&self) -> Vec<Entries> {
         let in_clusters = self.targets.iter().map(|(_, state)| state.calls()).sum();
         let untold = self.pools.upstreams().flat_map(|(_, upstream)| upstream.cancelled.clients());
@@ -31,8 +35,8 @@ impl Relay {
         held(tables.chain(self.pools.call_entries()).chain(own))
     }
 
-    /// Returns the tables with entries for connections. After the end of all connections and the next sweep, it must
-    /// return no table.
+    /// Returns the tables with entries for connections. The result must be empty once all connections have ended and
+    /// the next sweep has run.
     pub fn connection_entries(&self) -> Vec<Entries> {
         let own = [
             ("charged bytes", self.held_bytes()),
@@ -43,7 +47,7 @@ impl Relay {
         held(tables.chain(own))
     }
 
-    /// Returns the name of a limit that is exceeded, and the amount in use.
+    /// Returns the name of a limit that is exceeded, and the amount in use; `None` if no limit is exceeded.
     pub fn exceeded_limit(&self) -> Option<Entries> {
         let relay = &self.limits.relay;
         let admitted = self.calls.iter().filter(|(_, call)| call.attempts.len() > 0 && !call.is_mirror()).count();
@@ -54,7 +58,7 @@ impl Relay {
         let attempts_of_all = self.calls.iter().flat_map(|(_, call)| call.attempts.iter());
         let waiting = attempts_of_all.filter(|attempt| matches!(attempt.stage, Stage::Waiting(_)));
         let waited = waiting.map(|attempt| self.now.saturating_duration_since(attempt.since)).max().unwrap_or_default();
-        // A sweep ends the wait, so a call may wait for `max_wait_ms` and the time between two sweeps.
+        // Only a sweep ends the wait, so a call may wait for `max_wait_ms` plus the time between two sweeps.
         let most_waited_ms = relay.max_wait_ms + SWEEP_EVERY.as_millis() as u32;
         let whole = [
             ("max_calls", admitted, relay.max_calls),
@@ -86,7 +90,7 @@ impl Relay {
     }
 }
 
-/// Returns the tables that have entries.
+/// Drops the tables without entries.
 fn held(tables: impl Iterator<Item = Entries>) -> Vec<Entries> {
     tables.filter(|(_, entries)| *entries > 0).collect()
 }

@@ -44,7 +44,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns the labels of calls to the cluster, without the controller of the server's Pod.
+    /// Returns the labels of calls to the cluster. Does not fill in `server`, the controller of the server's Pod.
     pub(crate) fn traffic_labels(&self, tls: TlsLabel) -> TrafficLabels {
         TrafficLabels { direction: self.target.direction(), target: self.label(), server: None, tls }
     }

@@ -1,4 +1,5 @@
-//! Every limit of the proxy, by name: the HTTP engines' limits for both sides, and the relay's own.
+//! Every limit of the proxy, by name: the HTTP engines' limits on client and endpoint connections, and the relay's own
+//! limits.
 //!
 //! `--limit NAME=VALUE` sets a limit. Names of limits for connections to endpoints begin with `endpoint_`.
 
@@ -20,7 +21,7 @@ pub struct Limits {
     pub relay: RelayLimits,
 }
 
-/// Limits on what the relay keeps, and for how long; per worker unless stated otherwise.
+/// The relay's own limits on numbers, sizes and times. They apply to each worker, unless stated otherwise.
 #[derive(Debug, Clone)]
 pub struct RelayLimits {
     /// Maximum number of connections from our own application.
@@ -31,7 +32,7 @@ pub struct RelayLimits {
     pub max_identified_connections: u32,
     /// Maximum number of calls in flight.
     pub max_calls: u32,
-    /// Maximum number of Services and addresses that have received calls and have not been forgotten yet.
+    /// Maximum number of Services and addresses for which the relay keeps state, because calls went to them.
     pub max_targets: u32,
     /// Maximum number of requests to the control plane that have no answer yet.
     pub max_questions: u32,
@@ -60,11 +61,11 @@ pub struct RelayLimits {
     pub max_traced_calls_per_second: u32,
     /// Maximum number of mirrored copies of requests in flight.
     pub max_mirrors: u32,
-    /// Maximum size of the request content that one copy keeps until its mirror reads the content.
+    /// Maximum size of the request content that one mirrored copy keeps until its mirror reads the content.
     pub max_mirror_bytes_per_call: u32,
-    /// Maximum size of the request content that all copies together keep for their mirrors.
+    /// Maximum size of the request content that all mirrored copies together keep for their mirrors.
     pub max_mirror_bytes: u32,
-    /// How long a copy may continue after the original call has ended.
+    /// How long a mirrored copy of a call may continue after the original call has ended.
     pub mirror_timeout_ms: u32,
     /// Maximum size of the response content buffered for one client that has not read it. Streams in a tunnel are
     /// slowed down instead, see `max_tunnel_bytes_per_client`.
@@ -75,9 +76,9 @@ pub struct RelayLimits {
     /// Maximum number of bytes from our own application that all streams of one tunnel together buffer for its client.
     /// Each stream may buffer an equal share of half of this limit, within fixed bounds.
     pub max_tunnel_bytes_per_client: u32,
-    /// Maximum number of calls that one account has in flight on shared connections: connections to endpoints that also
-    /// carry calls of other accounts. An account is a client's identity, a source address, or a connection of our own
-    /// application. Further calls use the account's own connections.
+    /// Maximum number of calls that one account may have in flight on shared connections. Further calls use the
+    /// account's own connections. A shared connection leads to an endpoint, and also carries calls of other accounts.
+    /// An account is a client's identity, a source address, or a connection of our own application.
     pub max_shared_calls_per_account: u32,
     /// Maximum number of calls with incomplete requests that one account has in flight on shared connections. See
     /// `max_shared_calls_per_account`.
@@ -85,13 +86,14 @@ pub struct RelayLimits {
     /// Maximum number of calls that an account may cancel within 10 s on shared connections. An account that cancels
     /// more calls gets its own connections.
     pub max_shared_cancels_per_account: u32,
-    /// Maximum number of DATA frames of a few bytes, in succession on a stream, that an account may send within 100 ms.
-    /// Further small frames are merged.
+    /// Maximum number of dribbles that an account may send within 100 ms. A dribble is a small DATA frame (a few bytes)
+    /// that is the first DATA frame of its stream or follows another small DATA frame. Above this limit, the proxy
+    /// merges the frames.
     pub max_dribbles_per_account: u32,
     /// How long a client may let an endpoint wait for request content. Does not apply to gRPC, whose clients may pause.
     pub content_timeout_ms: u32,
-    /// Maximum number of a client's cancelled calls whose endpoints have not been told of the cancellation yet. At this
-    /// limit, the proxy rejects new calls of the client with REFUSED_STREAM.
+    /// Maximum number of a client's cancelled calls that the proxy has not reset at their endpoints yet. At this limit,
+    /// the proxy rejects new calls of the client with REFUSED_STREAM.
     pub max_cancelled_calls_per_client: u32,
     /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint per 10 ms: servers may
     /// treat more frames as an attack.
@@ -101,7 +103,7 @@ pub struct RelayLimits {
     /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint per second, in the
     /// long run.
     pub resets_per_second: u32,
-    /// How long a call may wait for the control plane's answer about its destination or its policies.
+    /// How long a call may wait for the control plane to send its destination or the policies that apply to it.
     pub discovery_timeout_ms: u32,
     /// How long a new connection may take, including the TLS handshake, until its protocol is known.
     pub detect_timeout_ms: u32,
@@ -114,24 +116,25 @@ pub struct RelayLimits {
     /// How long a peer may leave its socket unread, or data unacknowledged. Opaque connections are exempt until both
     /// sides have ended them.
     pub unread_timeout_ms: u32,
-    /// How long a peer may be silent before the kernel sends a keepalive probe. It repeats the probe after each third
-    /// of that time, and closes the connection after three unanswered probes.
+    /// How long a peer may be silent before the kernel sends a keepalive probe. The kernel repeats the probe after each
+    /// third of that time, and closes the connection after three unanswered probes.
     pub keepalive_ms: u32,
     /// How long DATA may wait for a client's flow-control windows without progress. For HTTP/1, which has no windows:
     /// how long a client may leave its socket unread.
     pub stall_timeout_ms: u32,
     /// How long a client's connection may be without a stream.
     pub client_idle_timeout_ms: u32,
-    /// How long an endpoint may be silent while calls wait for it, before it gets a PING.
+    /// How long an endpoint may send nothing while it has calls, before the proxy sends it a PING.
     pub endpoint_ping_after_ms: u32,
     /// How long an endpoint may take to answer a PING.
     pub endpoint_ping_timeout_ms: u32,
-    /// How long it may take to establish a connection to an address without a Service. For a Service, the annotation
+    /// Maximum time to establish a connection to an address that belongs to no Service. For a Service, the annotation
     /// `leno.dev/connect-timeout` applies.
     pub egress_connect_timeout_ms: u32,
-    /// First pause after a failed connection; doubles with each failure, with jitter.
+    /// Pause before the next attempt to connect after the first failure. The pause doubles with each failure, and has
+    /// jitter.
     pub min_backoff_ms: u32,
-    /// Longest pause after a failed connection.
+    /// Longest pause before the next attempt to connect after a failure.
     pub max_backoff_ms: u32,
 }
 
@@ -201,7 +204,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a limit could not be set.
+/// Reason why a limit could not be set.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LimitError {
     #[error("there is no limit {0}; --limit help lists all limits")]
@@ -250,7 +253,8 @@ macro_rules! specs {
 /// Memory of an address that the application calls, with its cluster and the control plane's answer: 8.4 kB, measured
 /// with 10,000 addresses.
 const SUBJECT_BYTES: u64 = 8 << 10;
-/// Number of Services and addresses that a proxy may know even in the smallest container.
+/// Smallest value to which a small container lowers `max_subjects`, the number of Services and addresses that a proxy
+/// may know.
 const MIN_SUBJECTS: u32 = 256;
 /// Default memory budget in KiB if the container's memory has no limit.
 const UNLIMITED_BUDGET_KIB: u32 = 512 << 10;
@@ -355,8 +359,8 @@ impl Limits {
     /// lowers other limits:
     /// - Replays and mirrors together take at most a quarter of a worker's share of the budget.
     /// - The response content buffered for one client takes at most half of this share.
-    /// - Data about Services and addresses, which is not part of the budget, takes at most a quarter of the container's
-    ///   memory.
+    /// - Data about Services and addresses takes at most a quarter of the container's memory. This data is not part of
+    ///   the budget.
     pub fn within_memory(mut self, container_bytes: Option<u64>, workers: usize) -> Self {
         let relay = &mut self.relay;
         if relay.memory_budget_kib == 0 {
@@ -378,7 +382,7 @@ impl Limits {
     /// Sets a limit by name.
     ///
     /// # Errors
-    /// [`LimitError`] if no limit has this name, or if the value is out of range. Then no limit changes.
+    /// [`LimitError`] if no limit has this name, or if the value is out of range. In both cases, no limit changes.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
         let spec = SPECS.iter().find(|spec| spec.name == name).ok_or_else(|| LimitError::Unknown(name.to_owned()))?;
         let number = value.parse().ok().filter(|n| spec.range.contains(n));

@@ -37,7 +37,7 @@ pub struct Relay {
     pub(crate) limits: Arc<Limits>,
     pub(crate) metrics: Arc<WorkerMetrics>,
     pub(crate) access_log: AccessLog,
-    /// The users' requests to watch calls.
+    /// The taps: the requests of users to watch calls (`leno tap`).
     pub(crate) taps: Taps,
     pub(crate) tracer: Tracer,
     pub(crate) spent_chains: Arc<SpentChains>,
@@ -74,7 +74,7 @@ pub struct Relay {
     wall_clock: (Instant, SystemTime),
     pub(crate) next_sweep: Instant,
     pub(crate) sweep_turn: usize,
-    /// When the relay next releases the metric series of callers that have left.
+    /// When the relay next releases the metric series of callers that have no connection any more.
     pub(crate) next_release: Instant,
     /// Time at which the drain must be over; `None` before a drain.
     pub(crate) draining: Option<Instant>,
@@ -205,7 +205,7 @@ impl Relay {
         wait
     }
 
-    /// Uses a new identity of our own from now on.
+    /// Replaces the identity of our own workload.
     pub fn set_own(&mut self, own: &SpiffeId) {
         self.targets.set_own(own);
     }
@@ -214,8 +214,8 @@ impl Relay {
         self.downstreams.is_empty()
     }
 
-    /// Returns whether a client is connected, or a server that has already answered a request has not received the
-    /// whole request yet.
+    /// Returns whether the relay has work left: a client is connected, or the relay still sends the rest of a request
+    /// that the server has already answered.
     pub fn has_work(&self) -> bool {
         !self.has_no_clients() || self.pools.upstreams().any(|(_, upstream)| upstream.has_unfinished_requests())
     }

@@ -14,7 +14,7 @@ const MAX_SERIAL: u32 = (1 << SERIAL_BITS) - 1;
 /// Identifies an entry of a [`Slots<T>`].
 ///
 /// The table uses the place of a removed entry again. It uses a serial number again only after 2^29 - 1 further
-/// entries. On a busy worker, this takes hours, and then no queue holds the old id any more.
+/// entries. Even on a busy worker, this takes hours. By then, no queue holds the old id any more.
 pub struct Id<T> {
     place: u32,
     serial: NonZeroU32,

@@ -2,18 +2,19 @@
 //! and all retries of that call are used up.
 //!
 //! The application's own answer to such a request usually is a failure too. If the callers retried the request, the
-//! retries along a chain of services would multiply. Applications seldom copy fields from the answers that they receive
-//! to their own answers, but many copy the trace from the requests that they receive to their own requests. So the
-//! proxy beside the application finds the request of a call by the call's trace.
+//! retries along a chain of services would multiply. So the proxy beside the application must know which request caused
+//! the failed call. It finds the request by the trace of the call: many applications copy the trace from an inbound
+//! request to their outbound requests. Few applications copy fields from a response to their own response, so the proxy
+//! cannot rely on fields.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of requests that a proxy remembers. A later request may take the slot of an earlier request. Then callers may
-/// retry the earlier request again.
+/// Number of requests that a proxy remembers. A later request may take the slot of an earlier request. The proxy then
+/// forgets the earlier request, so callers may retry it.
 const SLOTS: usize = 4_096;
-/// The unit of the times in slots.
+/// The unit of the times that the slots store.
 const TICK: Duration = Duration::from_millis(100);
 /// How long a proxy remembers a request after the failure of its call: 10 s.
 const MEMORY_TICKS: u16 = 100;
@@ -45,14 +46,14 @@ pub(crate) struct ChainId(u64);
 
 impl ChainId {
     pub(crate) fn of_trace(trace: u128) -> Self {
-        // Some trace ids are times, or small numbers: the product spreads them over all bits (Fibonacci hashing). The
-        // upper bits of an id are never all 0, because an empty slot is 0.
+        // Some trace ids are times, or small numbers, so spread them over all bits with a product (Fibonacci hashing).
+        // Set the highest bit, because a slot with the value 0 is empty.
         Self(((trace >> 64) as u64 ^ trace as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63)
     }
 }
 
 impl SpentChains {
-    /// Records that the application, while it served the request of this chain, made a call that has no retry left.
+    /// Records that a call has no retry left. The application made this call to answer the request with this id.
     pub(crate) fn note(&self, ChainId(id): ChainId, now: Instant) {
         let since = *self.since.get_or_init(|| now);
         if let Some(slot) = self.slot(id) {
@@ -60,8 +61,8 @@ impl SpentChains {
         }
     }
 
-    /// Returns whether [`Self::note`] was called for a request after the request began, at `begun`. An earlier note
-    /// belongs to an earlier request of the same trace, and is ignored.
+    /// Returns whether [`Self::note`] was called for a request since the request began (`begun`). Ignores an earlier
+    /// call of [`Self::note`], which was for an earlier request of the same trace.
     pub(crate) fn has(&self, ChainId(id): ChainId, begun: Instant, now: Instant) -> bool {
         let (Some(since), Some(slot)) = (self.since.get(), self.slot(id)) else { return false };
         let slot = slot.load(Ordering::Relaxed);

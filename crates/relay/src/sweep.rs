@@ -109,8 +109,8 @@ impl Relay {
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
-            // If the kernel still has output that the client has not read, keep the connection for longer. So the
-            // limits on connections and the memory budget still count it.
+            // If the kernel still has output that the client has not read, keep the connection for longer. The limits
+            // on connections and the memory budget then still count it.
             let has_unread = link.kernel_bytes > CONNECTION_BYTES;
             if !past(link.closing_since, if has_unread { ms(relay.unread_timeout_ms) } else { LINGER }) {
                 return Verdict::Keep;
@@ -129,7 +129,8 @@ impl Relay {
             if link.codec.is_guess() && past(client.leaving_since, GOAWAY_GRACE) {
                 return Verdict::Close("");
             }
-            // An opaque protocol may be silent, or leave bytes unread, for an unlimited time.
+            // No time limit applies: the peers of an opaque connection may be silent, or leave bytes unread, for any
+            // time.
             return Verdict::Keep;
         }
         if past(client.yielding_since, YIELD_GRACE) {
@@ -144,8 +145,8 @@ impl Relay {
             let why = "a frame or header block was not complete within frame_timeout_ms";
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        // In a protocol without flow-control windows, an application that needs time leaves its socket unread. So the
-        // limit is `stall_timeout_ms` instead.
+        // `unread_timeout_ms` applies only to protocols with flow-control windows. In other protocols, a slow
+        // application leaves its socket unread, so the limit is the longer `stall_timeout_ms`.
         let has_windows = link.codec.has_windows();
         if has_windows && past(link.blocked_since, ms(relay.unread_timeout_ms)) {
             let why = "it left its socket unread for unread_timeout_ms";
@@ -184,7 +185,7 @@ impl Relay {
     }
 
     fn sweep_upstreams(&mut self) {
-        // Connect timeouts are short, so connections that are not ready are checked in every sweep.
+        // Check connections that are not ready in every sweep, because connect timeouts are short.
         let in_turn = self.pools.upstreams().filter(|(id, upstream)| !upstream.ready || self.is_in_turn(id.place()));
         for id in in_turn.map(|(id, _)| id).collect::<Vec<_>>() {
             if let Verdict::Close(why) = self.judge_upstream(id) {
@@ -224,7 +225,7 @@ impl Relay {
         if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
             return Verdict::Close("it left its socket unread for unread_timeout_ms");
         }
-        // The last output of a call that is over may still wait for the socket.
+        // Also check the output: the last output of a finished call may still wait for the socket.
         if link.codec.stream_count() == 0 && !link.codec.wants_write() && !link.is_blocked() {
             let idle_since = *upstream.idle_since.get_or_insert(now);
             if now - idle_since >= REST_AFTER {
@@ -235,10 +236,10 @@ impl Relay {
             let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
             let is_spare = has_others || !lane.is_common();
             let limit = if is_unused_opaque {
-                // The client has left before the connection was established. The server may already have sent its
-                // greeting, and may soon close the connection if no client answers. So no later client gets the
-                // connection. A call that waits now still gets it: a connection is given to a waiting call after the
-                // sweep of the turn in which the connection gets ready.
+                // The client has left before the connection was established. Do not keep the connection for later
+                // clients: the server may already have sent its greeting, and may soon close the connection if no
+                // client answers. A call that already waits still gets the connection, because the relay assigns the
+                // connection in the turn in which it becomes ready, right after the sweep.
                 SWEEP_EVERY
             } else if is_spare {
                 settings.idle_timeout.min(SPARE_IDLE)

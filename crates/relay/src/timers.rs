@@ -31,7 +31,7 @@ const MS_NS: u64 = 1_000_000;
 pub(crate) struct Tick(u64);
 
 impl Tick {
-    /// Later than every real tick.
+    /// A tick that is later than every time that occurs.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
     #[inline]
@@ -73,8 +73,8 @@ impl<T: Copy> Timers<T> {
         Self { start: now, latest: (now, 0), done_ms: 0, heads, occupied, entries: Slab::new() }
     }
 
-    /// Returns the tick of the time that is `after` later than `since`. In most turns of the event loop, `since` is the
-    /// same in all calls of this function, so the conversion of the latest `since` is kept.
+    /// Returns the tick of the time that is `after` later than `since`. Keeps the conversion of the latest `since`: in
+    /// most turns of the event loop, all calls of this function have the same `since`.
     #[inline]
     pub(crate) fn tick_after(&mut self, since: Instant, after: Duration) -> Tick {
         if self.latest.0 != since {
@@ -129,8 +129,8 @@ impl<T: Copy> Timers<T> {
         self.done_ms = self.done_ms.max(now_ms + 1);
     }
 
-    /// Returns the time until a timer may be due; `None` without timers. The time is never too long. If no timer is due
-    /// in the rest of this turn, the time may be too short by a turn or more.
+    /// Returns the time until a timer may be due; `None` without timers. No timer is due earlier. If no timer is due in
+    /// the rest of the wheel's current turn, the returned time may be too short by one or more turns of the wheel.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         if self.entries.is_empty() {
             return None;

@@ -25,8 +25,8 @@ impl Relay {
         link_of(&mut self.downstreams, &mut self.pools, id)
     }
 
-    /// Handles the input that a connection has received but not handled yet. Returns the maximum number of bytes that
-    /// the connection accepts now; `None` if it must not be read.
+    /// Handles the input that the relay has kept for a connection. Returns the maximum number of bytes that the
+    /// connection accepts now; `None` if the event loop must not read the connection.
     pub fn begin_read(&mut self, id: LinkId) -> Option<usize> {
         let mut fields = std::mem::take(&mut self.fields);
         let room = self.take_held(id, &mut fields);
@@ -47,7 +47,8 @@ impl Relay {
         }
         let is_opaque = link.codec.is_opaque();
         let held = std::mem::take(&mut link.pending_input);
-        // This call is needed even without held bytes: the codec may have an event that does not come from the peer.
+        // Call `interpret` even if the link has kept no input: the codec may have an event that does not come from the
+        // peer.
         self.interpret(id, &held, fields)?;
         if let LinkId::Endpoint(upstream) = id
             && is_opaque
@@ -93,8 +94,8 @@ impl Relay {
         self.end_input::<()>(id, outcome);
     }
 
-    /// Finishes the handling of input: adds the link to the list of links to flush, or closes the connection. Returns
-    /// `None`.
+    /// Finishes the handling of input: adds the link to the list of links to flush, or closes the connection. Always
+    /// returns `None`, as the result of [`Self::begin_read`].
     fn end_input<T>(&mut self, id: LinkId, outcome: Result<(), Closed>) -> Option<T> {
         if let LinkId::Endpoint(upstream) = id {
             self.pools.note_room(upstream);
@@ -132,7 +133,7 @@ impl Relay {
         }
     }
 
-    /// Handles the end of the peer's bytes. In a protocol with half-close, only this direction ends.
+    /// Handles the end of the peer's bytes. In a protocol with half-close, the connection can still send.
     fn read_ended(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<(), Closed> {
         let now = self.now;
         let Some(link) = self.link(id) else { return Ok(()) };
@@ -148,8 +149,9 @@ impl Relay {
         }
     }
 
-    /// Returns whether a client's socket has failed while the relay has paused reading it. Such a client must be closed
-    /// here: reading may resume only after output has left, and this output may never leave.
+    /// Returns whether a client's socket has failed while the relay has paused reading it. The caller must then close
+    /// the connection. Otherwise, the relay might never read again and notice the end: reading resumes only after
+    /// output was written, and a failed socket may never accept output.
     fn is_gone(&mut self, id: LinkId) -> bool {
         let is_gone = |link: &mut Link| link.paused && link.is_unwritable() && link.closing_since.is_none();
         matches!(id, LinkId::Client(_)) && self.link(id).is_some_and(is_gone)
@@ -160,16 +162,16 @@ impl Relay {
     pub fn socket_failed(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         link.note_unwritable();
-        // The relay has paused reading this endpoint because the client does not read. If the connection stayed open
-        // until the client reads, a client that only sends would wait for ever. An HTTP/1 response is kept instead,
-        // until its client reads it.
+        // The relay does not read this endpoint now, because the client does not read. Close an opaque connection
+        // nevertheless: otherwise, a client that only sends would never learn of the end. Keep any other connection
+        // until the client has read the response.
         if matches!(id, LinkId::Endpoint(_)) && link.paused && link.codec.is_opaque() {
             self.close(id, "the peer reset the connection");
         }
     }
 
-    /// Notes that a peer has closed its side or reads no more. Bytes that it has sent before may still arrive. If the
-    /// peer is a server and its protocol has no half-close, it gets no new calls.
+    /// Notes that a peer has closed its sending side or reads no more. Bytes that the peer has sent earlier may still
+    /// arrive. If the peer is a server, it gets no new calls, unless the protocol has half-closed connections.
     pub fn end_follows(&mut self, id: LinkId) {
         let is_half_closable = self.link(id).is_some_and(|link| link.codec.is_half_closable());
         if let LinkId::Endpoint(upstream) = id
@@ -179,8 +181,7 @@ impl Relay {
         }
     }
 
-    /// Requests that the event loop reads a connection, even if its socket does not report that there is something to
-    /// read.
+    /// Requests that the event loop reads a connection, even if its socket does not report that it is readable.
     pub(crate) fn read_on(&mut self, id: LinkId) {
         let wire = self.link(id).and_then(|link| link.wire);
         self.effects.extend(wire.map(Effect::ReadOn));
@@ -217,9 +218,11 @@ impl Relay {
         None
     }
 
-    /// Must be called after a link's output was written, as far as the socket accepts it. Lets the senders of the
-    /// written content send more, updates the memory that the link's account is charged for, and ends the connection if
-    /// its work is over.
+    /// Must be called after a link's output was written, as far as the socket accepts it. Does the following:
+    ///
+    /// - Returns flow-control window to the senders of the written content.
+    /// - Updates the memory that the worker's budget counts for the link.
+    /// - Ends the connection if it is no longer needed.
     pub fn flushed(&mut self, id: LinkId) {
         self.return_room(id);
         self.charge(id);
@@ -238,8 +241,8 @@ impl Relay {
         } else if link.codec.must_close()
             && !link.codec.wants_write()
             && !link.codec.is_drained()
-            // The client may still send. If we closed now, a TCP reset could discard its last output, so a closing link
-            // is read for a while.
+            // Do not close a link that has begun to close ([`Link::begin_closing`]). The client may still send, and a
+            // TCP reset could then discard our last output before the client reads it.
             && !link.is_closing()
         {
             self.close(id, "it was closed in the middle of a message");
@@ -263,7 +266,7 @@ impl Relay {
     }
 
     /// Releases the resources of a removed link: its part of the budget, and its socket. If the content of a call was
-    /// cut, the socket is reset, so that the peer does not take the end of the connection for the end of the content.
+    /// cut, resets the socket. Otherwise, the peer would take the end of the connection for the end of the content.
     pub(crate) fn release(&mut self, link: &Link) {
         self.discharge(link);
         let Some(wire) = link.wire else { return };
@@ -285,7 +288,7 @@ impl Relay {
         }
     }
 
-    /// Gives the event loop the output of a connection that is closed directly afterwards.
+    /// Hands the last output of a connection to the event loop. The caller closes the connection directly afterwards.
     pub(crate) fn write_last(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         if let Some(wire) = link.wire {
@@ -305,13 +308,13 @@ impl Relay {
     }
 }
 
-/// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint:
-/// some servers do not read before their output has been read.
+/// Returns whether we stop reading a client because it does not read our output. We never stop reading an endpoint for
+/// this reason, because some servers do not read before we have read their output.
 fn is_deaf_client(id: LinkId, link: &Link) -> bool {
     matches!(id, LinkId::Client(_)) && link.is_deaf()
 }
 
-/// Why a connection must be closed.
+/// Reason why a connection must be closed.
 #[derive(Debug, thiserror::Error)]
 enum Closed {
     #[error("it has ended")]

@@ -26,7 +26,7 @@ fn client(speaks: Speaks) -> (Relay, ClientId) {
     (relay, client)
 }
 
-/// Begins to open the connection to an endpoint that the relay has requested.
+/// Begins to open the connection that the relay has requested from the event loop.
 fn begin_to_connect(relay: &mut Relay) -> UpstreamId {
     let connect = relay.take_effects().into_iter().find_map(|effect| match effect {
         Effect::Connect { upstream, address, .. } => Some((upstream, address)),
@@ -37,7 +37,7 @@ fn begin_to_connect(relay: &mut Relay) -> UpstreamId {
     upstream
 }
 
-/// Opens the connection to an endpoint that the relay has requested.
+/// Opens the connection that the relay has requested from the event loop.
 fn connect_endpoint(relay: &mut Relay) -> UpstreamId {
     let upstream = begin_to_connect(relay);
     relay.connected(upstream);
@@ -68,7 +68,7 @@ fn flush(relay: &mut Relay, open: LinkId) -> bool {
     relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_)))
 }
 
-/// Lets this time pass, and sweeps each connection once in the last second of this time.
+/// Lets `time` pass. In its last second, sweeps each connection once.
 fn sweep(relay: &mut Relay, time: Duration) {
     relay.set_now(relay.now + time - Duration::from_secs(1));
     for _ in 0..10 {
@@ -221,7 +221,7 @@ fn a_server_that_reads_nothing_more_of_an_ended_opaque_connection_is_given_up() 
 }
 
 /// Returns a relay, a client that has left, and the connection to an HTTP/1 server that has answered the client's
-/// request. The server ends the connection after this request, and has not read the last 60,000 bytes of it.
+/// request. The server ends the connection after this request, and has not read the request's last 60,000 bytes.
 fn answered_with_bytes_left() -> (Relay, LinkId, LinkId) {
     let (mut relay, id) = client(Speaks::Http1);
     let client = LinkId::Client(id);
@@ -269,7 +269,7 @@ fn fields(pairs: &[(&str, &str)]) -> FieldSection {
     fields
 }
 
-/// Opens a connection to an endpoint that speaks HTTP/2. Returns the connection, and the endpoint's side of it.
+/// Opens a connection to an endpoint that speaks HTTP/2. Returns the connection, and the endpoint's HTTP/2 engine.
 fn connect_http2_endpoint(relay: &mut Relay) -> (UpstreamId, Connection) {
     let upstream = begin_to_connect(relay);
     let endpoint = LinkId::Endpoint(upstream);

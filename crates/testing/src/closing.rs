@@ -1,4 +1,4 @@
-//! A server that closes used connections.
+//! A server that closes each connection after the connection's first request.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 
-/// An HTTP/1 server that closes the connection after each request, without an answer. Only
-/// [`keep_connections`](Self::keep_connections) makes it answer.
+/// An HTTP/1 server that closes the connection after each request, without an answer. It answers only during a call of
+/// [`keep_connections`](Self::keep_connections).
 pub struct Closing {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -45,8 +45,8 @@ impl Closing {
     }
 
     /// Calls `request` [`CONNECTIONS`](Self::CONNECTIONS) times at once. The server answers when all requests have
-    /// arrived, so a proxy needs one connection for each request, and keeps these connections. `request` must fail
-    /// unless the answer is 200.
+    /// arrived, so a proxy needs one connection for each request, and keeps these connections. `request` must panic
+    /// unless the status of the answer is 200.
     pub fn keep_connections(&self, request: impl Fn() + Sync) {
         self.set_kept(Some(Arc::new(Barrier::new(Self::CONNECTIONS))));
         thread::scope(|scope| (0..Self::CONNECTIONS).for_each(|_| drop(scope.spawn(&request))));
@@ -57,7 +57,7 @@ impl Closing {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
     }
 
-    /// Returns the number of requests since the last call.
+    /// Returns the number of requests since the last call of this function.
     pub fn take_requests(&self) -> u64 {
         self.requests.swap(0, Ordering::Relaxed)
     }

@@ -1,5 +1,6 @@
 //! Helps the tests of every crate: [`skipped`] reports a test that could not run here, [`seed()`] and [`seeds`] make a
-//! random test repeatable, and [`Closing`] is a server that closes used connections. No program depends on this crate.
+//! random test repeatable, and [`Closing`] is a server that closes each connection after a request. Only tests use this
+//! crate.
 //!
 //! ```
 //! // LENO_SEED=7 in the environment makes this loop run once, with 7.

@@ -11,8 +11,8 @@ use std::thread;
 pub fn skipped(why: &str) {
     let thread = thread::current();
     let line = line(thread.name().unwrap_or("a test"), why);
-    // Do not use eprintln: the harness hides its output if the test passes. Ignore errors: without standard error, the
-    // line could not be read anyway.
+    // Do not use eprintln: the harness hides its output if the test passes. Ignore a failed write to standard error:
+    // there is no other way to reach `./test`.
     io::stderr().write_all(line.as_bytes()).ok();
 }
 

@@ -31,8 +31,8 @@ pub struct Bootstrap {
     pub outbound: SocketAddr,
     /// The address of Envoy's own admin endpoint.
     pub admin: SocketAddr,
-    /// The certificates with which the client takes part in the mesh. Without them, the client's connections to the
-    /// control plane and to all endpoints are not encrypted.
+    /// The client's certificate, key and trust bundle. Without them, the client's connections to the control plane and
+    /// to all endpoints are not encrypted.
     pub certificates: Option<Certificates>,
 }
 
@@ -83,10 +83,11 @@ fn node(options: &Bootstrap) -> Value {
     json!({ "id": options.node, "cluster": options.namespace, "metadata": { facts::KEY: own } })
 }
 
-/// Returns the content of a file for GRPC_XDS_BOOTSTRAP. With certificates, programs also need
-/// GRPC_EXPERIMENTAL_XDS_SNI=true, because proxies recognize connections of the mesh by their server name. gRPC
-/// compares the control plane's name with the DNS names in the control plane's certificate. A loopback address is not a
-/// DNS name, so a control plane at a loopback address is reached without TLS.
+/// Returns the content of gRPC's bootstrap file, which GRPC_XDS_BOOTSTRAP names. A program with certificates must also
+/// set GRPC_EXPERIMENTAL_XDS_SNI=true: proxies recognize connections of the mesh by their server name.
+///
+/// gRPC compares the control plane's name with the DNS names in the control plane's certificate. A loopback address is
+/// not a DNS name, so gRPC connects to a loopback address without TLS.
 fn grpc(options: &Bootstrap) -> Value {
     let credentials = match &options.certificates {
         Some(files) if !is_loopback(&options.control) => json!({ "type": "tls", "config": grpc_files(files) }),
@@ -107,13 +108,13 @@ fn grpc(options: &Bootstrap) -> Value {
     bootstrap
 }
 
-/// Returns whether the text is a loopback address. Returns `false` for a name such as `localhost`, because a
-/// certificate can contain such a name.
+/// Returns whether the host of `control` is a loopback address. Returns `false` for a name such as `localhost`, because
+/// a certificate can contain such a name.
 fn is_loopback(control: &str) -> bool {
     host_and_port(control).0.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Splits `host:port`; an IPv6 address loses its brackets.
+/// Splits `host:port`, and removes the brackets of an IPv6 address.
 fn host_and_port(control: &str) -> (&str, u16) {
     let (host, port) = control.rsplit_once(':').unwrap_or((control, ""));
     (host.trim_start_matches('[').trim_end_matches(']'), port.parse().unwrap_or_default())
@@ -128,9 +129,11 @@ fn grpc_files(files: &Certificates) -> Value {
     })
 }
 
-/// Returns the content of Envoy's bootstrap file. One Envoy accepts all connections of its application. A redirected
-/// connection goes to the listener of its original destination. An HTTP request sent to Envoy itself is routed by its
-/// authority. Any other connection goes on to its original destination.
+/// Returns the content of Envoy's bootstrap file. Envoy accepts all connections of one application:
+/// - If a Listener exists for the original destination of a redirected connection, this Listener handles the
+///   connection.
+/// - If the application sends an HTTP request to Envoy's own address, Envoy routes the request by its `:authority`.
+/// - Envoy forwards any other connection to its original destination.
 fn envoy(options: &Bootstrap) -> Value {
     let mut static_resources = json!({
         "clusters": [control_cluster(options), passthrough_cluster()],

@@ -1,7 +1,7 @@
-//! Writes and reads the parts of a call policy as facts (metadata that only Leno reads): the retry budget and the
-//! objectives in a Cluster, the other parts in a Route.
+//! Writes and reads the parts of a call policy as facts (metadata that only Leno reads). The retry budget and the
+//! objectives are in a Cluster, the other parts in a Route.
 //!
-//! Each part has its own facts. Two of these facts are the object that sets the part ([`SET_BY`]) and the part's mode
+//! Each part has its own facts. Two of them are the object that sets the part ([`SET_BY`]) and the part's mode
 //! ([`MODE`]).
 
 use std::str::FromStr;
@@ -23,7 +23,7 @@ use crate::pb::cluster::circuit_breakers::thresholds::RetryBudget;
 use crate::pb::types;
 use crate::proto::uint32;
 
-/// The name of the wrong fact, and what is wrong with it.
+/// An error: the name of an invalid fact, and what is wrong with its value.
 type Fault = (&'static str, String);
 
 /// Adds the facts of a policy.
@@ -61,13 +61,14 @@ pub(crate) fn with_budget(facts: Facts, budget: Option<&Setting<BudgetSettings>>
     })
 }
 
-/// Writes a retry budget in Envoy's form: the maximum number of retries in flight, in percent of the requests in
-/// flight. If retries take as long as other requests, this limit allows the same percentage of the calls of an
-/// interval. With `budget_interval`, Envoy would take the percentage of all requests of the interval, and so allow far
-/// more retries in flight.
+/// Converts a retry budget to Envoy's form. Leno limits the retries of an interval to a percentage of the calls of this
+/// interval; Envoy limits the retries in flight to a percentage of the requests in flight. The two limits are equal if
+/// retries take as long as other requests. With `budget_interval`, Envoy would limit the retries in flight to a
+/// percentage of all requests of the interval, which allows far more retries.
 ///
-/// Without a minimum, Envoy always allows 3 retries in flight. A minimum per second cannot be converted to a number of
-/// retries in flight, except for zero. So this function writes only a minimum of zero.
+/// If `min_retry_concurrency` is missing, Envoy always allows 3 retries in flight. Leno's minimum is a number of
+/// retries per second. Only a minimum of zero can be converted to a number in flight, so this function omits any other
+/// minimum.
 pub(crate) fn envoy_budget(budget: &BudgetSettings) -> RetryBudget {
     RetryBudget {
         budget_percent: Some(types::Percent { value: budget.percent.into() }),
@@ -90,7 +91,8 @@ fn with_setting<T>(facts: Facts, name: &str, part: Option<&Setting<T>>, add: imp
     if *mode == Mode::Enforce { facts } else { facts.with(format!("{name}{MODE}"), mode.name()) }
 }
 
-/// Reads the policy of a rule of `route`. If the facts do not name the object that sets a part, this object is `route`.
+/// Reads the call policy of one rule of the route object `route`. If the facts name no object that set a part, the
+/// result names `route`.
 pub(crate) fn policy(facts: &Facts, route: &str) -> Result<CallPolicy, Fault> {
     let limit = |name| {
         let after = milliseconds(facts, name)?.map(|after| after.min(LONGEST_LIMIT));
@@ -130,7 +132,8 @@ pub(crate) fn objectives(facts: &Facts, cluster: &str) -> Option<Arc<Objectives>
 }
 
 fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T> {
-    // If this proxy does not know the mode of a part, the part must have no effect on calls.
+    // A newer control plane may write a mode that this proxy does not know. A part in an unknown mode must not affect
+    // calls, so read the mode as `Audit`.
     let is_audit = facts.get(&format!("{name}{MODE}")).is_some_and(|mode| mode != Mode::Enforce.name());
     let set_by: Arc<str> = facts.get(&format!("{name}{SET_BY}")).unwrap_or(otherwise).into();
     Setting { value, mode: if is_audit { Mode::Audit } else { Mode::Enforce }, set_by }

@@ -39,7 +39,8 @@ pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
         connect_timeout: Some(duration(cluster.settings.connect_timeout)),
         circuit_breakers: Some(circuit_breakers(cluster, view.dialect)),
         typed_extension_protocol_options: [protocol_options(cluster)].into(),
-        // An unready endpoint gets no calls, however few endpoints are ready: turn Envoy's panic mode off.
+        // Turn Envoy's panic mode off. In this mode, Envoy would send calls to unready endpoints if few endpoints are
+        // ready.
         common_lb_config: Some(CommonLbConfig {
             healthy_panic_threshold: Some(types::Percent { value: 0.0 }),
             ..Default::default()
@@ -136,8 +137,8 @@ fn balance_as_envoy(resource: &mut Cluster, balancer: Policy) {
     resource.lb_policy = policy.into();
 }
 
-/// Adds the balancer in gRPC's form. gRPC uses the first policy that it supports, and its implementations for different
-/// languages support different policies. So another policy follows `least_request`.
+/// Adds the balancer in gRPC's form, as a list of policies. gRPC uses the first policy that it supports. Not every gRPC
+/// implementation supports `least_request`, so the list ends with a policy that all of them support.
 fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     let policy = |name: &str, config: Any| load_balancing_policy::Policy {
         typed_extension_config: Some(core::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) }),
@@ -154,7 +155,7 @@ fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     resource.load_balancing_policy = Some(LoadBalancingPolicy { policies });
 }
 
-/// Returns the balancer in the field that every client reads.
+/// Returns the balancer in `lb_policy`, for a Cluster without the fact [`BALANCER`].
 fn usual_balancer(resource: &Cluster) -> Policy {
     match LbPolicy::try_from(resource.lb_policy) {
         Ok(LbPolicy::RoundRobin) => Policy::RoundRobin,
@@ -177,7 +178,8 @@ fn circuit_breakers(cluster: &mesh::Cluster, dialect: Dialect) -> CircuitBreaker
     CircuitBreakers { thresholds: thresholds.into_iter().collect(), per_host_thresholds: vec![per_host] }
 }
 
-/// Returns an extension's name and its options: the protocol, the idle timeout and the maximum age of a connection.
+/// Returns the name and the value of Envoy's extension for the protocol, the idle timeout and the maximum age of
+/// connections.
 fn protocol_options(cluster: &mesh::Cluster) -> (String, Any) {
     let http1 = core::Http1ProtocolOptions::default;
     let http2 = core::Http2ProtocolOptions::default;
@@ -208,7 +210,7 @@ fn protocol_options(cluster: &mesh::Cluster) -> (String, Any) {
     (upstream::HttpProtocolOptions::full_name(), any(&options))
 }
 
-/// Reads the settings in a resource, with defaults for missing fields.
+/// Reads a cluster's connection settings. A missing field gets its default value.
 fn settings(resource: &Cluster) -> Result<Settings, Unreadable> {
     let bad = |field| Unreadable::new(&resource.name, field, "is out of range");
     let mut settings = Settings::default();

@@ -101,8 +101,8 @@ fn empty_locality(zone: Option<&str>) -> LocalityLbEndpoints {
     LocalityLbEndpoints { locality: Some(Locality { zone, ..Default::default() }), ..Default::default() }
 }
 
-/// Writes an endpoint. `by_tls` is the client's dialect if the client reaches endpoints behind proxies by mutual TLS,
-/// and otherwise `None`.
+/// Writes an endpoint. `by_tls` is the client's dialect if the client uses mutual TLS to endpoints behind proxies,
+/// otherwise `None`.
 fn write_one(endpoint: &Endpoint, health: HealthStatus, by_tls: Option<Dialect>) -> LbEndpoint {
     let proxy = endpoint.proxy.as_ref();
     let mut facts = Facts::default()
@@ -159,7 +159,7 @@ fn read_one(lb_endpoint: &LbEndpoint, zone: Option<&str>) -> Result<Endpoint, (&
         zone: zone.map(Into::into),
         hostname: boxed(HOSTNAME),
         pod: boxed(POD),
-        // Only metrics name the controller, so a controller of a kind that this proxy does not know does no harm.
+        // Only metrics use the controller, so omit a controller of an unknown kind instead of rejecting the resource.
         controller: facts.get(CONTROLLER).and_then(|controller| controller.parse().ok()),
         proxy,
     })

@@ -1,4 +1,4 @@
-//! Why a control plane's resource was rejected.
+//! The error for a control plane's resource that the proxy rejects.
 
 /// The error in a resource. Its text is one line, so that it can be sent back to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub struct Unreadable {
 impl Unreadable {
     pub fn new(resource: &str, field: &'static str, what: impl Into<String>) -> Self {
         const SHOWN_MAX_CHARS: usize = 100;
-        // A peer's text may contain line breaks.
+        // Replace control characters, because a peer's text may contain line breaks.
         let in_line = |c: char| if c.is_control() { ' ' } else { c };
         let resource = resource.chars().take(SHOWN_MAX_CHARS).map(in_line).collect();
         Self { resource, field, what: what.into().chars().map(in_line).collect() }

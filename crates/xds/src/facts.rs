@@ -12,7 +12,7 @@ use crate::pb::{Any, Struct, Value, core::Metadata, value};
 /// The key of the metadata.
 pub const KEY: &str = "leno.dev";
 
-/// In a Cluster: the balancer, in the values of `leno.dev/balancer`.
+/// In a Cluster: the balancer, as a value of the annotation `leno.dev/balancer`.
 pub const BALANCER: &str = "balancer";
 /// In a Cluster: the protocol, in the form of [`leno_model::protocol::Protocol::name`].
 pub const PROTOCOL: &str = "protocol";
@@ -26,15 +26,16 @@ pub const CONTROLLER: &str = "controller";
 pub const HOSTNAME: &str = "hostname";
 /// In an endpoint: the workload of its proxy, for example `ns/shop/sa/cart`.
 pub const IDENTITY: &str = "identity";
-/// In an endpoint: its proxy's port for direct connections, if these connections are not redirected to the proxy.
+/// In an endpoint: its proxy's port, if connections to the endpoint's own port are not redirected to the proxy.
 pub const INBOUND_PORT: &str = "inbound-port";
 /// In an endpoint: its proxy's port for opaque connections.
 pub const TUNNEL_PORT: &str = "tunnel-port";
-/// In an endpoint: the application's own port, if the endpoint's address has the port of the endpoint's proxy.
+/// In an endpoint: the application's own port, if the endpoint's address contains the port of its proxy instead.
 pub const TARGET_PORT: &str = "target-port";
-/// In a Listener: the key of the cluster to which the Listener leads.
+/// In a Listener: the key of the cluster that gets the Listener's connections or calls.
 pub const CLUSTER: &str = "cluster";
-/// In a Listener: `endpoint` if the Listener's address belongs to one endpoint. Connections must go to this endpoint.
+/// In a Listener: `endpoint` if the Listener's address is the address of one endpoint. The proxy must send connections
+/// to this endpoint, without balancing.
 pub const LEADS_TO: &str = "leads-to";
 
 /// In the Listener `inbound`: the trust domain of identities that name no trust domain.
@@ -49,14 +50,14 @@ pub const UNREADABLE: &str = "unreadable-";
 /// In the Listener `inbound`: the ports of the client's workload that Services declare to be HTTP, separated by commas.
 pub const HTTP_PORTS: &str = "http-ports";
 
-/// In a Route: the route object with the rule, for example `HTTPRoute shop/echo`.
+/// In a Route: the route object that contains the rule, for example `HTTPRoute shop/echo`.
 pub const ROUTE: &str = "route";
 /// In a Route: the name of the rule.
 pub const RULE: &str = "rule";
 
-/// In a Route: the server name of the TLS connections that it matches.
+/// In a Route: the server name (SNI) that the Route matches in TLS connections.
 pub const SERVER_NAME: &str = "server-name";
-/// In a Route: marks a match of gRPC methods.
+/// In a Route: present if the Route matches gRPC methods.
 pub const GRPC: &str = "grpc";
 /// In a Route: the gRPC service after `=`, or a pattern for it after `~`.
 pub const GRPC_SERVICE: &str = "grpc-service";
@@ -76,24 +77,26 @@ pub const RETRY_BACKOFF: &str = "retry-backoff-ms";
 pub const RETRY_HTTP_CODES: &str = "retry-http-codes";
 /// In a Route: the numbers of the gRPC statuses after which a call is sent again, separated by commas.
 pub const RETRY_GRPC_CODES: &str = "retry-grpc-codes";
-/// In a Route: the maximum number of further attempts of one call while the first attempt goes on.
+/// In a Route: the maximum number of hedges of one call. A hedge is a further attempt that starts while the first
+/// attempt goes on.
 pub const HEDGE: &str = "hedges";
-/// In a Route: the time before a further attempt, in the form that a TrafficPolicy uses.
+/// In a Route: the delay before each hedge, in the form that a TrafficPolicy uses.
 pub const HEDGE_DELAY: &str = "hedge-delay";
 /// In a Route: the methods whose calls are hedged, separated by commas.
 pub const HEDGE_METHODS: &str = "hedge-methods";
-/// In a Cluster: retries for each 100 calls.
+/// In a Cluster: the maximum number of retries per 100 calls.
 pub const BUDGET: &str = "retry-budget-percent";
 /// In a Cluster: the interval of the retry budget, in milliseconds. The budget counts the calls within this interval.
 pub const BUDGET_INTERVAL: &str = "retry-budget-interval-ms";
-/// In a Cluster: retries per second that the budget always allows.
+/// In a Cluster: the number of retries per second that the budget always allows.
 pub const BUDGET_MIN_PER_SECOND: &str = "retry-budget-min-per-second";
 /// In a Cluster: the objectives for its calls, in the form of the annotation `leno.dev/objective`.
 pub const OBJECTIVE: &str = "objective";
-/// Suffix of a key. The key of a part of a call policy with this suffix has the object that sets the part as its value.
+/// Suffix of a key. For example, the value of `retries-set-by` names the object that sets the part [`RETRIES`] of the
+/// call policy.
 pub const SET_BY: &str = "-set-by";
-/// Suffix of a key. The key of a part of a call policy with this suffix has the value `Audit` if the proxy must not act
-/// on the part.
+/// Suffix of a key. For example, the value of `retries-mode` is `Audit` if the proxy must not act on the part
+/// [`RETRIES`] of the call policy.
 pub const MODE: &str = "-mode";
 /// Prefix of a key in a Route. A backend's number follows the prefix; the value is the reason why the backend is
 /// invalid.
@@ -111,9 +114,9 @@ pub const BACKEND_PREFIX: &str = "backend-prefix-";
 /// value is the share of requests that the mirror gets and the mirror's cluster, for example `1/3 echo.shop:50051`.
 pub const BACKEND_MIRROR: &str = "backend-mirror-";
 
-/// In a client's node, in its metadata below [`KEY`]: whether the client has certificates of the mesh.
+/// In the metadata of a client's node, below [`KEY`]: whether the client has certificates of the mesh.
 pub const MUTUAL_TLS: &str = "mutual-tls";
-/// In a client's node, in its metadata below [`KEY`]: the client's namespace.
+/// In the metadata of a client's node, below [`KEY`]: the client's namespace.
 pub const NAMESPACE: &str = "namespace";
 
 /// Returns the node metadata of a client in this namespace.
@@ -152,8 +155,8 @@ impl Facts {
         let mut bytes = Vec::new();
         for (name, value) in &self.0 {
             let value = Value { kind: Some(value::Kind::StringValue(value.clone())) };
-            // Each fact is a message of its own, which fixes the order. Concatenated messages are decoded as one
-            // message with the fields of all messages (Protobuf encoding, "Last One Wins").
+            // Encode each fact as a message of its own, to fix the order of the facts. A decoder reads concatenated
+            // messages as one message with the fields of all of them (Protobuf encoding, "Last One Wins").
             let one = Struct { fields: [(name.clone(), value)].into() };
             bytes.extend(one.encode_to_vec());
         }

@@ -17,9 +17,9 @@ use leno_model::translate::translate;
 
 use crate::view::{Dialect, View};
 
-/// The view of leno-proxy, and of Envoy without certificates.
+/// The properties of two kinds of clients: of leno-proxy, and of Envoys that have no certificate of the mesh.
 pub(crate) const ENVOY: View<'_> = View { dialect: Dialect::Envoy, mutual_tls: None };
-/// The view of gRPC without certificates.
+/// The properties of gRPC clients that have no certificate of the mesh.
 pub(crate) const GRPC: View<'_> = View { dialect: Dialect::Grpc, mutual_tls: None };
 
 /// A Service with one port and no endpoint.

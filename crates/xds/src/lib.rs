@@ -1,13 +1,15 @@
-//! Translates between protobuf and the model, both ways. Pure: no sockets, no files, no clock.
+//! Translates the mesh model ([`leno_model`]) to xDS resources in protobuf, and xDS resources back to the model. Pure:
+//! no sockets, no files, no clock.
 //!
 //! A [`leno_model::mesh::Cluster`] travels as four xDS resources, each named by [`name`]: a Cluster ([`cluster`]), a
 //! ClusterLoadAssignment ([`endpoints`]), a RouteConfiguration ([`routes`]) and the Listeners that lead to the cluster
 //! ([`listener`]). The policies that select a workload are a Listener too ([`inbound`]).
 //!
-//! Values for which xDS has a field are in that field, so that Envoy and gRPC understand them. Values that only Leno
-//! understands are in the resource's metadata ([`facts`]). [`bootstrap`] writes the file with which xDS clients start.
-//! Each module writes resources for one [`View`]. Each module also reads the resources that a control plane sends. A
-//! control plane's resource may contain anything: the result is a value within [`limits`], or an [`Unreadable`].
+//! If xDS has a field for a value, the resource has the value in this field, so that Envoy and gRPC understand it.
+//! Values that only Leno understands are in the resource's metadata ([`facts`]). [`bootstrap`] writes the file with
+//! which xDS clients start. Each module writes resources for one [`View`]. Each module also reads the resources that a
+//! control plane sends. A control plane's resource may contain anything: the result is a value within [`limits`], or an
+//! [`Unreadable`].
 //!
 //! ```
 //! use leno_model::{manifest::read_object, translate::translate};

@@ -28,7 +28,7 @@ use crate::routes::action::destination;
 pub enum Destination {
     /// Any endpoint of the cluster.
     Cluster(ClusterKey),
-    /// The one endpoint of this cluster that has the address.
+    /// The one endpoint of this cluster whose address is the Listener's address.
     Endpoint(ClusterKey),
 }
 
@@ -48,10 +48,10 @@ pub struct Lead {
 
 /// Writes the Listener called `name` for a cluster: at the address `at`, or without an address for a Service's name.
 ///
-/// gRPC requests a Listener by the Service's name; such a Listener has an API and no address. Proxies request a
-/// Listener by the original destination of their connections; such a Listener does not bind its address but gets
-/// redirected connections. `table` has the routes in force at the cluster. The Listener contains only the routes for
-/// connections; the RouteConfiguration contains the routes for requests.
+/// gRPC requests a Listener by the Service's name; this Listener has an `api_listener` and no address. Proxies request
+/// a Listener by the original destination of a connection; this Listener does not bind its address, and gets only
+/// redirected connections. `table` contains the routes that apply to the cluster. The Listener contains only the routes
+/// for connections; the RouteConfiguration contains the routes for requests.
 pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Option<&RouteTable>) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {
@@ -109,7 +109,7 @@ impl Chains {
         }
     }
 
-    /// Creates the chains for connections that all follow the first rule of `table`.
+    /// Creates the chains for a table of TCPRoutes. All connections follow the table's first rule.
     fn of_connections(table: &RouteTable) -> Self {
         let rest = match table.entries().first() {
             Some(entry) => bytes_chain(&entry.rule.route.to_string(), by_weight(&entry.rule)),
@@ -140,8 +140,8 @@ impl Chains {
     }
 }
 
-/// Writes the Listener of an endpoint's own address. If leno-proxy reads this Listener, it does not balance connections
-/// to the address. Other clients pass such connections through.
+/// Writes the Listener of an endpoint's own address. leno-proxy then sends connections to this endpoint, without
+/// balancing. Other clients pass these connections through.
 pub fn write_endpoint(name: &str, key: &ClusterKey) -> Listener {
     Listener {
         name: name.to_owned(),
@@ -191,7 +191,7 @@ pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
     }
 }
 
-/// Returns the last HTTP filter of every chain.
+/// Returns Envoy's router, which must be the last HTTP filter of every chain.
 pub(crate) fn router() -> HttpFilter {
     HttpFilter {
         name: "envoy.filters.http.router".to_owned(),
@@ -234,7 +234,7 @@ fn is_http() -> FilterChainMatch {
     FilterChainMatch { application_protocols: protocols.into(), ..Default::default() }
 }
 
-/// Matches TLS, with this server name if one is given.
+/// Matches TLS connections: those with this server name, or all if no server name is given.
 fn is_tls(server_name: Option<&str>) -> FilterChainMatch {
     FilterChainMatch {
         transport_protocol: "tls".to_owned(),

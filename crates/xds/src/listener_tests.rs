@@ -75,7 +75,8 @@ fn a_listener_that_leads_nowhere_is_an_error() {
     assert_eq!(error.to_string(), "a: cluster: is missing in the metadata");
 }
 
-/// Returns the Listener of echo's address if this route is in force, for clients in `shop`.
+/// Returns the Listener of the Service echo's address, for clients in `shop`. A route of this kind and spec applies to
+/// echo.
 fn routed(kind: &str, spec: &str, app_protocol: &str) -> Listener {
     let mesh = mesh(&format!(
         "apiVersion: v1\nkind: Service\nmetadata: {{name: echo, namespace: shop}}\nspec: {{clusterIP: 10.96.0.10, \
@@ -87,7 +88,7 @@ fn routed(kind: &str, spec: &str, app_protocol: &str) -> Listener {
     write("10.96.0.10:80", Some(at), cluster, mesh.routes(&cluster.key, "shop").map(AsRef::as_ref))
 }
 
-/// Returns the clusters of a chain with their weights; `None` if it relays HTTP.
+/// Returns the clusters and weights in a chain that relays bytes; `None` if the chain relays HTTP.
 fn destinations(chain: &FilterChain) -> Option<Vec<(String, u32)>> {
     let Some(filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else { panic!("{chain:?}") };
     match from_any::<TcpProxy>(config)?.cluster_specifier.expect("a cluster") {

@@ -8,7 +8,7 @@ pub(crate) fn exactly(text: &str) -> StringMatcher {
     StringMatcher { match_pattern: Some(string_matcher::MatchPattern::Exact(text.to_owned())), ..Default::default() }
 }
 
-/// Matches a text if the regular expression matches all of it.
+/// Returns a matcher for texts that the regular expression matches completely.
 pub(crate) fn pattern(text: String) -> StringMatcher {
     let match_pattern = Some(string_matcher::MatchPattern::SafeRegex(regex(text)));
     StringMatcher { match_pattern, ..Default::default() }

@@ -20,10 +20,10 @@ use leno_model::mesh::ClusterKey;
 
 use crate::limits::NAME_MAX_BYTES;
 
-/// The meaning of a RouteConfiguration's name.
+/// The name of a RouteConfiguration, parsed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteName {
-    /// The routes of calls whose cluster is already known.
+    /// The routes of calls to one cluster, which the client has already selected.
     Cluster(ClusterKey),
     /// The routes of all clusters, selected by `:authority`.
     Mesh,
@@ -32,8 +32,8 @@ pub enum RouteName {
 /// The cluster of a backend that does not exist; no Service can have this name. Envoy answers calls to an unknown
 /// cluster itself. gRPC would wait for an unknown cluster, so gRPC gets this cluster, which has no endpoints.
 pub const NOWHERE: &str = "nowhere";
-/// The Listener with the policies of the client's own workload. To call a Service with this name, a client must add the
-/// Service's namespace or port.
+/// The Listener with the policies of the client's own workload. It hides a Service that is called `inbound`: to call
+/// this Service, a client must add the Service's namespace or port.
 pub const INBOUND: &str = "inbound";
 /// The name of [`RouteName::Mesh`].
 const MESH: &str = "mesh";
@@ -49,18 +49,18 @@ pub fn cluster_key(text: &str) -> Option<ClusterKey> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         (1..=63).contains(&label.len()) && label.bytes().all(allowed)
     };
-    // Each port has only one valid spelling.
+    // Reject leading zeros, so that each port has only one valid spelling.
     let is_number = port.bytes().all(|b| b.is_ascii_digit()) && !port.starts_with('0');
     let port = port.parse().ok().filter(|_| is_number && is_label(service) && is_label(namespace))?;
     Some(ClusterKey { namespace: namespace.into(), service: service.into(), port })
 }
 
-/// Parses the name of a Listener, for a client in `namespace`, in a cluster with the usual DNS domain.
+/// Parses the name of a Listener that a client in `namespace` requests. The cluster has the usual DNS domain.
 pub fn listener_subject(text: &str, namespace: &str) -> Option<Subject> {
     listener_subject_in(text, namespace, CLUSTER_DOMAIN)
 }
 
-/// Parses the name of a Listener, for a client in `namespace`, in a cluster with this DNS domain.
+/// Parses the name of a Listener that a client in `namespace` requests. The cluster has this DNS domain.
 pub fn listener_subject_in(text: &str, namespace: &str, cluster_domain: &str) -> Option<Subject> {
     if text == INBOUND {
         return Some(Subject::Inbound);

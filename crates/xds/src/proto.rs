@@ -1,4 +1,4 @@
-//! Small protobuf messages, written and read.
+//! Conversions to and from small protobuf messages.
 
 use std::net::SocketAddr;
 use std::time;

@@ -87,7 +87,7 @@ fn bytes_that_were_changed_on_their_way_are_read_or_refused() {
                 }
                 bytes.truncate(random.usize(..=bytes.len()));
             }
-            // The damaged bytes may be valid or not, but reading must always return without a panic.
+            // The damaged bytes may still be valid. Reading them may succeed or fail, but must not panic.
             let [a, b, c] = all;
             let errors = [cluster::read(&a).err(), endpoints::read(&b).err(), listener::read(&c).err()];
             for error in errors.into_iter().flatten() {
@@ -120,7 +120,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
         assert_eq!(received_cluster(&sent, ENVOY), sent);
         let written = listener::write_endpoint(&at.to_string(), &sent.key).encode_to_vec();
         assert_eq!(listener::read(&written).expect("ours").destination, Destination::Endpoint(sent.key.clone()));
-        // A client that knows this endpoint finds it at the Pod's address.
+        // After a client has received this cluster, it finds the endpoint by the Pod's address.
         let known = Mesh::new("default", vec![Arc::new(sent)], [], Vec::new(), Vec::new());
         let endpoint = known.endpoint_by_address(at).expect("the Pod").1;
         assert!(endpoint.proxy.is_some() && known.cluster_by_address(at).is_none());

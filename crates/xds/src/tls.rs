@@ -1,5 +1,6 @@
 //! Mutual TLS from a client with certificates of the mesh to an endpoint behind a proxy. The client checks the proxy's
-//! SPIFFE id. TLS that is meant for the proxy itself has the server name `<target port>.leno.internal`.
+//! SPIFFE id. The server name `<target port>.leno.internal` shows that the TLS connection is to the proxy itself, and
+//! not to the application.
 //!
 //! The client's bootstrap configures the location of its certificates, as [`CERTIFICATE`] and [`TRUST`] (Envoy's static
 //! secrets) or [`PROVIDER`] (gRPC's certificate provider).
@@ -25,7 +26,7 @@ pub(crate) const TRUST: &str = "leno-trust";
 pub(crate) const PROVIDER: &str = "leno";
 /// The endpoint metadata by which Envoy selects a transport socket.
 const MATCH_METADATA: &str = "envoy.transport_socket_match";
-/// The only field of this metadata, with the server name and the workload.
+/// The only field of [`MATCH_METADATA`]. Its value is the peer's server name and workload, separated by a space.
 const MATCH_FIELD: &str = "leno.dev/peer";
 
 /// The workload whose identity the endpoint must prove, and the port in the server name.
@@ -51,8 +52,9 @@ impl<'a> ExpectedPeer<'a> {
     }
 }
 
-/// Returns the peers of a cluster if Envoy and gRPC can speak the cluster's protocol to a proxy, and otherwise none.
-/// Opaque bytes would need a tunnel, and HTTP/1 would need the fields that leno-proxy adds.
+/// Returns the peers that Envoy and gRPC can reach by mutual TLS. Returns no peers for two protocols that Envoy and
+/// gRPC cannot speak to a proxy: opaque bytes would need a tunnel, and HTTP/1 would need the fields that leno-proxy
+/// adds.
 fn peers(cluster: &Cluster) -> BTreeSet<ExpectedPeer<'_>> {
     if !matches!(cluster.protocol, Protocol::Http2 | Protocol::Detect) {
         return BTreeSet::new();
@@ -60,7 +62,7 @@ fn peers(cluster: &Cluster) -> BTreeSet<ExpectedPeer<'_>> {
     cluster.endpoints.iter().chain(&cluster.unready_endpoints).filter_map(ExpectedPeer::of).collect()
 }
 
-/// Returns whether two versions of a cluster have the same transport sockets.
+/// Returns whether [`write`](crate::cluster::write) gives two versions of a cluster the same transport sockets.
 pub fn has_same_peers(a: &Cluster, b: &Cluster) -> bool {
     peers(a) == peers(b) && reached_by_grpc(a) == reached_by_grpc(b)
 }

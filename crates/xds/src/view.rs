@@ -7,7 +7,7 @@ pub const PROXY_USER_AGENT: &str = "leno-proxy";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// Envoy, and leno-proxy, which reads the parts that it needs.
+    /// Envoy and leno-proxy. leno-proxy reads only the parts that it needs.
     Envoy,
     /// gRPC without a proxy. gRPC rejects a cluster with unknown fields.
     Grpc,

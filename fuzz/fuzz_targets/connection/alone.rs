@@ -10,10 +10,10 @@ use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Secti
 
 use crate::script::{REQUEST, RESPONSE, Script};
 
-/// Maximum number of bytes that one action may add to the output beyond the high-water mark: the answers to at most 255
-/// bytes of the peer. The owner's field sections are counted separately.
+/// Maximum number of bytes by which one action may raise the output above the high-water mark. These bytes are answers
+/// to at most 255 bytes from the peer. Field sections that the script sends are counted separately (`section_bytes`).
 const MAX_ACT_BYTES: usize = 1_250;
-/// Maximum number of bytes by which HPACK lengthens a field, or a frame header lengthens a section.
+/// Maximum number of bytes that HPACK adds to a field, or that a frame header adds to a section.
 const OVERHEAD_BYTES: usize = 16;
 /// Maximum number of concurrent streams: small, so that few bytes of input reach the limit.
 const MAX_STREAMS: u32 = 4;
@@ -22,11 +22,11 @@ struct Play {
     http2: Connection,
     now: Instant,
     streams: Vec<StreamKey>,
-    /// Bytes of DATA that each stream has queued and that have not drained.
+    /// Number of bytes of DATA that each stream has queued but not yet sent.
     queued: HashMap<StreamKey, usize>,
     failed: bool,
     acts: usize,
-    /// Bytes of the field sections that the owner has sent. The engine does not limit them.
+    /// Upper bound for the bytes of the field sections that the script has sent. The engine does not limit this number.
     section_bytes: usize,
 }
 

@@ -26,7 +26,7 @@ pub fn requests(choice: u8, bytes: &[u8]) {
     }
 }
 
-/// The engine that sends a request on, and the engine that reads it.
+/// The engine that sends a request on (`back`), and the engine that reads this request (`far`).
 struct Onward {
     back: Side,
     far: Side,
@@ -42,8 +42,8 @@ fn relay_request(front: &mut Side, relayed: &mut Option<Onward>, fields: &FieldS
     let Some(onward) = relayed else { return };
     match &seen {
         Seen::Headers(Section::Request, _, end) => {
-            // The engine that sends the request shares the header sections that the front engine remembers, as in a
-            // proxy.
+            // As in a proxy, both engines use the same memory for header sections. So swap this memory into the second
+            // engine for this call.
             std::mem::swap(&mut front.heads, &mut onward.back.heads);
             onward.back.open(fields, *end);
             std::mem::swap(&mut front.heads, &mut onward.back.heads);
@@ -96,8 +96,8 @@ fn is_full(seen: &Seen) -> bool {
     matches!(seen, Seen::Headers(_, fields, _) if fields.len() > MAX_FIELDS - 4)
 }
 
-/// Removes the differences that relaying may cause: it joins cookie fields, removes leading zeros of a length, and adds
-/// a length of 0.
+/// Removes the differences that relaying may cause. A relay joins cookie fields, removes leading zeros from a content
+/// length, and adds a content length of 0.
 fn normalise(seen: &mut Seen) {
     let Seen::Headers(_, fields, _) = seen else { return };
     for (_, length) in fields.iter_mut().filter(|field| field.0 == b"content-length") {
@@ -119,7 +119,7 @@ fn larger() -> Limits {
     Limits { max_header_list_bytes, max_target_bytes: 1 << 20, max_trailer_bytes: 1 << 20, ..Limits::client() }
 }
 
-/// Requests, each as bytes on the wire and as a field section.
+/// Requests for which [`responses`] reads a response, each as bytes on the wire and as a field section.
 const ASKED: [(&str, &[(&str, &str)]); 4] = [
     ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", &[(":method", "GET"), (":path", "/")]),
     ("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", &[(":method", "HEAD"), (":path", "/")]),

@@ -19,7 +19,7 @@ pub struct Side {
     pub heads: Heads,
     pub key: StreamKey,
     pub failed: bool,
-    /// The peer has closed its side: no more bytes arrive.
+    /// The peer has closed its sending side: no more bytes arrive.
     pub ended: bool,
     /// The peer's message is complete in the exchange that `key` names.
     pub received_all: bool,

@@ -1,4 +1,4 @@
-// Package bytescodec has the codec of gRPC programs whose messages are bytes, because their content does not matter.
+// Package bytescodec has the gRPC codec of test programs that send plain bytes as messages.
 package bytescodec
 
 // Codec takes messages of type *[]byte.

@@ -5,9 +5,9 @@
 //	streams open ADDRESS AUTHORITY N                       opens N bidirectional streams on one channel, and keeps all open
 //	streams cancel ADDRESS AUTHORITY PER_SECOND SECONDS    cancels calls 1 to 3 ms after their start
 //
-// The server's methods: Echo answers with the request, Bidi echoes messages as they come, Slow answers after 50 ms.
-// The clients print one line of words NAME=VALUE. Beside their work they make unary calls on the same channel, one after
-// the other: `slowest_ms` is the time of the slowest of these unary calls, `failed` the number of them that failed.
+// The server's methods: Echo answers with the request, Bidi echoes messages as they come, Slow answers after 50 ms. The
+// clients print one line of words NAME=VALUE. At the same time they make unary calls on the same channel, one after the
+// other: `slowest_ms` is the time of the slowest of these unary calls, and `failed` is the number of them that failed.
 // `connections` is the number of connections that the channel has opened.
 package main
 
@@ -32,7 +32,7 @@ import (
 	"leno.dev/tests/bytescodec"
 )
 
-// Time limit of opening all streams together, and of each unary call.
+// Time limit of each unary call, and of the opening of all streams, from the first to the last.
 const patience = 20 * time.Second
 
 var bidi = &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}

@@ -163,8 +163,8 @@ func newPropagator() propagation.TextMapPropagator {
 	return nil
 }
 
-// noting keeps the trace id of the latest call. A span that is not sampled has a trace id too, but only the propagator
-// sees the trace id of such a span.
+// noting is a propagator that keeps the trace id of the latest call. It is a propagator because only a propagator sees
+// the trace ids of spans that are not sampled.
 type noting struct {
 	propagation.TextMapPropagator
 	traceID string
@@ -176,8 +176,8 @@ func (n *noting) Inject(ctx context.Context, carrier propagation.TextMapCarrier)
 }
 
 // openCensus reads and writes OpenCensus' binary format in grpc-trace-bin: version 0, then field 0 (trace id), field 1
-// (span id) and field 2 (options). grpc-go encodes the field in base64, because its name ends with -bin.
-// OpenTelemetry's module for this format has no release for this version of OpenTelemetry.
+// (span id) and field 2 (options). grpc-go encodes the field in base64, because its name ends with -bin. It is written
+// here because OpenTelemetry's own module for this format has no release for this version of OpenTelemetry.
 type openCensus struct{}
 
 const openCensusField = "grpc-trace-bin"

@@ -1,9 +1,10 @@
 // Xds-client is a gRPC client on grpc-go that finds its servers by xDS, without a proxy.
 //
-// The first argument is the target. GRPC_XDS_BOOTSTRAP is the path of the bootstrap. Each line of the standard input is an
-// order, and the client answers it with one line. If there are more arguments, they are the only order:
+// The first argument is the target. GRPC_XDS_BOOTSTRAP is the path of the bootstrap. Each line of the standard input is
+// a command, and the client answers it with one line. Further arguments are a single command, and replace the standard
+// input:
 //
-//	call PATH N   makes N unary calls of the method, one after the other; answers with the number of each status
+//	call PATH N   makes N unary calls of the method, one after the other; answers with the number of calls by status
 package main
 
 import (

@@ -17,8 +17,8 @@ const [SERVICES, EDGES, TIER] = [500, 5000, 100];
 // At 60 frames a second, a frame takes 16.7 ms. The margin is wide for software rendering on a busy machine.
 const MEDIAN_FRAME_MAX_MS = 25;
 const HEAP_MAX_MB = 150;
-// The memory that only the page's process has: the heap, the DOM, the canvas, compiled code, and what is freed later. An
-// empty page has up to 27 MB; three runs of this program measured 138 to 145 MB.
+// The memory that only the page's process has: the heap, the DOM, the canvas, compiled code, and freed memory that is
+// not yet returned to the system. An empty page has up to 27 MB; three runs of this program measured 138 to 145 MB.
 const PRIVATE_MAX_MB = 150;
 
 const figures = (at) => ({ calls_per_second: 10 + (at % 97), success_rate: at % 41 === 0 ? 0.9 : 1, p50_ms: 2, p99_ms: 5 + (at % 300), denied_per_second: at % 50 === 7 ? 5 : 0 });

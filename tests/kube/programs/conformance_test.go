@@ -21,8 +21,8 @@ import (
 // nearly always gives 3 right answers in a row within 30 s, without any mesh. So require more.
 const consecutiveSuccesses = 20
 
-// The default is enough for the retry test: without a mesh, requests are never sent again, so no random choice can make the
-// test pass. More retries within 30 s would exceed the retry budget.
+// The suite's default of 3 successes in a row is enough for the retry test. Without a mesh, requests are never sent
+// again, so no random choice can make the test pass. More retries within 30 s would exceed the retry budget.
 const consecutiveRetries = 3
 
 func TestConformance(t *testing.T) {
@@ -65,18 +65,18 @@ var meshHTTPRouteRetry = suite.ConformanceTest{
 			{"code-all-attempts-2", "responseCode=503", 3, 503},
 			{"code-all-attempts-2", "responseCode=504", 1, 200},
 			{"code-all-attempts-2", "responseCode=504", 3, 504},
-			// Without a code, the server resets the connection. The proxy of the server's Pod may send each attempt again, so more
-			// failures than attempts are needed for a 502.
+			// Without a responseCode, the server resets the connection. The proxy of the server's Pod may send each attempt
+			// again, so a 502 needs more failures than the client's proxy makes attempts.
 			{"code-all-attempts-2", "", 2, 200},
 			{"code-all-attempts-2", "", 12, 502},
-			// The server delays the failing attempt by delayRetry, and serves one attempt at a time. The suite's client waits for
-			// 5 s.
+			// The server delays the failing attempt by delayRetry, and serves one attempt at a time, so that a retry waits, too.
+			// The suite's client waits for 5 s: long enough for the delay of 1500 ms, and too short for 30 s.
 			{"timeout", "responseCode=200&delayRetry=1500ms", 1, 200},
 			{"timeout", "responseCode=200&delayRetry=30s", 1, 504},
 		} {
 			t.Run(fmt.Sprintf("%s %s, %d failures: %d", c.path, c.failure, c.failures, c.status), func(t *testing.T) {
 				http.AwaitConvergence(t, consecutiveRetries, s.TimeoutConfig.MaxTimeToConsistency, func(elapsed time.Duration) bool {
-					// The server counts the attempts of each id.
+					// The server counts the attempts of each uuid, so each request gets a new one.
 					path := fmt.Sprintf("/retry/%s?%s&succeedAfter=%d&uuid=%s", c.path, c.failure, c.failures, uuid.New())
 					_, _, err := client.CaptureRequestResponseAndCompare(t, http.ExpectedResponse{
 						Request:  http.Request{Host: "retries", Path: path},

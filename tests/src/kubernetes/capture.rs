@@ -14,7 +14,8 @@ use crate::proxy::wait_for;
 
 /// The bridge of tests/kube.
 const BRIDGE: &str = "lkbr0";
-/// A port of the first node: frames to it cross the bridge.
+/// A port of the first node. [`Capture::stop`] sends the last frame of a capture to it, because frames from this
+/// machine to the node cross the bridge.
 const NODE: &str = "10.200.0.11:9";
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -73,7 +74,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // tcpdump may have ended already.
+        // Ignore an error: tcpdump may have ended already.
         self.tcpdump.kill().ok();
         self.tcpdump.wait().ok();
     }

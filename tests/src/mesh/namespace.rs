@@ -50,7 +50,7 @@ impl Namespace {
         this
     }
 
-    /// Returns the id, in the outer namespace, of a process in this network namespace.
+    /// Returns the id of a process in this network namespace. The id is valid outside of the namespace.
     pub fn pid(&self) -> u32 {
         self.holder.id()
     }
@@ -135,7 +135,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The holder still runs, so this kill cannot fail.
+        // The holder, which is the namespace's first process, still runs, so this kill cannot fail.
         self.holder.kill().ok();
         self.holder.wait().ok();
     }

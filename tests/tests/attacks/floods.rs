@@ -1,5 +1,5 @@
-//! Large numbers of frames that cost the sender nothing: the HTTP/2 attacks that were published in 2019, and similar
-//! attacks.
+//! Large numbers of frames that cost the sender almost nothing: the HTTP/2 attacks that were published in 2019, and
+//! similar attacks.
 
 use std::time::Duration;
 

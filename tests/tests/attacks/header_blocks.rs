@@ -51,7 +51,8 @@ async fn a_continuation_flood_of_empty_frames() {
 async fn an_hpack_bomb() {
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
-        // A field of 4,000 bytes enters the table once; every byte of the bomb refers to the whole field.
+        // The first request adds a field of 4,000 bytes to the HPACK table. In later requests (the bomb), every byte
+        // refers to this field.
         let insert = wire::indexed_literal("x", &"x".repeat(4_000));
         let fuse = [call_block(ECHO, "Echo", &[]), insert].concat();
         attacker.send(&wire::headers(1, flag::END_STREAM, &fuse))?;
@@ -103,8 +104,8 @@ async fn header_fields_without_a_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_thrashed_by_every_request() {
-    // Clients may empty and refill the HPACK table in every request: the only effect is that the table saves no bytes.
-    // So the proxy need not close the connection.
+    // A client may empty and refill the HPACK table in every request. Such a table saves the client no bytes, but it
+    // does not harm the proxy, so the proxy may keep the connection open.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
         for stream in wire::client_streams() {
@@ -155,7 +156,7 @@ async fn what_the_proxy_takes_the_server_takes_too() {
     assert_eq!(backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
-/// A header block of some 20,000 bytes, more than the 16 KiB that the proxy announces.
+/// A header block of about 20,000 bytes, more than the 16 KiB that the proxy announces.
 fn oversize_block() -> Vec<u8> {
     let filler = "x".repeat(4_000);
     call_block(

@@ -25,7 +25,8 @@ const SINK: &str = "sink.default:50051";
 
 /// Longest time for a test on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time between two connections. The proxy measures a connection once a second.
+/// Time between two connections. The proxy measures a connection only once a second. The time is short, so that many
+/// connections are open before the proxy measures the first one.
 const PACE: Duration = Duration::from_millis(15);
 /// Time for which the memory is observed after the last connection.
 const AFTERMATH: Duration = Duration::from_secs(3);
@@ -36,7 +37,7 @@ struct Container {
     sink: SocketAddr,
     proxy: Proxy,
     good: Client,
-    /// Maximum memory that the proxy and the kernel have held together, in bytes.
+    /// Maximum sum of the proxy's resident memory and the kernel's memory for the proxy's sockets, in bytes.
     peak_bytes: u64,
 }
 
@@ -82,7 +83,7 @@ impl Container {
         self.proxy.wait_for_log(&["among those that hold the most memory", "in the kernel's socket buffers"]);
     }
 
-    /// Returns the number of connections that the proxy has closed because its memory was used up.
+    /// Returns the number of connections that the proxy has closed because it exceeded its memory budget.
     fn closed(&self) -> f64 {
         self.proxy.scrape().sum("leno_abuse_closed_total", &[r#"kind="memory_budget""#])
     }
@@ -99,8 +100,8 @@ fn deaf_reader(proxy: &Proxy, messages: &str) -> Option<Attacker> {
     Some(attacker)
 }
 
-/// The kernel buffers a whole response of 320 KiB for a client that does not read. So the proxy itself holds nothing
-/// for this client.
+/// A response of 320 KiB fits into the kernel's buffers, even if the client does not read. So the proxy itself holds
+/// nothing for this client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_responses_that_fit_into_the_kernel_count_in_the_budget() {
     let sink = TcpListener::bind(("127.0.0.1", 0)).expect("a port");

@@ -12,14 +12,15 @@ use leno_tests::wire::{self, call_block, flag, kind};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const CONNECTIONS: usize = 150;
-/// Number of streams on each connection. Each stream keeps 32 KiB in the proxy: 75 MiB in all.
+/// Number of streams on each connection. The proxy buffers up to 32 KiB for each stream. Without a budget, this would
+/// be 75 MiB for all connections.
 const STREAMS: usize = 16;
 const BUDGET_KIB: u64 = 8 << 10;
 
 /// Longest time for a test on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A proxy with a small memory budget, and a client for which the proxy holds little memory.
+/// A proxy with a small memory budget, and a well-behaved client, for which the proxy holds little memory.
 struct Siege {
     _backend: Backend,
     proxy: Proxy,
@@ -81,7 +82,8 @@ const BURSTS: usize = 100;
 /// Number of streams of each of the [`BURSTS`] connections.
 const BURST: usize = 3_000;
 
-/// In the proxy, each connection keeps the slots of its ended streams: some 700 KiB that no stream needs any more.
+/// The proxy keeps the memory of ended streams for later streams of the same connection: about 700 KiB for each of
+/// these connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_had_many_streams_never_hold_more_than_the_budget_together() {
     let siege = Siege::start().await;

@@ -1,4 +1,4 @@
-//! Streams that a client opens and then resets, and streams that a client provokes the proxy to reset.
+//! Attacks by stream resets: a client opens streams and resets them, or makes the proxy reset them.
 
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ async fn rapid_resets_a_millisecond_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resets_after_the_answer_has_begun() {
-    // Each reset looks like an ordinary cancellation; only the number of resets is unusual. So the proxy need not close
-    // the connection.
+    // Each reset looks like an ordinary cancellation, and only the number of resets is unusual. So the test does not
+    // require that the proxy closes the connection.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
         let block = call_block(ECHO, "Bidi", &[]);
@@ -72,7 +72,8 @@ async fn resets_after_the_answer_has_begun() {
     siege.await.assert_harmless().await;
 }
 
-/// Opens one half-closed stream after the other, and provokes the proxy to reset each of them.
+/// Opens one half-closed stream after the other. On each stream, sends the frame of `provocation`, which makes the
+/// proxy reset the stream.
 async fn made_you_reset(provocation: fn(stream: u32) -> Vec<u8>) -> Siege {
     let script = move |attacker: &mut Attacker| {
         attacker.greet(&[])?;
@@ -137,8 +138,8 @@ async fn made_you_reset_by_a_body_longer_than_it_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
-    // A busy server has calls in its queue that it has not accepted yet; the `h2` crate regards more than twenty resets
-    // of such calls as an attack.
+    // A busy server has a queue of calls that it has not accepted yet. The `h2` crate regards more than twenty resets
+    // of queued calls as an attack.
     let accept_pause = Duration::from_millis(50);
     let backend = Backend::start_with(Settings { accept_pause, ..Settings::default() }).await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);

@@ -86,8 +86,8 @@ async fn callers_that_never_read_their_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uploads_to_a_server_that_does_not_read() {
-    // The server's connection window is 65,535 bytes, as large as the window of one stream. If one upload filled it,
-    // all other calls on that connection would stop.
+    // The server's connection window and its stream windows have 65,535 bytes each. If one upload filled the connection
+    // window, all other calls on the connection would stop.
     let siege = Plan::attackers(4).lay(|attacker| {
         attacker.greet(&[])?;
         let block = call_block(ECHO, "Hang", &[]);

@@ -13,7 +13,7 @@ use super::user::{PATIENCE, leno, rolled_out, state};
 /// Lifetime of the authority: longer than this test, and shorter than the usual lifetime of a proxy's certificate.
 const LIFETIME: Duration = Duration::from_secs(40 * 60);
 const SECRET: [&str; 4] = ["-n", "leno", "secret", "leno-identity-issuer"];
-/// The unit after the remaining minutes, in the output of each command and on the dashboard.
+/// The unit of the remaining lifetime, as the commands and the dashboard print it after the number of minutes.
 const IN_MINUTES: &str = " min";
 
 fn secret(cluster: &Cluster, key: &str) -> String {

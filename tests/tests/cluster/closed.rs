@@ -57,8 +57,8 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
 
     scale_control_plane(cluster, "2");
     rolled_out(cluster, "leno", "deploy/leno-control");
-    // The ReplicaSet's controller retries by itself. Its pause before a retry is at most as long as the time since the
-    // API server first refused a Pod.
+    // No action is necessary: the ReplicaSet's controller tries again to create the refused Pods. Its pauses grow, but
+    // a pause is at most as long as the time since the first refusal.
     rolled_out(cluster, "shop", "deploy/echo");
     all_are_meshed(cluster, "shop");
     load.end().assert_well(3_000);
@@ -67,7 +67,7 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
 }
 
 /// Deletes the control plane's namespace. Then meshed namespaces refuse new Pods, other namespaces accept them, and
-/// calls go on. Another installation restores everything.
+/// calls go on. A new installation restores everything.
 pub(super) fn without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(cluster: &Cluster) {
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["delete", "namespace", "leno", "--timeout=120s"]);

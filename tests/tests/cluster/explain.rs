@@ -63,8 +63,8 @@ fn wait_for_story(cluster: &Cluster, watcher: &Watcher, call: &[&str], code: i32
     }
 }
 
-/// Runs `leno explain` for calls that would arrive and for calls that would not. A policy that denies calls is on the
-/// page as a problem.
+/// Runs `leno explain` for calls that would arrive and for calls that would not. The dashboard's page must show a
+/// policy that denies calls as a problem.
 pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     let watcher = Watcher::of_shop(cluster);
     let explained = |call: &[&str], code, beginning: &str, parts: &[&str]| {
@@ -102,7 +102,7 @@ pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     let problem = wait_for("the denied calls are a problem on the page", PROBLEM_MAX, || {
         problems(&dashboard).into_iter().find(|problem| {
             let what = problem["what"].as_str().unwrap_or_default();
-            // The proxy of echo denied a tap before, on another port.
+            // Compare the port, too: the page also shows a tap that the proxy of echo denied earlier, on another port.
             problem["kind"] == "denied calls" && what.contains("shop/web on port 50051")
         })
     });
@@ -125,7 +125,7 @@ pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     a_pod_that_ends_is_no_problem(cluster, &dashboard);
 }
 
-/// A user who may read Services need not name the only port of a Service.
+/// If a Service has only one port, a user who may read Services can leave the port out. Other users must name it.
 fn the_port_may_be_left_out(cluster: &Cluster, watcher: &Watcher) {
     let question = |service| ["explain", METHOD, service, "--via", "deploy/web", "-n", "shop"];
     let story = leno(cluster, &question("echo"));
@@ -161,7 +161,8 @@ fn the_page_shows_the_example(cluster: &Cluster, dashboard: &Dashboard) {
     assert!(seen.len() >= 4 && seen.iter().all(|endpoint| endpoint["seen_by"] == "shop/web"), "{endpoints}");
 }
 
-/// While the servers are replaced, the page follows: no proxy of an ended Pod stays on the page as a silent proxy.
+/// Replaces the servers' Pods. The page must then count only the new proxies, and must not report the proxies of ended
+/// Pods as silent.
 fn a_pod_that_ends_is_no_problem(cluster: &Cluster, dashboard: &Dashboard) {
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
     rolled_out(cluster, "shop", "deploy/echo");

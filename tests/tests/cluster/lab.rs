@@ -1,5 +1,5 @@
-//! `leno lab run --cluster`: the lab measures the cluster with and without the mesh, and then deletes all that it
-//! created.
+//! `leno lab run --cluster`: the lab measures the cluster with and without the mesh, and then deletes everything that
+//! it created.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,8 +16,8 @@ use super::user::{PATIENCE, image, leno, state};
 /// Calls per second of the lab's load. A debug build on a busy machine keeps this rate.
 const RATE: &str = "100";
 
-/// Arguments of a run without a mesh and with Leno, each in its own namespace. There are only two servers, because the
-/// servers of a debug build start slowly.
+/// Returns the arguments of a run that measures the cluster twice, without a mesh and with Leno, in two namespaces.
+/// There are only two servers, because the servers of a debug build start slowly.
 fn arguments(out: &Path) -> Vec<String> {
     let image = image("leno");
     let words = [

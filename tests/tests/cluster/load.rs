@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use leno_tests::kubernetes::Cluster;
 use serde_json::Value;
 
-/// The method that the load calls, and its request.
+/// The method that the load calls. [`PAYLOAD`] is its request.
 pub(super) const METHOD: &str = "leno.echo.v1.Echo/Unary";
 pub(super) const PAYLOAD: &str = r#"{"payload":"aGVsbG8="}"#;
 
@@ -19,10 +19,10 @@ pub(super) fn in_client<'a>(program: &[&'a str]) -> Vec<&'a str> {
     [&["-n", "shop", "exec", "deploy/web", "-c", "web", "--"], program].concat()
 }
 
-/// A running load, which ends by itself.
+/// A running ghz in the client's Pod. It ends by itself.
 pub(super) struct Load {
     kubectl: Child,
-    /// The thread that reads kubectl's output from the start. If no program reads its output, kubectl loses its
+    /// The thread that reads kubectl's output while the load runs. Otherwise kubectl would block, and lose its
     /// connection.
     printed: JoinHandle<String>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Report {
     pub(super) calls: u64,
     /// For each status, the number of calls.
     pub(super) statuses: Value,
-    /// Median of the 99th percentiles of the call times in each half second.
+    /// Median, over all half seconds, of the 99th percentile of the call times.
     pub(super) p99: Duration,
     /// The longest time of a call.
     pub(super) slowest: Duration,
@@ -116,12 +116,12 @@ impl Load {
     }
 }
 
-/// Returns the median of the 99th percentiles of all half seconds, so that a stall of the machine while a Pod starts
-/// does not count against the proxies.
+/// Returns the median of the 99th percentiles of all half seconds. So a stall of the machine while a Pod starts does
+/// not affect the result.
 fn p99_of_the_median_half_second(report: &Value) -> Duration {
     let mut halves: BTreeMap<(String, bool), Vec<u64>> = BTreeMap::new();
     for call in report["details"].as_array().expect("ghz tells of each call") {
-        // The timestamp is written as 2026-01-01T12:00:00.75Z, and without the fraction if the fraction is 0.
+        // ghz writes timestamps as 2026-01-01T12:00:00.75Z. It omits a fraction of 0.
         let (second, rest) = call["timestamp"].as_str().and_then(|time| time.split_at_checked(19)).expect("a time");
         let is_second_half = rest.strip_prefix('.').is_some_and(|fraction| fraction >= "5");
         let latency = call["latency"].as_u64().expect("nanoseconds");

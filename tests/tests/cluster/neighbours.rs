@@ -1,6 +1,6 @@
-//! Pods of one namespace attack another namespace and the control plane, with everything that a Pod can do, while a
-//! workload makes good calls. The attackers are a `stranger`, which has no certificate, a `member` of the mesh, which
-//! has a proxy, and an `insider`, which has a certificate and no proxy.
+//! Pods of one namespace attack another namespace and the control plane, with everything that a Pod can do, while
+//! well-behaved clients make calls. The attackers are a `stranger`, which has no certificate, a `member` of the mesh,
+//! which has a proxy, and an `insider`, which has a certificate and no proxy.
 //!
 //! The clusters of `tests/kube` have only IPv4, so no attack uses IPv6. The tests of `crates/accept` check how the
 //! proxy counts connections by IPv6 address.
@@ -25,26 +25,30 @@ use super::user::{
 #[path = "neighbours/manifests.rs"]
 mod manifests;
 
-/// Time for which the good clients are measured alone.
+/// Time for which the well-behaved clients are measured without an attack.
 const CALM_SECONDS: u32 = 15;
-/// Time for which the good clients are measured beside attacks on another workload.
+/// Time for which the well-behaved clients are measured during attacks on another workload, the decoy.
 const DECOY_SECONDS: u32 = 25;
-/// Time for which the good clients are measured beside attacks on their servers.
+/// Time for which the well-behaved clients are measured during attacks on their own servers.
 const ATTACK_SECONDS: u32 = 60;
-/// The attacks last longer than the measurement by this time, because kubectl and ghz take a while to start.
+/// Time by which the attacks last longer than the measurement. The measurement starts late, because kubectl and ghz
+/// take a while to start.
 const SPARE_SECONDS: u32 = 5;
 const CALLS_PER_SECOND: u32 = 500;
 
-/// Limit of the p99 beside an attack on the clients' servers: `P99_FACTOR` times the p99 beside the same attack on
-/// another workload, or [`P99_ALLOWED`] if that is more. Two cores carry both nodes, the control plane, the attackers,
-/// the servers and the clients, some 25 programs that wait for one another. So an attack on any workload slows down
-/// every call. The nodes of a real cluster have processors of their own.
+/// Largest allowed ratio of two p99s of the well-behaved clients: during an attack on their servers, and during the
+/// same attack on the decoy. A p99 up to [`P99_ALLOWED`] is always allowed.
+///
+/// The comparison with the decoy is necessary because two cores carry both nodes, the control plane, the attackers, the
+/// servers and the clients. These are about 25 programs that wait for one another, so an attack on any workload slows
+/// down every call. The nodes of a real cluster have processors of their own.
 const P99_FACTOR: u32 = 3;
-/// A p99 up to this value depends more on the machine than on the attack, because a call waits for a processor several
-/// times. In runs on machines of different speed, the p99 was 89 to 120 ms beside the attack on the servers.
+/// p99 up to which [`P99_FACTOR`] does not apply. Up to this value, the p99 depends more on the machine than on the
+/// attack, because a call waits for a processor several times. On machines of different speed, the p99 was 89 to 120 ms
+/// during the attack on the servers.
 const P99_ALLOWED: Duration = Duration::from_millis(250);
-/// Largest allowed p99 beside the attack on another workload. This p99 depends on the machine: it was 28 ms on one
-/// machine, and 241 ms on a machine of half the speed, where packets are dropped between the nodes.
+/// Largest allowed p99 during the attack on the decoy. This p99 depends on the machine. It was 28 ms on one machine. On
+/// a machine of half the speed, which drops packets between the nodes, it was 241 ms.
 const DECOY_P99_MAX: Duration = Duration::from_millis(500);
 
 /// Namespace of the measured workload.
@@ -52,8 +56,8 @@ const WORKLOAD: &str = "shop";
 /// Namespace of another workload with the same servers.
 const DECOY: &str = "decoy";
 
-/// CPU requests of the attacked containers: about the CPU that they use while they are attacked. Without such requests,
-/// neighbours can take the containers' CPU in any cluster. The attackers request almost nothing.
+/// CPU requests of the attacked containers: about the CPU that each container uses during the attack. Without CPU
+/// requests, neighbours can take the containers' CPU in any cluster. The attackers request almost no CPU.
 const CLIENT_CPU: &str = "300m";
 const SERVER_CPU: &str = "100m";
 const PROXY_CPU: &str = "200m";
@@ -67,18 +71,20 @@ const HEAVY_ROUTES: u32 = 4;
 const POLICY_CHANGES: u32 = 8;
 /// Time for which each version of the policy is in force.
 const POLICY_PAUSE: Duration = Duration::from_secs(2);
-/// The identities of the member and of the insider. The policy allows them, denies them again, and so on.
+/// The identities of the member and of the insider. During the attack, the policy alternately allows and denies both.
 const NEIGHBOURS: [&str; 2] = ["ns/neighbours/sa/default", "ns/neighbours/sa/insider"];
 const ATTACKERS: [&str; 3] = ["stranger", "member", "insider"];
 const PROBER: &str = "prober";
 /// Longest allowed median time of the probes of attacked Pods.
 const PROBE_MAX: Duration = Duration::from_millis(100);
-/// Maximum number of consecutive probes of one page without an answer. A kubelet acts after three failed probes, which
-/// take 15 s: one probe every five seconds. In 15 s the prober sends ten probes without an answer: each takes 1 s, and
-/// the pause after it 0.5 s. On a slow machine the kernel drops packets between the nodes under attack. Then the probes
-/// of all Pods on the other node wait for TCP's retransmissions.
+/// Maximum number of consecutive probes of one page without an answer. A kubelet probes every 5 s, and acts after three
+/// failed probes, so after 15 s. The prober takes 1.5 s for a probe without an answer (1 s, and a pause of 0.5 s), so
+/// it sends ten such probes in 15 s.
+///
+/// On a slow machine, an attack makes the kernel drop packets between the nodes. The probes of all Pods on the other
+/// node then wait for TCP's retransmissions.
 const IN_A_ROW_MAX: u64 = 9;
-/// At most one in this number of probes may have no answer.
+/// Smallest allowed ratio of all probes to the probes without an answer.
 const PROBES_PER_UNANSWERED: u64 = 5;
 /// Maximum number of the kubelets' probes that may fail. The kubelets send about 300 probes to seven Pods in a minute
 /// and a half, so this is one probe in 30. No Pod may stop being ready because of failed probes.
@@ -169,8 +175,8 @@ fn enough(seconds: u32) -> u64 {
 
 /// The attackers' Pods, while they attack.
 struct Attack {
-    /// Holds the attackers' program. The kubelets of this cluster run on this machine, so the Pods can mount the
-    /// directory.
+    /// The directory with the attackers' program. The Pods can mount it, because the kubelets of this cluster run on
+    /// this machine.
     _directory: tempfile::TempDir,
 }
 
@@ -204,11 +210,11 @@ impl Attack {
         Self { _directory: directory }
     }
 
-    /// Waits for the end of the attack. Asserts that every attack was made, and that enough probes were answered soon
-    /// enough.
+    /// Waits for the end of the attack. Asserts that each attack was made, and that the answers to the probes were
+    /// within their limits.
     fn end(self, cluster: &Cluster) {
-        // The member calls new addresses all the time through its own proxy. These calls must not make the proxy
-        // restart.
+        // The member constantly calls new addresses through its own proxy, which must not restart because of these
+        // calls.
         let restarts = proxy_restarts(cluster, "neighbours", "member");
         assert_eq!(restarts, ("0".to_owned(), 0.0), "the member's own proxy restarted");
         for who in ATTACKERS {
@@ -241,7 +247,7 @@ impl Attack {
     }
 }
 
-/// Asserts that a Pod that starts during the attack gets its proxy.
+/// Starts a Pod during the attack, and asserts that it gets its proxy.
 fn have_a_new_pod(cluster: &Cluster, before: &BTreeMap<String, Value>) {
     let is_server = |name: &&String| name.starts_with("shop/echo") && name.ends_with("/leno-proxy");
     let servers = before.keys().filter(is_server).count();

@@ -25,13 +25,13 @@ subjects: [{kind: ServiceAccount, name: watcher, namespace: shop}]
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watcher}
 ";
 
-/// The user. A command with this kubeconfig acts as the user.
+/// A user with few rights: the ServiceAccount `watcher`, whose token is in `kubeconfig`.
 pub(super) struct Watcher {
     pub(super) kubeconfig: tempfile::NamedTempFile,
 }
 
 impl Watcher {
-    /// Creates a service account with these rights in the namespace shop, and a kubeconfig with its token.
+    /// Creates the ServiceAccount with the rights in [`RIGHTS`] in the namespace shop, and a kubeconfig with its token.
     pub(super) fn of_shop(cluster: &Cluster) -> Self {
         cluster.apply(RIGHTS);
         let token = cluster.kubectl(&["-n", "shop", "create", "token", "watcher"]);

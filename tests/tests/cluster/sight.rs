@@ -134,8 +134,8 @@ fn the_live_table_shows_the_method_and_ends_at_a_key(cluster: &Cluster) {
     assert!(output.status.success() && screen.contains("Echo/Unary"), "{screen}");
 }
 
-/// Returns the ports of all containers as Prometheus discovers them, with the labels that the configuration uses.
-/// Debian's Prometheus cannot discover Pods itself.
+/// Returns a target for each port of each container, with the labels that the configuration uses. The test needs this
+/// function because Debian's Prometheus cannot discover Pods itself.
 fn discovered(cluster: &Cluster) -> Vec<Value> {
     let pods = cluster.kubectl(&["get", "pods", "-A", "-o", "json"]);
     let pods: Value = serde_json::from_str(&pods).expect("JSON");
@@ -171,8 +171,8 @@ fn text_of<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Starts a Prometheus on this machine with the documentation's configuration. It reads all proxies, and the commands
-/// must show the calls that it recorded.
+/// Starts a Prometheus on this machine with the documentation's configuration, so that it scrapes all proxies. The
+/// commands of `leno` must show the calls that Prometheus recorded.
 fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
     if !is_installed("prometheus", "prometheus") {
         return;
@@ -195,7 +195,8 @@ fn a_prometheus_answers_as_the_proxies_do(cluster: &Cluster) {
         let output = Command::new(program("leno")).args(arguments).output().expect("leno runs");
         output.status.success().then_some(())
     });
-    // Wait for each row: Prometheus needs two readings of a proxy to count growth, and reads one proxy after the other.
+    // Wait for each row: Prometheus needs two scrapes of a proxy to count growth, and does not scrape all proxies at
+    // the same moment.
     let shows = |words: &[&str], is_it: &dyn Fn(&Value) -> bool| {
         let what = format!("leno {} --prometheus shows the calls", words.join(" "));
         wait_for(&what, PATIENCE, || is_it(&asks(words)).then_some(()));

@@ -91,13 +91,13 @@ fn spans(cluster: &Cluster) -> Vec<Span> {
     read_spans(whole.lines().filter(|line| line.starts_with('{')))
 }
 
-/// Waits until a trace that contains a span selected by `is_it` has `count` spans. Returns the services and kinds of
-/// these spans, from the first to the last.
+/// Waits for a trace that contains a span for which `is_it` is true and that has `count` spans in all. Returns the
+/// services and kinds of these spans, from the first to the last.
 fn trace(cluster: &Cluster, is_it: impl Fn(&Span) -> bool, count: usize) -> Vec<(String, Kind)> {
     let found = wait_for("a trace at the collector", PATIENCE, || {
         let all = spans(cluster);
         let of = |trace: &str| all.iter().filter(|span| span.trace == trace).cloned().collect::<Vec<Span>>();
-        // Look for a whole trace: some spans of a trace may be lost while the collector is away.
+        // Ignore incomplete traces: while the collector is away, some spans of a trace may be lost.
         all.iter().filter(|span| is_it(span)).map(|span| of(&span.trace)).find(|spans| spans.len() == count)
     });
     services(&chain(&found))
@@ -118,7 +118,7 @@ pub(super) fn a_call_is_one_trace_at_a_collector_that_may_go_away(cluster: &Clus
     }
     cluster.apply(&leno(cluster, &VALUES));
     rolled_out(cluster, "leno", "deploy/leno-control");
-    // For a moment, an old replica still answers the API server's requests for injection, with the old values.
+    // Wait, because an old replica of the control plane would still inject proxies with the old values.
     wait_for("the old replicas have ended", PATIENCE, || {
         let ending = "jsonpath={.items[*].metadata.deletionTimestamp}";
         cluster.kubectl(&["-n", "leno", "get", "pods", "-o", ending]).is_empty().then_some(())

@@ -21,8 +21,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 /// never works.
 const FIRST_CALL_MAX: Duration = Duration::from_secs(180);
 
-/// Longest time from the first to the last of the calls that fail because a proxy was killed. The limit allows for a
-/// debug build of the proxy on a busy machine.
+/// Longest time during which calls may fail after a proxy was killed: from the start of the first failed call to the
+/// start of the last. The limit allows for a debug build of the proxy on a busy machine.
 const KILLED_PROXY_MAX: Duration = Duration::from_secs(3);
 
 /// The metric that counts how often a proxy's supervisor has started the proxy again.
@@ -53,7 +53,7 @@ fn registry() -> Option<String> {
     std::env::var("IMAGE_PREFIX").ok().filter(|prefix| !prefix.is_empty())
 }
 
-/// The example as users apply it, with the images of this test.
+/// Returns the example's manifest as users apply it, but with the images of this test.
 fn example_as_it_is() -> String {
     let text = std::fs::read_to_string(root().join("examples/kubernetes/echo.yaml")).expect("the example is there");
     text.replace("image: leno:0.1.0", &format!("image: {}", image("leno")))
@@ -287,8 +287,8 @@ fn a_killed_proxy_costs_only_the_calls_that_it_has(cluster: &Cluster) {
         "a killed proxy: {} of {calls} calls failed within {:?}, the slowest took {slowest:?}",
         lost.calls, lost.within
     );
-    // At most 20 calls are in progress when the proxy dies. Calls that begin before the client is connected again may
-    // fail too. If no call is in progress when the proxy dies, possibly no call fails.
+    // Calls in progress fail when the proxy dies: 20 at most, and sometimes none. Calls that begin before the client is
+    // connected again may fail too.
     assert!(lost.calls <= 100 && lost.within < KILLED_PROXY_MAX, "{lost:?}\n{}", state(cluster));
     assert_eq!(
         proxy_restarts(cluster, "shop", &pod),
@@ -318,7 +318,7 @@ fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
     cluster.kubectl(&["-n", "leno", "delete", "pod", "-l", "app.kubernetes.io/name=leno-control", "--now"]);
     rolled_out(cluster, "leno", "deploy/leno-control");
     load.end().assert_well(2_000);
-    // The proxies receive new endpoints again.
+    // Check that the proxies receive new endpoints from the new control plane.
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
     rolled_out(cluster, "shop", "deploy/echo");

@@ -1,4 +1,4 @@
-//! The traffic between nodes: the content of calls between two meshed Pods never crosses in clear.
+//! The traffic between nodes: the content of calls between two meshed Pods is never sent unencrypted.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,10 +14,11 @@ use super::user::{PATIENCE, image, metric, state};
 /// The content of calls to a meshed Pod, and the same content in base64.
 const SECRET: (&[u8], &str) =
     (b"nobody between the nodes may read this", "bm9ib2R5IGJldHdlZW4gdGhlIG5vZGVzIG1heSByZWFkIHRoaXM=");
-/// The content of calls to the address of a meshed Pod without a Service.
+/// The content of calls to a meshed Pod that has no Service. The client calls the Pod's address.
 const SECRET_BY_ADDRESS: (&[u8], &str) =
     (b"nor what is said to a Pod by its address", "bm9yIHdoYXQgaXMgc2FpZCB0byBhIFBvZCBieSBpdHMgYWRkcmVzcw==");
-/// The content of calls by the same client to a Pod without a proxy, on the node of the meshed Pods.
+/// The content of calls to a Pod without a proxy. The Pod is on the node of the meshed Pods, and the client is the
+/// same.
 const OPEN: (&[u8], &str) =
     (b"whoever is between the nodes may read this", "d2hvZXZlciBpcyBiZXR3ZWVuIHRoZSBub2RlcyBtYXkgcmVhZCB0aGlz");
 
@@ -75,9 +76,9 @@ pub(super) fn other_node(cluster: &Cluster) -> String {
     nodes.split_whitespace().find(|node| *node != own).expect("there are two nodes").to_owned()
 }
 
-/// A Pod's proxy receives the protocol that the Service declares for the Pod's port, although the Pod's application
-/// calls no Service. So the proxy rejects bytes that are not HTTP, even if a lenient server could treat them as a
-/// request.
+/// Checks that a Pod's proxy rejects bytes that are not HTTP on a port that a Service declares to be HTTP. A lenient
+/// server could treat such bytes as a request. The Pod's application calls no Service, so the proxy must receive the
+/// declaration without a request for the Service.
 fn only_http_reaches_a_port_that_its_service_declares(cluster: &Cluster, name: &str) {
     let address = cluster.kubectl(&["-n", "shop", "get", "pod", name, "-o", "jsonpath={.status.podIP}"]);
     let (pods, labels) = (format!("app={name}"), ["direction=\"inbound\"", "why=\"not-http\""]);

@@ -1,4 +1,4 @@
-//! The API server stops and restarts; the control plane keeps the mesh that it knows.
+//! The API server stops and restarts; meanwhile the control plane keeps its last state of the mesh.
 
 use std::thread;
 use std::time::Duration;
@@ -25,7 +25,8 @@ fn what_is_known_stays_in_force_while_the_api_server_is_away() {
         assert_eq!(known, [format!("10.244.6.{}:50061", round - 1)]);
         cluster.start();
         cluster.apply(&echo("away", &[(&format!("10.244.6.{round}"), None)]));
-        // The control plane lists all objects again. Until it has them, the mesh keeps the Service and its endpoint.
+        // The control plane lists all objects again. Until the lists are complete, the mesh keeps the Service and its
+        // old endpoint.
         control.wait_until("the new endpoint is known", |_| {
             let known = control.endpoints(cluster_name).expect("the mesh always has the Service");
             assert_eq!(known.len(), 1, "an endpoint is replaced at once");

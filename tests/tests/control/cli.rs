@@ -1,4 +1,4 @@
-//! The command-line tool beside a real API server: before an installation, after it, and during its removal.
+//! The command-line tool with a real API server: before an installation, after it, and during its removal.
 //!
 //! There are no nodes: installed objects are stored, but Pods never run.
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::webhooks::{Installed, PATIENCE, chart_objects, get, init_containers, pod};
 
-/// The guard. Dropping this value removes the guard from the cluster.
+/// The guard's admission policy in the cluster. Dropping this value removes the policy.
 struct Guard<'a>(&'a Cluster);
 
 impl<'a> Guard<'a> {
@@ -56,8 +56,8 @@ fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), S
     if output.status.success() { Ok(()) } else { Err(text(&output)) }
 }
 
-/// Creates a namespace without the annotation, a namespace for each valid value of the annotation, and a namespace with
-/// an invalid value.
+/// Creates five namespaces: one without the annotation `leno.dev/inject`, one for each valid value, and one with an
+/// invalid value.
 fn namespaces(cluster: &Cluster) -> [(&'static str, Option<&'static str>); 5] {
     let all = [
         ("guarded-not", None),
@@ -190,7 +190,7 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
         assert_eq!(init_containers(&cluster, "closed", &name), ["leno-init", "leno-proxy"]);
     }
 
-    // Without a control plane, one command must suffice to disable the guard.
+    // If no control plane runs, it must suffice to delete the guard's objects: then Pods start without a proxy.
     drop(guard);
     drop(control);
     wait_for("a Pod starts without a proxy", PATIENCE, || {

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Longest time until another replica leads: longer than that replica takes to notice that the leading replica has
-/// ended.
+/// Longest time until another replica of the control plane leads. It is longer than the time after which that replica
+/// notices that the leader has ended.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn openssl(arguments: &[&str]) -> String {
@@ -36,7 +36,7 @@ fn request(directory: &TempDir, uri: &str) -> String {
     openssl(&["base64", "-A", "-in", &csr])
 }
 
-/// A token of a ServiceAccount, from the API server.
+/// Returns a new token of a ServiceAccount, which the API server issues.
 pub(super) fn token(cluster: &Cluster, namespace: &str, account: &str, audience: &str) -> String {
     let printed = cluster.kubectl(&["-n", namespace, "create", "token", account, "--audience", audience]);
     printed.trim().to_owned()
@@ -123,7 +123,7 @@ fn a_workload_with_its_token_gets_its_certificate_and_peers_believe_it() {
     let key = openssl(&["pkey", "-in", &path(&directory, "workload.key"), "-pubout"]);
     assert_eq!(openssl(&["x509", "-in", &certificate, "-noout", "-pubkey"]), key);
 
-    // A client must be able to authenticate the identity service.
+    // Check that a client with the trust bundle can verify the identity service's certificate.
     let address = control.identity().to_string();
     let seen = run("openssl", &["s_client", "-connect", &address, "-CAfile", &anchors, "-alpn", "h2"], TIMEOUT);
     assert!(text(&seen).contains("Verify return code: 0 (ok)"), "{}", text(&seen));
@@ -267,7 +267,7 @@ fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
     let leaf = write_certificate(&directory, "workload.crt", &chain[0]);
     openssl(&["verify", "-CAfile", &root, "-untrusted", &certificate, &leaf]);
 
-    // The next test uses Leno's own authority again.
+    // Delete the external authority, so that the next test uses Leno's own authority again.
     drop(control);
     cluster.kubectl(&["-n", "leno", "delete", "secret", "leno-identity-issuer"]);
 }

@@ -73,7 +73,7 @@ fn pods_that_the_controllers_make_endpoints_of_are_reached_by_their_identity() {
         "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: real},
           spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}}",
     );
-    // A label that claims a proxy has no effect.
+    // Pod web-b has no proxy; its label, which claims that it has one, has no effect.
     for (name, labels, is_meshed, ip) in [
         ("web-a", "app: web", true, "10.244.1.7"),
         ("web-b", "app: web, leno.dev/injected: \"true\"", false, "10.244.1.8"),

@@ -40,7 +40,8 @@ fn a_proxy_waits_for_its_certificate_and_then_asks_as_who_it_is() {
     let directory = TempDir::new().expect("a directory");
     let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
     file("ca.crt", &bundle(&cluster, "proxied"));
-    // Begin with the token of another service account.
+    // Begin with the token of another service account, for which the control plane must not issue this proxy's
+    // certificate.
     file("token", &token(&cluster, "proxied", "other", "leno.dev"));
     let mut proxy = start(&control, "ns/proxied/sa/default", directory.path());
     proxy.wait_for_log_within(&["no certificate yet", "only spiffe://cluster.local/ns/proxied/sa/other"], TIMEOUT);

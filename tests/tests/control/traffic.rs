@@ -18,7 +18,7 @@ use super::proxies;
 /// Longest time until a change takes effect, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The target of most policies.
+/// The target of most policies, as a field of a policy's spec.
 const CART: &str = "{group: '', kind: Service, name: cart}";
 
 /// Installs the custom resource definition of TrafficPolicy, and creates a namespace with the Service `cart`.
@@ -180,7 +180,8 @@ fn a_policy_that_becomes_invalid_says_so_and_keeps_its_last_valid_version() {
     let control = Control::start(&cluster);
     cluster.apply(&policy("kept", "cart", CART, "timeouts: {request: 1500ms}"));
     wait_for_status(&cluster, "kept", "cart", &[("cart", "Accepted")]);
-    // Remove the definition's checks, so that the API server stores an invalid policy, as under an older definition.
+    // Remove the checks from the custom resource definition. The API server then stores an invalid policy, as it might
+    // under an older definition.
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     let patch = json!([{ "op": "replace", "path": path, "value": open }]).to_string();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Longest time until a change is in force at the API server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The chart's webhooks, connected to a control plane; removed when dropped.
+/// The chart's webhooks in the cluster, served by a control plane. Dropping this value removes the webhooks.
 pub(super) struct Installed<'a> {
     cluster: &'a Cluster,
 }
@@ -29,8 +29,8 @@ impl<'a> Installed<'a> {
     /// while no control plane answers.
     pub(super) fn with_failure_policy(cluster: &'a Cluster, control: &Control, policy: &str) -> Self {
         let installed = Self { cluster };
-        // The chart's Service, but with an external name: the API server calls this machine, and verifies that the
-        // certificate has the name leno-control.leno.svc.
+        // Replace the chart's Service by an external name, so that the API server calls this machine. It still verifies
+        // that the certificate has the name leno-control.leno.svc.
         cluster.apply(
             "{apiVersion: v1, kind: Service, metadata: {name: leno-control, namespace: leno},
               spec: {type: ExternalName, externalName: 127.0.0.1}}",
@@ -162,7 +162,7 @@ fn the_first_pod_of_a_namespace_that_was_just_made_gets_its_proxy_and_a_trust_bu
     for (namespace, on_namespace, on_pod) in
         [("young-1", "leno.dev/inject: enabled", ""), ("young-2", "", "leno.dev/inject: enabled")]
     {
-        // Use a separate service account, since the default service account is created later.
+        // Use a separate service account, because the namespace's default service account does not exist at once.
         cluster.apply(&format!(
             "{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}, annotations: {{{on_namespace}}}}}}}
 ---
@@ -354,7 +354,7 @@ fn the_control_plane_needs_no_more_than_the_chart_allows() {
     cluster.apply(&pod("allowed", "app", "leno.dev/inject: enabled"));
     assert_eq!(init_containers(&cluster, "allowed", "app"), ["leno-init", "leno-proxy"]);
     wait_for_trust_bundle(&cluster, "allowed");
-    // The control plane must also have the right to write Events and statuses.
+    // Check that the control plane's role also allows it to write Events and statuses.
     cluster.apply(&pod("allowed", "refusing", "leno.dev/inject: disabled"));
     cluster.kubectl(&["-n", "allowed", "annotate", "pod", "refusing", "leno.dev/inject=enabled", "--overwrite"]);
     cluster.apply(

@@ -106,7 +106,7 @@ fn meets_its_tls_route() {
     let refused = shake_hands("us.example.org");
     assert!(refused.to_lowercase().contains("unrecognized name"), "{refused}");
 
-    // The port is opaque: the proxy does not parse any bytes other than TLS.
+    // The port is opaque, so the proxy relays these bytes to the Service itself: it parses only TLS, for the TLSRoutes.
     let mut socket = TcpStream::connect(front).expect("the proxy takes it");
     socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     socket.write_all(b"GET / HTTP/1.1\r\nhost: front\r\n\r\n").expect("the proxy reads");
@@ -130,7 +130,7 @@ fn is_carried_to_its_last_byte() {
     thread::spawn(move || {
         for socket in listener.incoming() {
             let mut socket = socket.expect("a connection");
-            // Wait before reading, so that the proxy has to wait for the server.
+            // Wait before reading, so that the proxy must hold back the upload.
             thread::sleep(Duration::from_millis(500));
             let bytes = io::copy(&mut socket, &mut io::sink()).expect("the upload to its end");
             writeln!(socket, "{bytes}").expect("the client waits for it");

@@ -20,7 +20,7 @@ const SUBJECTS_MAX: usize = 3_000;
 const CALLERS: usize = 8;
 /// Longest time for the answer to one call.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The name of `echo` at the control plane and its clients.
+/// The resource name of `echo`, as the control plane and its clients use it.
 const ECHO_NAME: &str = "echo.default:50051";
 
 /// Returns an unused address of this machine.

@@ -11,9 +11,10 @@ use leno_tests::xds::Control;
 use super::forgetting::{call_addresses, subscriptions};
 use super::{SOON, call, call_until};
 
-/// Names of one kind that the control plane allows one client.
+/// Maximum number of names of one kind to which the control plane lets one client subscribe.
 const NAMES_MAX: usize = 20_000;
-/// Number of connections that call the addresses. Many questions at once take few requests.
+/// Number of connections that call the addresses at the same time. The proxy can then subscribe to many addresses in
+/// one request.
 const CALLERS: usize = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +56,8 @@ async fn one_name_too_many_stops_no_updates_of_the_other_names_and_is_known_once
     control.directory().put(&Service::echo(&[b.address()]));
     call_until(&client, || b.calls() > 0).await;
 
-    // The proxy keeps the addresses that calls used in the last 30 s, and asks again after at most a minute.
+    // The proxy forgets addresses that no call has used for 30 s. It repeats the refused subscription after at most a
+    // minute.
     wait_for("the proxy has forgotten an unused address", SOON * 3, || {
         let runtime = tokio::runtime::Handle::current();
         let outcome = tokio::task::block_in_place(|| runtime.block_on(call(&stranger)));

@@ -168,7 +168,8 @@ async fn a_policy_that_cannot_be_read_denies_after_a_restart_and_until_it_is_men
     let web = Client::connect(web_proxy.outbound(), CART).await;
     wait_for_outcome(&web, &allowed());
 
-    // The new version of the policy is invalid. The last valid version stays in force until the control plane restarts.
+    // The new version of the policy is invalid, so its last valid version stays in force, until the control plane
+    // restarts.
     let wrong = "apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
 metadata: {name: only-web, namespace: shop}

@@ -1,4 +1,4 @@
-//! Peers with wrong certificates: `openssl s_server` as a server side, `s_client` as a client.
+//! Peers with wrong certificates: `openssl s_server` as a server, and `openssl s_client` as a client.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,7 +33,7 @@ struct Case {
 enum Issuer {
     Ours,
     Unknown,
-    /// An authority whose anchor is in our trust bundle, but which has another trust domain.
+    /// An authority of another trust domain. Its anchor is in our trust bundle.
     Partner,
 }
 
@@ -150,7 +150,7 @@ async fn call_server_with(authority: &Authority, certificate: &Path) -> (Proxy, 
     (proxy, answer, heard)
 }
 
-/// Asserts that the log has one line about the failed connection, and that the metrics count it once.
+/// Asserts that the proxy logged and counted the failed connection exactly once.
 fn assert_told(proxy: &Proxy, direction: &str, label: &str, words: &[&str]) {
     let side = format!("{direction} connection");
     proxy.wait_for_log(&[&[side.as_str()], words].concat());

@@ -14,9 +14,9 @@ use socket2::SockRef;
 
 use super::sides::{Authority, ServerSide, behind_proxy, client_side, echo, own_ip};
 
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// Time within which a connection must show its protocol.
+/// The proxy's limit on the time until a client has sent enough bytes to show its protocol: 2 s.
 const DETECT: [&str; 2] = ["--limit", "detect_timeout_ms=2000"];
 /// Number of connections that begin a handshake and do not continue it.
 const HALF_OPEN: usize = 2_000;
@@ -102,13 +102,14 @@ async fn plaintext_to_the_tunnel_port_is_closed_without_a_word() {
     ]);
 }
 
-/// A user may set `leno.dev/inbound-port` to the tunnel port by mistake. The error must not look like the server's
-/// answer.
+/// A user may set `leno.dev/inbound-port` to the tunnel port by mistake. Calls then fail, and the error must show that
+/// the proxy, and not the server, has sent it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_no_connect_gets_no_tunnel() {
     let (authority, server) = server_side(&[]).await;
     let endpoint = server.endpoint();
-    // Give the Service an address to which a tunnel could lead.
+    // The client calls the Service by the endpoint's address. So the tunnel port could treat the call's authority as
+    // the target of a tunnel.
     let service = Service::echo(&[endpoint])
         .at(endpoint)
         .endpoint_annotated(endpoint, "leno.dev/identity", "ns/default/sa/echo")
@@ -128,7 +129,8 @@ async fn tls_records_with_garbage_are_answered_with_an_alert() {
     // An invalid second record, after a valid ClientHello.
     hello.extend_from_slice(b"\x16\x03\x03\x00\x05\xff\xff\xff\xff\xff");
     let answer = say(server.inbound(), &hello);
-    // The last record is as long as an encrypted alert (RFC 8446 section 5.2): level, description, type and tag.
+    // Check only the length of the last record, because it is encrypted. It has the length of an alert (RFC 8446
+    // section 5.2): level, description, type and tag.
     let last = answer.last_chunk::<24>().expect("our ServerHello and what follows it");
     assert_eq!(last[..5], [23, 3, 3, 0, 19], "{answer:?}");
     wait_for_failures(server.proxy(), "tls-malformed", 1);
@@ -176,8 +178,8 @@ async fn a_handshake_that_stands_still_ends_in_time() {
     assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// Opens [`HALF_OPEN`] connections. On each, sends 0, 1 or 2 halves of a ClientHello, and nothing more. The connections
-/// use the numbers in `halves` in turn.
+/// Opens [`HALF_OPEN`] connections, and sends at most one ClientHello on each. `halves` lists how much the connections
+/// send, in turn: nothing (0), half of the ClientHello (1), or all of it (2).
 fn half_open(address: SocketAddr, halves: &[usize]) -> Vec<TcpStream> {
     let hello = client_hello();
     let begin = |halves: &usize| {
@@ -214,7 +216,7 @@ async fn thousands_of_half_open_connections_leave_no_memory_behind() {
     let (kib, files) = (server.proxy().resident_kib(), server.proxy().scrape().sum("process_open_fds", &[]));
     let _half_open = half_open(server.inbound(), &[2]);
     wait_for_open_files(server.proxy(), files + 4.0);
-    // The connections took several MiB. The proxy returns most of this memory to the system.
+    // The connections took several MiB. The proxy must return at least half of this memory to the system.
     let enough = kib + (server.proxy().peak_kib() - kib) / 2;
     wait_for("the memory is given back", SOON, || (server.proxy().resident_kib() < enough).then_some(()));
 }
@@ -251,7 +253,7 @@ async fn large_halves_of_client_hellos_stay_within_the_budget_and_cost_good_clie
     load.finish().await.assert_nothing_lost();
 }
 
-/// Starts a server side that answers each connection with `answer`, and never closes the connection.
+/// Starts a false proxy in front of a server: it sends `answer` on each connection, and never closes the connection.
 fn bad_server_side(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::new(own_ip(), 4143)).expect("the address is nobody else's");
     let address = listener.local_addr().expect("its address");

@@ -1,4 +1,4 @@
-//! A proxy starts with an issuer's directory that it cannot use.
+//! A proxy is started with an issuer's directory that it cannot use.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -48,7 +48,7 @@ fn an_issuer_that_cannot_be_used_ends_the_proxy_with_one_line() {
     fs::write(file("trust-bundle.pem"), "").expect("the directory is ours");
     assert_ends_with_one_line(authority.text(), &["trust-bundle.pem", "no certificate", "at least one trust anchor"]);
 
-    // A trust bundle without the anchor of the authority beside it.
+    // A trust bundle that lacks the anchor of the authority in the same directory.
     fs::copy(other.path().join("trust-bundle.pem"), file("trust-bundle.pem")).expect("the directory is ours");
     assert_ends_with_one_line(authority.text(), &["--issuer", "anchor"]);
 

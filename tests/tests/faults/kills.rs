@@ -13,7 +13,7 @@ use super::sides::{Authority, ServerSide, client_side, client_side_at, echo, own
 /// The servers' delay, so that calls are in flight at any moment.
 const DELAY: Duration = Duration::from_millis(50);
 const IN_FLIGHT: usize = 30;
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn servers(authority: &Authority, count: usize) -> Vec<ServerSide> {

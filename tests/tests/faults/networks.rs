@@ -15,13 +15,14 @@ use leno_tests::proxy::{Proxy, wait_for};
 use super::sides::{Authority, ServerSide, client_side, echo};
 
 const IN_FLIGHT: usize = 20;
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// The shortest keepalive time that the proxy accepts, and the same time for unread or unacknowledged data.
+/// Limits that detect a vanished peer soon, 3 s each. The first is the keepalive time, whose minimum is 3 s. The second
+/// limits the time for which a peer does not read or acknowledge data.
 const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=3000"];
 
-/// Drops packets to the proxies' inbound port that match the nftables expression `to`, and packets from that port that
-/// match `from`.
+/// Drops packets of the proxies' inbound port: packets to the port that match the nftables expression `to`, and packets
+/// from the port that match `from`.
 fn drop_packets(to: &str, from: &str) {
     let rules = format!(
         "table inet faults {{
@@ -48,7 +49,7 @@ fn proxy_errors(proxy: &Proxy) -> usize {
     proxy.scrape().sum("leno_proxy_errors_total", &[]) as usize
 }
 
-/// Asserts that all calls succeed. Each connection lives for a second, so that handshakes must get through too.
+/// Asserts that all calls succeed. The proxy replaces each connection after a second, so handshakes must succeed, too.
 async fn assert_calls_get_through() {
     let authority = Authority::new();
     let servers = two_servers(&authority).await;
@@ -119,13 +120,13 @@ async fn loses_a_machine() {
     }
     assert_eq!(proxy_errors(&proxy), report.lost.len(), "{}", proxy.log());
 
-    // On the other side, the server's proxy closes the connections of the client that has vanished.
+    // The server's proxy sees the client vanish, and must close the client's connections.
     let open = [r#"direction="inbound""#, r#"peer="src""#];
     wait_for("the server side has noticed", SOON, || {
         (servers[0].proxy().scrape().sum("tcp_open_connections", &open) == 0.0).then_some(())
     });
 
-    // The machine is back: it gets calls again.
+    // After the packets are no longer dropped, the server gets calls again.
     programs::run_well("nft", &["flush", "ruleset"], SOON);
     let before = servers[0].backend.calls();
     let load = clients.keep_calling(IN_FLIGHT);

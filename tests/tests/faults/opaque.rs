@@ -1,4 +1,4 @@
-//! Opaque connections whose other end has vanished, or is only too busy to read.
+//! Opaque connections whose peer has vanished, or is only too busy to read.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use leno_tests::mesh::{Mesh, MeshService, Workload};
 use leno_tests::proxy::wait_for;
 
 const PORT: u16 = 6379;
-/// The shortest keepalive time that the proxy accepts, and a shorter time for unread data. The time for unread data
-/// must not end opaque connections.
+/// Limits: the shortest keepalive time that the proxy accepts, and an even shorter time for unread data. A proxy must
+/// not end an opaque connection because of unread data.
 const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=1000"];
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server that sends HELLO, and prints a line when the connection has ended.
@@ -117,7 +117,7 @@ fn an_opaque_connection_may_stay_unread_for_as_long_as_its_server_likes() {
 #[test]
 fn what_a_client_leaves_unread_is_not_held_against_the_tunnel_that_it_shares() {
     let Some(mesh) = Mesh::new() else { return };
-    // 65,536 is the smallest value that the limit accepts. One connection has more bytes in transit than that.
+    // Use the limit's minimum, 65,536 bytes. A single connection of this test has more bytes in transit.
     let server = mesh.meshed("store", &["--limit", "max_buffered_bytes_per_client=65536"]);
     let client = mesh.meshed("web", &[]);
     let _generous = server.start("python3", &["-c", GENEROUS_SERVER]);

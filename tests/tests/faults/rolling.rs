@@ -12,14 +12,14 @@ use super::sides::{Authority, ServerSide, client_side, echo};
 
 const SERVERS: usize = 5;
 const IN_FLIGHT: usize = 40;
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn settings() -> Settings {
     Settings { delay: Duration::from_millis(5), ..Settings::default() }
 }
 
-/// Starts five server sides, and a client side that puts them under full load.
+/// Starts five servers with their proxies, and a client with its proxy that puts the servers under full load.
 async fn start(authority: &Authority) -> (Vec<ServerSide>, Proxy, Load) {
     let mut servers = Vec::new();
     for number in 0..SERVERS {
@@ -77,7 +77,8 @@ async fn a_proxy_without_its_application_costs_no_call_and_attracts_none() {
     assert_no_call_failed(&proxy, load).await;
 }
 
-/// Puts another server into a server side, at an address that no client calls. Returns the replaced server.
+/// Replaces the server of a [`ServerSide`] by a new server at an address that no client calls. Returns the old server,
+/// which the caller can stop.
 async fn stand_in(server: &mut ServerSide) -> Backend {
     let other = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
     std::mem::replace(&mut server.backend, Backend::start_on(other, settings()).await)

@@ -15,12 +15,13 @@ use leno_tests::proxy::{Proxy, wait_for};
 use super::sides::{Authority, ServerSide, client_side, echo, own_ip};
 
 const IN_FLIGHT: usize = 20;
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 /// Longest time until the proxy ends a call or connection whose certificate is no longer trusted. The proxy reads the
 /// trust bundle each second, and then takes one more second; the rest is for a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// A short lifetime: a proxy renews its certificate every 7 to 9 seconds, and checks each second whether it must.
+/// A short lifetime of certificates, so that a proxy renews its certificate every 7 to 9 seconds. The proxy checks once
+/// a second whether a renewal is due.
 const LIFETIME: [&str; 2] = ["--svid-lifetime", "10s"];
 
 /// Starts two servers whose connections live for a second, so that there are handshakes all the time.
@@ -67,7 +68,8 @@ async fn certificates_are_renewed_at_full_load_without_a_failed_call() {
     let (servers, proxy, load) = start(&authority, &LIFETIME).await;
     let proxies = [&proxy, servers[0].proxy(), servers[1].proxy()];
     wait_for_refreshes(&proxies, &[1, 1, 1], 2);
-    // The first certificates have expired, so every new connection uses a later certificate.
+    // Each proxy has renewed its certificate twice, so its first certificate has expired, and every new connection uses
+    // a later one.
     let before = handshakes(&servers);
     load.wait_for_more(100, SOON).await;
     wait_for("more handshakes", SOON, || (handshakes(&servers) > before + 2).then_some(()));
@@ -250,10 +252,10 @@ async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_w
     // Each call lasts twice the longest interval between renewals. Meanwhile, the client's proxy gets later
     // certificates.
     let settings = Settings { delay: Duration::from_secs(18), ..Settings::default() };
-    // A server's proxy keeps a connection with an expired certificate if the client has shown a later certificate on
-    // another connection. The kernel gives each connection to one of four workers, so the workers must share what they
-    // know. If a worker knew only the certificates of its own connections, a call would survive by chance only: one
-    // call once in four times, all three calls once in 64 times.
+    // When a connection's certificate expires, the server's proxy keeps the connection if the client has shown a later
+    // certificate on another connection. This other connection may belong to any of the four workers, so the workers
+    // must share the certificates that they have seen. Otherwise a call would survive only with a probability of 1/4,
+    // and all three calls only with a probability of 1/64.
     let workers = [&LIFETIME[..], &["--workers", "4"]].concat();
     let mut servers = Vec::new();
     for name in ["echo0", "echo1", "echo2"] {

@@ -1,4 +1,5 @@
-//! The two sides of a mesh on loopback, and the authority that certifies them.
+//! Servers and clients of a mesh on loopback, each with a proxy, and the authority that issues the proxies'
+//! certificates.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub(crate) fn own_ip() -> IpAddr {
     Ipv4Addr::new(127, high.saturating_add(1), low, number).into()
 }
 
-/// An authority in a directory. Dropping this value deletes the directory.
+/// A certificate authority in a directory. Dropping this value deletes the directory.
 #[derive(Debug)]
 pub(crate) struct Authority(tempfile::TempDir);
 
@@ -62,7 +63,7 @@ impl Authority {
     }
 }
 
-/// A server, and the proxy in front of it.
+/// A server, and the proxy in front of it. Both have the same loopback address.
 #[derive(Debug)]
 pub(crate) struct ServerSide {
     pub(crate) backend: Backend,
@@ -129,7 +130,7 @@ pub(crate) fn echo(servers: &[ServerSide]) -> Service {
     servers.iter().fold(Service::echo(&endpoints), add)
 }
 
-/// Annotates an endpoint: it is behind a proxy of `workload`.
+/// Adds the annotations of an endpoint whose proxy has the identity of `workload`.
 pub(crate) fn behind_proxy(service: Service, endpoint: SocketAddr, workload: &str) -> Service {
     service.endpoint_annotated(endpoint, "leno.dev/identity", workload).endpoint_annotated(
         endpoint,

@@ -1,4 +1,5 @@
-//! The systems of published comparisons as targets.
+//! Runs of the lab with the systems that published comparisons measured: service meshes, shared proxies, and netfilter
+//! rules.
 
 use super::*;
 
@@ -97,7 +98,7 @@ fn run_if_ready(target: &str) -> Option<Value> {
     run_with_if_ready(target, "")
 }
 
-/// As [`run_if_ready`], with more options of `leno lab run`.
+/// Does the same as [`run_if_ready`], with more options of `leno lab run`.
 fn run_with_if_ready(target: &str, options: &str) -> Option<Value> {
     let page = page(target);
     if !page.contains("ready: ") {

@@ -11,8 +11,9 @@ fn retries_within_the_budget_and_without_one_are_told_apart_at_the_servers() {
     for run in &runs {
         let sent = number(run, "calls") + number(run, "errors");
         let (succeeded, arrived) = (number(run, "calls") / sent, number(run, "server_calls") / sent);
-        // A new retry budget allows 100 retries at once. In the cases without a chain, one second has fewer retries
-        // than that. The servers begin to count a little after the load generator, so they may count fewer calls.
+        // A new retry budget allows 100 retries at once. Without a chain of services, a run of one second needs fewer
+        // retries, so the budget does not limit them. The servers begin to count a little later than the load
+        // generator, so they may count fewer calls.
         let (fault, policy) = (&run["condition"]["fault"], run["condition"]["policy"].as_str());
         let is_sent_once = policy.is_none_or(|policy| policy == "once");
         let (success, arrivals) = match fault.as_str() {

@@ -33,7 +33,7 @@ fn a_publication_gets_its_table_with_lenos_row_and_a_reason_for_each_missing_con
     for words in ["--targets leaves it out", "--duration-s 1:", "What is left out", "One machine: "] {
         assert!(summary.contains(words), "{words}: {summary}");
     }
-    // On the terminal, some spaces are no-break spaces.
+    // The command prints some spaces as no-break spaces, so replace these before the comparison.
     assert!(printed.replace('\u{a0}', " ").contains(sentence), "{printed}");
 
     let again = publish(words, out.path()).output().expect("leno starts");

@@ -5,7 +5,8 @@ use super::*;
 /// Longest time for a step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts `command` with a setting for SIGHUP. The command writes its temporary files to `scratch`.
+/// Starts `command`, which writes its temporary files to `scratch`. `setting` is the option of coreutils' `env` that
+/// sets how the command handles SIGHUP.
 fn start(setting: &str, command: &Command, scratch: &Path) -> Running {
     let mut command = programs::with_hang_ups(setting, command);
     command.env("TMPDIR", scratch).stdout(Stdio::null()).stderr(Stdio::null());
@@ -31,7 +32,7 @@ fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).expect("a directory").next().is_none()
 }
 
-/// Whether a process ignores SIGHUP, the lowest bit of its mask.
+/// Returns whether a process ignores SIGHUP: signal 1 is the lowest bit of the mask of ignored signals.
 fn ignores_hang_ups(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("proc_pid_status(5)");
@@ -67,7 +68,8 @@ fn under_nohup_commands_ignore_hang_ups() {
     for words in ["demo --plain --rate 100", "relay-cost --targets direct --repeat 1000"] {
         let scratch = new_dir();
         let command = start("--ignore-signal=HUP", &leno(words), scratch.path());
-        // Each command handles signals before it writes its first file.
+        // A command sets up its signal handling before it writes its first file. So its mask is final when the file
+        // exists.
         wait_for("the first file", PATIENCE, || (!is_empty(scratch.path())).then_some(()));
         assert!(ignores_hang_ups(command.0.id()), "{words}");
     }

@@ -1,5 +1,5 @@
-//! The admin endpoints listen on every address, as in Pods. Other Pods get no private page from them, and cannot
-//! prevent kubelets from reaching them.
+//! Admin endpoints that listen on every address, as in Pods. Other Pods can read no private page from the endpoints,
+//! and cannot keep kubelets from using the endpoints.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use leno_tests::programs;
 
 /// Arguments for listening on every address, as in a Pod.
 const EVERYWHERE: [&str; 2] = ["--admin", "0.0.0.0:4191"];
-/// The control plane's admin port, which is behind its proxy.
+/// The control plane's admin port, which is behind the proxy of the control plane's Pod.
 const CONTROL_ADMIN: u16 = 15014;
 
 /// Largest median time of a kubelet's probe.
@@ -16,8 +16,8 @@ const PROBE_MAX: Duration = Duration::from_millis(100);
 /// Time for which kubelets wait for an answer, by default.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A client that opens 300 connections, and sends a request without its body on each. It prints a line when all
-/// connections are open. Then it replaces its oldest connection again and again.
+/// A client that opens 300 connections, and sends a request without its body on each connection. It prints a line when
+/// all connections are open. Then, in a loop, it replaces the oldest connection.
 const ATTACK: &str = "import socket, sys, time
 def attack():
     s = socket.create_connection((sys.argv[1], 4191), 5)

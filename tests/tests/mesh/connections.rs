@@ -26,7 +26,7 @@ impl Fork {
     /// Creates the workloads. Returns `None` if this process does not run as root.
     fn new() -> Option<Self> {
         let mesh = Mesh::new()?;
-        // Long timeouts, so that no result is due to a timeout.
+        // Set long timeouts, so that a timeout cannot cause any result of the test.
         let patient = ["--limit", "detect_timeout_ms=60000", "--limit", "server_first_after_ms=60000"];
         let (client, a, b) = (mesh.meshed("client", &patient), mesh.meshed("a", &[]), mesh.meshed("b", &[]));
         mesh.serve(&MeshService::new("a", PORT).at(&a), &[&client]);
@@ -72,8 +72,8 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     }
     let Some(fork) = Fork::new() else { return };
     let _servers = [greet(&fork.a), greet(&fork.b)];
-    // The proxy waits for the first bytes of this connection's client, although the server speaks first. The connection
-    // must continue as soon as it has a route.
+    // Open a connection before there is a route. The client sends nothing, because the server speaks first, and the
+    // proxy still waits for the client's first bytes. Once a route exists, the connection must continue.
     let early = fork.client.start("socat", &["-u", &format!("TCP:front:{PORT}"), "-"]);
     wait_for("the proxy has accepted a connection", SOON, || {
         let sockets = |arguments: &[&str]| fork.client.run_well("ss", &[&["-Htn"], arguments].concat());
@@ -108,7 +108,7 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
 
     fork.route("TCPRoute", &weights(0, 1));
     wait_for("all go to b", SOON, || (heard(5) == BTreeMap::from([("b".to_owned(), 5)])).then_some(()));
-    // All weights are 0, so the proxy closes the connection.
+    // If all weights are 0, the proxy closes each new connection.
     fork.route("TCPRoute", &weights(0, 0));
     wait_for("none goes anywhere", SOON, || heard(2).is_empty().then_some(()));
 }

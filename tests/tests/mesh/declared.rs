@@ -1,5 +1,5 @@
-//! A Service declares that a port speaks HTTP, while connections to this port are open. Then only connections with
-//! HTTP, with TLS or without any data may stay.
+//! A Service declares that a port speaks HTTP, while connections to this port are already open. The proxy must then end
+//! the connections that carry something else. Connections stay if they carry HTTP or TLS, or no data yet.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use super::review::{ECHO, OPAQUE_PORT, SOON};
 const PORTS: [u16; 2] = [9000, 9001];
 const XDS_PORT: u16 = 15010;
 
-/// A client that sends `first` and waits for the echo. Once the file `go` exists, it sends `then`, and prints whether
-/// the echo of `then` comes back.
+/// A client that sends `first` and waits for its echo. Once the file `go` exists, the client sends `then`, and prints
+/// STAYS if the echo of `then` arrives, or ENDED if the connection ends.
 const TALKER: &str = "import os, socket, sys, time
 address, port, first, then, go = sys.argv[1:]
 c = socket.create_connection((address, int(port)), 5)
@@ -68,8 +68,8 @@ fn connections_that_carry_something_else_end_when_a_service_declares_their_port_
     let ends = [talk(declared, OTHER, OTHER), talk(declared, "", OTHER)];
     let stays = [talk(declared, TLS, OTHER), talk(other, OTHER, OTHER), talk(other, "", OTHER)];
 
-    // The server also accepts connections of silent clients: the proxy connects these clients to the server, because
-    // the server may speak first.
+    // The server accepts a connection for each client, even for the silent clients: a server may speak first, so the
+    // proxy also connects silent clients.
     let accepted = || echo.output().lines().filter(|line| line.contains("ACCEPTED")).count();
     wait_for("the server has all connections", SOON, || (accepted() >= ends.len() + stays.len()).then_some(()));
 

@@ -7,7 +7,7 @@ use leno_tests::proxy::{Signal, wait_for};
 
 use super::http1::{PORT, start_nginx};
 
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
@@ -80,7 +80,8 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         let shell = format!("printf '{bytes}' | socat -t 5 - TCP:{}:{PORT}", web.address());
         stranger.run("bash", &["-c", &shell])
     };
-    // Like most servers, nginx accepts the first of these texts as a request.
+    // The proxy must reject even the first of these texts, although nginx, like most servers, would accept it as a
+    // request.
     for bytes in ["\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n", "get /hello HTTP/1.0\\r\\n\\r\\n", "GET /hel"] {
         let heard = say(bytes);
         assert!(heard.stdout.is_empty(), "{bytes}: {heard:?}");
@@ -91,7 +92,8 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         String::from_utf8_lossy(&say("GET /hello HTTP/1.1\\r\\nHost: web\\r\\nConnection: close\\r\\n\\r\\n").stdout)
             .contains("hello from a file")
     );
-    // The Service no longer declares a protocol for the port, so the proxy relays such bytes as an opaque connection.
+    // Remove the Service's declaration of a protocol. The proxy then relays bytes that are not HTTP as an opaque
+    // connection.
     mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web]);
     assert!(String::from_utf8_lossy(&say("\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello"));
 }
@@ -109,7 +111,7 @@ fn a_port_with_a_probe_rejects_bytes_that_are_not_http_unless_it_is_opaque() {
         let stranger = mesh.workload("stranger");
         let _nginx = start_nginx(&mesh, &web);
         if is_opaque {
-            // The port stays opaque, whatever a Service declares.
+            // The option `--opaque-ports` overrides a Service's declaration: the port stays opaque.
             mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web]);
         }
         let shell =
@@ -138,7 +140,8 @@ fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_s
     let get = || cart.run("curl", &["-sS", "--max-time", "10", &format!("http://web:{PORT}/hello")]);
     assert_eq!(String::from_utf8_lossy(&get().stdout), "hello from a file\n");
 
-    // The caller's proxy relays the bytes as an opaque connection, through the tunnel.
+    // Declare the port to be opaque for callers. The caller's proxy then relays the request as opaque bytes through the
+    // tunnel, and the server's proxy must reject them.
     mesh.serve(&service().annotated("leno.dev/opaque-ports", &PORT.to_string()), &[&web, &cart]);
     let through_tunnel = get();
     assert!(!through_tunnel.status.success() && through_tunnel.stdout.is_empty(), "{through_tunnel:?}");
@@ -189,8 +192,8 @@ while part := c.recv(65536):
 #[test]
 fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     const STREAMS: usize = 400;
-    /// Largest growth of memory: 16 MiB for the bytes that all streams of the tunnel may hold, another 16 MiB for
-    /// allocators, and 8 MiB in reserve.
+    /// Largest allowed growth of the proxy's memory: 16 MiB for the bytes that all streams of the tunnel may hold,
+    /// another 16 MiB for the overhead of allocators, and 8 MiB in reserve.
     const MOST_KIB: u64 = 40 << 10;
     let Some(mesh) = Mesh::new() else { return };
     let (store, member) = (mesh.meshed("store", &[]), mesh.workload("member"));
@@ -220,7 +223,8 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     assert!(held < before + MOST_KIB, "{before} KiB before, {held} KiB with {STREAMS} unread streams");
 }
 
-/// A client that opens many connections, and sends one byte on each connection, so that the proxy relays it.
+/// A client that opens many connections, and sends one byte on each. To relay the byte, the proxy must open a
+/// connection to the server.
 const CROWD: &str = "import socket, sys, time
 sockets = [socket.create_connection((sys.argv[1], 6379)) for _ in range(int(sys.argv[2]))]
 for s in sockets:
@@ -256,7 +260,7 @@ fn a_proxy_with_listeners_of_both_families_serves_where_there_is_no_ipv6() {
     let Some(mesh) = Mesh::new() else { return };
     let (mut web, stranger) = (mesh.workload("web"), mesh.workload("stranger"));
     web.run_well("sh", &["-ec", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"]);
-    // These are the listeners that the injector configures for a Pod's proxy.
+    // Use the admin listener that the injector configures for a Pod's proxy.
     web.join(&["--admin", "[::]:4191"]);
     let _nginx = start_nginx(&mesh, &web);
     let url = format!("http://{}:{PORT}/hello", web.address());
@@ -278,8 +282,8 @@ fn probes_and_calls_reach_a_proxy_by_ipv6() {
     }
 }
 
-/// A client that connects again and again from each of 64 addresses of one prefix to each of the ports. It sends the
-/// beginning of a TLS handshake on each connection, and keeps up to 200 connections to each port open.
+/// A client with 64 addresses of one prefix. From each address, it connects to each port in a loop, and sends the
+/// beginning of a TLS handshake. It keeps up to 200 connections to each port open.
 const CROWD_OF_ONE_PREFIX: &str = "import socket, sys, time
 host, ports = sys.argv[1], [int(port) for port in sys.argv[2:]]
 held = {port: [] for port in ports}
@@ -318,7 +322,7 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
         return;
     }
     let Some(mesh) = Mesh::new() else { return };
-    // The proxy allows fewer connections than the crowd has addresses.
+    // The proxy accepts 40 connections, which is fewer than the crowd's 64 addresses.
     let few = ["--admin", "[::]:4191", "--limit", "max_inbound_connections=40"];
     let (web, cart) = (mesh.meshed("web", &few), mesh.meshed("cart", &[]));
     let (crowd, stranger) = (mesh.workload("crowd"), mesh.workload("stranger"));
@@ -336,7 +340,8 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
     let program = crowd.start("python3", &["-c", CROWD_OF_ONE_PREFIX, &host, "4191", "4143", "15008", &port]);
     program.wait_for_output(&["THERE"]);
 
-    // The slow client has been silent for longer than any connection of the crowd. Its connection must still be open.
+    // The slow client's connection must still be open, although it has been silent for longer than any connection of
+    // the crowd.
     std::fs::write(&go, "").expect("there is room");
     slow.wait_for_output(&["hello from a file"]);
     for host in [web.address().to_string(), format!("[{host}]")] {
@@ -391,8 +396,8 @@ fn callers_of_many_ports_leave_half_of_the_targets_to_the_application() {
     let url = format!("http://{}:7100/", stranger.address());
     assert_eq!(store.run_well("curl", &["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url]), "200");
 
-    // When the application is killed, its calls end, and clients may call another port. Nothing listens on that port,
-    // so the call fails.
+    // When the application is killed, its calls end, and the proxy accepts a call to another port again. This call
+    // fails only because nothing listens on the port any more.
     silent.signal(Signal::KILL);
     let last = format!("http://{}:7008/", store.address());
     wait_for("a place for another port", SOON, || {

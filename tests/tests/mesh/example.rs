@@ -29,8 +29,7 @@ fn the_readme_of_the_mesh_works_word_for_word() {
 #[test]
 fn is_typed() {
     let readme = fs::read_to_string(repository().join("examples/mesh/README.md")).expect("the README is there");
-    // The tests may use programs from another directory than target/release. Like target/release, that directory has
-    // all of the programs.
+    // The programs under test may be in another directory than target/release, so replace the path in the commands.
     let leno = programs::program("leno");
     let readme = readme.replace("target/release/leno", leno.to_str().expect("text"));
     let own = tempfile::tempdir().expect("a writable temporary directory");
@@ -38,7 +37,7 @@ fn is_typed() {
     let blocks = blocks(&readme);
     assert_eq!(blocks.len(), 6, "{blocks:#?}");
 
-    // The servers keep running; the next commands need them.
+    // Leave the servers of the first two blocks running, because the next commands call them.
     for (block, says) in blocks.iter().take(2).zip(["cart serves", "Serving HTTP"]) {
         let terminal = &mut terminals[block.terminal - 1];
         terminal.type_in(&block.commands);
@@ -53,7 +52,7 @@ fn is_typed() {
 
     assert!(calls.contains(r#""server": "cart""#) && calls.contains("a chair, a table and a lamp"), "{calls}");
     let mut captured: Vec<&str> = capture.lines().collect();
-    // A retransmitted frame is captured twice.
+    // The capture may contain a retransmitted frame twice.
     captured.dedup();
     assert_eq!(captured, ["0", "50051.leno.internal", "8080.leno.internal"]);
     assert!(who.contains(&format!("client_id=\"{WEB}\"")), "{who}");
@@ -69,14 +68,14 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Commands that are typed into one terminal together.
+/// Commands that the test types into one terminal at once.
 #[derive(Debug)]
 struct Block {
     terminal: usize,
     commands: String,
 }
 
-/// Returns the indented blocks of a page; each begins with the number of its terminal.
+/// Returns the indented blocks of a page. The first line of each block has the number of its terminal.
 fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for line in page.lines().filter_map(|line| line.strip_prefix("    ")) {
@@ -147,7 +146,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The shell's children end with the namespaces.
+        // The shell's children need no kill: they end with the namespaces.
         self.shell.kill().ok();
         self.shell.wait().ok();
         if std::thread::panicking() {

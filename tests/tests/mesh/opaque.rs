@@ -8,9 +8,10 @@ use leno_tests::proxy::wait_for;
 use super::Pair;
 
 const PORT: u16 = 9000;
-/// Time for which the proxies wait until a client shows its protocol.
+/// Time after which the proxies close a connection whose client has not shown its protocol (`detect_timeout_ms`).
 const DETECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Silence of a client after which its server may speak first (`server_first_after_ms`).
+/// Time for which the proxies wait for a silent client before they let the server speak first
+/// (`server_first_after_ms`).
 const SILENCE: Duration = Duration::from_millis(500);
 const DETECT_LIMIT: [&str; 2] = ["--limit", "detect_timeout_ms=3000"];
 
@@ -51,14 +52,14 @@ fn a_server_that_speaks_first_is_heard_within_a_second_on_any_other_port_and_the
         return;
     }
     let Some(pair) = Pair::new(|server| MeshService::new("news", PORT).at(server)) else { return };
-    // The server says goodbye once the client has answered. The client's answer shows the proxy that the server spoke
-    // first.
+    // The server sends a greeting, waits for the client's answer, and then says goodbye. From the answer, the proxy
+    // learns that on this port the server speaks first.
     let _server = serve(&pair, "echo the server speaks first; read answer; echo goodbye $answer");
     let talk = "exec 3<>/dev/tcp/news/9000; read -u 3 greeting; echo $greeting; echo you >&3; cat <&3";
     let heard = "the server speaks first\ngoodbye you\n";
     let (first, took) = timed(&pair, talk);
     assert_eq!(first, heard);
-    // The proxy waits for server_first_after_ms, because the client could have been about to speak.
+    // On the first connection, the proxy waits for server_first_after_ms, because the client might speak first.
     assert!((SILENCE..DETECT_TIMEOUT).contains(&took), "{took:?}");
 
     let quickest =
@@ -112,8 +113,8 @@ fn a_guess_about_a_caller_without_a_proxy_is_no_call_of_the_server_either() {
     assert_eq!(decisions, 0.0);
 }
 
-/// Asserts that the proxy's access log and metrics contain only the calls, and not the wrong guesses about the protocol
-/// that the proxy made before.
+/// Asserts that the proxy's access log and metrics contain only the calls. They must not contain the proxy's earlier,
+/// wrong guesses about the protocol.
 fn assert_no_guess_is_counted(workload: &Workload, direction: &str, calls: usize) {
     let protocols = wait_for("a line for each call", Duration::from_secs(20), || {
         let lines = workload.access_log();

@@ -47,7 +47,7 @@ spec:
 
     /// Returns the status that a workload gets for a path of `web`.
     fn status(&self, caller: &Workload, path: &str) -> String {
-        // A caller outside of the mesh needs the address of `web`.
+        // A caller outside of the mesh calls the Pod's address: it has no proxy that could route a Service's address.
         let host = if caller.is_meshed() { "web".to_owned() } else { self.web.address().to_string() };
         let url = format!("http://{host}:{PORT}{path}");
         caller.run_well("curl", &["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url])
@@ -63,8 +63,8 @@ fn a_strict_default_lets_in_whoever_has_an_identity_and_nobody_else() {
     assert_eq!((&line["tls"], &line["proxy_error"]), (&"no_identity".into(), &"denied".into()), "{line}");
     let denied = [r#"authz_kind="default""#, r#"authz_name="cluster-authenticated""#];
     assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 1.0);
-    // A client that connects directly to the application's port with the mesh's TLS, but without a certificate, may do
-    // no more than a client without TLS.
+    // Connect directly to the application's port with TLS as in the mesh, but without a certificate. The policy must
+    // treat this client like a client without TLS.
     let to = format!("{PORT}.leno.internal:{PORT}:{}", shop.web.address());
     let url = format!("https://{PORT}.leno.internal:{PORT}/hello");
     let answer = shop.stranger.run_well("curl", &["-sSik", "--http2", "--resolve", &to, &url]);
@@ -116,7 +116,7 @@ fn a_policy_names_who_may_call_and_a_change_holds_for_the_next_call() {
     shop.web.proxy().wait_for_output(&["WARN", &batch, &web]);
     let line = shop.web.wait_for_access(&[("status", "403"), ("client_id", &batch)]);
     assert_eq!(line["tls"], "true", "{line}");
-    // The caller's own proxy records who denied the call.
+    // The caller's own proxy records which proxy denied the call.
     shop.batch.wait_for_access(&[("status", "403"), ("server_id", &web)]);
     let denied = [r#"authz_kind="authorizationpolicy""#, r#"authz_name="default/web""#];
     assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 4.0);
@@ -175,7 +175,7 @@ fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
     shop.apply("  allow: [{identities: [ns/default/sa/cart]}]\n");
     assert_eq!(shop.status(&shop.cart, "/hello"), "200");
     is_let_in(&shop);
-    // Probes and calls are counted separately; the calls include denied calls.
+    // The proxy counts probes and calls separately. The number of calls includes denied calls.
     let counted = |why: &str| shop.web.scrape().sum("request_total", &[r#"direction="inbound""#, why]);
     assert_eq!(counted(r#"no_tls_reason="probe""#), 4.0, "{}", shop.web.admin("/metrics"));
     assert_eq!(counted(r#"no_tls_reason="no_tls_from_remote""#), 12.0, "{}", shop.web.admin("/metrics"));

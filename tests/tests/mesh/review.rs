@@ -10,7 +10,7 @@ use super::http1::{PORT, start_nginx};
 
 /// Redis' port, which is opaque everywhere.
 pub(super) const OPAQUE_PORT: u16 = 6379;
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 /// Longest time until the proxy ends a connection or response that a policy denies. The proxy needs less than one
 /// second; the rest is for a busy machine.
@@ -94,7 +94,7 @@ fn has_ended(program: &Program) -> bool {
     program.output().contains("ENDED")
 }
 
-/// If a program prints more lines than this, it still works: no single message of a program has as many lines.
+/// Number of further lines that show that a program still works. A program's message about an error has fewer lines.
 const MORE_LINES: usize = 30;
 
 /// Waits until `program` has printed more than [`MORE_LINES`] further lines, and asserts that it has not ended.
@@ -126,7 +126,7 @@ fn a_change_of_policy_ends_the_opaque_connections_that_it_denies_and_no_others()
     let talkers = [talk(&web, "store"), talk(&cart, "store"), talk(&stranger, &address)];
     talkers.iter().for_each(|talker| drop(talker.wait_for_output(&["HEARD 1"])));
 
-    // A change that still allows all these connections ends none of them.
+    // Change the policy so that it still allows all these connections. The proxy must end none of them.
     allow(&mesh, &server, &format!("[{{identities: [ns/default/sa/*]}}, {network}]"));
     allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
     let [web_talks, cart_talks, stranger_talks] = &talkers;

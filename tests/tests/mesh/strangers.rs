@@ -21,7 +21,7 @@ fn a_meshed_client_calls_what_the_mesh_does_not_know_in_both_families() {
     let in_clear = [r#"direction="outbound""#, r#"peer="dst""#, r#"tls="no_identity""#];
     assert!(client.scrape().sum("tcp_open_total", &in_clear) >= 2.0, "{}", client.admin("/metrics"));
 
-    // An endpoint without a proxy gets a Service's calls too, unencrypted.
+    // If one endpoint of a Service has no proxy, this endpoint gets calls too, unencrypted.
     mesh.serve(&MeshService::new("legacy", 80).at_port(&stranger, PORT), &[&client]);
     assert_eq!(client.run_well("curl", &["-sS", "http://legacy/hello"]), "hello from a file\n");
     let of_service = [&in_clear[..], &[r#"dst_service="legacy""#]].concat();
@@ -112,8 +112,8 @@ fn a_stranger_gets_no_further_than_the_ports_of_the_application() {
     let (connected, answer) = get(&format!("-p -x http://{address}:{PORT} {admin}"));
     assert!(!connected && !answer.contains("HTTP/1.1 200"), "{answer}");
 
-    // The proxy's own ports: 4143 accepts only redirected connections, 15008 only mutual TLS, and 4140 and 4191 no
-    // outside clients.
+    // The proxy's own ports: 4143 accepts only redirected connections, 15008 accepts only mutual TLS, and 4140 and 4191
+    // reject clients from outside of the workload.
     let (_, answer) = get(&format!("-H Host:127.0.0.1:4191 http://{address}:4143/metrics"));
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nleno-proxy-error: no-route"), "{answer}");
     for port in [15008, 4140, 4191] {

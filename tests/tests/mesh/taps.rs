@@ -10,7 +10,7 @@ use super::http1::{PORT, start_nginx};
 const TAPS: u16 = 4190;
 /// Arguments of a proxy that serves taps to other workloads, as in a Pod.
 const SERVES_TAPS: [&str; 2] = ["--tap", "0.0.0.0:4190"];
-/// The grace period of a proxy that must end earlier.
+/// The grace period of a proxy with open taps. The proxy must end in less than half of it.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// nginx as the meshed service `web`, whose proxy serves taps; the workload `watch`, which taps `web`; the workload
@@ -108,12 +108,12 @@ fn leno_tap_shows_calls_to_a_workload_whose_policy_lets_it_in_until_the_policy_c
     tap.wait(Duration::from_secs(20));
     watched.web.proxy().wait_for_output(&["a tap ended"]);
     assert!(watched.calls(&watched.watch).ends_with("403"));
-    // The proxy does not count taps as traffic of the application. But it counts denied callers.
+    // The proxy does not count taps as traffic of the application. But it counts the taps that it denies.
     let scrape = watched.web.scrape();
     let inbound = [r#"direction="inbound""#];
     assert_eq!(scrape.sum("request_total", &inbound), 1.0, "{}", watched.web.admin("/metrics"));
     assert_eq!(scrape.sum("response_total", &inbound), 1.0, "{}", watched.web.admin("/metrics"));
-    // The proxy counted two denials: the tap that ended, and the call after it.
+    // The proxy counted two denials: the open tap, which the new policy ended, and the attempt after it.
     assert_eq!(scrape.sum("inbound_http_authz_deny_total", &[r#"target_port="4190""#]), 2.0);
 }
 

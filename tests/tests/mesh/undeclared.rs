@@ -13,8 +13,8 @@ use super::databases::{postgres_programs, start_postgres};
 /// A port that no protocol uses by default.
 const PORT: u16 = 7_001;
 /// Longest time for a whole conversation. The proxies wait half a second for a client to speak
-/// (`server_first_after_ms`); the rest is for the programs' own start on a busy machine. A conversation must not wait
-/// for the ten seconds in which a client must show its protocol (`detect_timeout_ms`).
+/// (`server_first_after_ms`), and the rest of the time is for the programs' start on a busy machine. The limit is below
+/// ten seconds (`detect_timeout_ms`), so that a conversation that waits for this timeout fails.
 const CONVERSATION_MAX: Duration = Duration::from_secs(9);
 
 /// Creates a client and a server of the Service `remote`, if the needed programs are installed. `needed` has each

@@ -1,4 +1,4 @@
-//! The network carries no plaintext of an application.
+//! The frames between meshed workloads contain no plaintext of the applications.
 
 use leno_tests::mesh::{Capture, Frames, Mesh, MeshService, Workload, is_installed};
 
@@ -7,8 +7,8 @@ use super::http1::{PORT, start_nginx};
 const HELLO: &[u8] = b"hello from a file";
 const GREETING: &[u8] = b"a greeting that goes to the cache";
 
-/// Fetches a file from the web server with curl, and stores a word in the cache, at these two addresses. Returns all
-/// captured frames.
+/// Fetches a file with curl from the server at `web`, and stores a value in the cache at `cache`. Returns all captured
+/// frames.
 fn talk(mesh: &Mesh, client: &Workload, [web, cache]: [&str; 2]) -> Option<Frames> {
     let capture = Capture::start(mesh, client.name())?;
     assert_eq!(client.run_well("curl", &["-sS", &format!("http://{web}:{PORT}/hello")]), "hello from a file\n");
@@ -34,7 +34,8 @@ fn payloads_of_http_and_of_opaque_protocols_are_seen_only_without_a_mesh() {
 
     let Some(encrypted) = talk(&mesh, &client, ["web", "cache"]) else { return };
     assert!(!encrypted.contain(HELLO) && !encrypted.contain(GREETING));
-    // The capture is complete: the ClientHellos contain the server names that the client's proxy requested.
+    // Check that the capture is complete: it has the ClientHellos with the server names that the client's proxy
+    // requested.
     assert!(encrypted.contain(b"8080.leno.internal") && encrypted.contain(b"6379.leno.internal"));
 
     let address = server.address().to_string();

@@ -13,7 +13,7 @@ const EXPRESSIONS: &str = "tests/monitoring/linkerd_dashboards.txt";
 /// Default namespace of Services.
 const NAMESPACE: &str = "default";
 /// For each kind of controller: the name of its dashboard, Linkerd's label for the kind, and the kind of the object
-/// that owns the Pods.
+/// that directly owns the Pods.
 const KINDS: [(&str, &str, &str); 7] = [
     ("cronjob", "cronjob", "Job"),
     ("daemonset", "daemonset", "DaemonSet"),
@@ -23,8 +23,8 @@ const KINDS: [(&str, &str, &str); 7] = [
     ("replicationcontroller", "replicationcontroller", "ReplicationController"),
     ("statefulset", "statefulset", "StatefulSet"),
 ];
-/// Marks the expressions that have no data because they name Linkerd's job. They have data if they name Leno's job
-/// instead.
+/// The exception of expressions that have no data because they name Linkerd's job `linkerd-proxy`. With Leno's job
+/// `leno-proxy` in its place, they must have data.
 const JOB: &str = "job";
 /// Pause after a reset, so that the endless calls do not use up the machine's two cores.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 struct Section {
     dashboards: Vec<String>,
-    /// Why the expressions have no data. `None` if they have data.
+    /// The reason why the expressions have no data; `None` if they must have data.
     exception: Option<String>,
     expressions: Vec<String>,
 }
@@ -79,7 +79,8 @@ fn filled(expression: &str, dashboard: &str) -> String {
     filled
 }
 
-/// Replaces each variable by a pattern for any value. So the expression has data if any series has the label.
+/// Replaces each variable by a pattern that matches every value. So the expression has data as soon as a series has the
+/// variable's label.
 fn of_any_value(expression: &str) -> String {
     let mut parts = expression.split("=\"$");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -108,7 +109,7 @@ fn pod(name: &str, (kind, _, owner): (&str, &str, &str), admin: SocketAddr) -> V
     found(admin, &labels)
 }
 
-/// A Service for each kind of controller. Each has an endpoint with a proxy, and an endpoint without a proxy.
+/// Returns a Service for each kind of controller. Each Service has two endpoints, one with a proxy and one without.
 fn carts(server: &ServerSide, plain: &Backend) -> Vec<Service> {
     let (meshed, plain) = (server.endpoint(), plain.address());
     let cart = |(kind, ..): (&str, &str, &str)| {
@@ -141,7 +142,8 @@ async fn call_and_reset_for_ever(web: SocketAddr, cart: SocketAddr) {
 async fn reset(proxy: SocketAddr) {
     let mut connection = TcpStream::connect(proxy).await.expect("the proxy listens");
     connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("the proxy reads");
-    // The proxy counts a connection when it has detected the protocol. Then it sends its SETTINGS, so wait for them.
+    // Wait for the proxy's SETTINGS: the proxy sends them after it has detected the protocol and counted the
+    // connection.
     connection.read_u8().await.expect("the proxy's settings");
     socket2::SockRef::from(&connection).set_linger(Some(Duration::ZERO)).expect("a socket option");
     drop(connection);

@@ -4,14 +4,13 @@ use leno_tests::programs::{run, text as printed};
 
 use super::*;
 
-/// Number of calls of a method after Prometheus has first read the method's counter. The counter grows by exactly this
-/// number.
+/// Number of calls that the test makes after Prometheus has first scraped the method's counter. So Prometheus must see
+/// the counter grow by exactly this number.
 const CALLS: u32 = 300;
-/// Number of readings by Prometheus, one a second. The growth is measured from the first to the last of these readings.
+/// Number of scrapes, one a second. Prometheus measures the growth from the first to the last of these scrapes.
 const READINGS: u64 = 14;
-/// Largest ratio of the growth that Prometheus reports to the real growth. At each end of the window, Prometheus
-/// extrapolates the growth by at most 1.1 times the time between two readings. For both ends together, this is 2.2 s,
-/// in addition to the 13 s between the readings.
+/// Largest allowed ratio of the growth that Prometheus reports to the real growth. Prometheus extrapolates the 13 s
+/// from the first to the last scrape: by up to 1.1 s at each end of the window, so by 2.2 s in all.
 const EXTRAPOLATED_MAX: f64 = 1.2;
 /// The window of the command, in seconds.
 const WINDOW_S: f64 = 60.0;
@@ -49,7 +48,7 @@ impl Recorded {
         self.proxy.scrape().sum("leno_method_requests_total", &[r#"grpc_method="Fast""#])
     }
 
-    /// Waits until Prometheus has read the value `calls` at least `readings` times.
+    /// Waits until Prometheus has scraped the value `calls`, and has scraped the counter at least `readings` times.
     fn wait_for_readings(&self, calls: f64, readings: u64) {
         let read = format!(r#"leno_method_requests_total{{grpc_method="Fast"}} == {calls}"#);
         let often = format!(r#"count_over_time(leno_method_requests_total{{grpc_method="Fast"}}[1m]) >= {readings}"#);

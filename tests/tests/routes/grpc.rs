@@ -38,7 +38,7 @@ impl Versions {
     /// Returns the output of `grpcurl` for a call to `echo`; the call may fail.
     fn grpcurl(&self, options: &[&str], method: &str) -> String {
         let address = self.proxy.outbound().to_string();
-        // Use the proto file instead of reflection, because the route would have to match calls of reflection too.
+        // Use the proto file and no reflection: calls of reflection would have to match the route, too.
         let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/lab/proto");
         let described = ["-import-path", proto, "-proto", "leno/echo/v1/echo.proto"];
         let arguments = [&["-plaintext", "-authority", ECHO][..], &described, options, &[&address, method]].concat();
@@ -56,7 +56,7 @@ fn count(address: SocketAddr) -> u64 {
     let printed =
         programs::run_well("grpcurl", &["-plaintext", &address.to_string(), "leno.echo.v1.Echo/Count"], PATIENCE);
     let counted: serde_json::Value = serde_json::from_str(&printed).expect("grpcurl prints JSON");
-    // 64-bit integers are strings in protobuf's JSON, and 0 is left out.
+    // Protobuf's JSON encodes a 64-bit integer as a string, and omits 0.
     counted["calls"].as_str().map_or(0, |calls| calls.parse().expect("a number"))
 }
 
@@ -106,7 +106,7 @@ fn two_thousand_calls_are_shared_out_by_weight() {
         let labels = [r#"route_kind="GRPCRoute""#, &*format!("backend_name=\"{backend}\"")];
         versions.proxy.scrape().sum("outbound_grpc_route_backend_requests_total", &labels)
     };
-    // ghz starts with reflection, which is a call too.
+    // ghz first makes a call of reflection, which the server counts, too.
     assert!(requests("v1") + requests("v2") >= 2_000.0);
 }
 

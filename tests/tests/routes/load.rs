@@ -7,7 +7,7 @@ use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, wait_for};
 
-/// Longest time for anything that should happen soon, on a busy machine.
+/// Longest time that a test waits for an event that it expects soon. It allows for a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
 fn split(first: u32, second: u32) -> Service {
@@ -35,7 +35,7 @@ async fn a_canary_is_rolled_out_under_load_without_a_failed_call() {
         let before = reloads();
         proxy.directory().put(&service);
         wait_for("the edit is read", SOON, || (reloads() > before).then_some(()));
-        // Before the next edit, wait until the proxy has opened all connections that this edit requires.
+        // Make 100 calls before the next edit, so that the proxy opens the connections that this edit requires.
         load.wait_for_more(100, SOON).await;
     }
     load.finish().await.assert_nothing_lost();
@@ -61,7 +61,7 @@ async fn a_mirror_that_never_answers_does_not_slow_the_calls_down() {
     let proxy = Proxy::start(&services);
     let report = Clients::connect(proxy.outbound(), ECHO, 4).await.busy(4_000, 20).await;
     report.assert_nothing_lost();
-    // A call that waited for the answer to its mirrored copy would take a minute.
+    // The mirror answers after a minute. So a call would take a minute if it waited for the answer to its copy.
     assert!(report.percentile(100) < Duration::from_secs(30), "one call took {:?}", report.percentile(100));
     assert_eq!(v1.calls(), 4_000);
     assert!(shadow.calls() > 0, "the mirror was never used");

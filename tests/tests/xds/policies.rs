@@ -17,7 +17,7 @@ const UNARY: &str = "/leno.echo.v1.Echo/Unary";
 const SOON: Duration = Duration::from_secs(20);
 /// The name of the client on the page /clients.
 const NODE: &str = "client";
-/// The policy of the Service, as the page names it.
+/// The policy of the Service, as the page /clients names it.
 const SETTER: &str = "TrafficPolicy default/echo";
 
 /// Returns the parts of policies that a client ignores: one entry for each of the client's resources that has ignored
@@ -60,8 +60,8 @@ impl Policed {
         assert_eq!(self.requests("Unavailable", 5), 5 * attempts, "{parts}");
     }
 
-    /// Checks on the page /clients which parts the client ignores. Waits, because the resource that has the part may
-    /// arrive last.
+    /// Waits until the page /clients shows exactly these ignored parts. The page shows a part only after the client has
+    /// received the part's resource, which may be its last one.
     fn assert_ignored(&self, parts: &[&str]) {
         let expected = if parts.is_empty() { Vec::new() } else { vec![json!({ SETTER: parts })] };
         wait_for(&format!("the page names {parts:?}"), SOON, || {
@@ -71,8 +71,9 @@ impl Policed {
     }
 }
 
-/// Checks the retries of a client under several policies. `attempts_max` is the number of attempts of a call if the
-/// policy has ten retries. `beyond` lists the parts of that policy that the client ignores, as the page names them.
+/// Checks the retries of a client under several policies. One of the policies allows ten retries. `attempts_max` is the
+/// number of attempts that the client makes under this policy. `beyond` lists the parts of this policy that the client
+/// ignores, as the page names them.
 fn retries_as_a_policy_says(library: Library, attempts_max: u64, beyond: &[&str]) {
     let script = |begun: Begun| Reply::Send(Reply::unavailable(begun.stream));
     let mut policed = Policed::start(library, script, "retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}");
@@ -179,7 +180,8 @@ fn answering() -> Scripted {
     Scripted::start(|begun| Reply::Send(Reply::success(begun.stream)))
 }
 
-/// With one retry and no preference for the other server, a quarter of the calls would fail.
+/// Tests that Envoy retries at the other server. If it chose the server of the only retry at random, a quarter of the
+/// calls would fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envoy_retries_at_another_endpoint() {
     const CALLS: u32 = 40;

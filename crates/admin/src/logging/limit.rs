@@ -1,9 +1,8 @@
-//! Limits the number of lines that each place in the code may log, so that a peer cannot make the log grow without a
-//! limit.
+//! Limits the number of lines that each log statement may write, so that a peer cannot make the log grow without bound.
 //!
-//! Each place in the code that logs has its own limit on lines of level INFO and above. A program has a fixed number of
-//! these places, so the whole log is limited too. DEBUG and TRACE are not limited: an operator who enables them wants
-//! all lines, and the queue limits their bytes.
+//! Each log statement in the code has its own limit for lines of level INFO and above. A program has a fixed number of
+//! log statements, so these limits bound the whole log. Lines of level DEBUG and TRACE have no limit here: an operator
+//! who enables these levels wants all lines. `queue` limits the total bytes of waiting lines of every level.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,7 @@ use tracing::callsite::Identifier;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Limit on the lines that one place in the code writes in one [`WINDOW`].
+/// Maximum number of lines that one log statement writes in one [`WINDOW`].
 pub(super) const LINES_MAX: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -21,7 +20,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Limit(Arc<Mutex<HashMap<Identifier, Place>>>);
 
-/// One place in the code that logs.
+/// The number of lines of one log statement in the code (a tracing callsite).
 #[derive(Debug)]
 struct Place {
     metadata: &'static Metadata<'static>,
@@ -31,7 +30,7 @@ struct Place {
 }
 
 impl Limit {
-    /// Returns whether a place may write a line now.
+    /// Returns whether the log statement with this metadata may write a line now.
     fn allows(&self, metadata: &'static Metadata<'static>, now: Instant) -> bool {
         let mut places = self.lock();
         let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
@@ -51,7 +50,7 @@ impl Limit {
         is_allowed
     }
 
-    /// Logs the number of lines that were left out in past windows.
+    /// Logs, for each log statement, how many of its lines were left out in the windows that have ended.
     pub(super) fn report(&self) {
         for (metadata, lines) in self.take_left_out(Instant::now()) {
             let (module, line) = (metadata.module_path().unwrap_or_default(), metadata.line().unwrap_or_default());

@@ -30,7 +30,7 @@ fn one_place_writes_a_bounded_number_of_lines_and_the_rest_is_counted() {
         }
         tracing::warn!("another place");
     });
-    // Each window that begins while the loop runs allows LINES_MAX further lines.
+    // If the loop takes longer than a window, each new window allows LINES_MAX more lines.
     let windows = u32::try_from(began.elapsed().as_secs()).expect("a short test") + 2;
     let written = counter.count();
     assert!(written > LINES_MAX && written <= windows * LINES_MAX + 1, "{written}");

@@ -1,6 +1,7 @@
 //! Log lines on stderr: one per event, times in UTC, levels changeable at run time.
 //!
-//! A peer can neither fill the log (`limit`) nor make a thread wait for the log's reader (`queue`).
+//! `limit` keeps a peer from filling the log. `queue` keeps threads from waiting until the log's reader has read a
+//! line.
 
 mod limit;
 mod queue;
@@ -20,7 +21,7 @@ use tracing_subscriber::{Layer, Registry, fmt as lines, reload};
 use limit::Limit;
 use queue::Queue;
 
-/// The unwritten lines of the process's only log.
+/// The queue of lines that are not yet written. A process has only one log.
 static LINES: OnceLock<Queue> = OnceLock::new();
 
 /// The format of log lines.
@@ -32,7 +33,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The levels to log, for the whole program or for single targets, and the text from which they were parsed.
+/// The levels to log, for the whole program and for single tracing targets, with the text from which they were parsed.
 #[derive(Debug, Clone)]
 pub struct LogFilter {
     text: String,
@@ -49,7 +50,8 @@ impl FromStr for LogFilter {
 
     fn from_str(text: &str) -> Result<Self, LogFilterError> {
         let text = text.trim();
-        // A bare word that is not a level would be parsed as a target. Every other target would then be silent.
+        // Reject a bare word that is not a level: it would be parsed as a target, and every other target would be
+        // silent.
         let is_level = |item: &str| !item.is_empty() && item.parse::<LevelFilter>().is_ok();
         let is_clear = |item: &str| item.contains('=') || is_level(item);
         let targets = text.split(',').all(is_clear).then(|| text.parse().ok()).flatten();
@@ -73,7 +75,7 @@ pub struct LogLevels {
 }
 
 impl LogLevels {
-    /// Returns the levels, and the layer that applies them.
+    /// Creates the levels that `filter` asks for, and the layer that applies them to log lines.
     pub fn new(filter: LogFilter) -> (Self, reload::Layer<Targets, Registry>) {
         let (layer, handle) = reload::Layer::new(with_changes(filter.targets));
         (Self { handle, text: filter.text.into() }, layer)
@@ -87,7 +89,7 @@ impl LogLevels {
     /// Changes the levels for every thread. Logs the change at WARN, whatever the levels are.
     ///
     /// # Errors
-    /// If the log has ended.
+    /// If the log's subscriber, which applies the levels, no longer exists.
     pub fn set(&self, filter: LogFilter) -> Result<(), reload::Error> {
         self.handle.reload(with_changes(filter.targets))?;
         let from = self.text.replace(filter.text.clone());
@@ -106,7 +108,7 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-/// Adds to a filter the target under which changes of the levels are logged.
+/// Adds [`CHANGES`] to a filter, so that the filter lets reports of level changes through.
 fn with_changes(targets: Targets) -> Targets {
     targets.with_target(CHANGES, LevelFilter::WARN)
 }
@@ -120,8 +122,8 @@ pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartErr
     let limit = Limit::default();
     let reported = limit.clone();
     let queue = Queue::start(std::io::stderr(), move || reported.report())?;
-    // If the log's reader is gone, the program must not end. It would end if it reported the failed write, because that
-    // report goes to stderr too and fails again.
+    // Do not report a failed write: the report would also go to stderr and also fail, which would end the program. The
+    // program must continue even if the reader of the log is gone.
     let lines = lines::layer().with_writer(queue.clone()).with_ansi(false).log_internal_errors(false);
     let lines = match format {
         LogFormat::Plain => lines.boxed(),

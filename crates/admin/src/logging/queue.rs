@@ -1,19 +1,20 @@
 //! Log lines that wait for the writer thread.
 //!
-//! Standard error is a pipe, which fills up if the container runtime lags. Even then, a worker that logs must not
-//! block. So each line is queued, or dropped if the queue is full. The writer logs the number of dropped lines.
+//! Standard error is a pipe, which fills up if the container runtime reads it too slowly. A worker thread that logs
+//! must not block even then, so it adds each line to a queue, or drops the line if the queue is full. The writer thread
+//! logs the number of dropped lines.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum size of all waiting lines; further lines are dropped.
+/// Maximum size of all waiting lines together, in bytes; further lines are dropped.
 pub(super) const QUEUE_MAX_BYTES: usize = 1 << 20;
-/// Maximum time for which a process that ends waits until its last lines are written.
+/// Maximum time for which an ending process waits for its last lines to be written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
-/// Interval at which the writer logs the number of lines that [`super::limit`] left out.
+/// Interval between calls of `every_tick`, which logs the number of lines that [`super::limit`] left out.
 const TICK: Duration = Duration::from_secs(1);
-/// Memory that the line buffer keeps after writing, in bytes.
+/// Maximum memory that the line buffer keeps after a write, in bytes; a larger buffer is freed.
 const KEPT_BYTES: usize = 16 << 10;
 /// Stack size of the writer thread, in bytes.
 const STACK_BYTES: usize = 128 << 10;
@@ -33,7 +34,7 @@ struct State {
     text: Vec<u8>,
     /// Number of lines dropped since the writer last logged this number.
     dropped: u64,
-    /// Whether the writer holds lines that it has not written yet.
+    /// Whether the writer thread has taken lines from the queue that it has not written yet.
     is_writing: bool,
 }
 
@@ -98,8 +99,8 @@ impl Queue {
         }
     }
 
-    /// Waits for lines until `latest`, and takes them out of the queue. Returns the number of lines dropped since the
-    /// last call.
+    /// Waits for lines, but not beyond `latest`, and moves them from the queue to `text`. Returns the number of lines
+    /// dropped since the last call to this method.
     fn take(&self, text: &mut Vec<u8>, latest: Instant) -> u64 {
         let mut state = self.lock();
         state.is_writing = false;
@@ -117,7 +118,7 @@ impl Queue {
     }
 }
 
-/// Writes one line: adds the line to the queue as a whole.
+/// The writer for one log line. Adds the whole line to the queue; the writer thread writes it to the output later.
 #[derive(Debug)]
 pub(super) struct Line<'a>(&'a Queue);
 

@@ -1,5 +1,5 @@
-//! `leno authz`: the policies that apply to a workload's ports, the callers that they allow, and the calls allowed and
-//! denied so far.
+//! `leno authz`: shows the policies that apply to each port of a workload, the callers that these policies allow, and
+//! the number of calls allowed and denied so far.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -22,7 +22,7 @@ use super::select::{Choice, Group, Kind, Scope, Selection};
 use super::stat::counts::DENIALS;
 use super::table::{Output, Table, show};
 
-/// The metrics that count the calls and the opaque connections that policies allowed.
+/// Names of the metrics that count allowed calls and allowed opaque connections.
 const ALLOWED: [&str; 2] = ["inbound_http_authz_allow_total", "inbound_tcp_authz_allow_total"];
 
 /// Options of `leno authz`.
@@ -37,12 +37,14 @@ pub(crate) struct Options {
     connect: Connect,
 }
 
-/// The policies for one port of a workload, and the decisions that the workload's proxies have made since they started.
+/// A row of the table: the policies for one port of a workload, and how many calls its proxies have allowed and denied
+/// since they started.
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
     namespace: String,
     workload: String,
-    /// `None` if no policy and no container names a port, and no call used a port. The row then stands for all ports.
+    /// `None` if the row is for all ports, because no single port is known: no policy names a port, no container
+    /// declares one, and no call has arrived at one.
     port: Option<u16>,
     decides: Decides,
     /// Policies in audit mode, which log and count calls but never deny them. Empty if an enforced policy applies.
@@ -58,7 +60,8 @@ struct Row {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Decides {
-    /// The default inbound policies of the proxies: usually all proxies have the same policy.
+    /// No enforced policy applies, so the proxies' default inbound policies decide. Usually all proxies of a workload
+    /// have the same default.
     Default(BTreeSet<String>),
     /// Enforced policies, and the callers that they allow.
     Policies { names: Vec<String>, callers: Vec<String> },
@@ -100,8 +103,8 @@ async fn read(cluster: &Cluster, selection: &Selection, scope: &Scope) -> Result
     Ok(groups.iter().flat_map(|group| rows(group, &found.all, &pages)).collect())
 }
 
-/// Returns a row for each port that a policy or a container names or that a call used. If there is no such port,
-/// returns one row for all ports.
+/// Returns a row for each port that a policy names, a container declares, or a call has arrived at. If there is no such
+/// port, returns a single row that stands for all ports.
 fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> Vec<Row> {
     let accounts: BTreeSet<&str> = group.pods.iter().map(pods::service_account).collect();
     let workloads = accounts
@@ -120,7 +123,7 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
     let ports: Vec<Option<u16>> = if ports.is_empty() { vec![None] } else { ports.into_iter().map(Some).collect() };
     let row = |port: Option<u16>| {
         let selecting = |is_enforced: bool| {
-            // A row without a port shows only policies that apply to all ports.
+            // In the row for all ports, show only policies that name no ports.
             let selects = move |policy: &&Arc<AuthorizationPolicy>| {
                 policy.mode.is_enforced() == is_enforced
                     && (port.is_some() || policy.ports.is_none())

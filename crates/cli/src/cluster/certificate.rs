@@ -8,7 +8,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Maximum number of certificates that are read from one PEM text.
+/// Maximum number of certificates that this module reads from one PEM text.
 const CERTIFICATES_MAX: usize = 32;
 
 const MINUTE: u64 = 60;
@@ -16,10 +16,10 @@ const HOUR: u64 = 60 * MINUTE;
 const SIX_HOURS: u64 = 6 * HOUR;
 const DAY: u64 = 24 * HOUR;
 
-/// The parts of a certificate that the tool shows.
+/// The fields of a certificate that `leno` shows to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
-    /// URI names. An SVID has exactly one: its SPIFFE id.
+    /// The URIs among its subject alternative names. An SVID has exactly one: its SPIFFE id.
     pub(crate) uris: Vec<String>,
     /// The issuer's distinguished name.
     pub(crate) issuer: String,
@@ -63,21 +63,24 @@ impl Certificate {
     }
 }
 
-/// Returns the validity of the authority that expires first among the authorities above a workload's certificate;
-/// `None` if no such authority is known. After this time, these authorities cannot renew the certificate. `chain`
-/// begins with the workload's certificate. The authorities above the certificate are the other certificates of `chain`,
-/// and the anchor in `anchors` that issued the last certificate of `chain`.
+/// Returns the validity of the authority that expires first in the chain above a workload's certificate; `None` if no
+/// authority of the chain is known. Once it has expired, the authorities of the chain can no longer issue a valid
+/// certificate.
+///
+/// `chain` begins with the workload's certificate. The authorities are the other certificates of `chain`, and the
+/// anchor in `anchors` that issued the last certificate of `chain`.
 pub(crate) fn first_to_expire<'a>(chain: &'a [Certificate], anchors: &'a [Certificate]) -> Option<&'a Validity> {
     let (_, intermediates) = chain.split_first()?;
     let validity = |certificate: &'a Certificate| &certificate.validity;
     let end = |validity: &&Validity| validity.not_after;
     let top = &chain.last()?.issuer;
-    // If several anchors have this name, take the anchor that expires last: peers can verify the chain until then.
+    // If several anchors have the issuer's name, take the anchor that expires last: peers can verify the chain until
+    // then.
     let anchor = anchors.iter().filter(|anchor| anchor.subject == *top).map(validity).max_by_key(end);
     intermediates.iter().map(validity).chain(anchor).min_by_key(end)
 }
 
-/// Whether two trust bundles hold the same anchors, in any order and layout. False if either is not a trust bundle.
+/// Whether two PEM texts are trust bundles with the same anchors, in any order and layout.
 pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
     let sorted = |text: &[u8]| {
         let mut anchors = TrustBundle::from_pem(text).ok()?.anchors().to_vec();
@@ -96,7 +99,7 @@ pub(crate) fn rfc3339(moment: SystemTime) -> Option<String> {
 pub(crate) fn relative(moment: SystemTime, now: SystemTime) -> String {
     let text = |duration: Duration| {
         let (number, unit) = match duration.as_secs() {
-            // With few hours left, the minutes matter.
+            // Show minutes too: from one to six hours, they matter.
             seconds @ HOUR..SIX_HOURS if seconds % HOUR >= MINUTE => {
                 return format!("{} h {} min", seconds / HOUR, seconds % HOUR / MINUTE);
             }

@@ -1,4 +1,4 @@
-//! The connection to a cluster's API server. Each failure is one line that names the remedy.
+//! The connection to a cluster's API server. Each error message is one line that names the remedy.
 
 use std::error::Error as _;
 use std::fmt::Debug;
@@ -17,10 +17,10 @@ use super::printable::line;
 /// Maximum time for the API server to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum time without a byte from the API server.
+/// Maximum time for which we wait for the next byte from the API server.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The choice of a cluster.
+/// The options with which the user selects a cluster.
 #[derive(Args, Default)]
 pub(crate) struct Connect {
     /// Context of the kubeconfig, which KUBECONFIG names; default: the current context
@@ -33,11 +33,11 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
     /// The URL of its API server.
     server: String,
-    /// The namespace that the kubeconfig selects.
+    /// The default namespace of the kubeconfig's context.
     pub(crate) namespace: String,
 }
 
-/// Why a request to the cluster failed, and what to do.
+/// The error of a request to the cluster: the reason for the failure, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {fix}")]
 pub(crate) struct ClusterError {
@@ -46,7 +46,8 @@ pub(crate) struct ClusterError {
 }
 
 impl ClusterError {
-    /// Sanitizes both texts: they may quote a Pod or the API server.
+    /// Creates an error from the reason and the remedy. Sanitizes both texts, because they may quote a Pod or the API
+    /// server.
     pub(crate) fn new(what: impl AsRef<str>, fix: impl AsRef<str>) -> Self {
         Self { what: line(what.as_ref()), fix: line(fix.as_ref()) }
     }
@@ -58,7 +59,7 @@ impl Connect {
         self.context.is_some()
     }
 
-    /// Returns the given options, each after a space.
+    /// Returns the given options, each after a space, to append to a `leno` command that a message suggests.
     pub(crate) fn options(&self) -> String {
         self.context.as_ref().map(|context| format!(" --context {context}")).unwrap_or_default()
     }
@@ -86,7 +87,7 @@ impl Connect {
 }
 
 impl Cluster {
-    /// The objects of a kind in one namespace.
+    /// Returns a client for the objects of a kind in one namespace.
     pub(crate) fn within<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -94,7 +95,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The objects of a kind in one namespace, or in all namespaces if `namespace` is `None`.
+    /// Returns a client for the objects of a kind in one namespace, or in all namespaces if `namespace` is `None`.
     pub(crate) fn within_or_all<K>(&self, namespace: Option<&str>) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -102,7 +103,7 @@ impl Cluster {
         namespace.map_or_else(|| Api::all(self.client.clone()), |namespace| self.within(namespace))
     }
 
-    /// The objects of a cluster-wide kind.
+    /// Returns a client for the objects of a cluster-wide kind.
     pub(crate) fn global<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
@@ -207,8 +208,8 @@ fn no_config(error: &KubeconfigError) -> ClusterError {
     }
 }
 
-/// Explains why no cluster was found. `error` has two reasons: there is no usable kubeconfig, and no service account of
-/// a Pod. Reports only the first reason, because the user can act on it.
+/// Explains why no cluster was found. `error` contains two failures: no usable kubeconfig, and no service account of a
+/// Pod. Reports only the first, because it is the one that the user can correct.
 fn cannot_infer(error: &InferConfigError) -> ClusterError {
     match error.source().and_then(|source| source.downcast_ref()) {
         Some(kubeconfig) => no_config(kubeconfig),

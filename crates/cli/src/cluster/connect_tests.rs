@@ -17,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::cluster::block_on;
 
-/// Runs `client` with a cluster. The cluster's API server answers each request with the status and the JSON that `reply`
-/// gives for the request's path.
+/// Runs `client` with a simulated cluster. Its API server answers each request with the status and the JSON that
+/// `reply` returns for the request's path.
 pub(in crate::cluster) fn with_api_server<T>(
     reply: impl Fn(&str) -> (u16, Value),
     client: impl AsyncFnOnce(Cluster) -> T,
@@ -52,7 +52,7 @@ async fn serve(stream: TcpStream, reply: &impl Fn(&str) -> (u16, Value)) {
         let (status, json) = reply(request.uri().path());
         Response::builder().status(status).body(Full::new(Bytes::from(json.to_string())))
     };
-    // Ignore an error: the client may close the connection.
+    // Ignore an error: the client may close the connection at any time.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
 

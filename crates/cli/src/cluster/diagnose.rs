@@ -1,5 +1,5 @@
-//! `leno diagnostics endpoints|policy|proxy-metrics|config`: the state of the control plane and of proxies, read from
-//! their admin ports. `leno diagnostics traffic` reads the same pages.
+//! `leno diagnostics endpoints|policy|proxy-metrics|config`: shows the state of the control plane and of proxies, which
+//! it reads from their admin ports. `leno diagnostics traffic` uses this module too.
 
 use std::error::Error;
 use std::fmt;
@@ -44,7 +44,7 @@ pub(crate) struct PolicyOptions {
     connect: Connect,
 }
 
-/// The program whose configuration a command reads.
+/// The program whose configuration a command reads: the control plane or a proxy.
 pub(super) enum Knower<'a> {
     Control,
     /// The proxy of the Pod with this name.
@@ -65,7 +65,7 @@ pub(crate) struct PodOptions {
 }
 
 impl EndpointsOptions {
-    /// Shows the control plane's endpoints for a Service's port.
+    /// Shows the endpoints that the control plane has for a Service's port.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let (config, namespace) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
@@ -102,7 +102,7 @@ impl PodOptions {
         })
     }
 
-    /// Writes a page of the Pod unchanged. `port` selects the port to ask.
+    /// Writes a page of the Pod unchanged. Reads it from the port that `port` returns.
     fn write(&self, path: &str, port: impl Fn(&Pod) -> Option<u16>) -> Result<(), Box<dyn Error>> {
         let text = super::block_on(async {
             let cluster = self.connect.cluster().await?;
@@ -114,7 +114,7 @@ impl PodOptions {
     }
 }
 
-/// Reads a page of a Pod. `port` selects the port to ask.
+/// Reads a page of a Pod, from the port that `port` returns.
 async fn page_of(
     cluster: &Cluster,
     namespace: &str,
@@ -186,8 +186,8 @@ impl fmt::Display for Knower<'_> {
     }
 }
 
-/// Returns the key of a Service's port in the configuration, for example `web.shop:80`, and the port's cluster: its
-/// endpoints and settings.
+/// Returns the entry of a Service's port in the configuration: its key, for example `web.shop:80`, and its cluster in
+/// the sense of xDS, which has the port's endpoints and settings.
 pub(super) fn cluster_of<'a>(
     config: &'a Value,
     authority: &str,
@@ -211,7 +211,8 @@ pub(super) fn cluster_of<'a>(
     }
     let chosen = service.choose(known.iter().map(|(port, _)| *port).collect());
     let chosen = chosen.map_err(|error| match knower {
-        // The Service may have ports that the proxy's workload never calls.
+        // Do not report that the Service lacks this port: the proxy knows only the ports that its workload calls, and
+        // the Service may have others.
         Knower::ProxyOf(_) => ClusterError { what: format!("{knower} knows other ports of Service {host}"), ..error },
         Knower::Control => error,
     })?;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// /config of a control plane with one Service and one policy.
+/// The `/config` page of a control plane with one Service and one policy.
 fn config() -> Value {
     let key = ClusterKey { namespace: "shop".into(), service: "web".into(), port: 80 };
     let identity = "ns/shop/sa/web".parse().expect("a workload");

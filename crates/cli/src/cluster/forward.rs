@@ -1,7 +1,7 @@
-//! Sends requests to a Pod's ports, mostly to its admin port, through the API server's port-forward. So the user's
+//! Sends requests to a Pod's ports, mostly to its admin port, through the API server's port-forward, so that the user's
 //! machine needs no route to the Pod.
 //!
-//! A Pod may send anything, so answers are limited in size and in time.
+//! A compromised Pod may send anything, so the size and the duration of answers are limited.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tokio::time::timeout;
 
 use super::connect::{Cluster, ClusterError};
 
-/// Maximum time for one exchange.
+/// Maximum time for one connection to a Pod, from the request for a port-forward to the end of the conversation.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 
-/// Maximum time to wait for the kubelet's reason after a conversation failed. The reason explains more than our own
-/// error.
+/// After a conversation has failed, maximum time to wait for the kubelet's error message, which explains more than our
+/// own.
 const REASON_MAX: Duration = Duration::from_millis(500);
 
 /// Maximum number of Pods that are queried at the same time.
@@ -49,7 +49,7 @@ pub(crate) async fn converse<T>(
     timeout(ANSWER_MAX, forwarded).await.unwrap_or_else(|_| late())
 }
 
-/// Does the same as [`converse`], without a limit on the time of the conversation.
+/// Does the same as [`converse`], but does not limit how long the conversation takes.
 pub(crate) async fn converse_long<T>(
     cluster: &Cluster,
     namespace: &str,
@@ -65,8 +65,8 @@ pub(crate) async fn converse_long<T>(
         return Err(failed("the API server did not forward the connection".to_owned()));
     };
     let mut stream: Forwarded = Box::new(stream);
-    // The kubelet reports a refused port on a separate channel, and may leave the data connection open. So wait for
-    // both.
+    // Wait for the error channel as well as for the data: if the port refuses connections, the kubelet reports it on
+    // the error channel, and may leave the data channel open.
     let mut reason = pin!(reason.fuse());
     let result = tokio::select! {
         biased;

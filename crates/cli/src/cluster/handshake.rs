@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Maximum time for each of three steps: until the server has completed its side of the handshake, until we have closed
-/// our side of the connection, and until the server has closed its side.
+/// Maximum time for each of three steps: the server completes the handshake, we close our half of the connection, the
+/// server closes its half.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 /// A verifier that accepts every certificate, so that the tool can show invalid certificates too. Must never be used to
@@ -24,11 +24,11 @@ struct AnyCertificate {
     chain: Mutex<Vec<CertificateDer<'static>>>,
 }
 
-/// Returns the certificate chain that a proxy presents at its inbound port, `port`. The signature proves that the proxy
-/// has the key. The chain is not verified, and no request is sent.
+/// Returns the certificate chain that a proxy presents at its inbound port, `port`. Checks the handshake's signature,
+/// which proves that the proxy has the private key. Does not verify the chain, and sends no request.
 ///
-/// Completes the handshake and closes the connection cleanly. If the tool closed the connection earlier, the proxy
-/// would log a failed connection as a warning.
+/// Completes the handshake and closes the connection cleanly, because the proxy would log an aborted handshake as a
+/// warning.
 ///
 /// # Errors
 /// One line, if the proxy presents no certificate.
@@ -45,19 +45,19 @@ pub(crate) async fn chain(
         .with_custom_certificate_verifier(seen.clone())
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // A proxy accepts a handshake without a client certificate only if the server name leads to no port of the
-    // application. So name the proxy's own inbound port.
+    // Name the proxy's own inbound port in the server name. If it named a port of the application, the proxy would
+    // reject our handshake, which has no client certificate.
     let name = ServerName::try_from(format!("{port}.leno.internal")).map_err(|error| error.to_string())?;
     let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     close(shaken.map_err(|error| format!("it presents no certificate: {}", explain_io(&error)))?).await;
     Ok(std::mem::take(&mut *seen.chain.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Closes a connection after its handshake. The server's first bytes, its SETTINGS, show that it has completed the
-/// handshake too.
+/// Closes a connection after its handshake. First waits for the server's first bytes, its SETTINGS, which show that the
+/// server has completed the handshake too.
 async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut buffer = [0; 1024];
-    // The chain is known already, so later errors do not matter.
+    // Ignore errors from here on: we already have the chain.
     let _ = timeout(CLOSE_MAX, stream.read(&mut buffer)).await;
     let _ = timeout(CLOSE_MAX, stream.shutdown()).await;
     let _ = timeout(CLOSE_MAX, async { while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {} }).await;

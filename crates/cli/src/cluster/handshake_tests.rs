@@ -31,7 +31,8 @@ fn the_chain_is_seen_in_a_handshake_that_needs_nobodys_trust() {
             let mut stream = acceptor.accept(there).await?;
             let name = stream.get_ref().1.server_name().map(str::to_owned);
             stream.write_all(b"SETTINGS").await?;
-            // The read fails if the connection ends without close_notify.
+            // Check that the client closes the connection cleanly: this read fails if the connection ends without
+            // close_notify.
             let mut request = Vec::new();
             stream.read_to_end(&mut request).await?;
             Ok::<_, std::io::Error>((name, request))

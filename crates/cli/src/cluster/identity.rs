@@ -1,4 +1,4 @@
-//! `leno identity`: the certificate that each proxy presents to its peers.
+//! `leno identity`: shows the certificate that each proxy presents to its peers.
 //!
 //! The tool performs a TLS handshake (`handshake`) with the proxy's inbound port through a port-forward. It reports
 //! whether peers would accept the certificate, and also shows certificates that peers would reject.
@@ -52,11 +52,12 @@ pub(crate) struct Shown {
     issuer: Option<String>,
     not_before: Option<String>,
     not_after: Option<String>,
-    /// The earliest time at which an authority above the certificate expires; see [`first_to_expire`].
+    /// The earliest time at which an authority in the certificate's chain expires; see [`first_to_expire`].
     authority_not_after: Option<String>,
-    /// Why peers would reject the certificate, or why the tool got no certificate; `None` if peers would accept it.
+    /// The reason why peers would reject the certificate, or why the tool got no certificate. `None` if peers would
+    /// accept the certificate.
     pub(crate) problem: Option<String>,
-    /// Time until the certificate expires, as text for people.
+    /// The time until the certificate expires, as text for users.
     #[serde(skip)]
     expires: String,
     /// A warning about an authority that expires soon, with the remedy.
@@ -83,7 +84,7 @@ impl Options {
     }
 }
 
-/// The certificates that the proxies of these Pods present, and whether peers would accept them.
+/// Reads the certificates that the proxies of these Pods present, and checks whether peers would accept them.
 pub(crate) async fn shown(cluster: &Cluster, pods: impl Iterator<Item = &Pod>) -> Result<Vec<Shown>, ClusterError> {
     let bundle: Option<ConfigMap> = cluster.get(cluster.within(CONTROL_NAMESPACE), TRUST_BUNDLE).await?;
     let bundle = bundle.and_then(|bundle| TrustBundle::from_pem(bundle.data?.get(ANCHORS)?.as_bytes()).ok());
@@ -154,8 +155,8 @@ impl Shown {
     }
 }
 
-/// Warns about an authority that expires soon. The certificates that it issues expire no later than the authority, even
-/// if the proxies renew them.
+/// Warns about an authority that expires soon. Renewing a proxy's certificate does not help, because the new
+/// certificate expires no later than the authority.
 fn warning(issuer: &str, authority: &Validity, now: SystemTime) -> Option<String> {
     let is_soon = authority.not_after.duration_since(now).is_ok_and(|left| left < authority.least_left());
     let told = relative(authority.not_after, now);

@@ -49,8 +49,8 @@ fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
 fn an_authority_with_a_short_life_is_named_when_it_cuts_certificates_short() {
     let authority = |days: u32| Validity::starting(now(), days * DAY);
     let named = |days, left: Duration| warning("CN=issuer", &authority(days), now() + days * DAY - left).is_some();
-    // The tool names an authority of two days only if less than 24 hours are left, the lifetime of a workload's
-    // certificate.
+    // An authority is named once less than a quarter of its lifetime is left. This limit is at least 24 hours, the
+    // lifetime of a workload's certificate, and at most a week. With a lifetime of two days, the 24 hours apply.
     assert!(!named(2, DAY + DAY / 24) && named(2, DAY - DAY / 24));
     assert!(!named(8, 2 * DAY + DAY / 24) && named(8, 2 * DAY - DAY / 24), "a quarter");
     assert!(!named(365, 7 * DAY) && named(365, 7 * DAY - DAY / 24));

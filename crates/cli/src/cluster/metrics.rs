@@ -1,4 +1,4 @@
-//! Reads the metrics pages of many proxies at once.
+//! Reads the metrics pages of many proxies at the same time.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::scrape::Scrape;
 /// Namespace and name of a Pod.
 pub(crate) type PodKey = (String, String);
 
-/// The parsed metrics page of a proxy.
+/// The parsed metrics page of a proxy, and when it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     /// The time at which the page arrived.
@@ -33,7 +33,7 @@ pub(crate) fn key(pod: &Pod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-/// Reads the metrics page of each Pod's proxy. For a page that could not be read, returns the error.
+/// Reads the metrics page of each Pod's proxy. If a page cannot be read, its entry has the error.
 pub(crate) async fn texts<'a>(
     cluster: &Cluster,
     pods: impl Iterator<Item = &'a Pod>,
@@ -50,7 +50,7 @@ async fn ask<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Answ
     stream::iter(targets).map(ask).buffer_unordered(FORWARDS_MAX).collect().await
 }
 
-/// Reads and parses the metrics pages. Reports Pods that do not answer on standard error and omits them.
+/// Reads and parses the metrics pages. Omits Pods that do not answer, and reports them on standard error.
 pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Pages {
     let (pages, silent) = parsed(ask(cluster, pods).await);
     for (_, error) in silent {
@@ -59,8 +59,8 @@ pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a 
     pages
 }
 
-/// Reads the metrics pages of proxies that were still starting a moment ago. Reports in one line the proxies that do
-/// not answer yet.
+/// Reads the metrics pages of proxies that were still starting when the window began. Reports the proxies that do not
+/// answer yet in a single line.
 pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages {
     let (pages, silent) = parsed(ask(cluster, pods.iter().copied()).await);
     if let Some(((namespace, pod), error)) = silent.first() {

@@ -1,5 +1,6 @@
 //! Commands that use a cluster. `connect` reaches the cluster's API server; `forward` reaches the admin ports of Pods
-//! through the API server. Each command reads what it needs, draws conclusions in pure functions, and shows a `table`.
+//! through the API server. Each command reads all the data that it needs, draws conclusions in pure functions, and
+//! shows them in a `table`.
 
 pub(crate) mod authz;
 mod certificate;
@@ -35,7 +36,7 @@ pub(crate) mod version;
 
 use std::io;
 
-/// Runs a command's requests to the cluster to their end.
+/// Runs a future, such as a command's requests to the cluster, on a new tokio runtime.
 pub(crate) fn block_on<T>(conversation: impl Future<Output = T>) -> io::Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(conversation))
 }

@@ -12,7 +12,7 @@ use leno_model::proxy::ADMIN_PORT;
 
 use super::printable::line;
 
-/// Maximum length of a kubelet's message that is shown, in characters.
+/// Maximum length, in characters, of a kubelet's message as shown to the user.
 const MESSAGE_MAX: usize = 160;
 
 /// The workload that created a Pod.
@@ -23,7 +23,8 @@ pub(crate) struct Owner {
     pub(crate) name: String,
 }
 
-/// Whether a Pod has a proxy. Looks at the containers, which never change; users may edit the label.
+/// Whether a Pod has a proxy. Looks at the Pod's containers, not at its label: users can edit the label, but not the
+/// containers.
 pub(crate) fn is_meshed(pod: &Pod) -> bool {
     proxy(pod).is_some()
 }
@@ -60,8 +61,8 @@ fn container<'a>(pod: &'a Pod, names: &[&str]) -> Option<&'a Container> {
 pub(crate) fn sidecar_version(pod: &Pod) -> Option<&str> {
     let image = sidecar(pod)?.image.as_deref()?;
     let (name, tag) = image.split('@').next()?.rsplit_once(':')?;
-    // The last colon may precede a registry's port instead of a tag. Then `tag` also contains the path after the port,
-    // and so a slash.
+    // An image without a tag may have a colon before its registry's port. Then `tag` contains a slash, from the path
+    // after the port.
     (!name.is_empty() && !tag.contains('/')).then_some(tag)
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn admin_port(pod: &Pod) -> u16 {
     proxy_port(pod, "leno-admin").unwrap_or(ADMIN_PORT)
 }
 
-/// A port of the proxy by its name.
+/// Returns the port that has the name `name` in the manifest of the Pod's proxy container.
 pub(crate) fn proxy_port(pod: &Pod, name: &str) -> Option<u16> {
     port(proxy(pod)?, name)
 }
@@ -88,7 +89,7 @@ pub(crate) fn is_control(pod: &Pod) -> bool {
     is_named && pod.metadata.namespace.as_deref() == Some(CONTROL_NAMESPACE)
 }
 
-/// The control plane's own admin port; the proxy in the same Pod has another admin port.
+/// The admin port of the control plane's container. The proxy in the same Pod has its own admin port.
 pub(crate) fn control_admin_port(pod: &Pod) -> u16 {
     let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let control = containers.find(|container| container.name == CONTROL);
@@ -105,8 +106,8 @@ pub(crate) fn service_account(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or(DEFAULT_SERVICE_ACCOUNT)
 }
 
-/// Returns the workload that created a Pod. The name of a Deployment's ReplicaSet is the Deployment's name and a hash;
-/// the Pod's label repeats the hash.
+/// Returns the workload that created a Pod. Derives a Deployment's name from its ReplicaSet's name by removing the hash
+/// at its end, which a label of the Pod repeats.
 pub(crate) fn owner(pod: &Pod) -> Owner {
     let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     let Some(controller) = controller else {
@@ -148,7 +149,7 @@ pub(crate) fn has_proxy_started(pod: &Pod) -> bool {
     statuses(pod).any(|status| status.name == PROXY && runs(status))
 }
 
-/// Why a Pod is not ready, from its status; `None` if it is ready.
+/// Returns the reason why a Pod is not ready, from the Pod's status; `None` if the Pod is ready.
 pub(crate) fn why_not_ready(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref();
     let condition = |name: &str| status?.conditions.as_ref()?.iter().find(|condition| condition.type_ == name);
@@ -180,8 +181,8 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     init.into_iter().chain(main).flatten()
 }
 
-/// Returns why a container waits, or why it failed. `None` for other states, and for a container that only waits for
-/// init containers or for its creation.
+/// Returns why a container waits, or why it failed. `None` for other states, and for a container that is still being
+/// created or waits for init containers.
 fn why_waiting(status: &ContainerStatus) -> Option<String> {
     let state = status.state.as_ref()?;
     let (reason, message) = match (&state.waiting, &state.terminated) {

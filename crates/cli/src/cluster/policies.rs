@@ -1,4 +1,4 @@
-//! AuthorizationPolicies in the cluster, and their allowed callers as text.
+//! Reads the AuthorizationPolicies in the cluster, and describes the callers that they allow.
 
 use kube::api::Api;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
@@ -29,7 +29,7 @@ fn resource_of(kind: &str, plural: &str) -> ApiResource {
     }
 }
 
-/// Valid policies, and a line about each mistake in the invalid policies.
+/// The valid policies, and a line about each mistake in the others.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     pub(crate) all: Vec<Arc<AuthorizationPolicy>>,
@@ -62,7 +62,7 @@ fn read(objects: Vec<DynamicObject>) -> Policies {
     policies
 }
 
-/// Lists the callers that a policy allows: one text for each rule and each health check.
+/// Describes the callers that a policy allows, with one text for each rule and each health check.
 pub(crate) fn callers(policy: &AuthorizationPolicy) -> Vec<String> {
     let checks = policy.health_checks.iter().map(|path| format!("every caller to {path}"));
     policy.allow.iter().map(rule).chain(checks).collect()

@@ -1,4 +1,4 @@
-//! Makes texts from Pods and from the cluster safe to print on one line of a terminal, and shortens identities.
+//! Makes texts from Pods and from the cluster safe to print in a single line of a terminal, and shortens identities.
 
 use std::borrow::Borrow;
 
@@ -13,7 +13,7 @@ fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Joins the shown texts of a list, and counts the omitted texts: `a, b and 3 more`.
+/// Joins the texts that a list shows, and adds the number of omitted texts: `a, b and 3 more`.
 pub(crate) fn listed<S: Borrow<str>>(shown: &[S], omitted: usize) -> String {
     let shown = shown.join(", ");
     if omitted == 0 { shown } else { format!("{shown} and {omitted} more") }

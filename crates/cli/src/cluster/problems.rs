@@ -1,6 +1,6 @@
-//! `leno problems`: what an operator should look at first. The command reads the proxies for a window, finds the same
-//! kinds of problems as the dashboard, and prints them. The dashboard's figures are moving means. The figures of this
-//! command cover the window.
+//! `leno problems`: prints the problems that an operator should look at first. The command reads the proxies for a
+//! window of time, and finds the same kinds of problems as the dashboard. Its figures are means over the whole window,
+//! while the dashboard's figures are moving means.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -15,12 +15,12 @@ use super::printable::{self, line};
 use super::source::Source;
 use super::table::{Output, coloured, has_colours, show};
 
-/// Minimum window. The command reads each proxy every 2 s, and counts the calls between the first and the last reading.
-/// This window has about three readings of each proxy.
+/// Minimum window, in which each proxy is read about three times: the command reads each proxy every 2 s, and counts
+/// the calls between the first and the last reading.
 const WINDOW_MIN: Duration = Duration::from_secs(5);
 const WINDOW_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// The exit code if a problem is an error. It differs from the exit code of a command that fails.
+/// The exit code if the command finds a problem with the severity error. A command that fails has exit code 1.
 const ERROR_FOUND: u8 = 3;
 
 /// Options of `leno problems`.

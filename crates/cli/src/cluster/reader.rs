@@ -1,4 +1,4 @@
-//! Reads the metrics of all proxies again and again. Reads only one page of each proxy at a time.
+//! Reads the metrics of all proxies periodically. Has at most one request to each proxy open at a time.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -18,14 +18,16 @@ use crate::cluster::source::{Proxies, ProxyAt, Source};
 const LATE: Duration = Duration::from_secs(3);
 /// Interval at which the reader lists the selected proxies again.
 const LIST_EVERY: Duration = Duration::from_secs(10);
-/// Time between a failed reading and the next list. It is short, because the proxy's Pod may have ended.
+/// Time between a failed reading and the next list of the proxies. Short, because the proxy's Pod may have ended, and
+/// the new list then omits it.
 const LIST_SOON: Duration = Duration::from_secs(1);
-/// Maximum number of doublings: each consecutive failed reading of a proxy doubles the pause before its next reading.
+/// Maximum number of times that the pause between two readings of a proxy is doubled: each consecutive failed reading
+/// doubles it once.
 const DOUBLINGS_MAX: u32 = 3;
 
 /// A message from [`read`].
 pub(crate) enum News {
-    /// The proxies that are selected from now on.
+    /// The complete new list of the selected proxies.
     Proxies(BTreeSet<ProxyAt>),
     /// The metrics of a proxy, and the time at which they arrived.
     Page(ProxyAt, Scrape, Instant),
@@ -51,7 +53,7 @@ pub(crate) async fn read(
         let start = Instant::now();
         let failures = match read_once(proxies, &proxy, permits, prefixes, news).await {
             Ok(()) => 0,
-            // Do not report the first failure: if the Pod is ending, the next list omits the Pod before its next
+            // Do not report the first failure. The Pod may be ending; then the next list omits it before its next
             // reading.
             Err(_) if failures == 0 => {
                 failed.notify_one();
@@ -75,7 +77,8 @@ pub(crate) async fn read(
             () = sleep(LIST_EVERY) => {}
             () = soon => {}
         }
-        // Ignore a failed list: the readings then fail too, and the reader reports their failures.
+        // Ignore an error: if the cluster does not answer, the readings fail too, and the reader reports those
+        // failures.
         Some((proxies.list_again(source).await.ok(), ()))
     }));
     let mut listed: BTreeSet<ProxyAt> = proxies.iter().cloned().collect();
@@ -105,10 +108,11 @@ pub(crate) async fn read(
     }
 }
 
-/// Reads the metrics of a proxy. Reports a proxy that takes long as silent until it answers.
+/// Reads the metrics of a proxy once. If the proxy has not answered after [`LATE`], reports it as silent and continues
+/// to wait.
 ///
 /// # Errors
-/// Why the proxy gave no answer.
+/// The reason why the proxy gave no answer.
 async fn read_once(
     proxies: &Proxies,
     proxy: &ProxyAt,

@@ -1,4 +1,4 @@
-//! The latest readings of each proxy, with its counts per second. No I/O, no clock.
+//! Keeps the latest reading of each proxy, and computes the growth of its counters per second. No I/O, no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,8 +9,9 @@ use super::reader::News;
 use super::scrape::Scrape;
 use super::source::{Growth, Measured, ProxyAt};
 
-/// The readings store the growth of each counter in this time, one second. The reader reads proxies at different times,
-/// so the readings scale each proxy's growth from the time between its own two pages.
+/// The period to which growth is converted: the readings store how much each counter grows in one second. They divide
+/// the growth of each proxy's counters by the time between that proxy's own two pages, which differs from proxy to
+/// proxy.
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// The readings of all selected proxies.
@@ -21,15 +22,15 @@ pub(crate) struct Readings {
     period: Period,
 }
 
-/// The period of time over which the growth per second is a mean.
+/// The period over which the growth per second is averaged.
 #[derive(Clone, Copy, Debug, Default)]
 enum Period {
-    /// From the page before the last to the last page of the proxy.
+    /// The time between the last two `/metrics` responses of the proxy.
     #[default]
     LastTwoPages,
     /// A moving mean with this time constant.
     Moving(Duration),
-    /// From the first to the last page of the proxy.
+    /// The time between the first and the last `/metrics` response of the proxy.
     SinceStart,
 }
 
@@ -42,16 +43,16 @@ struct Workload {
 /// One proxy.
 pub(crate) struct Member {
     pub(crate) proxy: ProxyAt,
-    /// When the first page arrived.
+    /// The time at which the proxy's first `/metrics` response arrived.
     first_read_at: Option<Instant>,
-    /// When the last page arrived.
+    /// The time at which the proxy's latest `/metrics` response arrived.
     read_at: Option<Instant>,
-    /// Whether two pages have arrived.
+    /// Whether the proxy has been read at least twice, so that growth is known.
     pub(crate) is_counted: bool,
-    /// Whether the next growth can be mixed with the stored growth. False before the second page, and after a silence
-    /// unless the period is [`Period::SinceStart`].
+    /// Whether the next growth can be averaged with the stored growth. False before the second reading. Also false
+    /// after the proxy was silent, except with [`Period::SinceStart`].
     has_mean: bool,
-    /// Why the proxy does not answer; `None` if it answers.
+    /// The reason why the proxy does not answer; `None` if it answers.
     pub(crate) silent: Option<String>,
 }
 
@@ -61,7 +62,7 @@ impl Readings {
         Self { period: Period::Moving(mean_over), ..Self::default() }
     }
 
-    /// Creates readings whose growth is the mean since the first page of each proxy.
+    /// Creates readings whose growth is the mean since the first reading of each proxy.
     pub(crate) fn since_start() -> Self {
         Self { period: Period::SinceStart, ..Self::default() }
     }
@@ -120,12 +121,13 @@ impl Readings {
         workload.measured.proxies.push(Growth { grown: Scrape::default(), now: Scrape::default() });
     }
 
-    /// Keeps the last page, so that the calls during the silence are counted when the proxy answers again.
+    /// Marks a proxy as silent. Keeps its last page, so that the calls during the silence are counted once the proxy
+    /// answers again.
     fn silence(&mut self, proxy: &ProxyAt, why: String) {
         let period = self.period;
         let Some((member, growth)) = self.member(proxy) else { return };
         member.silent = Some(why);
-        // The present rates of a silent proxy are unknown. But what it has counted since its first page remains true.
+        // Drop the growth: the current rates of a silent proxy are unknown. A mean since the first page remains valid.
         if !matches!(period, Period::SinceStart) {
             growth.grown = Scrape::default();
             member.has_mean = false;
@@ -159,8 +161,8 @@ impl Readings {
 }
 
 impl Period {
-    /// Returns the weight of the newest growth in the mean; `None` if the newest growth replaces the earlier growth.
-    /// `elapsed` is the time between the last two pages, and `total` the time since the first page.
+    /// Returns the weight of the newest growth in the mean, 0 to 1; `None` if the newest growth replaces the mean.
+    /// `elapsed` is the time between the last two readings, and `total` the time since the first reading.
     fn weight(self, elapsed: Duration, total: Duration) -> Option<f64> {
         match self {
             Self::LastTwoPages => None,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::cluster::source::tests::proxy;
 
-/// Returns the growth per second after readings of these values of a counter, two seconds apart.
+/// Returns the growth per second after a counter was read with these values, every two seconds.
 fn readings(mut readings: Readings, values: &[u64]) -> f64 {
     let start = Instant::now();
     readings.take(News::Proxies([proxy()].into()));
@@ -52,7 +52,7 @@ fn the_first_growth_after_a_silence_is_not_mixed_with_the_silence() {
 fn growth_since_the_start_counts_all_calls_alike_whenever_they_happened() {
     let since_start = |values: &[u64]| readings(Readings::since_start(), values);
     assert_eq!(since_start(&[7, 27]), 10.0);
-    // One call in 5 minutes: at the start, at the end, and before a restart of the proxy.
+    // In each series, one call happens in 5 minutes: at the start, at the end, or before a restart of the proxy.
     for values in [&[&[0][..], &[1; 150]].concat(), &[&[0; 150][..], &[1]].concat(), &[&[8, 9][..], &[0; 149]].concat()]
     {
         let calls = since_start(values) * 300.0;

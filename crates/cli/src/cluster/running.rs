@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::connect::{Cluster, ClusterError};
 use crate::install::VALUES_ANNOTATION;
 
-/// Maximum number of changed values that a refusal lists.
+/// Maximum number of changed values that the message of a refusal lists.
 const CHANGES_MAX: usize = 5;
 
 /// The objects that record the values and the version of an installation; `None` for an object that does not exist.
@@ -25,7 +25,7 @@ pub(crate) struct Running {
     pub(crate) deployment: Option<Deployment>,
 }
 
-/// The reason why the command writes nothing. Each message says what to do.
+/// The reason why `leno install` or `leno upgrade` refuses to write manifests. Each message names the remedy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("Leno is not installed here; leno install | kubectl apply -f -")]
@@ -63,7 +63,8 @@ impl Running {
         Ok(Self { config, deployment })
     }
 
-    /// The values that differ from the chart's defaults; `None` if `is_reset` discards them.
+    /// The installation's values that differ from the chart's defaults. `None` if `is_reset`, with which they are
+    /// discarded.
     pub(crate) fn values(&self, is_reset: bool) -> Result<Option<Value>, Refusal> {
         let config = match (&self.config, &self.deployment) {
             (None, None) => return Err(Refusal::NotInstalled),
@@ -122,7 +123,8 @@ fn is_helms(config: &ConfigMap) -> bool {
     config.annotations().contains_key(HELM_RELEASE)
 }
 
-/// Compares two versions by their precedence. `None` if one is not a version, such as the tag of a custom image.
+/// Compares two versions by their precedence. `None` if one of them is not a version, but for example the tag of a
+/// custom image.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
     let version = |text| Version::parse(text).ok();
     Some(version(a)?.cmp_precedence(&version(b)?))

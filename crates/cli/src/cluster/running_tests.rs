@@ -29,7 +29,7 @@ fn an_installation_over_another_does_not_reset_its_values() {
 fn an_installation_with_the_same_values_or_over_nothing_is_written() {
     let chosen = json!({"control": {"replicas": 3}});
     assert_eq!(refused(&installed_with(&chosen), &chosen), None);
-    // The installation explicitly sets a value to the chart's default. This is not a difference.
+    // The installation sets a value to the chart's default, and the command does not set it. This is no difference.
     assert_eq!(refused(&installed_with(&json!({"control": {"logLevel": "info"}})), &json!({})), None);
     assert_eq!(refused(&Running::default(), &chosen), None);
 }

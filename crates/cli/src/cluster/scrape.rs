@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Smallest value of a mean, in calls per second. A smaller mean becomes 0. One call in the longest window of `leno
-/// problems`, 5 min, is above this value.
+/// Smallest mean that is kept, in calls per second; a smaller one becomes 0. It is below one call in 5 min, the longest
+/// window of `leno problems`.
 const MEAN_LEAST: f64 = 0.001;
 
-/// Number of parts of a series for which the parser allocates memory at once: the metric's name, and the name and value
-/// of ten labels.
+/// Number of texts of a series for which the parser reserves memory: the metric's name, and the names and values of ten
+/// labels.
 const PARTS: usize = 21;
 
 /// The samples of one page.
@@ -24,13 +24,12 @@ pub(crate) struct Sample {
     pub(crate) value: f64,
 }
 
-/// The name of a metric, then the name and the value of each label. All parts are in one text, because 200 proxies have
-/// half a million samples with ten labels each: if each label were allocated and compared separately, this would take
-/// most of the command's time.
+/// The name of a metric, and the name and value of each label, stored in a single text. 200 proxies have half a million
+/// samples with ten labels each, so allocating and comparing each label separately would take most of a command's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Series {
     text: String,
-    /// The end of each part in `text`, as a byte index.
+    /// The byte index in `text` at which each name and each value ends.
     ends: Vec<usize>,
 }
 
@@ -40,8 +39,8 @@ impl Scrape {
         Self { samples: text.lines().filter_map(sample).collect() }
     }
 
-    /// Parses the samples whose names begin with one of the `prefixes`. This is faster than [`Self::parse`] if few of
-    /// many samples match.
+    /// Parses only the samples whose names begin with one of `prefixes`. Faster than [`Self::parse`] if few samples
+    /// match.
     pub(crate) fn parse_only(text: &str, prefixes: &[&str]) -> Self {
         let is_wanted = |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix));
         Self { samples: text.lines().filter(is_wanted).filter_map(sample).collect() }
@@ -71,12 +70,12 @@ impl Scrape {
 
     /// Returns the sum of the samples with the name `name` that have all of `labels`.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        // `Iterator::sum` of no floats is -0.0, which prints with its sign.
+        // Do not use `Iterator::sum`: without samples it returns -0.0, which is printed with its sign.
         self.all(name, labels).fold(0.0, |sum, sample| sum + sample.value)
     }
 
     /// Returns the growth of each counter since an earlier page of the same proxy. If a counter is smaller than before,
-    /// the proxy has restarted and counted from 0.
+    /// the proxy has restarted, so the counter grew from 0.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let grown = |(sample, before): (&Sample, f64)| {
             let value = if sample.value < before { sample.value } else { sample.value - before };
@@ -96,8 +95,9 @@ impl Scrape {
         self
     }
 
-    /// The value in `other` for each sample; 0 for a sample that `other` lacks. Pages of one proxy mostly have the same
-    /// samples in the same order, so the function builds a table of all samples only if the orders differ.
+    /// Returns, for each sample, the value of the same sample in `other`, or 0 if `other` lacks the sample. Builds a
+    /// table of `other`'s samples only if the order differs: mostly, all pages of a proxy have the same samples in the
+    /// same order.
     fn values_in(&self, other: &Self) -> Vec<f64> {
         let mut table: Option<HashMap<&Series, f64>> = None;
         let value = |(place, sample): (usize, &Sample)| {
@@ -131,7 +131,7 @@ impl Sample {
         self.series.parts().next() == Some(name)
     }
 
-    /// The value of a label. Empty if the label is missing: for Prometheus, a missing label equals an empty one.
+    /// The value of a label; empty if the label is missing, which means the same to Prometheus.
     pub(crate) fn label(&self, name: &str) -> &str {
         let mut parts = self.series.parts().skip(1);
         while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
@@ -171,12 +171,12 @@ fn sample(line: &str) -> Option<Sample> {
         Some(rest) => labels(rest, &mut series)?,
         None => rest,
     };
-    // A timestamp or an exemplar may follow.
+    // Take the first word only: a timestamp or an exemplar may follow the value.
     let value = rest.split_whitespace().next()?.parse().ok()?;
     Some(Sample { series, value })
 }
 
-/// Parses `key="value",...}` into a series, and returns the rest of the line.
+/// Parses the labels of a line, `key="value",...}`, into `series`, and returns the rest of the line.
 fn labels<'a>(mut rest: &'a str, series: &mut Series) -> Option<&'a str> {
     loop {
         rest = rest.trim_start_matches(',');
@@ -190,7 +190,8 @@ fn labels<'a>(mut rest: &'a str, series: &mut Series) -> Option<&'a str> {
     }
 }
 
-/// Appends the text before the closing quote to `into`, without escapes, and returns the rest of the line.
+/// Appends a label's value to `into`, with its escapes decoded. `text` begins after the opening quote. Returns the rest
+/// of the line after the closing quote.
 fn quoted<'a>(text: &'a str, into: &mut String) -> Option<&'a str> {
     let (value, after) = text.split_once('"')?;
     if !value.contains('\\') {

@@ -9,12 +9,12 @@ use kube::ResourceExt;
 use super::connect::{Cluster, ClusterError};
 use super::pods;
 
-/// How a command groups Pods.
+/// The kind of object for which a command shows one row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// By the workload of this kind that created them.
+    /// One row for each workload of this kind. A workload is the object that created the Pods.
     Makers(Maker),
-    /// By the workload that created them, of any kind.
+    /// One row for each workload of any kind.
     Workloads,
     Pods,
     Namespaces,
@@ -80,7 +80,7 @@ impl Scope {
         Self { namespace, all_namespaces: false }
     }
 
-    /// Returns the given options, each after a space.
+    /// Returns the given options, each after a space, to append to a `leno` command that a message suggests.
     fn options(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!(" -n {namespace}"),
@@ -101,7 +101,8 @@ impl Choice {
         self.selection.is_some() || self.scope.namespace.is_some() || self.scope.all_namespaces
     }
 
-    /// Returns the given selection and options, each after a space.
+    /// Returns the given selection and options, each after a space, to append to a `leno` command that a message
+    /// suggests.
     pub(crate) fn options(&self) -> String {
         let selected = self.selection.as_ref().and_then(|selection| Some((selection.kind.word()?, selection)));
         let selection = selected.map(|(kind, selection)| match selection.name.as_ref().or(self.name.as_ref()) {
@@ -114,7 +115,7 @@ impl Choice {
     /// The selection, or all objects of `kind` if none was given.
     ///
     /// # Errors
-    /// If two names were given.
+    /// If the user gave two names, as `KIND/NAME` and as a separate argument.
     pub(crate) fn or_all(&self, kind: Kind) -> Result<Selection, ClusterError> {
         let all = Selection { kind, name: None };
         self.selection.as_ref().unwrap_or(&all).with_name(self.name.as_ref())
@@ -162,7 +163,7 @@ impl Selection {
     /// Returns the running Pods of the selection in groups, sorted by namespace and name.
     ///
     /// # Errors
-    /// If the cluster does not answer, or the selection has a name and no running Pod.
+    /// If the cluster does not answer, or if the selection names an object, such as `deploy/web`, without running Pods.
     pub(crate) async fn groups(&self, cluster: &Cluster, scope: &Scope) -> Result<Vec<Group>, ClusterError> {
         let namespace = match (&scope.namespace, self.kind) {
             _ if scope.all_namespaces => None,
@@ -207,7 +208,7 @@ impl Selection {
 }
 
 impl Kind {
-    /// Returns a name by which users select the kind; `None` for workloads of all kinds, which are the default.
+    /// Returns a word with which users select the kind; `None` for workloads of any kind, the default.
     fn word(self) -> Option<&'static str> {
         match self {
             Self::Makers(Maker { names: [word, ..], .. }) => Some(word),

@@ -1,11 +1,11 @@
-//! A Service's port in the form in which a user names it on the command line. A user may omit the port if the Service
+//! Parses a Service and its port as a user writes them on the command line. The user may omit the port if the Service
 //! has only one.
 
 use leno_model::mesh::KnownPorts;
 
 use super::connect::ClusterError;
 
-/// A Service, and the port that the user named.
+/// A Service, and the port if the user named one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServicePort {
     pub(super) name: String,
@@ -14,8 +14,8 @@ pub(super) struct ServicePort {
 }
 
 impl ServicePort {
-    /// Parses `web:80`, `web.shop:80` or `web.shop.svc.cluster.local:80`, each with or without the port. A name without
-    /// a namespace gets `namespace`.
+    /// Parses `web:80`, `web.shop:80` or `web.shop.svc.cluster.local:80`, each with or without the port. If the text
+    /// has no namespace, uses `namespace`.
     pub(super) fn parse(text: &str, namespace: &str) -> Result<Self, ClusterError> {
         let wrong = || {
             let what = format!("{text:?} is not the name of a Service");
@@ -40,7 +40,8 @@ impl ServicePort {
         format!("{}.{}", self.name, self.namespace)
     }
 
-    /// Returns the port that the user means. `ports` lists all ports of the Service.
+    /// Returns the port that the user named or, if the user named none, the Service's only port. `ports` has all ports
+    /// of the Service.
     pub(super) fn choose(&self, mut ports: Vec<u16>) -> Result<u16, ClusterError> {
         let host = self.host();
         let what = match (self.port, &ports[..]) {

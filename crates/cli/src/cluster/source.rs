@@ -1,5 +1,5 @@
-//! The proxies whose metrics the tool reads: proxies of workloads in a cluster, or proxies at admin addresses on this
-//! machine. `prometheus` derives the same counts from the records of Prometheus.
+//! The proxies whose metrics the tool reads: proxies of workloads in a cluster, or proxies at admin addresses that this
+//! machine can reach. `prometheus` takes the same counts from Prometheus instead.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub(crate) struct Source {
     connect: Connect,
 }
 
-/// A proxy whose pages can be read.
+/// A proxy, and how the tool reaches its admin pages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ProxyAt {
     /// The namespace of the proxy's workload; empty if the user named the proxy by its address.
@@ -55,10 +55,10 @@ pub(crate) struct ProxyAt {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
-    /// The name of a Pod, and the port.
+    /// The name of a Pod, and its proxy's admin port.
     Pod(String, u16),
     Address(SocketAddr),
-    /// The admin port in the network namespace that the file at this path represents.
+    /// The default admin port in a network namespace; the path of the namespace's file.
     Namespace(PathBuf),
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Proxies {
     proxies: Vec<ProxyAt>,
 }
 
-/// The counts of the proxies of a group.
+/// The counts of a group's proxies. A group is a workload, a Pod, a namespace or a proxy at an address.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// The namespace; empty for a proxy that was named by its address.
@@ -86,14 +86,15 @@ pub(crate) struct Measured {
 /// The counts of one proxy.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The growth of each counter between the two readings, scaled to the length of the window.
+    /// How much each counter grows in the window's length. The time between the two readings may differ from the
+    /// window, so the growth is scaled.
     pub(crate) grown: Scrape,
     /// The metrics at the end of the window.
     pub(crate) now: Scrape,
 }
 
 impl Source {
-    /// Reads the metrics of all selected proxies twice.
+    /// Reads the metrics of all selected proxies before and after `window`, and returns the growth of their counters.
     ///
     /// # Errors
     /// If the cluster does not answer, no Pod has the given name, or no proxy at the given addresses answers.
@@ -119,7 +120,7 @@ impl Source {
         }
     }
 
-    /// The selected proxies that run.
+    /// Returns the selected proxies that are running.
     ///
     /// # Errors
     /// If the cluster does not answer, or no Pod has the given name.
@@ -132,7 +133,7 @@ impl Source {
         Ok(Proxies { cluster: Some(cluster), proxies })
     }
 
-    /// The selected Pods' proxies that run.
+    /// Returns the running proxies of the selected Pods.
     async fn running(&self, cluster: &Cluster) -> Result<Vec<ProxyAt>, ClusterError> {
         let selection = self.choice.or_all(Kind::Workloads)?;
         let groups = selection.groups(cluster, &self.choice.scope).await?;
@@ -323,7 +324,7 @@ impl Proxies {
         (pages, silent)
     }
 
-    /// Lists again the proxies that `source` selects: Pods may have started or ended since the first list.
+    /// Lists the proxies that `source` selects once more, because Pods may have started or ended since the first list.
     ///
     /// # Errors
     /// If the cluster does not answer, or no Pod has the given name.
@@ -348,8 +349,8 @@ impl Proxies {
 }
 
 impl Growth {
-    /// The growth between two readings of a proxy, for a window of this length. The proxies are read one after the other,
-    /// and a slow proxy delays others, so each proxy has its own time between its two readings.
+    /// Returns the growth between two readings of a proxy, scaled to the length of `window`. The time between the two
+    /// readings differs from proxy to proxy, because a slow proxy delays the readings of others.
     fn between(before: &Reading, now: &Reading, window: Duration) -> Self {
         let elapsed = now.at.saturating_duration_since(before.at).max(Duration::from_millis(1));
         let grown = now.page.since(&before.page).times(window.as_secs_f64() / elapsed.as_secs_f64());
@@ -374,8 +375,8 @@ impl Measured {
     }
 }
 
-/// Reads the metrics pages of the groups' proxies before and after `window`. The window begins when all proxies have
-/// been read once. So no proxy has a window that is much shorter than `window`.
+/// Reads the metrics pages of the groups' proxies before and after `window`. The window begins only when all proxies
+/// have been read once, so that the time between a proxy's two pages is not much shorter than `window`.
 async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages, Pages) {
     let meshed = || groups.iter().flat_map(|group| &group.pods).filter(|pod| pods::is_meshed(pod));
     let progress = sign_of_life_or_line(&counting(meshed().count(), window));
@@ -387,7 +388,7 @@ async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages,
     let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
     let mut after = metrics::pages(cluster, answered).await;
     let started = metrics::pages_of_started(cluster, &starting).await;
-    // The counters of a proxy that was not running at the first query began at zero: compare its page with an empty page.
+    // Compare the page of a proxy that started within the window with an empty page: its counters began at zero.
     before.extend(started.keys().map(|key| (key.clone(), Reading { at: start, page: Scrape::default() })));
     after.extend(started);
     progress.finish_and_clear();

@@ -9,8 +9,8 @@ pub(crate) fn growth(before: &str, now: &str) -> Growth {
     Growth { grown: now.since(&before), now }
 }
 
-/// A workload `shop/web` with one Pod. The counters of its proxy were zero at first; `page` is the page of its metrics
-/// now.
+/// The measurement of a workload `shop/web` with one Pod. The counters of its proxy began at zero; `page` is its
+/// metrics page at the end.
 pub(crate) fn measured(page: &str) -> Measured {
     Measured {
         namespace: "shop".to_owned(),
@@ -53,8 +53,8 @@ fn each_proxy_counts_by_its_own_time_between_its_readings() {
     let start = Instant::now();
     let at = |seconds: u64| start + Duration::from_secs(seconds);
     let before = [(key("web-1"), reading(at(0), 0)), (key("web-2"), reading(at(15), 0))].into();
-    // Both proxies have 2 calls per second. The first proxy is read late, because its reading waited for a silent
-    // proxy.
+    // Both proxies count 2 calls per second. The second reading of web-1 is late, because it had to wait until the
+    // reading of a silent proxy ended.
     let after = [(key("web-1"), reading(at(40), 80)), (key("web-2"), reading(at(25), 20))].into();
     let measured = Measured::of(&group, &before, &after, Duration::from_secs(10));
     let grown: Vec<f64> = measured.proxies.iter().map(|proxy| proxy.grown.sum("request_total", &[])).collect();

@@ -1,4 +1,4 @@
-//! Output of commands: a table for people, JSON or YAML for programs.
+//! Writes the output of commands: a table for users, or JSON or YAML for programs.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -20,7 +20,7 @@ pub(crate) enum Output {
     Yaml,
 }
 
-/// Rows below a header. Numbers are right-aligned.
+/// A text table: a header, and rows whose numbers are right-aligned.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,

@@ -17,7 +17,7 @@ use super::connect::ClusterError;
 use super::source::{Proxies, ProxyAt, Source};
 use event::Event;
 
-/// Maximum number of proxies that are watched at the same time.
+/// Maximum number of proxies that the command watches at the same time.
 const PROXIES_MAX: usize = 64;
 
 /// Options of `leno tap`.
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Show only calls that matched this route, as canary or shop/canary
     #[arg(long, value_name = "ROUTE")]
     route: Option<String>,
-    /// Show only calls whose other side has this service account, for example web or shop/web
+    /// Show only calls whose peer has this service account, for example web or shop/web
     #[arg(long, value_name = "SERVICE-ACCOUNT")]
     peer: Option<String>,
     /// Show only calls with one of these gRPC or HTTP statuses, for example UNAVAILABLE,503
@@ -49,10 +49,10 @@ pub(crate) struct Options {
     /// for p99.
     #[arg(long, value_name = "DURATION|PERCENTILE")]
     slower_than: Option<SlowerThan>,
-    /// Show one of this many calls, at random
+    /// Show a random sample of the calls: on average, one of N
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     one_in: u32,
-    /// Most calls that each proxy shows in a second for each of its workers; further calls are counted only
+    /// Maximum number of calls that each worker of each proxy shows in a second; further calls are only counted
     #[arg(
         long, value_name = "N", default_value_t = TapSelection::DEFAULT_RATE,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(TapSelection::MAX_RATE))
@@ -73,7 +73,7 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The side of a call.
+/// The direction of calls, as the selected workloads see it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Direction {
     /// Calls to the workloads
@@ -96,7 +96,7 @@ enum Output {
 struct Shown {
     calls: Cell<u64>,
     dropped: Cell<u64>,
-    /// The first error of a write to standard output, for example because the reader has closed the pipe.
+    /// The first error while writing to standard output, for example because the reader has closed the pipe.
     failed: RefCell<Option<io::Error>>,
 }
 
@@ -133,7 +133,8 @@ impl Options {
         .slower_than(self.slower_than)
     }
 
-    /// Shows calls until the time is over, enough calls were shown, the user presses Ctrl-C, or no proxy is left.
+    /// Shows calls until the duration has passed, the wanted number of calls was shown, the user presses Ctrl-C, or all
+    /// taps have ended.
     async fn watch(&self, shown: &Shown) -> Result<(), ClusterError> {
         let proxies = self.source.proxies().await?;
         if proxies.len() > PROXIES_MAX {
@@ -149,7 +150,7 @@ impl Options {
         }
     }
 
-    /// Reads the calls of all proxies. Fails if no proxy can be watched.
+    /// Reads the calls of all proxies until their taps end. Fails if no proxy can be watched.
     async fn read(&self, proxies: &Proxies, shown: &Shown) -> Result<(), ClusterError> {
         if proxies.len() == 0 {
             let fix = "-n NAMESPACE or -A looks elsewhere; leno check --proxy lists the Pods without a proxy";
@@ -161,7 +162,7 @@ impl Options {
             let json = json.clone();
             async move {
                 let ended = proxies.post_for_lines(proxy, "/tap", json, |line| self.show(proxy, line, shown)).await;
-                // Report the error now: the taps of the other proxies continue, perhaps for a long time.
+                // Report the error now, not after the taps of the other proxies: they may continue for a long time.
                 ended.inspect_err(|error| eprintln!("leno: {error}"))
             }
         };

@@ -1,5 +1,5 @@
-//! `leno diagnostics traffic`: the time limits, retries and hedges in force for calls to a Service's port, and the
-//! object that sets each of them.
+//! `leno diagnostics traffic`: shows the time limits, retries and hedges in force for calls to a Service's port, and
+//! the object that sets each of them.
 
 mod conditions;
 mod in_force;

@@ -48,7 +48,7 @@ spec:
   budget: {percent: 7}
 ";
 
-/// /config of a program that has read the Services `cart` and `canary`, and these manifests.
+/// The `/config` page of a program that has read the Services `cart` and `canary`, and these manifests.
 fn config(manifests: &str) -> Value {
     let service = |name: &str| {
         let metadata = format!("{{name: {name}, namespace: shop}}");
@@ -57,7 +57,7 @@ fn config(manifests: &str) -> Value {
     config_of(&[service("cart"), service("canary"), manifests.to_owned()].concat())
 }
 
-/// /config of a program that has read these manifests, which must have no mistakes.
+/// The `/config` page of a program that has read these manifests, which must have no mistakes.
 pub(in crate::cluster) fn config_of(manifests: &str) -> Value {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
     let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;

@@ -32,17 +32,17 @@ use super::{pods, policies};
 /// Label of the objects that the chart creates.
 pub(super) const CHART_LABEL: &str = "app.kubernetes.io/part-of=leno";
 
-/// Labels of the objects that the chart creates, and of the objects that the control plane creates.
+/// Labels of an installation's objects: the chart's objects have the first, the control plane's objects the second.
 const LABELS: [&str; 2] = [CHART_LABEL, "app.kubernetes.io/managed-by=leno-control"];
 
-/// Kinds of the Prometheus Operator. If monitoring is enabled, the chart creates objects of these kinds.
+/// Kinds of the Prometheus Operator, of which the chart creates objects if monitoring is enabled.
 const MONITORING: [&str; 2] = ["PodMonitor", "PrometheusRule"];
 
 /// Maximum number of meshed workloads that a warning lists.
 const NAMED_MAX: usize = 5;
 
-/// Order of deletion: first the objects that could refuse other Pods, then the objects that would create deleted
-/// objects again, and last the namespace.
+/// Order in which `kubectl delete` deletes the objects. First the objects that can make the API server refuse Pods,
+/// then the Deployment, which would create deleted objects again, and last the namespace.
 const ORDER: [&str; 19] = [
     "ValidatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",
@@ -94,12 +94,12 @@ pub(super) struct Found {
     pub(super) is_helms: bool,
 }
 
-/// Objects outside the installation that its removal affects.
+/// Objects that do not belong to the installation, but that its removal affects.
 #[derive(Debug, Default)]
 struct Bystanders {
-    /// Pods with a container of the mesh. The container needs certificates from the control plane.
+    /// Pods with a container of the mesh, which needs certificates from the control plane.
     meshed: Vec<Pod>,
-    /// For each kind of policy, the plural of its name and the number of policies.
+    /// The number of policies of each kind, with the plural of the kind's name.
     policies: Vec<(&'static str, usize)>,
 }
 
@@ -134,7 +134,7 @@ fn text(found: &mut Vec<Found>) -> String {
 pub(super) fn sort(found: &mut Vec<Found>) {
     let place = |object: &Found| ORDER.iter().position(|kind| *kind == object.kind).unwrap_or(ORDER.len());
     found.sort_by(|a, b| (place(a), &a.namespace, &a.name).cmp(&(place(b), &b.namespace, &b.name)));
-    // An object may have both labels and be listed twice.
+    // Remove duplicates: an object with both of [`LABELS`] was found twice.
     found.dedup();
 }
 
@@ -178,7 +178,7 @@ fn workload(pod: &Pod) -> String {
     format!("{} {}/{}", owner.kind, pod.namespace().unwrap_or_default(), owner.name)
 }
 
-/// Finds the installation's objects that have one of the labels.
+/// Finds the installation's objects that have at least one of `labels`.
 pub(super) async fn find(cluster: &Cluster, labels: &[&str]) -> Result<Inventory, ClusterError> {
     let lists = labels.iter().map(|labels| async move {
         let global = tokio::try_join!(
@@ -221,8 +221,8 @@ where
     Ok(all.items.iter().map(|object| Found::named::<K>(&object.metadata)).collect())
 }
 
-/// Finds the objects of [`MONITORING`]. The cluster need not have these kinds, and a user who may uninstall Leno need not
-/// have rights on them.
+/// Finds the objects of the kinds [`MONITORING`]. Finds none if the cluster lacks these kinds. If the user lacks the
+/// right to list them, records the kind in `unlisted` instead of failing.
 async fn find_monitoring(cluster: &Cluster, labels: &[&str]) -> Result<Inventory, ClusterError> {
     let mut inventory = Inventory::default();
     for kind in MONITORING {
@@ -252,8 +252,8 @@ async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
     Ok(Bystanders { meshed, policies })
 }
 
-/// Whether a Pod has a container of the mesh and outlives the installation. The control plane's own Pods do not outlive
-/// the installation.
+/// Whether a Pod has a container of the mesh and remains after the uninstallation. The control plane's own Pods do not
+/// remain.
 fn stays_with_a_proxy(pod: &Pod) -> bool {
     pods::is_alive_with_sidecar(pod) && !pods::is_control(pod)
 }

@@ -111,7 +111,7 @@ fn a_release_of_helm_is_helms_to_uninstall() {
     assert_eq!(warnings(&[], &Bystanders::default()), ["this cluster has no object of Leno"]);
 }
 
-/// The result of [`find`] in a cluster with one ConfigMap of Leno. The API server answers requests for the Prometheus
+/// Runs [`find`] in a cluster with one ConfigMap of Leno, whose API server answers requests for the Prometheus
 /// Operator's kinds with `status`.
 fn found_with_monitoring(status: u16) -> Result<Inventory, ClusterError> {
     let reply = |path: &str| match path {

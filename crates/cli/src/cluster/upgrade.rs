@@ -1,9 +1,11 @@
 //! `leno upgrade`: renders this version's objects for an existing installation, and keeps the installation's values.
 //!
-//! `leno install` and `leno upgrade` record the values that differ from the chart's defaults in an annotation of the
-//! ConfigMap leno-config. An upgrade thus takes the newer chart's defaults, and keeps the values that people chose.
+//! `leno install` and `leno upgrade` record the values that differ from the chart's defaults, in an annotation of the
+//! ConfigMap leno-config. So an upgrade keeps the values that users chose, and takes the newer chart's defaults for all
+//! others.
 //!
-//! `kubectl apply` deletes nothing. So the command also names the objects of the installation that it no longer renders.
+//! `kubectl apply` deletes nothing, so the command also names the installed objects that this version no longer
+//! renders.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -31,7 +33,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Writes the objects as YAML. On standard error, writes how to delete the objects that are no longer among them.
+    /// Writes the objects as YAML. On standard error, writes how to delete the installed objects that this version no
+    /// longer renders.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let (running, found) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
@@ -67,8 +70,8 @@ impl Options {
     }
 }
 
-/// Returns a line for each object of the chart that is not among the rendered objects. The line ends with the command
-/// that deletes the object. Objects that could refuse Pods come first.
+/// Returns a line for each installed object of the chart that is not among the rendered objects. Each line ends with
+/// the command that deletes the object. Objects that can make the API server refuse Pods come first.
 fn leftovers(mut found: Vec<Found>, rendered: &[Value]) -> Vec<String> {
     let is_rendered = |found: &Found| {
         rendered.iter().any(|object| {
@@ -79,9 +82,10 @@ fn leftovers(mut found: Vec<Found>, rendered: &[Value]) -> Vec<String> {
         })
     };
     found.retain(|object| {
-        // The chart's objects are cluster-wide or in its namespace. Elsewhere, a user's object may have the label.
+        // Ignore objects in other namespaces: the chart's own objects are cluster-wide or in the control plane's
+        // namespace, so an object elsewhere with the chart's label belongs to a user.
         let is_charts = object.namespace.as_deref().is_none_or(|namespace| namespace == CONTROL_NAMESPACE);
-        // With a definition, Kubernetes deletes all objects of its kind, so never suggest to delete a definition.
+        // Never suggest to delete a CustomResourceDefinition: Kubernetes would delete all objects of its kind with it.
         is_charts && object.kind != "CustomResourceDefinition" && !is_rendered(object)
     });
     sort(&mut found);

@@ -1,4 +1,4 @@
-//! `leno version`: the versions of this program, of the control plane and of the proxies.
+//! `leno version`: shows the versions of this program, of the control plane and of the proxies.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -49,7 +49,7 @@ enum ClusterVersions {
 }
 
 impl Options {
-    /// Shows the versions. A cluster that cannot be reached is not a failure.
+    /// Shows the versions. Succeeds even if the cluster cannot be reached; the output then has the reason.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let cluster = match self.client {
             true => None,

@@ -1,5 +1,5 @@
-//! Loads, removes and shows rules. Rules for nf_tables go directly to the kernel, rules for ip_tables go through
-//! iptables.
+//! Loads, removes and shows the rules. Sends rules for nf_tables directly to the kernel; loads rules for ip_tables with
+//! the program iptables.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,17 +16,17 @@ use crate::program::{self, ProgramError};
 /// A mechanism that loads the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
-    /// nf_tables in the kernel, without a program. Only showing the rules needs the program nft.
+    /// nf_tables in the kernel. Only showing the rules needs the program nft.
     Nft,
     /// iptables-legacy and ip6tables-legacy.
     IptablesLegacy,
-    /// iptables and ip6tables, in the variant that the machine installs under these names.
+    /// iptables and ip6tables, in whichever variant the machine has under these names.
     Iptables,
 }
 
 const ALL: [Backend; 3] = [Backend::Nft, Backend::IptablesLegacy, Backend::Iptables];
 
-/// Puts the rules in force, and removes rules that another backend loaded.
+/// Loads the rules with the first allowed backend that works, and removes rules that other backends loaded earlier.
 ///
 /// # Errors
 /// If the caller lacks the permission, or no allowed backend works.
@@ -42,8 +42,8 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     Err(none_works(failures))
 }
 
-/// Returns the error to report if every backend failed. A missing program is reported only if nothing else failed. If
-/// several programs are missing, only the first is reported.
+/// Returns the error to report if every backend failed. Reports a missing program only if all failures are missing
+/// programs, and then only the first.
 fn none_works(mut failures: Vec<Error>) -> Error {
     let is_missing = |failure: &Error| matches!(failure, Error::Program(ProgramError::Missing { .. }));
     if failures.iter().all(is_missing) {
@@ -85,8 +85,8 @@ pub(super) fn show() -> Result<String, Error> {
     Ok(shown)
 }
 
-/// Formats the rules of the first allowed backend whose program is installed; nf_tables needs no program. If no such
-/// program is installed, formats the rules of the first allowed backend. Needs no permission.
+/// Formats the rules without loading them, which needs no permission. Uses the notation of the first allowed backend
+/// that is installed (nf_tables always is, because it needs no program), or of the first allowed backend if none is.
 pub(super) fn preview(options: &Options) -> String {
     let can_load =
         |backend: &&Backend| **backend == Backend::Nft || find_program(backend.program(Family::V4)).is_some();
@@ -119,8 +119,8 @@ impl Backend {
         for family in families() {
             let program = self.program(family);
             if let Err(error) = restore(program, &iptables::up(&options.redirection, family, &save(program))) {
-                // If one family fails, remove the rules of the other too: with rules for one family only, connections
-                // of the other family would bypass the mesh. Report the error of loading, not an error of removing.
+                // If the rules of IPv4 or IPv6 cannot be loaded, remove those of the other family too: otherwise only a
+                // part of the connections would pass the proxy. Report why loading failed, even if removing fails too.
                 let _ = self.remove();
                 return Err(error.into());
             }
@@ -142,7 +142,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Whether both backends run the same program: on some machines, iptables is a link to iptables-legacy.
+    /// Whether two backends run the same program: on some machines, iptables is a link to iptables-legacy.
     fn is_same(self, other: Self) -> bool {
         let file = |backend: Self| find_program(backend.program(Family::V4)).and_then(|path| path.canonicalize().ok());
         self == other || file(self).is_some_and(|own| file(other) == Some(own))
@@ -165,7 +165,7 @@ fn families() -> impl Iterator<Item = Family> {
     [Family::V4, Family::V6].into_iter().filter(move |family| *family == Family::V4 || has_v6)
 }
 
-/// Our table, as nft shows it, or the reason why nft does not show it.
+/// Our table in nft's notation, or a comment line with the reason why nft cannot show it.
 fn nft_rules() -> String {
     let shown = program::run("nft", &["list", "table", "inet", TABLE], "");
     shown.unwrap_or_else(|error| format!("# the table inet {TABLE} is in force, but cannot be shown: {error}\n"))
@@ -177,8 +177,7 @@ fn save(program: &str) -> String {
     program::run(&format!("{program}-save"), &none, "").unwrap_or_default()
 }
 
-/// Loads rules with iptables-restore. `--wait` is needed because another program may hold the lock for changes of
-/// rules.
+/// Loads rules with iptables-restore. Passes `--wait`, because another program may hold iptables' lock.
 fn restore(program: &str, rules: &str) -> Result<(), ProgramError> {
     program::run(&format!("{program}-restore"), &["--noflush", "--wait", "5"], rules).map(drop)
 }

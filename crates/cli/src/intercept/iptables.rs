@@ -16,7 +16,7 @@ pub(super) enum Family {
     V6,
 }
 
-/// Returns the input that puts the rules in force, in place of our rules in `saved`.
+/// Returns the input for iptables-restore that loads the rules and replaces our earlier rules, which are in `saved`.
 pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     let mut text = format!("*nat\n:{INBOUND} - [0:0]\n:{OUTBOUND} - [0:0]\n");
     for jump in jumps(saved) {
@@ -28,14 +28,15 @@ pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     for rule in outbound(options, family) {
         line(&mut text, &format!("-A {OUTBOUND} {rule}"));
     }
-    // Insert our jumps at the start of their chains, so that our rules see the address that the application called.
+    // Insert our jumps at the start of PREROUTING and OUTPUT, before other rules can change the address that the
+    // application called.
     line(&mut text, &format!("-I PREROUTING -p tcp -j {INBOUND}"));
     line(&mut text, &format!("-I OUTPUT -p tcp -j {OUTBOUND}"));
     text.push_str("COMMIT\n");
     text
 }
 
-/// Returns the input that removes our rules in `saved`; `None` if `saved` has none of our rules.
+/// Returns the input for iptables-restore that removes our rules, which are in `saved`; `None` if `saved` has none.
 pub(super) fn down(saved: &str) -> Option<String> {
     let chains = [INBOUND, OUTBOUND].map(|chain| format!(":{chain} "));
     let chains: Vec<&str> = nat(saved).filter(|line| chains.iter().any(|chain| line.starts_with(chain))).collect();
@@ -84,7 +85,7 @@ fn jumps(saved: &str) -> impl Iterator<Item = &str> {
     nat(saved).filter_map(|line| line.strip_prefix("-A ")).filter(is_jump)
 }
 
-/// The lines of the nat table.
+/// The lines of the nat table in the output of iptables-save.
 fn nat(saved: &str) -> impl Iterator<Item = &str> {
     saved.lines().skip_while(|line| *line != "*nat").take_while(|line| *line != "COMMIT")
 }

@@ -3,12 +3,12 @@
 //! - Inbound (PREROUTING): connections from outside to an address of this namespace go to the inbound port.
 //! - Outbound (OUTPUT): connections of every user except the proxy's user go to the outbound port.
 //!
-//! Loopback traffic is not redirected in either direction: an application that calls 127.0.0.1, or its own address,
-//! reaches itself, as without a mesh. A Service's address is never one of the namespace's own addresses, so calls to
-//! the application's own Service do pass the proxy. UDP, and with it DNS, is never redirected.
+//! Loopback traffic is not redirected in either direction: as without a mesh, an application that calls 127.0.0.1 or
+//! its own address reaches itself. Calls to the application's own Service do pass the proxy, because a Service's
+//! address is never an address of the namespace. UDP, and so DNS over UDP, is never redirected.
 //!
-//! [`options`] -> rules ([`leno_intercept`] for nf_tables, or [`iptables`]) -> [`apply`], the only file that changes
-//! anything.
+//! [`options`] parses the command line, [`leno_intercept`] (for nf_tables) or [`iptables`] creates the rules, and
+//! [`apply`] loads them. Only [`apply`] changes the system.
 
 mod apply;
 mod iptables;
@@ -27,19 +27,19 @@ use crate::program::ProgramError;
 pub(crate) enum Command {
     /// Redirect this network namespace's TCP connections to the proxy; a second call replaces the rules of the first
     Up(options::Options),
-    /// Remove every rule that `up` loaded, with any backend
+    /// Remove all rules that `up` has loaded, from nf_tables and from iptables
     Down,
     /// Show the rules that are in force
     Show,
 }
 
-/// Why the command failed.
+/// The reason why the command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The caller may not change netfilter rules.
+    /// The calling user may not change netfilter rules.
     #[error("changing netfilter rules needs CAP_NET_ADMIN; run it as root: sudo leno intercept ..")]
     NotPermitted,
-    /// Inbound and outbound need different ports.
+    /// The inbound port and the outbound port of the proxy are the same.
     #[error(transparent)]
     SamePort(#[from] SamePort),
     /// No backend could load the rules.
@@ -51,7 +51,7 @@ pub(crate) enum Error {
     Kernel(#[from] LoadError),
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The output's reader closed the pipe, or the disk is full.
+    /// Writing the output failed, for example because its reader closed the pipe or the disk is full.
     #[error("standard output: {0}")]
     Write(#[source] io::Error),
 }

@@ -7,7 +7,7 @@ use leno_intercept::Redirection;
 pub(crate) struct Options {
     #[command(flatten)]
     pub(super) redirection: Redirection,
-    /// Part of netfilter to use; auto takes the first that works of nft, iptables-legacy, iptables
+    /// Backend for the rules; auto uses the first that works: nft, then iptables-legacy, then iptables
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(super) backend: Choice,
     /// Print the rules instead of loading them
@@ -33,7 +33,7 @@ impl Options {
     }
 }
 
-/// Parses a command line, and returns its redirection.
+/// Parses a command line of `leno intercept up`, and returns the redirection that it asks for.
 #[cfg(test)]
 pub(super) fn parse(words: &str) -> Result<Redirection, String> {
     #[derive(clap::Parser)]

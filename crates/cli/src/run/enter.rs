@@ -1,7 +1,7 @@
-//! `leno enter`: the first step of the program and the proxy that `leno run` starts. Not for direct use.
+//! `leno enter`: the command through which `leno run` starts the program and the proxy. Not for direct use.
 //!
-//! Enters the run's network namespace, gives up root, arranges to end with its parent, and then runs the proxy or
-//! replaces itself with the program.
+//! Enters the run's network namespace, gives up root, asks the kernel to kill it when its parent ends, and then runs
+//! the proxy or replaces itself with the program.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns command-line arguments that parse to these options.
+    /// Converts these options back to the command-line arguments with which `leno run` starts `leno enter`.
     pub(super) fn to_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["enter".into(), format!("--parent={}", self.parent).into()];
         let mut path = |name: &str, path: &Path| {
@@ -69,26 +69,26 @@ impl Options {
         args
     }
 
-    /// Becomes the program, or runs the proxy to its end.
+    /// Replaces this process with the program, or runs the proxy until it ends.
     ///
     /// # Errors
-    /// If the system refuses a preparation step. A program that cannot be run is no error here: the result is an exit
-    /// code.
+    /// If a step before the program's start fails. If only the program cannot be executed, returns an exit code
+    /// instead.
     pub(crate) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         network::enter(&self.namespace).map_err(|error| format!("{}: {error}", self.namespace.display()))?;
         if let Some(hosts) = &self.hosts {
             replace_hosts(hosts).map_err(|error| format!("replacing /etc/hosts: {error}"))?;
         }
         self.become_user().map_err(|error| format!("giving up root: {error}"))?;
-        // Set this after the change of user: the kernel clears the setting when a process changes its user.
+        // Ask for a signal on the parent's death only after the change of user, because the change cancels the request.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid().map(Pid::as_raw_pid) != i32::try_from(self.parent).ok() {
             return Err("the parent has ended".into());
         }
         if self.proxy {
             set_no_new_privs(true)?;
-            // The proxy reads metrics from its own /proc files. A process that changed its user may not read these
-            // files unless it is dumpable.
+            // Make the process dumpable. The proxy reads metrics from its own /proc files, which a process may not read
+            // after a change of user unless it is dumpable.
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
             let name = OsString::from("leno-proxy");
             return Ok(leno_proxy::main_with_args(&["proxy"], [name].into_iter().chain(self.args)));
@@ -96,12 +96,12 @@ impl Options {
         let (program, args) = self.args.split_first().ok_or("no program is named")?;
         let error = Command::new(program).args(args).exec();
         eprintln!("leno: {}: {error}", program.display());
-        // Exit codes as shells use them: 127 not found, 126 not executable.
+        // Use the exit codes of shells: 127 if the program is not found, 126 if it is not executable.
         Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
     }
 
-    /// Changes to the user and groups of the options. The process has only one thread at this point, so changing the
-    /// ids of this thread is enough.
+    /// Changes the user and the groups to those in the options. It is enough to change them for this thread, because
+    /// the process has only one thread at this point.
     fn become_user(&self) -> io::Result<()> {
         let (Some(uid), Some(gid)) = (self.uid, self.gid) else {
             return Ok(());
@@ -117,7 +117,7 @@ impl Options {
 #[allow(deprecated, reason = "the replacement is unsafe because of flags that are not used here")]
 fn replace_hosts(hosts: &Path) -> io::Result<()> {
     rustix::thread::unshare(UnshareFlags::NEWNS)?;
-    // Private propagation: the mount must not be visible outside this mount namespace.
+    // Make propagation private, so that the mount below is not visible outside this mount namespace.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     Ok(mount_bind(hosts, "/etc/hosts")?)
 }

@@ -9,7 +9,7 @@ use super::options::Subnet;
 use crate::intercept;
 use crate::program::ProgramError;
 
-/// Why `leno run` ends before its program does. Each message is one line.
+/// The reason why `leno run` ends before its program does. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Only root may create network namespaces.
@@ -24,7 +24,7 @@ pub(crate) enum Error {
     /// A helper program failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// Interception of the namespace's connections failed.
+    /// Redirecting the namespace's connections to the proxy failed.
     #[error(transparent)]
     Intercept(#[from] intercept::Error),
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub(crate) enum Error {
         /// The directory of this run's mesh.
         ours: PathBuf,
     },
-    /// A device with the name of the bridge exists, and a user or another program made it.
+    /// A network device with the bridge's name exists, but `leno run` did not make it.
     #[error(
         "the network device {bridge} exists, but leno run did not make it; choose another name with --bridge, or, if an \
          older leno made it, remove it with: ip link delete dev {bridge}"
@@ -64,7 +64,7 @@ pub(crate) enum Error {
         /// The directory of this run's mesh.
         state: PathBuf,
     },
-    /// The user's own manifests define the Service without an address.
+    /// The user's own manifests define the Service without a clusterIP.
     #[error(
         "{file}: the Service {service} has no clusterIP; give it an address of {subnet} that is free, or remove it"
     )]
@@ -72,7 +72,7 @@ pub(crate) enum Error {
         /// The manifest's file.
         file: String,
         service: String,
-        /// The subnet for services' addresses.
+        /// The subnet of the addresses of Services.
         subnet: Subnet,
     },
     /// The proxy ended during its start.
@@ -85,14 +85,14 @@ pub(crate) enum Error {
     ProxyNotReady {
         waited_s: u64,
         log_end: String,
-        /// The log's file, if it stays after the run.
+        /// The file of the proxy's log, if it remains after the run.
         kept_log: Option<PathBuf>,
     },
 }
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
-/// Where the user finds the whole log of a proxy.
+/// Returns a clause for an error message: where the user finds the whole log of the proxy, or how to keep it.
 fn whole_log(kept: Option<&Path>) -> String {
     match kept {
         Some(log) => format!("the whole log is {}", log.display()),
@@ -100,7 +100,7 @@ fn whole_log(kept: Option<&Path>) -> String {
     }
 }
 
-/// Adds to an error of the operating system the action that failed.
+/// Returns a function that converts an I/O error to [`Error::Io`]; `what` is the action that failed.
 pub(super) fn io<'a>(what: impl Into<String> + 'a) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::Io { what: what.into(), source }
 }

@@ -13,7 +13,8 @@ pub(super) const PUBLIC: u32 = 0o644;
 /// Mode of keys.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Writes a new file and renames it over the old one. The owner is root unless `owner` is set.
+/// Replaces a file: writes a new file and renames it over the old one. The new file belongs to `owner`, or to root if
+/// `owner` is `None`.
 ///
 /// # Errors
 /// If the system refuses a step.
@@ -35,7 +36,7 @@ pub(super) fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<u32>
 /// Creates a world-readable directory, whatever the umask.
 ///
 /// # Errors
-/// If the system refuses it.
+/// If the system refuses to create the directory.
 pub(super) fn make_directory(path: &Path) -> Result<()> {
     let make = || fs::create_dir_all(path).and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)));
     make().map_err(io_error(format!("making the directory {}", path.display())))
@@ -44,7 +45,7 @@ pub(super) fn make_directory(path: &Path) -> Result<()> {
 /// Removes a file. A missing file is not an error.
 ///
 /// # Errors
-/// If the system refuses it.
+/// If the system refuses to remove the file.
 pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use leno_model::object::Service;
 
-/// The machine's own lines, followed by all `services` that have an address. As in a cluster, services of `namespace`
-/// also have their short name.
+/// Returns the machine's own lines, followed by the names of all `services` that have an address. As in a cluster,
+/// services in `namespace` also have a short name, without the namespace.
 pub(super) fn hosts(own_lines: &str, services: &[Service], namespace: &str) -> String {
     let mut text = own_lines.to_owned();
     if !text.is_empty() && !text.ends_with('\n') {

@@ -3,7 +3,7 @@ use leno_model::object::Object;
 
 use super::*;
 
-/// The Service cart in the namespace shop.
+/// The Service `cart` in the namespace `shop`, with this address.
 fn cart() -> Service {
     let text = "{apiVersion: v1, kind: Service, metadata: {name: cart, namespace: shop}, \
                 spec: {clusterIP: 10.244.78.9, ports: [{port: 8080}]}}";

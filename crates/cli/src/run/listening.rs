@@ -5,9 +5,9 @@ use std::fs;
 /// The state of a listening socket in proc_pid_net(5): TCP_LISTEN.
 const LISTEN: &str = "0A";
 
-/// The TCP ports of `ports` on which no process listens in the network namespace of `pid`.
+/// Returns those of the TCP ports `ports` on which no process listens in the network namespace of `pid`.
 pub(super) fn unserved(pid: u32, ports: &[u16]) -> Vec<u16> {
-    // A kernel without IPv6 has only the first table.
+    // Ignore a missing file: a kernel without IPv6 has only the table for IPv4.
     let tables =
         ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
     let is_served = |port: &u16| tables.iter().any(|table| has_listener(table, *port));

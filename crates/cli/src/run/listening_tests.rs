@@ -13,7 +13,8 @@ fn a_port_is_listened_on_from_its_first_listener_to_its_last() {
     let other_port = other.local_addr().expect("its address").port();
     assert_eq!(unserved(own, &[port, other_port]), [0; 0]);
     drop(listener);
-    // Other tests start programs. A new process has a copy of the listener until it executes its program.
+    // Wait: the port may stay in use for a moment. Other tests start programs, and each new process has a copy of the
+    // listener until it executes its program.
     let deadline = Instant::now() + Duration::from_secs(10);
     while unserved(own, &[port, other_port]) != [port] {
         assert!(Instant::now() < deadline, "a process still listens");

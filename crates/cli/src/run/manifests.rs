@@ -1,8 +1,9 @@
-//! The manifests that a run writes for the mesh: a Service, which all runs of one service share, and an EndpointSlice
-//! for this run alone.
+//! Writes and removes the manifests of a run: a Service, which all runs of one service share, and an EndpointSlice for
+//! this run alone.
 //!
-//! The Service stays as long as any run lives. So while a service restarts, a call to it fails because the service has no
-//! endpoint, not because its name is unknown. A Service in the user's own manifests takes precedence.
+//! The Service remains until the last run of the mesh ends, even if only runs of other services are left. So while a
+//! service restarts, its name remains known, and calls to it fail because it has no endpoint. A Service in the user's
+//! own manifests takes precedence.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,11 +29,11 @@ pub(super) struct Name<'a> {
     pub(super) name: &'a str,
 }
 
-/// One run as an endpoint of the mesh.
+/// A run's program as an endpoint of its service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endpoint<'a> {
     pub(super) run: u16,
-    /// The service of the run.
+    /// The service that the run's program provides.
     pub(super) service: Name<'a>,
     pub(super) address: Ipv4Addr,
     pub(super) workload: &'a Workload,
@@ -55,7 +56,7 @@ pub(super) fn services(directory: &Path) -> Result<Vec<Service>> {
 }
 
 /// Writes the Service, or adds `ports` to the Service that an earlier run wrote. If the user's own manifests define the
-/// Service, removes ours instead. `ports` has at least one member.
+/// Service, removes ours instead. `ports` must not be empty.
 ///
 /// # Errors
 /// If the user's own Service has no address, all addresses are taken, or the file cannot be written.
@@ -127,8 +128,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
     files::replace(path, text.as_bytes(), files::PUBLIC, None).map_err(io(format!("writing {}", path.display())))
 }
 
-/// Finds an address that no Service has. The search starts at a hash of the name, so that a service usually gets the
-/// same address again.
+/// Finds a free address for a Service. The search starts at a hash of the Service's name, so that a service that
+/// restarts usually gets its earlier address.
 fn free_address(name: Name<'_>, services: &[Service], subnet: Subnet) -> Result<Ipv4Addr> {
     let taken: BTreeSet<IpAddr> = services.iter().flat_map(|service| &service.cluster_ips).copied().collect();
     let hosts = u64::from(subnet.hosts());
@@ -154,12 +155,12 @@ spec:
     )
 }
 
-/// Returns the manifest of a run's EndpointSlice. Its ports have the Service's port names, which connect the two
-/// objects.
+/// Returns the manifest of a run's EndpointSlice. Its ports have the same names as the Service's ports, because the
+/// name connects an endpoint's port to a Service's port.
 ///
-/// The manifest also names the proxy's inbound port, so that proxies connect to this port directly. Redirection does
-/// not suffice: if a program calls its own service, the connection stays within the namespace, where no rule redirects
-/// it to this port.
+/// The manifest also names the proxy's inbound port, to which other proxies then connect directly. They cannot rely on
+/// the redirection of inbound connections: if a program calls its own service, the connection stays within the
+/// namespace, where no rule redirects it to the inbound port.
 fn endpoint_manifest(endpoint: &Endpoint<'_>, service: Option<&Service>) -> String {
     let Endpoint { run, service: Name { namespace, name }, address, workload, ports } = endpoint;
     let port_name = |port: u16| {

@@ -10,7 +10,7 @@ fn directory() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// The only Service of the directory.
+/// Reads the only Service in the directory of manifests.
 fn only_service(directory: &Path) -> Service {
     let mut services = services(directory).expect("it can be listed");
     assert_eq!(services.len(), 1, "{services:?}");

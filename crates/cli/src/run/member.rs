@@ -1,4 +1,4 @@
-//! A run's membership of the mesh: its number, its network and its files.
+//! Lets a run join a mesh: claims its number, sets up its network, and writes its files.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -22,10 +22,10 @@ use super::network::FIRST_RUN;
 use super::options::Options;
 use super::running::Running;
 
-/// Time for the other proxies to notice that an endpoint was removed.
+/// Time within which the other proxies notice that an endpoint was removed.
 pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
 
-/// A time that is longer than one tick of the clock that sets files' timestamps.
+/// A time longer than one tick of the clock from which the kernel takes the timestamps of files.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// A run that has joined the mesh. Dropping it removes the run.
@@ -36,18 +36,18 @@ pub(super) struct Member<'a> {
     options: &'a Options,
     service: Name<'a>,
     mirrors: Vec<Mirror>,
-    /// Whether the run has made its network namespace. Until then, a namespace with the same name may belong to another
-    /// run.
+    /// Whether the run has created its network namespace, so that it may remove it. Until then, a namespace with the
+    /// same name may belong to another run.
     has_namespace: bool,
     manifests_read: Option<SystemTime>,
     _alive: File,
 }
 
 impl<'a> Member<'a> {
-    /// Joins the mesh; the program is not an endpoint yet.
+    /// Joins the mesh. The program becomes an endpoint only with [`Self::publish`].
     ///
     /// # Errors
-    /// If no address is free, or the system refuses a step. Nothing is left behind then.
+    /// If no address is free, or the system refuses a step. All earlier steps are then undone.
     pub(super) fn join(mesh: &'a Mesh, options: &'a Options, service: &'a str) -> Result<Self> {
         let subnet = options.subnet;
         let claimed = mesh.state.lock().and_then(|_lock| mesh.state.claim(FIRST_RUN, subnet.hosts()))?;
@@ -92,7 +92,8 @@ impl<'a> Member<'a> {
         self.write_hosts()
     }
 
-    /// Copies the authority's files for the proxy's user, because only the owner of a key file may read it.
+    /// Makes copies of the authority's files that belong to the proxy's user, because only the owner of a key file may
+    /// read it.
     fn issuer_mirror(&self) -> Result<Mirror> {
         let from = match &self.options.issuer {
             Some(directory) => directory.clone(),
@@ -144,7 +145,7 @@ impl<'a> Member<'a> {
         self.mesh.state.run(self.run).join("hosts")
     }
 
-    /// The proxy's log. It is removed with the run, unless it is the file of [`Member::kept_log`].
+    /// The file of the proxy's log: [`Member::kept_log`], or a file that is removed with the run.
     pub(super) fn proxy_log(&self) -> PathBuf {
         let own = || self.mesh.state.run(self.run).join("proxy.log");
         self.kept_log().map_or_else(own, Path::to_owned)
@@ -155,12 +156,12 @@ impl<'a> Member<'a> {
         self.options.proxy_log.as_deref()
     }
 
-    /// The caller's arguments for the proxy.
+    /// The arguments that the user gave for the proxy.
     pub(super) fn proxy_args(&self) -> &[OsString] {
         &self.options.proxy_args
     }
 
-    /// The program's name in the form in which the caller wrote it.
+    /// The program's name, as the user wrote it.
     pub(super) fn program(&self) -> &str {
         self.options.program.first().and_then(|program| program.to_str()).unwrap_or("the program")
     }
@@ -169,22 +170,23 @@ impl<'a> Member<'a> {
         self.options.ports.iter().map(|port| port.get()).collect()
     }
 
-    /// Updates the copies of the directories, and writes the current services of the mesh to the hosts file.
+    /// Updates the copies of the authority and of the --config directory, and writes the mesh's current services to the
+    /// hosts file.
     pub(super) fn refresh(&mut self) {
         for mirror in &self.mirrors {
-            // If a directory cannot be read now, its last copies stay.
+            // Ignore an error: if a directory cannot be read now, keep the copies from the last refresh.
             let _ = mirror.refresh();
         }
         let changed = fs::metadata(self.mesh.state.manifests()).and_then(|metadata| metadata.modified()).ok();
         if changed != self.manifests_read && self.write_hosts().is_ok() {
-            // A second change within the same clock tick would have the same timestamp, so read again until the tick
-            // has passed.
+            // Remember the timestamp only once its clock tick has passed, and read again until then: another change
+            // within the same tick would have the same timestamp.
             let is_past = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > CLOCK_STEP);
             self.manifests_read = changed.filter(is_past);
         }
     }
 
-    /// Adds the program to the mesh's endpoints.
+    /// Makes the program an endpoint of its service, so that other programs can call it.
     ///
     /// # Errors
     /// If the manifest cannot be written.
@@ -196,7 +198,7 @@ impl<'a> Member<'a> {
         manifests::put_endpoint(&self.mesh.state.manifests(), &endpoint)
     }
 
-    /// Removes the program from the mesh's endpoints; returns whether it was an endpoint.
+    /// Removes the program from the endpoints of its service; returns whether it was an endpoint.
     ///
     /// # Errors
     /// If the manifest cannot be removed.
@@ -204,10 +206,11 @@ impl<'a> Member<'a> {
         manifests::remove_endpoint(&self.mesh.state.manifests(), self.run)
     }
 
-    /// Rewrites the hosts file in place, because the mount over /etc/hosts refers to its inode.
+    /// Rewrites the hosts file in place. A new file would have no effect, because the mount over /etc/hosts refers to
+    /// the inode of the old one.
     fn write_hosts(&self) -> Result<()> {
         let services = manifests::services(&self.mesh.state.manifests())?;
-        // A machine without /etc/hosts has no lines of its own.
+        // Ignore a missing /etc/hosts: the machine then has no names of its own.
         let own_lines = fs::read_to_string("/etc/hosts").unwrap_or_default();
         let text = hosts(&own_lines, &services, &self.options.namespace);
         let path = self.hosts();
@@ -247,8 +250,8 @@ fn is_of_authority(path: &Path) -> bool {
     [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].into_iter().any(|name| path.file_name().is_some_and(|own| own == name))
 }
 
-/// Returns the prefix for the copies of a --config directory. Runs with the same directory get the same prefix, so they
-/// share the copies.
+/// Returns the prefix of the names of the copies of a --config directory. It depends only on the directory, so that
+/// runs with the same directory share the copies.
 fn config_prefix(directory: &Path) -> Result<String> {
     let path = directory.canonicalize().map_err(io(format!("--config {}", directory.display())))?;
     Ok(format!("config.{:016x}.", digest(path.as_os_str().as_encoded_bytes())))

@@ -1,4 +1,4 @@
-//! The state that the runs of one mesh share, and the removal of a run from it.
+//! Opens the state that the runs of one mesh share, and removes runs from this state.
 
 use super::error::{Result, io};
 use super::network::Network;
@@ -7,24 +7,24 @@ use super::running::Running;
 use super::state::State;
 use super::{manifests, mirror};
 
-/// The mesh that a command line selects.
+/// A mesh of runs: the state that they share, and their network.
 pub(super) struct Mesh {
     pub(super) state: State,
     pub(super) network: Network,
 }
 
 impl Mesh {
-    /// Opens the mesh that the options name; creates its directory if necessary.
+    /// Opens the mesh that the command line names; creates its directory if necessary.
     ///
     /// # Errors
-    /// If the directory cannot be created, or the bridge belongs to another mesh: runs of both meshes would use the
-    /// same names of namespaces.
+    /// If the directory cannot be created. Also if the bridge belongs to another mesh, because the names of network
+    /// namespaces derive from the bridge's name, and the runs of both meshes would use the same names.
     pub(super) fn open(options: &Options) -> Result<Self> {
         let state = State::open(&options.state)?;
         let (bridge, subnet) = (options.bridge.clone(), options.subnet);
         let network = Network { bridge, state: state.path().to_owned(), subnet };
-        // Hold the lock: another run may be making the bridge now. Such a bridge has no alias yet, and would seem
-        // foreign.
+        // Hold the lock, so that no other run is just creating the bridge. A new bridge has no alias at first, and
+        // would seem to belong to another program.
         let lock = state.lock()?;
         network.ensure_ours()?;
         drop(lock);
@@ -39,8 +39,8 @@ impl Mesh {
         let _lock = self.state.lock()?;
         let dead: Vec<u16> = self.state.numbers()?.into_iter().filter(|run| self.state.is_dead(*run)).collect();
         for run in &dead {
-            // Another mesh may have made a bridge of the same name, and namespaces of the same names, after the run's
-            // bridge was deleted, for example by a restart of the machine.
+            // Do not remove a bridge and namespaces of another mesh. It may use the same names if this run's bridge no
+            // longer exists, for example after a restart of the machine.
             let is_ours = self.network_of(*run).ensure_ours().is_ok();
             if is_ours { self.remove(*run)? } else { self.forget(*run)? }
         }
@@ -59,7 +59,8 @@ impl Mesh {
         self.forget(run)
     }
 
-    /// Does the same as [`Mesh::remove`] for a run that has no network namespace of its own.
+    /// Does the same as [`Mesh::remove`], but does not remove the run's network namespace. For a run that has not
+    /// created one.
     ///
     /// # Errors
     /// If something cannot be removed; the call can be repeated.
@@ -78,7 +79,7 @@ impl Mesh {
             mirror::remove(&manifests, manifests::SERVICE_PREFIX, |_| true).map_err(removing())?;
         }
         let network = self.network_of(run);
-        // A run that has recorded no network is still starting. It makes the bridge again if the bridge is missing.
+        // Ignore runs that have recorded no network: they are still starting, and create the bridge if it is missing.
         let uses_bridge = |other: u16| self.recorded_network(other).is_some_and(|its| its.bridge == network.bridge);
         if !others.into_iter().any(uses_bridge) {
             network.remove_bridge()?;
@@ -86,12 +87,12 @@ impl Mesh {
         self.state.forget(run)
     }
 
-    /// The network of a run, which may have another bridge than this command line.
+    /// The network of a run. Its bridge may differ from the bridge that this command line names.
     fn network_of(&self, run: u16) -> Network {
         self.recorded_network(run).unwrap_or_else(|| self.network.clone())
     }
 
-    /// The network that a run has recorded; `None` while the run starts.
+    /// The network that a run has recorded; `None` if the run is still starting and has recorded none.
     fn recorded_network(&self, run: u16) -> Option<Network> {
         let about = self.state.about(run)?;
         self.network.of_namespace(Running::network_name(&about)?, run)

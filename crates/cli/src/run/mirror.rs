@@ -1,5 +1,5 @@
-//! Copies a directory's files and keeps the copies up to date, because the proxy's user may be unable to read the
-//! caller's files.
+//! Copies a directory's files and keeps the copies up to date. The proxy reads the copies, because its user may lack
+//! the right to read the originals.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,8 @@ pub(super) struct Mirror {
     pub(super) from: PathBuf,
     /// Destination directory.
     pub(super) to: PathBuf,
-    /// Prefix of the copies' names; no other file in `to` has it.
+    /// Prefix of the names of the copies. No other file in `to` may have it, because outdated files with it are
+    /// removed.
     pub(super) prefix: String,
     /// Selects the files to copy.
     pub(super) takes: fn(&Path) -> bool,
@@ -28,7 +29,7 @@ impl Mirror {
     /// Copies new and changed files, and removes the copies of removed files.
     ///
     /// # Errors
-    /// If a file cannot be read or written. The copies of the files before this file are up to date then.
+    /// If a file cannot be read or written. The copies that were made before the error remain.
     pub(super) fn refresh(&self) -> io::Result<()> {
         let mut kept = Vec::new();
         for source in files::list(&self.from)?.into_iter().filter(|path| (self.takes)(path)) {

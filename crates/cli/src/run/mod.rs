@@ -1,16 +1,18 @@
 //! `leno run`: runs an unmodified program in its own network namespace, behind a proxy: a sidecar without Kubernetes.
 //!
 //! - [`options`] parses the command line; [`error`] has the errors.
-//! - [`mesh`] is the state that all runs share, and removes dead runs. [`member`] joins a run: the run gets a number in
-//!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`]
-//!   with which other runs find this run, and [`hosts`] with which this run finds other runs.
-//! - [`digest`] computes a number for every --config directory and every service, the same in all builds of `leno`.
+//! - [`mesh`] opens the state that all runs share, and removes dead runs. [`member`] joins a run to the mesh: the run
+//!   gets a number in [`state`], an address on the [`network`], and copies ([`mirror`]) of the files that its proxy
+//!   reads. Other runs find this run through its [`manifests`], and its program finds other runs through its [`hosts`]
+//!   file.
+//! - [`digest`] hashes names. Its values are the same in all builds of `leno`.
 //! - [`running`] lists the runs, for commands that read their proxies.
 //! - [`process`] starts the proxy and the program, both through [`enter`]; [`supervise`] watches them until the program
 //!   ends.
 //!
-//! The namespaces reach each other and the machine itself, which is their gateway. The tool changes nothing that would
-//! let the namespaces reach other machines. The next run, or `leno run --clean`, removes a run that was killed.
+//! Programs in the namespaces can reach each other, and the machine, which is their gateway. `leno run` does not set up
+//! forwarding or NAT, so they reach other machines only if the machine already forwards their packets. The next run, or
+//! `leno run --clean`, removes what a killed run left behind.
 
 mod digest;
 pub(crate) mod enter;
@@ -76,7 +78,7 @@ async fn run_service(mesh: &Mesh, options: &Options, service: &str) -> Result<Ex
     let mut program = process::start_program(&member, User::behind_sudo()?, &options.program)?;
     let status = supervise::supervise(&mut member, &mut signals, &mut proxy, &mut program).await;
     if status.is_err() {
-        // Without its proxy the program can neither call nor be called, so end the program.
+        // Kill the program: without its proxy, it can neither make nor receive calls.
         let _ = program.kill();
         let _ = program.wait();
     }

@@ -1,13 +1,13 @@
 //! The network of the runs: one bridge and, for each run, a network namespace with a virtual Ethernet device on the
 //! bridge.
 //!
-//! Run 3 on the bridge leno0 uses the name `leno0-3` for its namespace and for the end of its device that is attached
-//! to the bridge. The end within the namespace is `eth0`. If the kernel passes bridged packets to iptables
-//! (br_netfilter, which Docker enables), the machine's FORWARD rules must accept them.
+//! For run 3 on the bridge leno0, both the namespace and the outer end of the device, which is attached to the bridge,
+//! are called `leno0-3`. The inner end of the device, within the namespace, is called `eth0`. If the kernel passes
+//! bridged packets to iptables (br_netfilter, which Docker enables), the machine's FORWARD rules must accept these
+//! packets.
 //!
-//! These names contain the bridge and the run's number, but not the directory of the mesh (--state), in which the numbers
-//! are unique. So a bridge belongs to one directory. The bridge's alias names this directory, and exists for as long as
-//! the bridge does.
+//! Run numbers are unique only within the directory of a mesh (--state), and these names do not contain the directory.
+//! So two meshes must not share a bridge. The bridge's alias names the directory to which the bridge belongs.
 
 use std::fs::File;
 use std::io;
@@ -25,12 +25,12 @@ use super::error::{Error, Result, io as io_error};
 use super::options::Subnet;
 use crate::program;
 
-/// Number of the first run. A run's number is also its host number in the subnet, in which the bridge is host 1.
+/// Number of the first run. A run's number is also its host number in the subnet; host number 1 belongs to the bridge.
 pub(super) const FIRST_RUN: u16 = 2;
 const BRIDGE_HOST: u16 = 1;
 /// Maximum length of a device's alias, in bytes: the kernel's IFALIASZ without the final zero.
 const ALIAS_MAX_BYTES: usize = 255;
-/// The beginning of the alias of every bridge that `leno run` makes.
+/// The beginning of the alias of every bridge that `leno run` creates.
 const ALIAS_START: &str = "leno run ";
 
 #[derive(Clone, Debug)]
@@ -43,8 +43,8 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// The network of a run whose namespace has this name: the same mesh, but possibly another bridge. `None` if the
-    /// namespace is not of this run.
+    /// Returns the network of run number `run` of this mesh, whose namespace is called `name`. The bridge that this
+    /// name contains may differ from the bridge of `self`. `None` if the name does not end with the run's number.
     pub(super) fn of_namespace(&self, name: &str, run: u16) -> Option<Self> {
         let bridge = name.strip_suffix(&format!("-{run}"))?.to_owned();
         Some(Self { bridge, ..self.clone() })
@@ -59,7 +59,7 @@ impl Network {
         self.subnet.host(run)
     }
 
-    /// Fails if the bridge exists and belongs to another mesh, or to no mesh.
+    /// Returns an error if the bridge exists and does not belong to this mesh.
     ///
     /// # Errors
     /// [`Error::BridgeOfOthers`] or [`Error::BridgeForeign`].
@@ -68,10 +68,10 @@ impl Network {
     }
 
     /// Creates the namespace of a run, and the bridge if necessary. After an error, the run has no namespace. A
-    /// namespace with its name then belongs to another run or program.
+    /// namespace with the run's name may still exist, but belongs to another run or program.
     ///
     /// # Errors
-    /// If the bridge or the namespace is not this mesh's, or `ip` fails.
+    /// If the bridge does not belong to this mesh, if a namespace with the run's name exists, or if `ip` fails.
     pub(super) fn add_namespace(&self, run: u16) -> Result<()> {
         let name = self.name(run);
         let has_bridge = self.has_bridge()?;
@@ -104,11 +104,11 @@ impl Network {
         }
         let pids = ip(&["netns", "pids", &name], "")?;
         for pid in pids.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
-            // The process may have ended meanwhile.
+            // Ignore an error: the process may have ended in the meantime.
             let _ = kill_process(pid, Signal::KILL);
         }
-        // The kernel deletes the devices in a namespace together with the namespace. Delete here a device that was
-        // never moved into the namespace.
+        // Delete the device explicitly. The kernel deletes it with the namespace only if its inner end is in the
+        // namespace.
         let _ = ip(&["link", "delete", "dev", &name], "");
         ip(&["netns", "delete", &name], "").map(drop)
     }
@@ -136,22 +136,22 @@ impl Network {
             Ok(action())
         };
         let result = thread::scope(|scope| scope.spawn(act).join());
-        // Continue a panic on the calling thread.
+        // If `action` panicked, continue the panic on the calling thread.
         let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         result.map_err(io_error(format!("entering the network namespace {name}")))
     }
 
-    /// Returns whether the bridge exists.
+    /// Returns whether the bridge exists, and checks that it belongs to this mesh.
     ///
     /// # Errors
-    /// If it exists and belongs to another mesh, or to no mesh.
+    /// If the bridge exists, but belongs to another mesh or to no mesh.
     fn has_bridge(&self) -> Result<bool> {
-        // `ip` fails if there is no such device.
+        // If `ip` fails, assume that the device does not exist.
         ip(&["-json", "link", "show", "dev", &self.bridge], "")
             .map_or(Ok(false), |json| self.check(&json).map(|()| true))
     }
 
-    /// Checks the description of the bridge, as `ip` prints it.
+    /// Checks that the bridge belongs to this mesh. `json` is the output of `ip` about the bridge.
     fn check(&self, json: &str) -> Result<()> {
         let alias = alias(json).unwrap_or_default();
         if alias.starts_with(&self.mark()) {
@@ -165,13 +165,14 @@ impl Network {
         })
     }
 
-    /// The part of the alias by which a mesh recognizes its bridge. A path may be longer than an alias, so this part
-    /// contains a digest of the path.
+    /// The beginning of the alias, by which a mesh recognizes its bridge. It contains a digest of the directory's path,
+    /// because the path itself may be too long for an alias.
     fn mark(&self) -> String {
         format!("{ALIAS_START}{:016x} ", digest(self.state.as_os_str().as_encoded_bytes()))
     }
 
-    /// The alias of the bridge: the mark, and then the path, for error messages.
+    /// The alias of the bridge: [`Self::mark`], followed by the path of the mesh's directory, which error messages
+    /// show.
     fn alias(&self) -> String {
         let mut alias = format!("{}{}", self.mark(), self.state.display());
         alias.truncate(alias.floor_char_boundary(ALIAS_MAX_BYTES));
@@ -184,7 +185,7 @@ impl Network {
             ip(&["link", "set", "dev", &self.bridge, "alias", &self.alias()], "")?;
             ip(&["-batch", "-"], &self.bridge_commands())
         };
-        // Without its alias, no later run would recognize the bridge as its own.
+        // Delete the bridge after an error: without its alias, no later run would recognize it as its own.
         set_up().map(drop).inspect_err(|_| {
             let _ = ip(&["link", "delete", "dev", &self.bridge], "");
         })
@@ -203,8 +204,8 @@ link set {bridge} up
 
     fn outside_commands(&self, run: u16) -> String {
         let (bridge, name, [a, b, c, d]) = (&self.bridge, self.name(run), self.address(run).octets());
-        // The Ethernet address follows from the IP address, so that neighbors with a cached entry reach the next run
-        // with this IP address. The first byte, 02, marks a locally administered address.
+        // Derive the Ethernet address from the IP address. If a later run gets the same IP address, neighbors that have
+        // cached the Ethernet address then still reach it. The first byte, 02, marks a locally administered address.
         let ethernet = format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
         format!(
             "\
@@ -227,13 +228,13 @@ route add default via {gateway}
     }
 }
 
-/// A network device in the JSON of `ip`.
+/// A network device in the JSON output of `ip`.
 #[derive(Deserialize)]
 struct Link {
     ifalias: Option<String>,
 }
 
-/// Returns the alias of the device that `ip` describes.
+/// Returns the alias of the device in the JSON output of `ip`.
 fn alias(json: &str) -> Option<String> {
     let links: Vec<Link> = serde_json::from_str(json).ok()?;
     links.into_iter().find_map(|link| link.ifalias)

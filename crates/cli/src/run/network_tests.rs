@@ -10,7 +10,7 @@ fn of_state(state: &str) -> Network {
     Network { bridge: "leno0".to_owned(), state: state.into(), subnet: "10.244.77.0/24".parse().expect("a network") }
 }
 
-/// The bridge as `ip -json link show` describes it.
+/// The output of `ip -json link show` for the bridge with this alias.
 fn described(alias: Option<&str>) -> String {
     let link = alias.map_or_else(|| json!({"ifname": "leno0"}), |alias| json!({"ifname": "leno0", "ifalias": alias}));
     json!([{}, link]).to_string()

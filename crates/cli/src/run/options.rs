@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// Network of the runs' addresses; the bridge has the first address
     #[arg(long, value_name = "CIDR", default_value = "10.244.77.0/24")]
     pub(super) subnet: Subnet,
-    /// Network of the services' addresses; no machine has an address of it
+    /// Network of the services' addresses; no machine may have an address in it
     #[arg(long, value_name = "CIDR", default_value = "10.244.78.0/24")]
     pub(super) service_subnet: Subnet,
     /// File for the proxy's log [default: a file that is removed with the run]
@@ -68,7 +68,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The identity of the program's proxy for `service`.
+    /// The identity of the program's proxy. Without --service-account, it is named after `service`.
     pub(super) fn workload(&self, service: &str) -> Workload {
         let service_account = self.service_account.as_deref().unwrap_or(service);
         Workload { namespace: self.namespace.as_str().into(), service_account: service_account.into() }

@@ -1,4 +1,4 @@
-//! The two processes of a run: the program and its proxy.
+//! Starts and stops the two processes of a run: the program and its proxy.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -24,11 +24,11 @@ use super::user::User;
 /// Maximum time until a proxy is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
-/// Number of lines of the proxy's log that the error about a proxy that is not ready quotes.
+/// Number of lines from the end of the proxy's log that the error quotes if the proxy does not become ready.
 const LOG_END_LINES: usize = 3;
 /// Time for calls in flight to finish after the program has ended.
 const GRACE: Duration = Duration::from_secs(5);
-/// Additional time for the proxy to exit.
+/// Time for the proxy to exit, in addition to [`GRACE`].
 const AFTER_GRACE: Duration = Duration::from_secs(1);
 /// The proxy's admin address, within its namespace.
 const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), proxy::ADMIN_PORT);
@@ -50,7 +50,8 @@ impl Proxy {
         let mut args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
         args.extend_from_slice(member.proxy_args());
         let mut command = enter_command(member, None, Some(User::new(proxy::UID)), args)?;
-        // Use a separate process group: Ctrl-C must reach only the program, and the proxy must outlive the program.
+        // Use a separate process group, so that Ctrl-C in the terminal reaches only the program: the proxy must outlive
+        // the program.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
         let mut this = Self(command.spawn().map_err(io_error("starting the proxy"))?);
         this.wait_until_ready(member).await?;
@@ -68,7 +69,7 @@ impl Proxy {
 
     /// Lets the proxy finish its calls, and waits until the proxy has ended.
     pub(super) fn drain(mut self) {
-        // After a process has ended, its id may belong to another process.
+        // Send no signal to a proxy that has ended: another process may have its process id now.
         if self.status().is_some() {
             return;
         }
@@ -101,7 +102,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Usually the proxy has ended by itself by now; then there is nothing to kill.
+        // Ignore an error: usually the proxy has already ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -110,13 +111,13 @@ impl Drop for Proxy {
 /// Starts the program of a run, with our own standard input and output.
 ///
 /// # Errors
-/// If no process can be created. The new process itself reports a missing program.
+/// If no process can be created. If the program does not exist, the new process reports it, and this function succeeds.
 pub(super) fn start_program(member: &Member<'_>, user: Option<User>, program: &[OsString]) -> Result<Child> {
     let mut command = enter_command(member, Some(&member.hosts()), user, program.to_vec())?;
     command.spawn().map_err(io_error("starting the program"))
 }
 
-/// Returns the proxy's arguments. They use the proxy's default ports, to which interception redirects.
+/// Returns the proxy's arguments. They use the proxy's default ports, to which `leno intercept` redirects connections.
 fn proxy_args(config: &Path, workload: &Workload, issuer: &Path, has_v6: bool) -> Vec<OsString> {
     let any = if has_v6 { "[::]" } else { "0.0.0.0" };
     let path = |name: &str, path: &Path| {
@@ -152,8 +153,8 @@ fn enter_command(
         uid: user.as_ref().map(|user| user.uid),
         gid: user.as_ref().map(|user| user.gid),
         group: user.map(|user| user.groups).unwrap_or_default(),
-        // Only the program gets a hosts file, because the proxy calls addresses, not names. So without a hosts file,
-        // this is the proxy.
+        // A process without a hosts file is the proxy. Only the program needs one: the proxy connects to addresses, not
+        // to names.
         proxy: hosts.is_none(),
         args,
     };
@@ -162,13 +163,14 @@ fn enter_command(
     Ok(command)
 }
 
-/// Our own executable. An upgrade may have replaced the file; /proc still has the file that runs.
+/// The path of our own executable. If an upgrade has replaced the file, the path in /proc still leads to the running
+/// one.
 fn executable() -> PathBuf {
     let file = std::env::current_exe().ok().filter(|path| path.exists());
     file.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// Returns the last lines of a log that are not empty, at most `count`, to quote in a one-line error.
+/// Returns the last non-empty lines of a log, at most `count`, joined for a one-line error message.
 fn last_lines(log: &Path, count: usize) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

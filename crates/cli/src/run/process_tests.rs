@@ -14,7 +14,7 @@ fn the_proxy_listens_where_interception_sends_connections() {
         assert!(both.contains(arg), "{arg}: {both}");
     }
     assert!(both.contains("--identity=ns/shop/sa/cart"), "{both}");
-    // The crate `leno_intercept` depends on no other crate, so it defines the ports again.
+    // Compare the ports: the crate `leno_intercept` defines them a second time, because it depends on no other crate.
     let ports = [proxy::INBOUND_PORT, proxy::OUTBOUND_PORT, proxy::TUNNEL_PORT, proxy::ADMIN_PORT];
     assert_eq!(leno_intercept::Redirection::new(proxy::UID).proxy_ports(), ports);
 }

@@ -1,4 +1,4 @@
-//! The runs of this machine, for commands that read the proxies of all runs.
+//! Lists the runs on this machine, for commands that read the proxies of all runs.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use super::state::State;
 
 /// The default of `leno run --state`.
 pub(crate) const STATE: &str = "/run/leno";
-/// Maximum time to connect to a proxy. The proxy is on this machine, so a connection needs no more time.
+/// Maximum time to connect to a proxy; short, because the proxy is on this machine.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
 /// A live run.
@@ -23,12 +23,12 @@ const CONNECT_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Running {
     pub(crate) namespace: String,
     pub(crate) service: String,
-    /// The file that represents the run's network namespace; `ip netns` made it.
+    /// The file that represents the run's network namespace, as `ip netns` creates it.
     pub(crate) network: PathBuf,
 }
 
-/// Lists the live runs that share the directory `state`, and changes nothing there. Returns no runs if the directory does
-/// not exist, or the caller may not change it: only such a caller can reach the proxies.
+/// Lists the live runs that share the directory `state`, without changing it. Returns no runs if the directory does not
+/// exist. Also returns none if the user may not write to it, because such a user cannot reach the proxies either.
 pub(crate) fn list(state: &Path) -> Vec<Running> {
     let Some(state) = State::existing(state) else { return Vec::new() };
     let mut numbers = state.numbers().unwrap_or_default();
@@ -38,26 +38,26 @@ pub(crate) fn list(state: &Path) -> Vec<Running> {
 }
 
 impl Running {
-    /// The line that a run writes about itself.
+    /// Formats the line that a run records about itself.
     pub(super) fn line(network: &str, namespace: &str, service: &str) -> String {
         format!("{network} {namespace} {service}\n")
     }
 
-    /// Parses the line of a run.
+    /// Parses the line that a run has recorded about itself.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let (network, namespace_name, service) = (words.next()?, words.next()?, words.next()?);
         Some(Self { namespace: namespace_name.to_owned(), service: service.to_owned(), network: namespace(network) })
     }
 
-    /// Parses only the name of the network namespace.
+    /// Returns the name of the network namespace in the line that a run has recorded about itself.
     pub(super) fn network_name(line: &str) -> Option<&str> {
         line.split_whitespace().next()
     }
 }
 
-/// Connects to the admin port in a network namespace. A socket stays in the namespace in which a thread opened it, so
-/// only a short-lived thread enters the namespace.
+/// Connects to the admin port in a network namespace. Only a short-lived thread enters the namespace: a socket that it
+/// opens stays connected there, even if other threads use it.
 ///
 /// # Errors
 /// If the namespace does not exist, the user is not root, or no proxy listens.
@@ -70,7 +70,7 @@ pub(crate) async fn connect(network: PathBuf) -> io::Result<TcpStream> {
             stream.set_nonblocking(true)?;
             Ok(stream)
         };
-        // Sending fails only if the reader has stopped waiting.
+        // Ignore an error: the receiver may have stopped waiting.
         let _ = sender.send(connect());
     })?;
     TcpStream::from_std(connected.await.map_err(io::Error::other)??)

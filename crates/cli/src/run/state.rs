@@ -7,7 +7,8 @@
 //! runs/<number>/  files of one run: its hosts file, its proxy's log and keys; its lock is held while the run lives
 //! ```
 //!
-//! The kernel releases a lock when its process ends, for whatever reason: a run whose lock is free is dead.
+//! The kernel releases a lock when the process that holds it ends, for whatever reason. So a run whose lock is free is
+//! dead.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -16,9 +17,9 @@ use super::error::{Result, io};
 use super::files;
 
 const LOCK: &str = "lock";
-/// File in a run's directory: the name prefix of the manifests that the run added.
+/// Name of the file in a run's directory that records the name prefix of the manifests that the run added.
 const CONFIG: &str = "config";
-/// File in a run's directory: its network namespace and its service.
+/// Name of the file in a run's directory that records the run's network namespace and service.
 const ABOUT: &str = "about";
 
 #[derive(Clone, Debug)]
@@ -28,11 +29,11 @@ impl State {
     /// Opens the directory at `path`, and creates it if necessary.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If the directory cannot be created.
     pub(super) fn open(path: &Path) -> Result<Self> {
         files::make_directory(path)?;
-        // Resolve symbolic links: the bridge's alias contains this path, so all paths to the directory must give the
-        // same text.
+        // Resolve symbolic links, so that every path to the directory results in the same text: the bridge's alias
+        // contains it.
         let this = Self(path.canonicalize().map_err(io(format!("--state {}", path.display())))?);
         for directory in [this.manifests(), this.runs()] {
             files::make_directory(&directory)?;
@@ -46,7 +47,7 @@ impl State {
         path.canonicalize().ok().map(Self)
     }
 
-    /// The directory, by its path without symbolic links.
+    /// The path of the directory, without symbolic links.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -94,29 +95,30 @@ impl State {
     /// The numbers of all runs, including dead runs.
     ///
     /// # Errors
-    /// If they cannot be listed.
+    /// If the directories of the runs cannot be listed.
     pub(super) fn numbers(&self) -> Result<Vec<u16>> {
         let entries = fs::read_dir(self.runs()).map_err(io(format!("listing {}", self.runs().display())))?;
         let number = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
         Ok(entries.filter_map(number).collect())
     }
 
-    /// Whether a run has ended or was killed, and its files remain.
+    /// Whether a run has ended or was killed, but its files remain.
     pub(super) fn is_dead(&self, number: u16) -> bool {
         match self.is_locked(number) {
             Ok(is_locked) => !is_locked,
-            // The run was killed before it made its lock.
+            // Without a lock file, the run was killed before it created the file.
             Err(error) => error.kind() == std::io::ErrorKind::NotFound && self.run(number).exists(),
         }
     }
 
-    /// Whether a run lives. `false` if the caller may not write its lock file: such a caller cannot reach its proxy.
+    /// Whether a run is alive. Also `false` if the user may not write the run's lock file: such a user cannot reach the
+    /// run's proxy either.
     pub(super) fn is_alive(&self, number: u16) -> bool {
         self.is_locked(number).unwrap_or(false)
     }
 
-    /// Whether a process holds the lock of a run. Does not create the lock file: commands that only read call this
-    /// function, too.
+    /// Whether a process holds the lock of a run. Does not create the lock file, because commands that must not change
+    /// the directory call this function too.
     fn is_locked(&self, number: u16) -> std::io::Result<bool> {
         let file = File::options().write(true).open(self.run(number).join(LOCK))?;
         Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
@@ -136,7 +138,7 @@ impl State {
         fs::read_to_string(self.run(number).join(CONFIG)).ok().filter(|prefix| !prefix.is_empty())
     }
 
-    /// Records a line about a run, for commands that list the runs.
+    /// Records the line of a run, from which other commands read its network namespace and service.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -145,7 +147,7 @@ impl State {
         fs::write(&path, line).map_err(io(format!("writing {}", path.display())))
     }
 
-    /// The line about a run; `None` while the run starts.
+    /// The recorded line of a run; `None` if the run is still starting and has recorded none.
     pub(super) fn about(&self, number: u16) -> Option<String> {
         fs::read_to_string(self.run(number).join(ABOUT)).ok()
     }
@@ -153,7 +155,7 @@ impl State {
     /// Removes a run's own files.
     ///
     /// # Errors
-    /// If they cannot be removed.
+    /// If the files cannot be removed.
     pub(super) fn forget(&self, number: u16) -> Result<()> {
         let path = self.run(number);
         fs::remove_dir_all(&path).map_err(io(format!("removing {}", path.display())))

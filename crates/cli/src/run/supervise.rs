@@ -1,4 +1,5 @@
-//! Supervises a running program: signals, readiness, changes of the mesh, and its end.
+//! Supervises a running program until it ends: forwards signals, publishes the program once it listens, and updates its
+//! copies of the mesh's files.
 
 use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt;
@@ -18,30 +19,32 @@ use super::listening::unserved;
 use super::member::{Member, NOTICE_TIME};
 use super::process::Proxy;
 
-/// Interval between two checks for changes.
+/// Interval at which the supervisor checks the mesh's files for changes.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
-/// Time after which a message reports a program that does not listen yet.
+/// Time after which the supervisor reports that the program does not listen on its ports yet.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
-/// Time that a program has to end after a signal. A program that listens after this time has survived the signal. A
-/// program that ends gracefully usually closes its ports at once, and then finishes its calls.
+/// Time after a signal until the supervisor looks at the program's ports again. If the program still listens then, it
+/// has survived the signal: a program that ends gracefully usually closes its ports at once, and then finishes its
+/// calls.
 const ENDING_TIME: Duration = Duration::from_secs(5);
-/// Maximum pause between two checks of the ports. A check costs milliseconds: the kernel walks all its TCP connections.
+/// Maximum pause between two checks of the ports. The pauses grow up to it, because a check costs milliseconds: the
+/// kernel walks through all its TCP connections.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// Signals that end a program unless it handles them.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-/// Signals to which each program gives its own meaning.
+/// Signals whose meaning each program defines itself.
 const OTHER: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
 /// Signals that are forwarded to the program.
 pub(super) struct Signals(Vec<(Signal, tokio::signal::unix::Signal)>);
 
 impl Signals {
-    /// Starts to receive the signals. If nohup started us, we continue to ignore SIGHUP, and the program does too. Needs
-    /// a tokio runtime.
+    /// Starts to receive the signals. If SIGHUP is ignored, as under nohup, keeps ignoring it; the program inherits
+    /// this. Needs a tokio runtime.
     ///
     /// # Errors
-    /// If the system refuses it.
+    /// If the system refuses a handler for a signal.
     pub(super) fn take() -> Result<Self> {
         let has_nohup = is_ignored(SignalKind::hangup());
         let taken = ENDING.into_iter().chain(OTHER).filter(|signal| !(has_nohup && *signal == Signal::HUP));
@@ -50,8 +53,9 @@ impl Signals {
         Ok(Self(signals.map_err(io("watching for signals"))?))
     }
 
-    /// Returns a signal that has already arrived, if it is one of [`ENDING`]. Call this function before the program starts.
-    /// It drops a signal of [`OTHER`] deliberately: the program has no handler yet, so the signal would kill it.
+    /// Returns a signal that has already arrived, if it is one of [`ENDING`]. To be called before the program starts.
+    /// Drops a signal of [`OTHER`] deliberately: the program would have no handler for it yet, so the signal would kill
+    /// it.
     pub(super) async fn ending(&mut self) -> Option<Signal> {
         // Yield for a moment, so that the runtime can deliver signals that arrived earlier.
         let came = timeout(Duration::from_millis(1), self.next()).await.ok();
@@ -99,7 +103,7 @@ pub(super) async fn supervise(
                 member.proxy_log().display()
             );
             let mut start = pin!(Proxy::start(member));
-            // A proxy may take seconds to become ready. Meanwhile, the program must get its signals, and may end.
+            // Continue to forward signals and to watch the program while the new proxy starts, which may take seconds.
             *proxy = loop {
                 tokio::select! {
                     started = &mut start => break started?,
@@ -115,7 +119,7 @@ pub(super) async fn supervise(
     }
 }
 
-/// Sends a signal to the program.
+/// Forwards a signal to the program. Before a signal that may end the program, withdraws it from the mesh.
 ///
 /// # Errors
 /// If the program cannot be withdrawn from the mesh.
@@ -128,7 +132,7 @@ async fn forward(signal: Signal, member: &Member<'_>, readiness: &mut Readiness,
         }
     }
     if !comes_from_terminal(signal) {
-        // Ignore an error: the program may have ended.
+        // Ignore an error: the program may already have ended.
         let _ = kill_process(Pid::from_child(program), signal);
     }
     Ok(())
@@ -137,7 +141,7 @@ async fn forward(signal: Signal, member: &Member<'_>, readiness: &mut Readiness,
 /// Tracks whether the program listens on its ports, and publishes the program once it listens.
 struct Readiness {
     ports: Vec<u16>,
-    /// Whether the program is to be published once it listens on all `ports`.
+    /// Whether the program is not published, and must be once it listens on all `ports`.
     waits: bool,
     began: Instant,
     look_at: Instant,
@@ -149,12 +153,13 @@ impl Readiness {
         Self { waits: !ports.is_empty(), ports, began: now, look_at: now, has_complained: false }
     }
 
-    /// Notes a signal that may end the program. If the program survives the signal, the mesh sends it calls again: for
-    /// example, HUP makes many servers read their configuration again.
+    /// Starts to wait again after a signal that may end the program, before which the program is withdrawn from the
+    /// mesh. Some programs survive such a signal: HUP, for example, makes many servers reload their configuration. If
+    /// the program still listens after [`ENDING_TIME`], it is published again.
     fn note_ending(&mut self, now: Instant) {
         let earliest = now + ENDING_TIME;
         *self = Self {
-            // A program that ends closes its ports, so a complaint about them would mislead.
+            // Do not complain that the program does not listen: a program that ends closes its ports.
             has_complained: true,
             ..Self::new(std::mem::take(&mut self.ports), earliest)
         };
@@ -169,8 +174,8 @@ impl Readiness {
         if !self.is_due(now) {
             return Ok(());
         }
-        // Read the ports through the proxy's process: it is in the namespace already, and a program that was just
-        // started may not be.
+        // Read the ports in the network namespace of the proxy's process: a program that was just started may not yet
+        // have entered the namespace.
         let unserved = unserved(proxy.pid(), &self.ports);
         if unserved.is_empty() {
             self.waits = false;
@@ -185,8 +190,9 @@ impl Readiness {
     }
 }
 
-/// Returns the pause before the next check of the ports. `waited` is the time for which the program has not listened
-/// yet; the pause delays the first call by at most a tenth of this time.
+/// Returns the pause before the next check of the ports: a tenth of `waited`, but at most [`LOOK_INTERVAL_MAX`].
+/// `waited` is the time for which the program has not listened yet. So the pause delays the first call by at most a
+/// tenth of this time.
 fn look_interval(waited: Duration) -> Duration {
     (waited / 10).min(LOOK_INTERVAL_MAX)
 }
@@ -201,8 +207,7 @@ fn complaint(program: &str, unserved: &[u16]) -> String {
     )
 }
 
-/// Whether the terminal sends this signal to the program too, for example after Ctrl-C while both processes are in the
-/// foreground.
+/// Whether the terminal also sends this signal to the program directly, as after Ctrl-C while we are in the foreground.
 fn comes_from_terminal(signal: Signal) -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     let in_foreground = || terminal.is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()));
@@ -216,7 +221,7 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// The exit code of a run that a signal ended before its program started.
+/// Returns the exit code of a run that `signal` ended before the program started.
 pub(super) fn exit_code_of(signal: Signal) -> u8 {
     exit_code(ExitStatus::from_raw(signal.as_raw()))
 }

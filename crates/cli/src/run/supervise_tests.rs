@@ -13,13 +13,13 @@ fn a_program_that_survives_a_signal_is_published_again_some_seconds_later() {
     let start = Instant::now();
     let mut readiness = Readiness::new(vec![8080], start);
     assert!(readiness.is_due(start));
-    // The program listens and is published.
+    // Do what `look` does once the program listens and has been published.
     readiness.waits = false;
     let signal = start + Duration::from_secs(60);
     readiness.note_ending(signal);
     assert!(!readiness.is_due(signal + ENDING_TIME / 2), "it has time to end");
     assert!(readiness.is_due(signal + ENDING_TIME) && readiness.ports == [8080]);
-    // A program that ends closes its ports, so the supervisor does not complain about them.
+    // The supervisor does not complain that the program no longer listens: a program that ends closes its ports.
     assert!(readiness.has_complained);
 }
 
@@ -36,7 +36,8 @@ fn a_program_that_takes_long_to_listen_is_looked_at_ever_more_rarely() {
     assert_eq!(look_interval(Duration::ZERO), Duration::ZERO);
     assert_eq!(look_interval(Duration::from_secs(10)), Duration::from_secs(1));
     assert_eq!(look_interval(Duration::from_secs(3_600)), LOOK_INTERVAL_MAX);
-    // A check took 12 ms on a machine with a large table of connections: about 1 % of a core in the first minute.
+    // A check took 12 ms on a machine with a large table of connections. With fewer than 60 checks in the first minute,
+    // the checks take about 1 % of a core.
     let (mut waited, mut looks) = (Duration::ZERO, 0);
     while waited < Duration::from_secs(60) {
         waited += look_interval(waited).max(REFRESH_INTERVAL);

@@ -1,4 +1,4 @@
-//! The user that a program runs as.
+//! The user and the groups with which `leno run` executes the program or the proxy.
 
 use crate::program::{self, ProgramError};
 
@@ -11,12 +11,12 @@ pub(super) struct User {
 }
 
 impl User {
-    /// A user whose primary group has the same number, without other groups.
+    /// Returns the user `uid`, whose only group has the same id.
     pub(super) fn new(uid: u32) -> Self {
         Self { uid, gid: uid, groups: Vec::new() }
     }
 
-    /// The user who called sudo; `None` without sudo: then the program runs as the current user.
+    /// Returns the user who called sudo. `None` without sudo; the program then runs as the current user.
     ///
     /// # Errors
     /// If `id` does not report the user's groups.

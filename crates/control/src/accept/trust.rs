@@ -1,8 +1,9 @@
-//! How long a connection may stay open with the certificate that its client has shown.
+//! Finds out when the certificate that a client has presented expires or is no longer trusted, so that its connection
+//! can be closed.
 //!
-//! An xDS stream may stay open for days, longer than its client's certificate is valid. Without this limit, a client
-//! would keep its access after its certificate has expired, or after its trust anchor was removed, for example because
-//! a key was stolen.
+//! An xDS stream may stay open for days, longer than its client's certificate is valid. Without this check, a client
+//! would keep its access after its certificate has expired. It would also keep its access after its trust anchor was
+//! removed, for example because a key was stolen.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,15 +14,15 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// Longest time between two comparisons of the certificate's dates with the clock. One long timer would be wrong:
-/// clocks may be set, and machines sleep.
+/// Maximum time between two checks whether the certificate has expired. A single timer until the expiry would be wrong
+/// if the clock is set or the machine sleeps.
 const CHECK: Duration = Duration::from_secs(60);
 
-/// Completes with the reason when a client is no longer trusted.
+/// A future that completes, with the reason, when a client is no longer trusted.
 pub(super) type Distrust = Pin<Box<dyn Future<Output = rustls::Error> + Send>>;
 
-/// Waits until the certificate of `chain` expires or our current identity no longer trusts the chain. `trusting` is the
-/// identity that accepted the chain.
+/// Waits until the client's certificate expires, or until the trust anchors of our current identity no longer verify
+/// `chain`. `trusting` is our identity at the time of the handshake, which accepted the chain.
 pub(super) async fn distrusted(
     chain: Vec<CertificateDer<'static>>,
     mut trusting: Arc<TlsIdentity>,
@@ -40,7 +41,7 @@ pub(super) async fn distrusted(
         trusting = current;
         let left = expiry.map_or(CHECK, |expiry| expiry.duration_since(now).unwrap_or_default());
         tokio::select! {
-            // A certificate is valid up to and including its last second.
+            // Add a second: a certificate is valid up to and including its last second.
             () = sleep(left.min(CHECK) + Duration::from_secs(1)) => {}
             Ok(()) = identities.changed() => {}
         }

@@ -30,7 +30,7 @@ pub enum Kind {
     AuthorizationPolicy,
     /// leno.dev/v1alpha1
     TrafficPolicy,
-    /// gateway.networking.x-k8s.io/v1alpha1, called XBackendTrafficPolicy while it is experimental
+    /// XBackendTrafficPolicy of gateway.networking.x-k8s.io/v1alpha1; the X marks it as experimental.
     BackendTrafficPolicy,
     /// gateway.networking.k8s.io/v1
     HttpRoute,
@@ -40,7 +40,7 @@ pub enum Kind {
     TlsRoute,
     /// gateway.networking.k8s.io/v1
     TcpRoute,
-    /// gateway.networking.k8s.io/v1beta1, which every version of Gateway API serves
+    /// ReferenceGrant of gateway.networking.k8s.io/v1beta1, which every version of Gateway API serves.
     ReferenceGrant,
 }
 
@@ -56,20 +56,20 @@ pub enum Change {
     /// An object was created or changed.
     Applied(Name, Content),
     Removed(Name),
-    /// A list is complete: every object in it has been applied, and objects that are not in it are gone.
+    /// The list of a kind is complete. Every object in it has been applied; objects that are not in it no longer exist.
     Listed(HashSet<Name>),
     /// The API server does not know the kind, so there are no objects of it.
     NotInstalled,
-    /// The API server will soon store a Pod of this namespace. The Pod has a proxy or a gRPC sidecar.
+    /// The API server will soon store a Pod with a proxy or a gRPC sidecar in this namespace.
     Expected(Box<str>),
 }
 
 /// The content of an object.
 #[derive(Debug)]
 pub enum Content {
-    /// An object from which the mesh is made, or the errors in the object.
+    /// A Service or EndpointSlice, whose status we do not write, or the errors in it.
     Object(Revision, Result<Manifest, Invalid>),
-    /// An object whose status we write, or the errors in the object.
+    /// A custom object, whose status we write and from which the mesh is built, or the errors in the object.
     Custom(Revision, Result<Manifest, Refused>),
     Pod(Pod),
     Namespace(Namespace),
@@ -77,8 +77,8 @@ pub enum Content {
     ServiceAccount,
 }
 
-/// Identifies the content of an object. An object that is deleted and created again has another UID, and its
-/// generations begin again.
+/// Identifies the content of an object. An object that is deleted and created again gets another UID, and its
+/// generation starts at 1 again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Revision {
     pub uid: Box<str>,
@@ -91,35 +91,37 @@ pub struct Revision {
 pub struct Pod {
     /// The service account of a Pod with a proxy; `None` for a Pod without a proxy.
     pub injected_as: Option<Box<str>>,
-    /// Set for a Pod that has no proxy but could have one.
+    /// `None` for a Pod that has a proxy, or that gets none: it opts out, is on its node's network, or runs Windows.
     pub bare: Option<Bare>,
-    /// The Pod's controller; `None` if the Pod has no controller, or if metrics do not name this kind of controller.
+    /// The controller that created the Pod, for the labels of metrics; `None` if the Pod has none, or if metrics have
+    /// no label for this kind of controller.
     pub controller: Option<Controller>,
     pub ports: InboundPorts,
     /// The Pod's addresses; empty until it has an address.
     pub ips: Box<[IpAddr]>,
-    /// Whether the Pod is on its node's network, so that its addresses are the node's.
+    /// Whether the Pod uses its node's network (hostNetwork), so that its addresses are the node's.
     pub has_host_network: bool,
     /// When the Pod was created, in seconds since 1970.
     pub created_s: Option<i64>,
-    /// Whether the Pod is being deleted, or has ended. Another Pod may have its addresses already.
+    /// Whether the Pod is being deleted or has ended, so that another Pod may already have its addresses.
     pub is_leaving: bool,
 }
 
-/// A Pod without a proxy that could have one.
+/// A Pod that has no proxy but could have one: it does not opt out, is not on its node's network, and does not run
+/// Windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bare {
-    /// What the Pod's own annotation asks for. Without an annotation, the annotation of the Pod's namespace applies.
+    /// The value of the Pod's own injection annotation. Without one, the annotation of the Pod's namespace applies.
     pub wish: Wish,
     /// Whether the Pod has the gRPC sidecar, which gives gRPC programs an identity without a proxy.
     pub has_grpc: bool,
-    /// The Pod's UID, which an Event must name.
+    /// The Pod's UID, which an Event about the Pod must contain.
     pub uid: Box<str>,
 }
 
 impl Bare {
-    /// Returns whether the Pod lacks a proxy or the gRPC sidecar, although its own annotation asks for it. If the Pod
-    /// has no annotation, its namespace's annotation decides; `namespace` is that annotation's value.
+    /// Returns whether the Pod lacks the proxy or gRPC sidecar for which its annotation asks. If the Pod has no
+    /// annotation, the one of its namespace applies, whose value is `namespace`.
     pub fn lacks(&self, namespace: Option<&str>) -> bool {
         self.wish.is_for_a_proxy(namespace) || self.wish.is_for_grpc(namespace) && !self.has_grpc
     }
@@ -132,7 +134,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Keeps only our own annotations.
+    /// Keeps only the annotations with our prefix.
     pub fn new(mut annotations: BTreeMap<String, String>) -> Self {
         annotations.retain(|name, _| name.starts_with(PREFIX));
         Self { annotations }
@@ -147,7 +149,7 @@ impl Namespace {
         self.annotations.get(INJECT).map(String::as_str)
     }
 
-    /// Whether new Pods get a proxy or the gRPC sidecar unless they opt out.
+    /// Whether new Pods in the namespace get a proxy or the gRPC sidecar, unless their own annotation opts out.
     pub fn injects(&self) -> bool {
         self.inject().is_some_and(asks_for_injection)
     }
@@ -170,7 +172,8 @@ impl Kind {
         Self::ReferenceGrant,
     ];
 
-    /// Returns the kind of a route object; `None` for the rule of a Service without routes: this rule is not an object.
+    /// Returns the kind of object of a route. `None` for [`RouteKind::Service`], the rule of a Service without routes,
+    /// which has no object.
     pub fn of_route(kind: RouteKind) -> Option<Self> {
         match kind {
             RouteKind::Http => Some(Self::HttpRoute),

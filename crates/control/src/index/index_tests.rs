@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 
 const IN_SHOP: &str = "shop";
-/// The addresses of each Pod.
+/// The addresses that the tests' Pods have, unless a test sets others.
 const IPS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 244, 1, 1)), IpAddr::V4(Ipv4Addr::new(10, 244, 1, 2))];
 
 fn a_service(annotations: &Value) -> Content {
@@ -29,8 +29,8 @@ fn a_service_at(port: u16, annotations: &Value) -> Content {
     Content::Object(Revision::default(), typed::service(service))
 }
 
-/// A slice of Pods given as name and address; an empty name makes an endpoint that names no Pod. The name of a Pod of
-/// another namespace is `namespace/name`.
+/// An EndpointSlice with an endpoint for each name and address in `pods`. An endpoint with an empty name names no Pod.
+/// The name of a Pod in another namespace is written `namespace/name`.
 fn a_slice(pods: &[(&str, &str)]) -> Content {
     a_slice_with(&json!({}), pods)
 }
@@ -57,7 +57,7 @@ fn a_slice_with(annotations: &Value, pods: &[(&str, &str)]) -> Content {
     Content::Object(Revision::default(), typed::endpoint_slice(slice))
 }
 
-/// The first generation of the object with this UID.
+/// The revision of an object with this UID in its first generation.
 fn first_of(uid: &str) -> Revision {
     Revision { uid: uid.into(), generation: 1 }
 }
@@ -262,7 +262,7 @@ fn it_is_complete_when_every_kind_was_listed_or_is_not_installed() {
 fn while_a_kind_is_listed_anew_what_was_known_holds() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
     apply(&mut index, Kind::Pod, "echo-a", bare());
-    // The list has begun, and the slice has not been listed yet.
+    // The new list has begun, but has not reached the slice of echo yet, so the slice stays in force.
     apply(&mut index, Kind::EndpointSlice, "other-1", a_slice(&[]));
     assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
     index.take(Kind::EndpointSlice, Change::Listed(HashSet::from([Name::new(IN_SHOP, "other-1")])));
@@ -289,7 +289,7 @@ fn an_object_that_became_wrong_counts_as_it_last_was_right() {
     let wrong = || a_policy(&json!({ "allow": [{}] }));
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
     assert_eq!(news.problems.len(), 1, "{news:?}");
-    // The same error is reported once.
+    // The second time, the same error is not reported again.
     let again = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
     assert!(again.problems.is_empty() && !again.is_mended, "{again:?}");
     assert_eq!(index.problems().count(), 1);
@@ -299,7 +299,7 @@ fn an_object_that_became_wrong_counts_as_it_last_was_right() {
     assert!(news.is_mended && index.problems().count() == 0);
 }
 
-/// A policy on port 8080 with an identity in a form that cannot be parsed.
+/// A policy for port 8080 with an identity that cannot be parsed.
 fn a_wrong_policy() -> Content {
     let rules = json!([{ "identities": ["shop/web"] }]);
     a_policy(&json!({ "targetRef": { "kind": "ServiceAccount", "name": "echo" }, "ports": [8080], "allow": rules }))
@@ -338,7 +338,7 @@ fn an_invalid_object_has_nothing_of_a_deleted_object_of_its_name() {
     apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy_of(first_of("a"), &json!({ "allow": [] })));
     apply(&mut index, Kind::AuthorizationPolicy, "web", wrong("a"));
     assert_eq!(mode(&mut index), Mode::Enforce, "its last valid version stays in force");
-    // The list after a broken watch shows only the new object.
+    // After a broken watch, the list has only the new object; no event reported the removal of the old one.
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong("b"));
     assert_eq!(news.until_then, "it allows no caller on every port in namespace shop");
     assert_eq!(news.problems.len(), 1, "the errors of the new object are news");
@@ -412,7 +412,7 @@ fn a_service_that_never_was_right_stays_in_the_mesh_without_its_invalid_annotati
     assert_eq!(news.until_then, "it is in force without the invalid annotations");
     assert_eq!(settings(&mut index), Some((Default::default(), 7)));
     assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo"]);
-    // The next version is invalid too: its valid annotations apply.
+    // The next version is invalid too. There never was a valid version, so the valid annotations of this version apply.
     let next = json!({ "leno.dev/balancer": "best", "leno.dev/max-connections-per-endpoint": "8" });
     assert!(apply(&mut index, Kind::Service, "echo", a_service(&next)).is_change);
     assert_eq!(settings(&mut index), Some((Default::default(), 8)));
@@ -438,7 +438,7 @@ fn a_service_with_invalid_annotations_has_the_ports_that_it_has_now() {
     let invalid = json!({ "leno.dev/balancer": "best" });
     apply(&mut index, Kind::Service, "echo", a_service_at(81, &invalid));
     assert_eq!((known(&mut index, 80), known(&mut index, 81)), (None, Some(9)));
-    // If more than the annotations is invalid, nothing changes.
+    // If not only annotations but also a port is invalid, nothing changes.
     let news = apply(&mut index, Kind::Service, "echo", a_service_at(0, &invalid));
     assert_eq!(news.until_then, "its last valid annotations, ports and addresses stay in force");
     assert_eq!(known(&mut index, 81), Some(9));
@@ -509,7 +509,7 @@ fn namespaces_are_meshed_if_they_inject_or_have_an_injected_pod() {
 fn a_namespace_is_meshed_from_when_a_pod_with_a_proxy_is_expected_until_it_is_gone() {
     let mut index = Index::new();
     index.take(Kind::Pod, Change::Expected("shop".into()));
-    // The namespace may arrive after its first Pod.
+    // The watch has not reported the namespace yet: its event may arrive after the review of its first Pod.
     assert!(meshed(&index).is_empty());
     apply_namespace(&mut index, "shop", "disabled");
     assert_eq!(meshed(&index), ["shop"]);
@@ -523,7 +523,7 @@ fn of_namespaces_that_are_gone_no_expectation_stays() {
     let mut index = Index::new();
     apply_namespace(&mut index, "shop", "disabled");
     index.take(Kind::Pod, Change::Expected("shop".into()));
-    // The review of the namespace's last Pod arrives after the removal.
+    // For many namespaces, the review of the last Pod arrives after the namespace was removed.
     for number in 0..10 * EXPECTED_UNKNOWN_MAX {
         let name = format!("ci-{number}");
         apply_namespace(&mut index, &name, "disabled");
@@ -653,11 +653,11 @@ fn a_pod_without_a_proxy_at_the_address_of_an_ended_meshed_pod_is_called_in_clea
     for (old, new, is_meshed) in [
         (meshed(), bare(), false),
         (Pod { is_leaving: true, created_s: Some(3), ..meshed() }, bare(), false),
-        // A Pod without a proxy that has ended, or that is on its node's network, does not have the address.
+        // The address still belongs to the meshed Pod if the Pod without a proxy has ended or uses its node's network.
         (meshed(), Pod { is_leaving: true, ..bare() }, true),
         (meshed(), Pod { has_host_network: true, ..bare() }, true),
-        // Both Pods were created in the same second. The index assumes a proxy, because a call in clear could reveal
-        // its content.
+        // If both Pods were created in the same second, the index assumes the one with a proxy: an unencrypted call
+        // could reveal its content.
         (meshed(), Pod { created_s: Some(1), ..bare() }, true),
     ] {
         let mut index = with_echo(&[("", "10.244.1.1")]);
@@ -696,13 +696,13 @@ fn an_event_that_changes_nothing_that_is_read_is_no_change() {
     assert!(apply(&mut index, Kind::Pod, "echo-a", bare()).is_change);
     assert!(apply(&mut index, Kind::AuthorizationPolicy, "web", broken()).is_change);
     assert!(!apply(&mut index, Kind::AuthorizationPolicy, "web", broken()).is_change);
-    // The next generation needs a status of its own, even with the same content.
+    // The next generation is a change even with the same content, because its status must be written.
     let next = a_policy_of(Revision { generation: 2, ..first_of("a") }, &json!({ "allow": 7 }));
     assert!(apply(&mut index, Kind::AuthorizationPolicy, "web", next).is_change);
     assert!(index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-a"))).is_change);
 }
 
-/// A route at the Service echo, or without a parent.
+/// An HTTPRoute with these parents, for example the Service echo.
 fn a_route(generation: i64, parents: &Value, timeout: &str) -> Content {
     Content::Custom(
         Revision { generation, ..first_of("a") },

@@ -1,16 +1,19 @@
-//! Index of the cluster's objects, as types of `leno_model`. `watch` sends the changes, and `translate` joins
-//! the objects into a mesh.
+//! Index of the cluster's objects, as types of `leno_model`. `watch` sends changes to it, and [`Index::translate`]
+//! builds the mesh from its objects.
 //!
-//! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
-//! becomes invalid, its last valid version stays in force. If only annotations of a Service become invalid, its last
-//! valid annotations stay in force, together with its new ports and addresses. Without the new ports, calls to these
-//! ports would leave the mesh. An object that is deleted and created again is another object, even if no watch reported
-//! the removal. While a kind is listed again, its previous list stays in force.
+//! The index uses no Kubernetes client. Its rules:
 //!
-//! For some kinds, a stand-in replaces an object that has had no valid version since the start of the process. The
+//! - An object stays in force until the API server reports its removal.
+//! - If an object becomes invalid, its last valid version stays in force.
+//! - If only annotations of a Service become invalid, its last valid annotations stay in force, but its new ports and
+//!   addresses apply. Otherwise, calls to the new ports would leave the mesh.
+//! - An object that is deleted and created again is a new object, even if no watch reported the removal.
+//! - While a kind is listed again, the objects of its previous list stay in force.
+//!
+//! If an object has had no valid version since the start of the process, a stand-in replaces it for some kinds. The
 //! stand-in of an AuthorizationPolicy allows no caller, so that the ports that the policy protects stay closed. The
-//! stand-in of a Service or EndpointSlice is the object without its invalid annotations, so that the Service's calls do
-//! not leave the mesh.
+//! stand-in of a Service or EndpointSlice is the object without its invalid annotations, so that calls to the Service
+//! do not leave the mesh.
 
 mod change;
 mod names;
@@ -31,10 +34,10 @@ use leno_model::traffic::status::TargetStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
 use leno_model::typed::Invalid;
 
-/// Limit on namespaces that the watch has not reported and in which Pods are expected.
+/// Maximum number of namespaces in [`Index::expecting_unknown`].
 const EXPECTED_UNKNOWN_MAX: usize = 64;
 
-/// Limit on the errors that the status of one object lists.
+/// Maximum number of errors that the status of one object lists.
 const PROBLEMS_SHOWN_MAX: usize = 3;
 
 /// The objects of a cluster.
@@ -50,10 +53,11 @@ pub struct Index {
     service_accounts: BTreeSet<Name>,
     /// Whether policies, namespaces or service accounts have changed since [`Entry::missing`] was last computed.
     are_names_stale: bool,
-    /// Namespaces in which the API server was about to store a Pod with a proxy or the gRPC sidecar.
+    /// Namespaces for which the webhook has reviewed a Pod with a proxy or the gRPC sidecar, so that the API server
+    /// will soon store the Pod.
     expecting: BTreeSet<Box<str>>,
-    /// Like `expecting`, for namespaces that the watch has not reported; the latest namespace is last. Such a namespace
-    /// may be new. It may also be gone already, and then the watch never reports it again.
+    /// Like `expecting`, for namespaces that the watch has not reported, the latest last. The namespace may be new. Or
+    /// it may already be deleted, and the watch then never reports it; so the length of this queue is limited.
     expecting_unknown: VecDeque<Box<str>>,
     /// Kinds that have not been listed completely yet.
     unlisted: BTreeSet<Kind>,
@@ -63,23 +67,25 @@ pub struct Index {
     memo: Memo,
 }
 
-/// One object of a mesh.
+/// One object from which the mesh is built.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, the ports and
-    /// addresses come from the newer version. An EndpointSlice contains only its addresses that are in use.
+    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, its ports and
+    /// addresses come from the newer version. An EndpointSlice has only its addresses that are in use; the others are
+    /// in `held`.
     object: Option<Object>,
     /// Whether `object` is a stand-in for the current version, because the object has had no valid version.
     is_stand_in: bool,
-    /// Whether `object` has the annotations of the last valid version, and the ports and addresses of a newer version.
+    /// Whether `object` is a Service with the annotations of the last valid version, and the ports and addresses of a
+    /// newer version.
     has_newer_spec: bool,
-    /// Addresses of a slice that their Pods do not report yet. Whether these Pods have proxies is unknown, so the
-    /// addresses stay unused.
+    /// Addresses of an EndpointSlice that stay unused. The Pods that they name do not report these addresses yet, so
+    /// whether a proxy is there is unknown.
     held: Vec<Address>,
     /// Errors of the current version.
     problems: Vec<Problem>,
     notices: Vec<Notice>,
-    /// The service accounts and namespaces that a policy names and that do not exist.
+    /// The service accounts and namespaces that a policy names but that do not exist, as text; `None` if all exist.
     missing: Option<String>,
     /// The revision of the current version.
     revision: Revision,
@@ -87,47 +93,46 @@ struct Entry {
     digest: Option<[u8; 32]>,
 }
 
-/// The result of reading the current version of an object whose status we write.
+/// The result of reading an object whose status we write, for that status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     pub revision: Revision,
-    /// Why the object is invalid, in one line; `None` if it is valid.
+    /// The reason why the object is invalid, in one line; `None` if it is valid.
     pub problem: Option<String>,
-    /// The names in a policy that do not exist, in one line.
+    /// The service accounts and namespaces that a policy names but that do not exist, in one line; `None` if all exist.
     pub missing: Option<String>,
 }
 
-/// A Pod that runs without the proxy or the gRPC sidecar, although its own annotation or the annotation of its
-/// namespace asks for it.
+/// A Pod that lacks the proxy or gRPC sidecar for which its annotation, or the annotation of its namespace, asks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unmeshed {
     pub name: Box<str>,
     pub uid: Box<str>,
 }
 
-/// The mesh made from the objects at one moment.
+/// The mesh that was built from the objects at one time, with its problems, notices and statuses.
 #[derive(Debug)]
 pub struct Joined {
     pub mesh: Arc<Mesh>,
     /// Conflicts between objects.
     pub problems: Vec<Problem>,
     pub notices: Vec<Notice>,
-    /// The status of each route at each Service that is its parent.
+    /// The status of each route for each Service that it names as a parent.
     pub routes: Vec<ParentStatus>,
-    /// The status of each TrafficPolicy and XBackendTrafficPolicy at each of its targets.
+    /// The status of each TrafficPolicy and XBackendTrafficPolicy for each of its targets.
     pub traffic: Vec<TargetStatus>,
 }
 
 /// The effects of a change, with the texts for the log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Whether anything has changed on which the mesh, the statuses or the reports depend.
+    /// Whether the change affects the mesh, the statuses or the reports.
     pub is_change: bool,
     /// Errors that are new.
     pub problems: Vec<Problem>,
-    /// What is in force until the errors are fixed; empty without errors.
+    /// Describes what of the object is in force until its errors are corrected; empty without errors.
     pub until_then: String,
-    /// Whether the object had errors and has none now.
+    /// Whether the object had errors before the change and has none now.
     pub is_mended: bool,
 }
 
@@ -143,15 +148,14 @@ impl Entry {
         self.held.clear();
         match &mut self.object {
             Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut self.held, pods, meshed),
-            // Only proxies match requests against the route's patterns. The index needs only the text and the size of
-            // the patterns. The compiled patterns of many small routes would take a hundred times the memory of their
-            // text.
+            // Drop the compiled patterns, which can take a hundred times the memory of their text. Only proxies match
+            // requests; the index needs only the text and the size of the patterns.
             Some(Object::Route(route)) => route.forget_compiled(),
             _ => {}
         }
     }
 
-    /// Describes what is in force while the object is invalid.
+    /// Describes what of the object is in force while it is invalid.
     fn until_then(&self, kind: Kind) -> String {
         match &self.object {
             Some(Object::AuthorizationPolicy(policy)) if self.is_stand_in => {
@@ -172,7 +176,7 @@ impl Entry {
 }
 
 impl Index {
-    /// Makes an empty index, which waits for every kind to be listed.
+    /// Creates an empty index, in which no kind has been listed yet.
     pub fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -217,7 +221,8 @@ impl Index {
         News { is_change, ..News::default() }
     }
 
-    /// Whether every kind has been listed once. Before that, a policy that protects a workload may still be missing.
+    /// Whether every kind has been listed at least once. Until then, the mesh must not be used: a policy that protects
+    /// a workload may still be missing.
     pub fn is_complete(&self) -> bool {
         self.unlisted.is_empty()
     }
@@ -247,7 +252,7 @@ impl Index {
         self.objects.values().flat_map(|entry| &entry.problems)
     }
 
-    /// The result for each object whose status we write.
+    /// The result of reading each object whose status we write.
     pub fn observed(&self) -> BTreeMap<(Kind, Name), Observed> {
         let with_status = self.objects.iter().filter(|(_, entry)| entry.revision.generation != 0);
         let observed = with_status.map(|(place, entry)| {
@@ -283,7 +288,7 @@ impl Index {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let has_identity = |pod: &Pod| pod.injected_as.is_some() || pod.bare.as_ref().is_some_and(|bare| bare.has_grpc);
         let inhabited = self.pods.iter().filter(|(_, pod)| has_identity(pod)).map(|(name, _)| &name.namespace);
-        // A namespace that is gone needs no trust bundle, even if the watch still reports Pods in it.
+        // Omit namespaces that no longer exist: they need no trust bundle, even if the index still has Pods in them.
         injected
             .chain(inhabited)
             .chain(&self.expecting)
@@ -292,9 +297,11 @@ impl Index {
             .collect()
     }
 
-    /// The Pods without the proxy or gRPC sidecar that their own or their namespace's annotation asks for: by
-    /// namespace, and sorted by name. A namespace whose annotation asks for the proxy or the sidecar is in the map even
-    /// if all its Pods have it. Leaves out the namespaces that are never meshed, and the namespaces in `excluded`.
+    /// Returns, for each namespace, the Pods that lack the proxy or gRPC sidecar for which their own annotation or
+    /// their namespace's annotation asks. The Pods are sorted by name.
+    ///
+    /// A namespace whose annotation asks for the proxy or the sidecar is in the map even if all its Pods have it. The
+    /// map omits the namespaces that are never meshed, and the namespaces in `excluded`.
     pub fn unmeshed(&self, excluded: &[String]) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));
@@ -312,7 +319,8 @@ impl Index {
         unmeshed
     }
 
-    /// Makes the mesh from the current objects. The new mesh shares its unchanged parts with the previous mesh.
+    /// Builds the mesh from the current objects. The new mesh shares the memory of unchanged parts with the previous
+    /// mesh.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
         self.find_missing_names();
@@ -358,7 +366,7 @@ impl Index {
         News { is_change, ..News::default() }
     }
 
-    /// Records that the API server will soon store a Pod of this namespace. The Pod has a proxy or a gRPC sidecar.
+    /// Records that the API server will soon store a Pod with a proxy or a gRPC sidecar in this namespace.
     fn expect(&mut self, namespace: Box<str>) {
         if self.namespaces.contains_key(&namespace) {
             self.expecting.insert(namespace);
@@ -370,7 +378,7 @@ impl Index {
         }
     }
 
-    /// Finds, for each policy, the service accounts and namespaces that it names and that do not exist.
+    /// Updates [`Entry::missing`] of each policy, if policies, namespaces or service accounts have changed.
     fn find_missing_names(&mut self) {
         if !std::mem::take(&mut self.are_names_stale) {
             return;
@@ -386,13 +394,14 @@ impl Index {
     fn apply_object(&mut self, kind: Kind, name: &Name, revision: Revision, read: Result<Manifest, Invalid>) -> News {
         let digest = digest_of(&read);
         let entry = self.objects.entry((kind, name.clone())).or_default();
-        // Many events change nothing that we read: for example a write of a status (also by us), or of a timestamp.
+        // Ignore an event that changes nothing that we read, for example if a client (or we) wrote a status or a
+        // timestamp.
         if entry.revision == revision && entry.digest == Some(digest) {
             return News::default();
         }
         self.are_names_stale |= kind == Kind::AuthorizationPolicy;
         if entry.revision.uid != revision.uid {
-            // The object of this name was deleted, and another object was created while no watch ran.
+            // Forget the old object: it was deleted, and another object of this name was created, while no watch ran.
             *entry = Entry::default();
         }
         (entry.revision, entry.digest) = (revision, Some(digest));
@@ -408,8 +417,8 @@ impl Index {
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
                 match (&entry.object, stand_in.map(|object| *object)) {
-                    // Only annotations are invalid. If the last valid version lacks a port or an address, calls to this
-                    // port or address would leave the mesh.
+                    // Only annotations are invalid: keep the last valid annotations, but take the new ports and
+                    // addresses. Otherwise, calls to a new port or address would leave the mesh.
                     (Some(Object::Service(good)), Some(Object::Service(newer))) if entry.is_good() => {
                         let service = Object::Service(Arc::new(good.with_spec_of(&newer)));
                         entry.has_newer_spec = true;
@@ -430,7 +439,7 @@ impl Index {
         }
     }
 
-    /// Removes an object. Returns whether it was there.
+    /// Removes an object from the index. Returns whether the index had it.
     fn remove(&mut self, kind: Kind, name: &Name) -> bool {
         match kind {
             Kind::Pod => {
@@ -467,8 +476,8 @@ impl Index {
         }
     }
 
-    /// Updates every EndpointSlice that names a changed Pod or contains a changed Pod's address. Updates the proxies of
-    /// the slice's addresses, and which addresses are in use.
+    /// Updates every EndpointSlice that names a changed Pod or contains a changed Pod's address: the proxies of its
+    /// addresses, and which of its addresses are in use.
     fn join_pods(&mut self) {
         let changed = std::mem::take(&mut self.changed_pods);
         if changed.is_empty() {
@@ -486,7 +495,8 @@ impl Index {
     }
 }
 
-/// Returns the problems and the stand-in of a custom object: only AuthorizationPolicies have stand-ins.
+/// Returns the problems of an invalid custom object, and its stand-in if it is an AuthorizationPolicy. Other custom
+/// objects have no stand-in.
 fn invalid(kind: Kind, name: &Name, refused: Refused) -> Invalid {
     let problems = refused.problems.clone();
     let stand_in = match kind {
@@ -496,7 +506,8 @@ fn invalid(kind: Kind, name: &Name, refused: Refused) -> Invalid {
     Invalid { problems, notices: Vec::new(), stand_in: stand_in.map(Box::new) }
 }
 
-/// Returns the digest of an object as it was read. The debug text includes every field, also of nested types.
+/// Returns a digest of an object as it was read. Hashes its debug text, which includes every field, also of nested
+/// types.
 fn digest_of(read: &Result<Manifest, Invalid>) -> [u8; 32] {
     let digest = digest(&SHA256, format!("{read:?}").as_bytes());
     digest.as_ref().first_chunk().copied().unwrap_or_default()

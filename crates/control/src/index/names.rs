@@ -1,8 +1,8 @@
-//! Finds service accounts and namespaces that policies name and that do not exist, because a policy with a misspelled
-//! name protects nothing.
+//! Finds service accounts and namespaces that policies name but that do not exist: a policy with a misspelled name may
+//! protect nothing.
 //!
 //! A missing name is no error, since the policy may be created before the objects that it names. The policy's status
-//! reports the name in a condition, and the admin endpoint in a notice.
+//! reports the name in a condition, and the admin endpoint reports it in a notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use leno_model::problem::{Mark, Notice, Place, in_a_line};
 
 use super::{Kind, Name, Namespace};
 
-/// Limit on the names that one message lists.
+/// Maximum number of names that one message lists.
 const SHOWN_MAX: usize = 3;
 
 /// The names that exist.
@@ -21,13 +21,13 @@ pub(super) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// The names in the policy that do not exist, in one line.
+    /// Returns the names in the policy that do not exist, in one line; `None` if all exist.
     pub(super) fn missing(&self, policy: &AuthorizationPolicy) -> Option<String> {
         let target = policy.service_account.as_deref().map(|account| self.account(&policy.namespace, account));
         let target = target.flatten().map(|what| format!("spec.targetRef: {what}, so the policy selects no workload"));
         let rules = policy.allow.iter().flat_map(|rule| rule.identities.iter().flatten());
         let callers = rules.filter_map(|identities| match identities {
-            // The names of other trust domains are unknown here.
+            // Do not check identities of other trust domains: the index knows only the objects of this cluster.
             Identities::Of { trust_domain: None, namespace: Some(namespace), service_account } => {
                 self.caller(namespace, service_account.as_deref())
             }

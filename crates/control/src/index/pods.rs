@@ -1,10 +1,11 @@
-//! Finds out from the Pods which endpoints have a proxy. Also lists the addresses of all Pods with a proxy, whether a
-//! Service selects them or not.
+//! Derives from the Pods which endpoints have a proxy. Also lists the addresses of all Pods with a proxy, even of Pods
+//! that no Service selects.
 //!
-//! An endpoint stays unused until its Pod is known, because callers must not reach a Pod with a proxy unencrypted.
-//! Slices and Pods arrive over different watches, milliseconds apart. An endpoint whose Pod has another address stays
-//! unused: a slice may contain any address, but must not direct calls to an address that the endpoint's Pod does not
-//! have. An endpoint that names no Pod has the proxy of the Pod at its address, if that Pod has one.
+//! - An endpoint stays unused until its Pod is known, because callers must not send unencrypted calls to a Pod with a
+//!   proxy. EndpointSlices and Pods arrive over different watches, milliseconds apart.
+//! - An endpoint whose Pod does not have the endpoint's address stays unused. An EndpointSlice may contain any address,
+//!   but must not direct calls for a Pod elsewhere.
+//! - An endpoint that names no Pod gets the proxy of the Pod at its address, if that Pod has one.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -18,12 +19,13 @@ use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
 
-/// The Pods with a proxy by address. Two Pods may report one address, for example because a new Pod gets the address of
-/// a deleted Pod. Then the first rule that distinguishes the two Pods selects one of them: a Pod that still runs, the
-/// newer Pod, a Pod with a proxy, the Pod whose name sorts first. If the selected Pod has no proxy, its address is not
-/// in the result.
+/// Returns the Pods with a proxy, by address.
 ///
-/// Pods on their node's network are left out: their address is the node's, and never the address of a meshed Pod.
+/// Two Pods may report the same address, for example because a new Pod gets the address of a deleted Pod. The address
+/// then belongs to the first Pod by these criteria, in this order: it still runs, it is newer, it has a proxy, its name
+/// sorts first. If this Pod has no proxy, the result omits the address.
+///
+/// The result omits Pods on their node's network: their address is the node's, and never the address of a meshed Pod.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     fn rank<'a>(name: &'a Name, pod: &Pod) -> (bool, Reverse<Option<i64>>, bool, &'a Name) {
         (pod.is_leaving, Reverse(pod.created_s), pod.injected_as.is_none(), name)
@@ -54,13 +56,14 @@ pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     winners.into_iter().filter_map(entry).collect()
 }
 
-/// Returns the addresses at which the Pods of two tables differ.
+/// Returns the addresses that have different Pods in the two tables, or a Pod in only one of them.
 pub(super) fn differing(before: &MeshedPods, after: &MeshedPods) -> HashSet<IpAddr> {
     let differs = |ip: &&IpAddr| before.get(*ip) != after.get(*ip);
     before.keys().chain(after.keys()).filter(differs).copied().collect()
 }
 
-/// Returns whether an address in `slice` or `held` names one of `pods`, or names no Pod and is one of `ips`.
+/// Returns whether a change of `pods` or `ips` concerns a slice. It does if an address in `slice` or `held` names one
+/// of `pods`, or names no Pod but is one of `ips`.
 pub(super) fn concerns_any(
     slice: &EndpointSlice,
     held: &[Address],
@@ -73,14 +76,14 @@ pub(super) fn concerns_any(
     })
 }
 
-/// The Pod that an address names.
+/// Returns the name of the Pod that an address of a slice refers to; `None` if it names none.
 fn pod_of(slice: &EndpointSlice, address: &Address) -> Option<Name> {
     let namespace = address.pod_namespace.as_ref().unwrap_or(&slice.identity.namespace);
     Some(Name { namespace: namespace.clone(), name: address.pod.clone()? })
 }
 
-/// Sets the proxy of each address from the address's Pod. Moves addresses of unknown Pods to `held`, and back to the
-/// slice once their Pods are known. `meshed` has the Pods with a proxy, by address.
+/// Sets the proxy of each address to the one of its Pod. Moves an address to `held` if its Pod is unknown or does not
+/// have the address, and back to the slice once the Pod has it. `meshed` has the Pods with a proxy, by address.
 pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &HashMap<Name, Pod>, meshed: &MeshedPods) {
     let mut all = std::mem::take(&mut slice.addresses).into_vec();
     all.append(held);
@@ -88,8 +91,8 @@ pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &Ha
     for mut address in all {
         let ip = address.ip.to_canonical();
         let Some(name) = pod_of(slice, &address) else {
-            // Users and controllers may write slices that name no Pod. If the Pod at such an address has a proxy, calls
-            // to the Pod must not be sent in clear.
+            // Look the Pod up by its address: users and controllers may write slices that name no Pod. If that Pod has
+            // a proxy, calls to it must be encrypted.
             let pod = meshed.get(&ip);
             address.proxy = pod.map(|pod| pod.proxy.clone());
             address.controller = pod.and_then(|pod| pod.controller.clone());
@@ -113,7 +116,7 @@ pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &Ha
     slice.addresses = usable.into();
 }
 
-/// Makes the notice for a slice's unused addresses, if there are any.
+/// Returns a notice about the addresses of a slice that stay unused; `None` if there are none.
 pub(super) fn held_back(slice: &Name, held: &[Address]) -> Option<Notice> {
     let first = held.first()?;
     let (ip, pod) = (first.ip, first.pod.as_deref().unwrap_or_default());
@@ -130,8 +133,8 @@ pub(super) fn held_back(slice: &Name, held: &[Address]) -> Option<Notice> {
     Some(Notice { place, what })
 }
 
-/// The proxy of an injected Pod. Callers connect to the Pod's own ports, and netfilter redirects their connections to
-/// the proxy.
+/// Returns the proxy of an injected Pod. It has no separate inbound port: callers connect to the application's ports,
+/// and netfilter redirects these connections to the proxy.
 fn proxy(namespace: &str, service_account: &str) -> EndpointProxy {
     EndpointProxy {
         identity: Workload { namespace: namespace.into(), service_account: service_account.into() },

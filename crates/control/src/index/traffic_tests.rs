@@ -1,4 +1,4 @@
-//! TrafficPolicies and XBackendTrafficPolicies in the index.
+//! Tests TrafficPolicies and XBackendTrafficPolicies in the index.
 
 use k8s_openapi::api::core::v1::Service;
 use leno_model::manifest::read_object;
@@ -24,7 +24,7 @@ fn apply(index: &mut Index, kind: Kind, name: &str, content: Content) -> News {
     index.take(kind, Change::Applied(Name::new("shop", name), content))
 }
 
-/// Applies a policy for `cart` with these retries, created in this year.
+/// Applies a TrafficPolicy for `cart` with these retries, created in `year`.
 fn apply_policy(index: &mut Index, name: &str, year: u16, retry: &Value) -> News {
     let object = json!({
         "apiVersion": "leno.dev/v1alpha1",
@@ -40,7 +40,7 @@ fn apply_policy(index: &mut Index, name: &str, year: u16, retry: &Value) -> News
     )
 }
 
-/// The retries (`attempts`) of calls to `cart`, and the reason of each policy's condition.
+/// Returns the `attempts` of retries of calls to `cart`, and the reason in each policy's status condition.
 fn joined(index: &mut Index) -> (Option<u8>, Vec<(String, Reason)>) {
     let Joined { mesh, traffic, .. } = index.translate();
     let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
@@ -92,7 +92,7 @@ fn a_policy_that_was_never_valid_has_no_effect_and_says_so() {
     assert_eq!(joined(&mut index).0, Some(1));
 }
 
-/// Applies an XBackendTrafficPolicy for `cart` with this retryConstraint, created in this year.
+/// Applies an XBackendTrafficPolicy for `cart` with this retryConstraint, created in `year`.
 fn apply_constraint(index: &mut Index, name: &str, year: u16, constraint: &Value) -> News {
     let object = json!({
         "apiVersion": "gateway.networking.x-k8s.io/v1alpha1",
@@ -133,7 +133,7 @@ fn the_retry_constraint_that_was_last_valid_stays_in_force_until_its_kind_is_gon
                     stays in force.";
     assert_eq!(told, Some(expected));
     assert_eq!(budget(&mut index), older);
-    // A TrafficPolicy of the same name is another object.
+    // A TrafficPolicy with the name of an XBackendTrafficPolicy is a different object.
     apply_policy(&mut index, "b-older", 2024, &json!({ "attempts": 2 }));
     assert_eq!((joined(&mut index).0, budget(&mut index)), (Some(2), older));
     index.take(Kind::BackendTrafficPolicy, Change::NotInstalled);

@@ -1,6 +1,6 @@
 //! Writes the trust anchors into the Kubernetes objects from which clients read them: ConfigMaps for Pods, webhook
-//! configurations for API servers. The leading replica writes the anchors, and restores them after a change or removal
-//! by another client.
+//! configurations for API servers. Only the leading replica writes; it restores anchors that another client changed or
+//! removed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -24,19 +24,19 @@ use crate::api_server::ApiServer;
 /// Delay after a failed request.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// A kind of object that contains the anchors.
+/// A kind of object that contains the trust anchors.
 pub(crate) trait Carrier:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
 {
-    /// The API for the object in a namespace; `namespace` is empty for objects of cluster scope.
+    /// Returns the client for the kind's objects in a namespace; `namespace` is empty for objects of cluster scope.
     fn api(client: Client, namespace: &str) -> Api<Self>;
 
-    /// Returns the patch that puts the anchors (PEM) into an object; `None` if no write is needed.
+    /// Returns the patch that puts the anchors (PEM) into the object `found`; `None` if no write is needed.
     fn correction(found: Option<&Self>, anchors: &str) -> Option<Patch<Value>>;
 }
 
-/// Keeps the anchors in every existing object called `name`, and in an object of that name in each namespace of
-/// `needed`. Runs for ever; writes only while `leads` is true.
+/// Keeps the anchors in every existing object called `name`. Also keeps an object of this name with the anchors in each
+/// namespace of `needed`. Never returns; writes only while `leads` is true.
 pub(crate) async fn keep_anchors<K: Carrier>(
     api_server: &ApiServer,
     name: &str,
@@ -58,7 +58,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
                 Ok(Event::InitApply(object) | Event::Apply(object)) => keep(&mut known, object),
                 Ok(Event::InitDone) => was_listed = true,
                 Ok(Event::Delete(object)) => drop(known.remove(namespace(&object))),
-                // The watch logs its failures and goes on by itself.
+                // Ignore an error: the watch logs its failures, and begins again by itself.
                 Err(_) => {}
             },
             Ok(()) = needed.changed() => {}
@@ -78,10 +78,10 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     }
 }
 
-/// An object could not be written; the log names it.
+/// At least one object could not be written; the log names it.
 struct Failed;
 
-/// Writes the anchors into the objects of the namespaces `wanted` that lack them.
+/// Writes the anchors into the object called `name` in each namespace of `wanted`, unless the object already has them.
 async fn correct<K: Carrier>(
     client: &Client,
     name: &str,

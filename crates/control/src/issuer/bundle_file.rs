@@ -1,7 +1,7 @@
-//! Keeps the trust bundle in a file, for the proxy in this replica's own Pod.
+//! Writes the trust bundle to a file, for the proxy in this replica's own Pod.
 //!
-//! Other Pods mount the ConfigMap with the bundle, and start once it exists. This Pod cannot wait for the ConfigMap,
-//! because the control plane in this Pod writes it.
+//! Other Pods mount the ConfigMap with the bundle, so Kubernetes starts them only once it exists. The Pod of the
+//! control plane cannot wait for the ConfigMap, because the control plane itself writes it.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -18,7 +18,7 @@ use super::signing::Signing;
 /// Delay after a failed write.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Writes the trust bundle now and after every change; never returns. Without a path it does nothing.
+/// Writes the trust bundle to `path` now and after every change; does nothing if `path` is `None`. Never returns.
 pub(crate) async fn keep_bundle_file(path: Option<&Path>, mut signing: watch::Receiver<Arc<Signing>>) -> Infallible {
     let Some(path) = path else { return pending().await };
     loop {
@@ -36,7 +36,7 @@ pub(crate) async fn keep_bundle_file(path: Option<&Path>, mut signing: watch::Re
     }
 }
 
-/// Writes a new file and renames it, so that no reader sees half a file.
+/// Writes a new file and renames it, so that no reader sees an incomplete file.
 fn write(path: &Path, anchors: &str) -> io::Result<()> {
     let aside = path.with_extension("new");
     std::fs::write(&aside, anchors)?;

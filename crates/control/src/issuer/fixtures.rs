@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Signing;
 use crate::fixtures::client_of;
 
-/// The signature of every token that the API server accepts: `signed` in base64url.
+/// The signature of every token that the simulated API server accepts: `signed` in base64url.
 pub(super) const SIGNATURE: &str = "c2lnbmVk";
 
 /// An authority of `cluster.local`.
@@ -25,20 +25,20 @@ pub(crate) fn signing() -> Arc<Signing> {
     Arc::new(Signing::new(Arc::new(issuing), bundle))
 }
 
-/// A token with these claims and the signature that the API server accepts.
+/// A token with these claims, and with the signature that the simulated API server accepts.
 pub(super) fn token(claims: &Value) -> String {
     let header = json!({ "alg": "RS256", "kid": "key" });
     format!("{}.{}.{SIGNATURE}", encoded(&header), encoded(claims))
 }
 
-/// A token of the ServiceAccount `shop/cart` from this issuer.
+/// A valid token of the ServiceAccount `shop/cart`, issued by `issuer`.
 pub(super) fn good_token(issuer: &str) -> String {
     token(
         &json!({ "iss": issuer, "aud": ["leno.dev"], "exp": 4_000_000_000_u64, "sub": "system:serviceaccount:shop:cart" }),
     )
 }
 
-/// The same token with a wrong signature, which only the API server can detect.
+/// The same token as from [`good_token`], but with a wrong signature, which only the API server can detect.
 pub(super) fn forged_token(issuer: &str) -> String {
     good_token(issuer).replace(SIGNATURE, "Zm9yZ2Vk")
 }
@@ -51,7 +51,7 @@ fn encoded(value: &Value) -> String {
     bits.chunks(6).map(|group| char::from(ALPHABET[usize::from(number(group))])).collect()
 }
 
-/// An API server that needs the time `takes` to review a token, and counts the reviews.
+/// A simulated API server that takes the time `takes` to review a token, and counts the reviews.
 #[derive(Clone)]
 pub(super) struct ApiServer {
     takes: Duration,

@@ -1,8 +1,8 @@
-//! Limits the duration and the memory of requests to the identity service while they arrive.
+//! Limits the time and the memory of requests to the identity service while they arrive.
 //!
-//! tonic calls a method once the request is complete, and waits for the rest of a request without a time limit. Any
-//! client in the cluster can send requests. So a request that is not complete in time fails, and its connection is
-//! closed.
+//! tonic calls a method only once the request is complete, and waits for the rest of a request without a time limit.
+//! Any client in the cluster can send a part of a request and stop. So a request that is not complete in time fails,
+//! and its connection is closed.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -24,11 +24,11 @@ use crate::accept::{Peer, Presence, WHOLE_REQUEST_MAX};
 use crate::publish::accounts::{Accounts, Held, Holder};
 use crate::publish::service::PREFIX_BYTES;
 
-/// Maximum size of a small request, in bytes. The fixed memory that is counted for each connection covers small
-/// requests. Only the memory of longer requests is counted separately. Requests with Kubernetes' tokens have about
-/// 2,000 bytes.
+/// Maximum size of a small request, in bytes. The memory that is counted for each connection covers a small request;
+/// only the memory of longer requests is counted separately. Requests with tokens of Kubernetes have about 2,000 bytes.
 pub(super) const SMALL_BYTES: usize = 8 << 10;
-/// Bytes of memory for each byte of a longer request: the decoder's buffer, which grows by doubling, and the message.
+/// Bytes of memory for each byte of a longer request: up to two in the decoder's buffer, which grows by doubling, and
+/// one in the decoded message.
 const COPIES: usize = 3;
 
 /// The identity service, wrapped in the limits on requests.
@@ -47,7 +47,7 @@ impl Intake {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<body::Body>, Infallible>> + Send>>;
 
-/// Answers a call that is not passed on to the service.
+/// Answers a call with an error, without passing it on to the service.
 fn refused(status: Status) -> Answering {
     let response: Response<body::Body> = status.into_http();
     Box::pin(ready(Ok(response)))
@@ -80,7 +80,8 @@ impl tower_service::Service<Request<body::Body>> for Intake {
         let answering = self.service.call(request);
         Box::pin(async move {
             let answer = answering.await;
-            // Count the memory until the answer: while the API server reviews the token, the request still uses it.
+            // Count the memory until the call is answered, because the request keeps it while the API server reviews
+            // the token.
             drop(held);
             drop(account);
             answer

@@ -1,15 +1,15 @@
-//! The issuers of tokens that the API server has accepted so far.
+//! Remembers the issuers of tokens that the API server has accepted.
 
-/// Limit on remembered issuers: a cluster has one issuer, or two while it moves to another issuer.
+/// Maximum number of remembered issuers. A cluster has one issuer, or two while it changes to another one.
 const ISSUERS_MAX: usize = 4;
 
-/// Issuers of accepted tokens, the latest first.
+/// The issuers of accepted tokens; the issuer of the latest token is first.
 #[derive(Debug, Default)]
 pub(super) struct Issuers(Vec<String>);
 
 impl Issuers {
-    /// Returns whether the API server may accept tokens of this issuer. Until the API server has accepted a first
-    /// token, it may accept tokens of any issuer.
+    /// Returns whether the API server may accept tokens of this issuer: it has accepted one before, or it has not
+    /// accepted any token yet, so that its issuers are unknown.
     pub(super) fn may_be(&self, issuer: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|known| known == issuer)
     }

@@ -1,13 +1,13 @@
-//! Keeps the issuing authority: follows its Secret; in the leading replica, creates the Secret and renews the
-//! authority.
+//! Keeps the issuing authority up to date: watches its Secret and, in the leading replica, creates the Secret and
+//! renews the authority.
 //!
-//! The authority that was published last continues to sign certificates if
+//! The authority that was published last continues to sign certificates in these cases:
 //!
-//! - the Secret is deleted or becomes invalid;
-//! - the authority in the Secret has expired or is not valid yet.
+//! - The Secret is deleted or becomes invalid.
+//! - The authority in the Secret has expired or is not valid yet.
 //!
-//! If we created a deleted Secret, we write it back. We never overwrite content that we cannot read: another program
-//! may have written it.
+//! If a Secret that we created is deleted, we create it again with the same content. We never overwrite a Secret that
+//! we cannot parse, because another program may have written it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use super::signing::Signing;
 use crate::api_server::ApiServer;
 use crate::watch::Lasting;
 
-/// Interval of the checks whether a renewal is due, and of the attempts to repeat a failed write.
+/// Interval at which the keeper checks whether a renewal is due, and repeats a failed write.
 const CHECK: Duration = Duration::from_secs(10);
 
 pub(crate) struct Keeper {
@@ -40,9 +40,9 @@ pub(crate) struct Keeper {
     events: Lasting<Secret>,
     trust_domain: TrustDomain,
     leads: watch::Receiver<bool>,
-    /// Whether the list is complete, so that a missing Secret is known to be missing.
+    /// Whether the watch has completed its list. Until then, the Secret may exist even if `found` is `None`.
     was_listed: bool,
-    /// The Secret that the cluster has; `None` if there is none.
+    /// The Secret in the cluster, as last read; `None` if it does not exist.
     found: Option<Secret>,
     /// The content of the last usable Secret.
     material: Option<Material>,
@@ -74,8 +74,9 @@ impl Keeper {
         }
     }
 
-    /// Waits for the first authority that is valid. Meanwhile the leading replica renews an expired authority, if we
-    /// have its anchor's key. The returned receiver has the valid authority, and later each authority that replaces it.
+    /// Waits until there is a valid authority. Meanwhile, the leading replica creates a missing authority, and renews
+    /// an expired one if the Secret has its anchor's key. The returned receiver has the valid authority, and later each
+    /// authority that replaces it.
     pub(crate) async fn ready(&mut self) -> watch::Receiver<Arc<Signing>> {
         loop {
             let now = self.signing.borrow().clone();
@@ -92,7 +93,7 @@ impl Keeper {
         }
     }
 
-    /// A receiver that starts with `first` and gets every later value.
+    /// Returns a receiver that has `first`, and later each new authority.
     fn follow(&self, first: Arc<Signing>) -> watch::Receiver<Arc<Signing>> {
         let (sender, receiver) = watch::channel(first);
         let mut signing = self.signing.subscribe();
@@ -108,14 +109,14 @@ impl Keeper {
 
     async fn step(&mut self) {
         tokio::select! {
-            // The watch logs its failures and goes on by itself.
+            // Ignore an error: the watch logs its failures, and begins again by itself.
             event = self.events.next() => if let Ok(event) = event {
                 self.take(event);
             },
             _ = self.leads.changed() => {}
             () = sleep(CHECK) => {}
         }
-        // An authority that is not valid yet becomes valid without an event.
+        // Try again even without an event: an authority that was not valid yet may be valid now.
         self.publish(SystemTime::now());
         if self.was_listed {
             while_leading(self.leads.clone(), self.maintain(SystemTime::now())).await;
@@ -166,7 +167,7 @@ impl Keeper {
         self.found = Some(secret);
     }
 
-    /// Publishes the authority of the last usable Secret if the authority is valid and new.
+    /// Publishes the authority of the last usable Secret, if it is valid and differs from the published authority.
     fn publish(&self, now: SystemTime) {
         let Some(material) = self.material.as_ref().filter(|material| material.is_valid(now)) else { return };
         let signing = material.signing();
@@ -184,9 +185,9 @@ impl Keeper {
     async fn maintain(&mut self, now: SystemTime) {
         let next = match (&self.found, &self.material) {
             (None, None) => Some(Material::create(self.trust_domain.clone(), now).map_err(BadSecret::Sign)),
-            // The Secret was deleted: write back the same authority, so that its certificates stay valid.
+            // The Secret was deleted: create it again with the same authority, so that issued certificates stay valid.
             (None, Some(material)) if material.is_ours() => Some(Ok(material.clone())),
-            // Another program maintains the Secret, and may be creating a new Secret.
+            // Write nothing: another program maintains the Secret, and may be about to create a new one.
             (None, Some(_)) => None,
             (Some(_), Some(material)) if self.is_current && material.is_due(now) => material.renewed(now),
             (Some(_), _) => None,
@@ -198,7 +199,7 @@ impl Keeper {
         }
     }
 
-    /// Writes the Secret, and uses its new content at once. The watch reports the same Secret again.
+    /// Writes the Secret, and uses its new content at once, without waiting for the watch to report it.
     async fn write(&mut self, material: &Material, now: SystemTime) {
         let written = match self.found.clone() {
             None => {
@@ -214,8 +215,9 @@ impl Keeper {
                 };
                 self.secrets.create(&PostParams::default(), &secret).await
             }
-            // Change nothing else in the Secret: the API server rejects a change of the type, and the other entries are
-            // not ours. The resource version makes the write fail if another client has written since.
+            // Change only our entries: the API server rejects a change of the Secret's type, and the other entries
+            // belong to other programs. The resource version makes the write fail if another client has written the
+            // Secret since our read.
             Some(mut secret) => {
                 secret.data.get_or_insert_default().extend(material.data());
                 self.secrets.replace(ISSUER, &PostParams::default(), &secret).await
@@ -226,7 +228,8 @@ impl Keeper {
                 tracing::info!("Secret {ISSUER} was written");
                 self.read(written, now);
             }
-            // Another client has written since our last read.
+            // Ignore a conflict: another client has written the Secret since our last read, and the watch will report
+            // it.
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {}
             Err(error) => tracing::warn!("Secret {ISSUER} could not be written: {error}"),
         }

@@ -12,14 +12,14 @@ use crate::watch::Hearing;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The keeper of a leading replica. This keeper has found no Secret. Its watch reports nothing: the tests pass events
-/// to the keeper instead.
+/// Returns the keeper of a leading replica in a cluster without the Secret. Its watch reports nothing, because the
+/// tests pass events to the keeper directly.
 async fn keeper(store: &Store) -> (Keeper, watch::Sender<bool>) {
     let api_server = ApiServer::of(client_of(|_| pending()), Hearing::default());
     let (leader, leads) = watch::channel(true);
     let mut keeper = Keeper::new(&api_server, "leno", trust_domain(), leads);
     keeper.secrets = Api::namespaced(store.client(), "leno");
-    // kube announces a list before it requests the list; this request gets no answer.
+    // kube reports `Init` before it requests the list, so this event arrives although the request gets no answer.
     assert!(matches!(keeper.events.next().await, Ok(Event::Init)));
     keeper.was_listed = true;
     (keeper, leader)
@@ -33,7 +33,7 @@ fn made(then: SystemTime) -> Material {
     Material::create(trust_domain(), then).expect("an authority")
 }
 
-/// Stores a Secret with this data, and other fields that are not ours.
+/// Stores a Secret with this data, and with other fields that another program has set.
 fn store(store: &Store, data: BTreeMap<String, ByteString>) -> Secret {
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "installer", "uid": "1" });
     let mut secret = json!({

@@ -1,13 +1,15 @@
-//! Leader election: the replica that holds the Lease writes. All replicas read and serve.
+//! Leader election: only the replica that holds the Lease writes to the cluster. All replicas read and serve clients.
 //!
-//! Clocks of machines differ, so a replica measures with its own clock: a Lease has expired when it has not changed for
-//! as long as the Lease's own duration. A leader that cannot renew the Lease stops writing before the Lease expires,
-//! even while one of its own requests still waits for an answer. A write that the leader has already sent may arrive
-//! later. This does no harm: for every write, either both replicas write the same content, or the second write fails
-//! because of its old resource version.
+//! Clocks of machines differ, so a replica ignores the times in the Lease. It measures with its own clock for how long
+//! the Lease has not changed. The Lease has expired when this time exceeds the duration in the Lease.
 //!
-//! A leader that cannot reach the API server only stops writing: it keeps its authority and its mesh, and goes on
-//! serving clients.
+//! A leader that cannot renew the Lease stops writing before the Lease expires, even while one of its own requests
+//! still waits for an answer. A write that it has already sent may arrive after another replica has become the leader.
+//! This does no harm: either both leaders write the same content, or the later write fails because of its old resource
+//! version.
+//!
+//! A leader that cannot reach the API server stops writing, but keeps its authority and its mesh, and continues to
+//! serve clients.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -21,25 +23,26 @@ use leno_install::names::CONTROL;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Time after which a Lease expires without a renewal.
+/// Time after which a Lease that is not renewed expires.
 const DURATION: Duration = Duration::from_secs(15);
 /// Interval at which the leader renews the Lease, and the other replicas check it.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// Interval of the attempts after a failure, so that a leader has several attempts before it must stop.
+/// Pause after a failed attempt; short, so that a leader can make several attempts before it must stop writing.
 const RETRY: Duration = Duration::from_secs(2);
-/// Longest time of one attempt: the API server may have lost our connection, and another connection may work.
+/// Maximum time for one attempt; short, because the next attempt may succeed on a new connection if this one is lost.
 const ATTEMPT: Duration = Duration::from_secs(4);
-/// A leader that has not renewed the Lease for this time stops writing, before another replica may take over.
+/// Time after which a leader that could not renew the Lease stops writing. Less than [`DURATION`], so that it stops
+/// before another replica may take over.
 const STOP: Duration = Duration::from_secs(12);
-/// Longest time to release the Lease when the process ends.
+/// Maximum time to release the Lease when the process ends.
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// One replica's claim to lead.
 pub(crate) struct Lease {
     leases: Api<kubernetes::Lease>,
-    /// Our name, different for each process.
+    /// The name under which this process claims the Lease; different for each process.
     holder: String,
-    /// The resource version that we read last, and when we first read it.
+    /// The resource version of the Lease as last read, and the time at which we first read this version.
     seen: Option<(String, Instant)>,
 }
 
@@ -49,7 +52,7 @@ enum Step {
     Create,
     /// We hold the Lease.
     Renew,
-    /// The holder of the Lease has not renewed it in time.
+    /// The Lease has no holder, or its holder has not renewed it in time.
     Take,
     /// Another replica holds the Lease, and has renewed it in time.
     Wait,
@@ -76,7 +79,7 @@ impl Lease {
         };
         match written {
             Ok(_) => Ok(true),
-            // Another replica has created or changed the Lease since our last read.
+            // On a conflict, another replica has created or changed the Lease since our read, so we do not lead.
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => Ok(false),
             Err(error) => Err(error),
         }
@@ -119,9 +122,9 @@ impl Lease {
     }
 }
 
-/// Claims and renews the Lease, and sends whether we lead. Returns when every receiver is gone.
+/// Claims and renews the Lease, and sends to `leads` whether we lead. Returns when all receivers have been dropped.
 pub(crate) async fn hold(mut lease: Lease, leads: &watch::Sender<bool>) {
-    // When we must stop writing unless we renew the Lease before; `None` while we do not lead.
+    // The time at which we must stop writing unless we have renewed the Lease by then; `None` while we do not lead.
     let mut stop_at = None;
     while !leads.is_closed() {
         let begun = Instant::now();
@@ -140,13 +143,13 @@ pub(crate) async fn hold(mut lease: Lease, leads: &watch::Sender<bool>) {
                 RETRY
             }
         };
-        // Random, so that replicas do not send their requests at the same moment.
+        // Vary the interval at random, so that replicas do not send their requests at the same moment.
         let next = begun + interval.mul_f64(0.9 + 0.2 * fastrand::f64());
         stopping(stop_at, leads, sleep_until(next)).await;
     }
 }
 
-/// Waits for `work`. Ends our leadership at `stop_at`, whether `work` is complete or not.
+/// Runs `work` to its end. If it is not complete at `stop_at`, sends at that time that we no longer lead.
 async fn stopping<T>(stop_at: Option<Instant>, leads: &watch::Sender<bool>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(stop_at) = stop_at {
@@ -158,8 +161,8 @@ async fn stopping<T>(stop_at: Option<Instant>, leads: &watch::Sender<bool>, work
     work.await
 }
 
-/// Does work that only the leader may do. Returns `None` if we do not lead. Also returns `None` as soon as we no longer
-/// lead, without the rest of the work.
+/// Runs work that only the leader may do, and returns its output. If we do not lead, or stop leading during the work,
+/// cancels the work and returns `None`.
 pub(crate) async fn while_leading<T>(mut leads: watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

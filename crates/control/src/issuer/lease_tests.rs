@@ -6,7 +6,7 @@ use super::*;
 use crate::issuer::store::{Reach, Store};
 
 fn lease() -> Lease {
-    // No request is ever sent.
+    // Any address will do: the tests with this Lease send no request.
     let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
     Lease::new(kube::Client::try_from(config).expect("a client"), "leno", "us".to_owned())
 }
@@ -49,11 +49,12 @@ async fn who_takes_a_lease_says_since_when() {
     let spec = taken.spec.expect("a spec");
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("us"), Some(1)));
     assert_eq!(spec.acquire_time, spec.renew_time);
-    // The API server rejects the write if another client has written since.
+    // Keep the resource version, so that the API server rejects the write if another client has changed the Lease.
     assert_eq!(taken.metadata.resource_version.as_deref(), Some("7"));
 }
 
-/// Lets a replica claim the Lease for ever; returns whether the replica leads.
+/// Starts a replica, which claims and renews the Lease until the test ends. The value in the returned receiver is
+/// `true` while the replica leads.
 fn replica(server: &Store, holder: &str) -> watch::Receiver<bool> {
     let (sender, leads) = watch::channel(false);
     let lease = Lease::new(server.client(), "leno", holder.to_owned());

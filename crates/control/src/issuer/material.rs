@@ -1,6 +1,6 @@
-//! The issuing authority in the form of its Secret. cert-manager writes the same entries: `tls.crt` and `tls.key` are
-//! the authority's certificate and key, `ca.crt` the anchors. We add the entry `ca.key`, the anchor's key, because we
-//! need it to renew the authority.
+//! Reads the issuing authority from its Secret, creates it, and renews it. The Secret has the same entries as one of
+//! cert-manager: `tls.crt` and `tls.key` are the authority's certificate and key, and `ca.crt` has the anchors. We add
+//! the entry `ca.key`, the anchor's key, because we need it to renew the authority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 
 use super::signing::Signing;
 
-/// Time for which a new issuing authority is valid.
+/// Lifetime of a new issuing authority.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 const KEY: &str = "tls.key";
 const ANCHOR_KEY: &str = "ca.key";
 
-/// The type of Secrets that hold a certificate with its key.
+/// The type of a Secret that contains a certificate and its key.
 pub(super) const SECRET_TYPE: &str = "kubernetes.io/tls";
 
-/// The content of the Secret.
+/// The parsed content of the Secret with the issuing authority.
 #[derive(Clone, Debug)]
 pub(super) struct Material {
     authority: Arc<Authority>,
     bundle: TrustBundle,
-    /// The anchor, if we have its key.
+    /// The anchor with its key; `None` if the Secret does not have the key.
     anchor: Option<Arc<Authority>>,
 }
 
-/// Why a Secret cannot be used. The message names the entry and the remedy.
+/// The reason why a Secret cannot be used. The message names the Secret's entry and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadSecret {
     #[error("it has no {0}; write tls.crt, tls.key and ca.crt, as cert-manager does for a Certificate with isCA: true")]
@@ -97,8 +97,9 @@ impl Material {
         Ok(material)
     }
 
-    /// Returns the entries of certificates that also contain another PEM block, with the block's label. Such an entry
-    /// is often a combined file, which contains the private key. We publish only the certificates.
+    /// Returns the certificate entries of a Secret that also contain a PEM block of another type, with the block's
+    /// label. Such an entry is often a combined file that includes the private key. We publish only the certificates in
+    /// it.
     pub(super) fn foreign_blocks(secret: &Secret) -> Vec<(&'static str, String)> {
         let entry = |key: &'static str| Some((key, secret.data.as_ref()?.get(key)?));
         let entries = [ISSUER_CERTIFICATE, ANCHORS].into_iter().filter_map(entry);
@@ -110,9 +111,9 @@ impl Material {
         entries.filter_map(|(key, text)| Some((key, label(text)?))).collect()
     }
 
-    /// Checks that peers with these anchors accept the certificates that the authority signs. The check signs a test
-    /// certificate for a new key, and drops both. If the authority has expired or is not valid yet, it signs nothing, so
-    /// the check examines only the length of the chain.
+    /// Checks that peers with these anchors accept the certificates that the authority signs: signs a test certificate
+    /// and verifies it. If the authority has expired or is not valid yet, it cannot sign, so checks only the length of
+    /// the chain.
     fn check_chain(&self, now: SystemTime) -> Result<(), BadSecret> {
         let certificates = 1 + self.authority.intermediates(&self.bundle).len();
         if certificates > CHAIN_MAX_CERTIFICATES {
@@ -123,18 +124,19 @@ impl Material {
         }
         let workload = Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() };
         let id = SpiffeId { trust_domain: self.authority.trust_domain().clone(), workload };
-        // This fails only if the system has no random numbers. Such a failure does not mean that the Secret is bad.
+        // Accept the Secret if no key for the test can be created: the system then has no random numbers, and the
+        // Secret may be good.
         let Ok(request) = Request::new(id) else { return Ok(()) };
         let chain = self.signing().certify_at(now, request.id(), request.csr(), &[]).map_err(BadSecret::Sign)?;
         self.bundle.verify(&chain, now).map_err(BadSecret::Chain)
     }
 
-    /// Returns the issuing authority with the bundle, without the anchor's key.
+    /// Returns the issuing authority and the trust bundle, but not the anchor's key.
     pub(super) fn signing(&self) -> Signing {
         Signing::new(self.authority.clone(), self.bundle.clone())
     }
 
-    /// The data of the Secret.
+    /// Returns the entries to write to the Secret.
     pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
         let texts = [
             (ISSUER_CERTIFICATE, self.authority.certificate_pem().to_owned()),
@@ -157,15 +159,16 @@ impl Material {
         self.authority.validity()
     }
 
-    /// Whether we maintain the Secret. This is the case if we have the anchor's key.
+    /// Whether we maintain the Secret, and not another program such as cert-manager: it contains the anchor's key.
     pub(super) fn is_ours(&self) -> bool {
         self.anchor.is_some()
     }
 
-    /// Whether we have the anchor's key and must renew the issuing authority. A renewal is due if two thirds of the
-    /// authority's life are over, or if the authority is not valid yet because the clock was ahead when it was made.
-    /// The validity begins a few minutes before the authority is made. So small corrections of the clock do not cause a
-    /// renewal.
+    /// Whether we must renew the issuing authority now. Always false without the anchor's key, which a renewal needs.
+    ///
+    /// A renewal is due when two thirds of the authority's lifetime have passed. It is also due if the authority is not
+    /// valid yet, because the clock of the machine that created it was ahead. A small difference of the clocks does not
+    /// matter, because the validity begins a few minutes before the creation.
     pub(super) fn is_due(&self, now: SystemTime) -> bool {
         let validity = self.authority.validity();
         let life = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
@@ -173,7 +176,7 @@ impl Material {
         self.anchor.is_some() && is_due
     }
 
-    /// Renews the issuing authority under the same anchor, and checks that peers accept the new authority. `None`
+    /// Creates a new issuing authority under the same anchor, and checks that peers accept its certificates. `None`
     /// without the anchor's key.
     pub(super) fn renewed(&self, now: SystemTime) -> Option<Result<Self, BadSecret>> {
         let anchor = self.anchor.as_ref()?;

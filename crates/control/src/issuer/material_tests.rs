@@ -98,7 +98,7 @@ fn an_authority_that_does_not_lead_to_its_anchors_is_refused() {
     Material::read(&secret(with_anchors(&both)), &ours()).expect("one of two anchors is enough");
 }
 
-/// The data of a Secret, with `count` certificates of other authorities at the end of an entry.
+/// The data of a new Secret, with `count` certificates of other authorities appended to the entry `key`.
 fn with_further_certificates(key: &str, count: usize) -> BTreeMap<String, ByteString> {
     let now = SystemTime::now();
     let mut data = created(now).data();

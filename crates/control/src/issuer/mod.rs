@@ -7,9 +7,10 @@
 //!                                                  -> bundle_file (for the proxy of this replica's own Pod)
 //! ```
 //!
-//! `serve` accepts connections, and `intake` limits the requests on them. Every replica signs with the authority in the
-//! Secret. The replica that holds the Lease creates a missing Secret, renews the issuing authority in it, and writes
-//! the ConfigMaps. If another program, such as cert-manager, maintains the Secret, we only read it.
+//! `serve` accepts connections, and `intake` limits the requests on them. Every replica signs certificates with the
+//! authority in the Secret. Only the replica that holds the Lease (`lease`) creates a missing Secret, renews the
+//! issuing authority in it, and writes the ConfigMaps. If another program, such as cert-manager, maintains the Secret,
+//! we only read it.
 
 mod anchors;
 mod bundle_file;

@@ -1,6 +1,6 @@
-//! Serves the identity service over TLS. A workload shows its certificate if it has one. A connection with a
-//! certificate counts against a separate limit, which clients without a certificate cannot use up. The certificate has
-//! no other effect.
+//! Serves the identity service over TLS. Clients that already have a certificate present it: connections with a
+//! certificate have a separate limit, which clients without a certificate cannot use up. The certificate has no other
+//! effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,16 @@ use crate::budget::{CONNECTION_BYTES, IDENTITY_SERVICE, SMALL, at_most, process_
 use crate::publish::accounts::Accounts;
 use crate::publish::limits::Capacity;
 
-/// Limit on concurrent connections of workloads without a certificate; lower if there is little memory. A proxy opens
-/// one connection for each certificate.
+/// Limit on concurrent connections of workloads without a certificate. [`Door::of_memory`] lowers it if the process has
+/// little memory. A proxy opens one connection for each certificate that it requests.
 const STRANGERS_MAX: usize = 1_024;
-/// Limit on concurrent connections of workloads that show their current certificate; lower if there is little memory.
+/// Limit on concurrent connections of workloads that present their current certificate. [`Door::of_memory`] lowers it
+/// if the process has little memory.
 const IDENTIFIED_MAX: usize = 512;
 
-/// Silence after which a client gets a PING.
+/// If a client sends nothing for this time, the server sends it a PING.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// Longest time for the client's answer to the PING.
+/// If a client does not answer a PING within this time, the server closes the connection.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit on open requests of one connection: one request for a certificate, and one that watches the trust bundle.
 const STREAMS_PER_CONNECTION_MAX: u32 = 2;
@@ -40,15 +41,15 @@ const WINDOW_BYTES: u32 = 65_535;
 /// Maximum size of a request's header list, in bytes.
 const HEADERS_MAX_BYTES: u32 = 8 << 10;
 
-/// Memory of one open request, in bytes: its headers, a small request with the decoder's buffer for it, and a response
-/// with the encoder's buffer, which the client may leave unread.
+/// Memory of one open request, in bytes. It covers the headers, a small request and the decoder's buffer for it, and a
+/// response in the encoder's buffer that the client has not read.
 const STREAM_BYTES: usize = HEADERS_MAX_BYTES as usize + 2 * SMALL_BYTES + (8 << 10);
 /// Memory of a connection with its open requests, in bytes, if the client also leaves an HTTP/2 frame incomplete.
 const CLIENT_BYTES: usize = CONNECTION_BYTES + (8 << 10) + STREAMS_PER_CONNECTION_MAX as usize * STREAM_BYTES;
 
 /// Limits on what all clients of the identity service together may use. The service has a share of the process's
 /// memory. Half of this share is for connections without a certificate, a quarter for connections with a certificate,
-/// and a quarter for long requests.
+/// and a quarter for requests that exceed `SMALL_BYTES`.
 struct Door {
     room: RoomSize,
     long_requests_bytes: usize,
@@ -63,7 +64,8 @@ impl Door {
     }
 }
 
-// With 256 MiB, 80 new workloads can request certificates at the same moment, 50 of them with requests of maximum size.
+// If the process may use 256 MiB, 80 new workloads can request certificates at the same moment, 50 of them with
+// requests of maximum size.
 const LEAST: Door = Door::of_memory(SMALL);
 const _: () = assert!(LEAST.room.strangers >= 80 && LEAST.room.identified >= 40);
 const _: () = assert!(LEAST.long_requests_bytes >= 50 * 3 * REQUEST_MAX_BYTES);
@@ -81,7 +83,8 @@ pub(crate) async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let door = Door::of_memory(process_memory());
     let service = IdentityServer::new(Service::new(client, signing)).max_decoding_message_size(REQUEST_MAX_BYTES);
-    // The limit on connections already limits the streams, and clients of this service have no subscriptions.
+    // `streams_max` needs no limit here: the limits on connections and on streams per connection already bound it.
+    // Clients of this service have no subscriptions, so `names_max` is 0.
     let capacity = Capacity { streams_max: usize::MAX, names_max: 0, bytes_max: door.long_requests_bytes };
     let service = Intake::new(service, Accounts::new(capacity));
     let (sender, mut connections) = mpsc::channel(1);

@@ -18,7 +18,7 @@ use crate::issuer::ClusterIssuer;
 use crate::issuer::fixtures::{ApiServer, good_token, signing};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time that the API server takes for each token.
+/// Time that the tests' API server takes to review a token.
 const REVIEW: Duration = Duration::from_millis(20);
 const SLOW_CLIENTS: usize = 50;
 

@@ -1,8 +1,8 @@
 //! The gRPC service that issues certificates to workloads.
 //!
 //! Any client in the cluster can send a token. We read the token's claims first, so that obviously invalid tokens do
-//! not reach the API server. The number of concurrent reviews at the API server is limited, and the source addresses of
-//! clients take turns ([`leno_accept::Queue`]).
+//! not reach the API server. The number of concurrent reviews at the API server is limited. When tokens wait for a
+//! review, the client accounts take turns ([`leno_accept::Queue`]).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,10 +31,12 @@ use crate::accept::{Peer, Presence};
 const REVIEWS_MAX: usize = 64;
 /// Limit on tokens that wait for a review. `intake` counts the memory of a token as part of its request.
 const REVIEWS_WAITING_MAX: usize = 512;
-/// Longest time that a request waits for its turn and for the API server's answer. A proxy repeats a failed request.
+/// Longest time from the arrival of a request to the API server's answer, the wait for a turn included. A proxy repeats
+/// a failed request.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
 
-/// The accounts whose token reviews take turns at the API server.
+/// A client account. The accounts take turns at the API server's token reviews, so that one client cannot delay all
+/// others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Account {
     Source(Source),
@@ -128,7 +130,8 @@ impl Identity for Service {
         &self,
         request: Request<WatchTrustRequest>,
     ) -> Result<Response<Self::WatchTrustStream>, Status> {
-        // Do not call [`Presence::settle`]: the trust bundle is public, so any client can send this request.
+        // Do not call [`Presence::settle`]: it protects a connection from being replaced by a newer one. A client must
+        // not gain this protection by a request for the trust bundle, which needs no token.
         caller(&request)?;
         let mut signing = self.signing.clone();
         signing.mark_changed();
@@ -146,7 +149,7 @@ fn trust(trust: &issuer::Trust) -> Trust {
     Trust { anchors, signer: trust.signer.0.clone() }
 }
 
-/// Returns the source of a request. Also records that the request's connection has sent a request.
+/// Returns the source address of a request, and its connection. Also records that the connection has sent a request.
 fn caller<T>(request: &Request<T>) -> Result<(Source, Presence), Status> {
     let peer: &Peer = request.extensions().get().ok_or_else(|| Status::internal("a connection without a peer"))?;
     peer.presence.asked();

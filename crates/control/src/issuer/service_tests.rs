@@ -5,9 +5,9 @@ use super::*;
 use crate::issuer::fixtures::{ApiServer, forged_token, good_token, signing};
 
 const ISSUER: &str = "https://kubernetes.default.svc";
-/// Time that the API server takes for each token.
+/// Time that the tests' API server takes to review a token.
 const REVIEW: Duration = Duration::from_millis(20);
-/// Number of requests: twice as many as may be reviewed or wait for a review at the same time.
+/// Number of requests sent at once: twice as many as the service accepts, both under review and waiting.
 const FLOOD: usize = 2 * (REVIEWS_MAX + REVIEWS_WAITING_MAX);
 
 fn start() -> (ApiServer, Arc<Service>) {
@@ -82,7 +82,8 @@ async fn tokens_of_another_issuer_wait_together_wherever_they_come_from() {
     let issued = certify(&service, [127, 0, 0, 2], good_token(ISSUER)).await;
     assert!(issued.is_ok(), "{:?}", issued.err());
     flood.into_iter().for_each(|request| request.abort());
-    // A cluster may move to another issuer: its tokens are reviewed too, and the issuer is known from then on.
+    // A cluster may move to a new issuer. The service must still send tokens of the new issuer to the API server. Once
+    // the API server has accepted such a token, the service knows the new issuer.
     let moved = certify(&service, [127, 0, 0, 2], good_token("https://new")).await;
     assert!(moved.is_ok(), "{:?}", moved.err());
     assert!(service.issuers.lock().expect("no panic").may_be("https://new"));

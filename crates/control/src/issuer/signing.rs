@@ -21,8 +21,8 @@ pub(crate) struct Signing {
     trust: Trust,
     /// The authority's own certificates without the anchors. Every issued chain ends with these certificates.
     intermediates: Vec<CertificateDer<'static>>,
-    /// The trust bundle as PEM. Every workload of the cluster can read this text, so it contains only the anchors: the
-    /// text in the Secret may also contain a private key.
+    /// The trust bundle as PEM, for every workload of the cluster. Encoded from the anchors alone, since the text in
+    /// the Secret may also contain a private key.
     pub(crate) anchors_pem: String,
 }
 
@@ -43,7 +43,7 @@ impl Signing {
         self.authority.trust_domain()
     }
 
-    /// Writes when the authority expires, and when it must have been renewed.
+    /// Writes two metrics: the time at which the authority expires, and the deadline for its renewal.
     pub(crate) fn write_metrics(&self, text: &mut String) {
         let validity = self.authority.validity();
         let deadline = validity.not_after - validity.least_left();
@@ -77,7 +77,8 @@ impl Signing {
         Ok([vec![certificate], self.intermediates.clone()].concat())
     }
 
-    /// Makes a key pair and issues a certificate with these names for it. Also returns when the certificate expires.
+    /// Makes a key pair, and issues a server certificate with these DNS names for it. Also returns the time at which
+    /// the certificate expires.
     ///
     /// # Errors
     /// [`SignError`] if the authority has expired.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures::client_of;
 
-/// How the API server treats one replica.
+/// Whether and how the API server answers the requests of one replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reach {
     Answers,

@@ -12,7 +12,7 @@ use leno_model::spiffe::Workload;
 /// The prefix of a ServiceAccount's user name.
 const USER_PREFIX: &str = "system:serviceaccount:";
 
-/// Why the sender of a token is unknown. The message names the remedy.
+/// The reason why a token does not identify a workload. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadToken {
     /// The API server rejects the token.
@@ -66,8 +66,8 @@ fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
     if status.authenticated != Some(true) {
         return Err(BadToken::Refused(shown(&status.error.unwrap_or_else(|| "it is not valid".to_owned()))));
     }
-    // An API server that does not support audiences returns no audiences, and has not checked the audience of the
-    // token.
+    // An API server that does not support audiences returns none. It has then not checked the token's audience, so
+    // reject the token.
     if !status.audiences.unwrap_or_default().iter().any(|audience| audience == TOKEN_AUDIENCE) {
         return Err(BadToken::WrongAudience);
     }
@@ -77,7 +77,7 @@ fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
     workload.ok_or_else(|| BadToken::NoServiceAccount(shown(&user)))
 }
 
-/// Shortens a text for the message.
+/// Shortens a text from outside for an error message.
 fn shown(text: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 200;
     text.chars().take(SHOWN_MAX_CHARS).collect()

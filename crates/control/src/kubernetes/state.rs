@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::index::{Index, Kind};
 
-/// The known objects of the cluster, and their errors.
+/// The state of a cluster: its mesh, the errors in its objects, and the state of each kind of objects.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct State {
     /// The published mesh; `None` before every kind has been listed.
@@ -28,13 +28,13 @@ pub(crate) struct State {
     /// namespace ask for it.
     pub(crate) unmeshed_pods: BTreeMap<Box<str>, usize>,
     pub(crate) kinds: BTreeMap<Kind, KindState>,
-    /// Number of meshes that have been made.
+    /// Number of translations of all objects to a mesh so far.
     pub(crate) translations: u64,
-    /// Time that it took to make the last mesh, in microseconds.
+    /// Duration of the last translation, in microseconds.
     pub(crate) translation_us: u64,
 }
 
-/// What the control plane knows about one kind.
+/// The state of one kind of objects in the control plane.
 #[derive(Debug, Serialize)]
 pub(crate) struct KindState {
     listed: bool,
@@ -53,7 +53,7 @@ pub(super) fn kinds(index: &Index) -> BTreeMap<Kind, KindState> {
 
 impl State {
     /// Returns what the control plane still waits for, as text for people: the kinds that are not listed yet or, if all
-    /// kinds are listed, its issuing authority.
+    /// kinds are listed, the control plane's issuing authority.
     pub(crate) fn unlisted(&self) -> String {
         let unlisted = self.kinds.iter().filter(|(_, state)| !state.listed);
         let names: Vec<&str> = unlisted.map(|(kind, _)| kind.name()).collect();

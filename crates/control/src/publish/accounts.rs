@@ -2,10 +2,10 @@
 //! account. An account ([`Holder`]) is an identity with all its connections, or the address of clients without a
 //! certificate.
 //!
-//! The same rule limits streams, subscriptions and bytes: a holder may take more only if its new total is at most as
-//! large as the part that then remains free. So one greedy holder leaves half of the [`Capacity`] free, and two leave
-//! at least a quarter. A new holder always finds room, and all holders together stay within the capacity, except for
-//! responses ([`Account::hold`]).
+//! The same rule limits streams, subscriptions and bytes: after a holder takes more, its total must not exceed what is
+//! still free. So one greedy holder leaves half of the [`Capacity`] free, and two leave at least a quarter. A new
+//! holder always finds room, and all holders together stay within the capacity, except for responses
+//! ([`Account::hold`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -50,7 +50,7 @@ struct Holding {
     bytes: usize,
 }
 
-/// What one stream uses, counted against its holder. Dropping the account returns everything that the stream uses.
+/// One stream and its subscriptions, counted against their holder. Dropping this value takes them off the count.
 #[derive(Debug)]
 pub(crate) struct Account {
     accounts: Arc<Accounts>,
@@ -60,7 +60,7 @@ pub(crate) struct Account {
     names: usize,
 }
 
-/// Bytes counted against a holder. Dropping this value returns the bytes.
+/// Bytes counted against a holder. Dropping this value takes them off the count.
 #[derive(Debug)]
 pub(crate) struct Held {
     accounts: Arc<Accounts>,
@@ -68,7 +68,7 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
-/// Why a client gets no more: the usage of its holder, and the limit for all clients.
+/// The error for a client whose holder is at a limit. It names what the holder uses, and the limit for all clients.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Exhausted {
     #[error(
@@ -135,9 +135,10 @@ impl Accounts {
     }
 }
 
-/// Returns whether a holder may take `more`. The holder uses `own` now, and all holders together use `all` of `max`.
-/// Afterwards, the holder may use at most as much as remains free. Its first stream, name or byte is allowed while any
-/// is free.
+/// Returns whether a holder, which now uses `own`, may take `more`. All holders together use `all` of `max`.
+///
+/// Afterwards, the holder must not use more than is still free. Exception: a holder that uses nothing may take its
+/// first stream, name or byte while at least one is free.
 fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
     let free = max.saturating_sub(all.saturating_add(more));
     let mine = own.saturating_add(more);

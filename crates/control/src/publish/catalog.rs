@@ -1,5 +1,5 @@
-//! The resources of one mesh. Each resource is written (encoded) when a client first requests it, and kept for later
-//! clients ([`Kept`]).
+//! The resources of one mesh. Each resource is encoded when a client first requests it, and kept for later clients
+//! ([`Kept`]).
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,16 +77,15 @@ pub(crate) struct Catalog {
 /// The resources that are kept for the latest mesh.
 #[derive(Debug)]
 struct Stock {
-    /// The number of the latest mesh. A stream that still uses an older catalog writes its resources anew, and keeps
-    /// nothing.
+    /// The number of the latest mesh. A stream that still uses an older catalog encodes its resources anew, and keeps
+    /// none of them.
     mesh: u64,
-    /// Only resources that were requested by the canonical name of their subject. Resources under other names are not
-    /// kept.
+    /// The kept resources. A resource is kept only if the client used the canonical name of the resource's subject.
     kept: Kept,
 }
 
 impl Catalog {
-    /// `trust_domain` is the trust domain of the mesh's workloads. At most `max_bytes` of written resources are kept.
+    /// `trust_domain` is the trust domain of the mesh's workloads. At most `max_bytes` of encoded resources are kept.
     pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, max_bytes: usize, metrics: Arc<Metrics>) -> Self {
         let stock = Stock { mesh: 0, kept: Kept::new(max_bytes) };
         Self { mesh, trust_domain, number: 0, metrics, stock: Arc::new(Mutex::new(stock)) }
@@ -131,7 +130,7 @@ impl Catalog {
         {
             return found;
         }
-        // Two clients that request a resource at once may both write it; the results are equal.
+        // If two clients request a resource at the same time, both requests may encode it. The results are equal.
         let value = self.write(kind, name, &place.1, &readers);
         let size = value.as_ref().map_or(0, Vec::len);
         let found = self.unkept(kind, value);
@@ -152,18 +151,18 @@ impl Catalog {
         }
     }
 
-    /// Drops the written resources of a subject without subscribers.
+    /// Drops the encoded resources of a subject without subscribers.
     pub(crate) fn forget(&self, subject: &Subject) {
         self.lock().kept.forget(subject);
     }
 
-    /// Returns the number of kept versions of this resource, one for each group of readers.
+    /// Returns in how many forms this resource is kept. Clients with equal `Readers` properties share one form.
     #[cfg(test)]
     pub(crate) fn forms(&self, kind: Kind, subject: &Subject) -> usize {
         self.lock().kept.forms(&(kind, subject.clone()))
     }
 
-    /// Whether any written resource of a subject is kept.
+    /// Whether any encoded resource of a subject is kept.
     #[cfg(test)]
     pub(crate) fn has_written(&self, subject: &Subject) -> bool {
         Kind::ALL.into_iter().any(|kind| self.forms(kind, subject) > 0)
@@ -232,9 +231,8 @@ impl Catalog {
         })
     }
 
-    /// Makes the cluster of a Pod, if the subject is a Pod's address or cluster and no Service or endpoint has that
-    /// address. The cluster is made for each request and not kept: it changes with the Pod, and a client may name any
-    /// port.
+    /// Makes the cluster of a Pod if the subject is such a cluster, or a Pod's address that no Service or endpoint has.
+    /// The cluster is made for each request and not kept: it changes with the Pod, and a client may name any port.
     fn pod(&self, subject: &Subject) -> Option<Cluster> {
         match subject {
             Subject::Cluster(key) => self.mesh.pod_cluster(key),
@@ -274,7 +272,8 @@ impl Catalog {
         Found::Resource(Arc::new(Written { version: Version::of(&any.value), any }))
     }
 
-    /// The current version of a resource is too large to be sent. Finds its last version that was not too large. Logs the first time that the resource is too large.
+    /// Handles a resource whose current version is too large to be sent: returns its last version that was not too
+    /// large, if that is kept. Logs the first time that this happens to the resource.
     fn last(&self, place: &Place, readers: &Readers, size: usize) -> Found {
         let mut stock = self.lock();
         let last = stock.kept.last(place, readers);
@@ -297,7 +296,7 @@ impl Catalog {
         last.map_or(Found::TooLarge, Found::Resource)
     }
 
-    /// Writes the policies that select the client, and its ports.
+    /// Encodes the resource `inbound`: the policies that select the client's workload, and the Pod's HTTP ports.
     fn write_inbound(&self, namespace: &str, readers: &Readers) -> Vec<u8> {
         let selects = |policy: &&AuthorizationPolicy| {
             readers.audience.service_account.as_deref().is_none_or(|account| policy.selects_account(account))
@@ -316,7 +315,7 @@ impl Catalog {
     }
 }
 
-/// Whether a subject may have resources.
+/// Whether a subject may have resources. Only a cluster or an address that the mesh lacks has none.
 fn is_there(mesh: &Mesh, subject: &Subject) -> bool {
     match subject {
         Subject::Cluster(key) => mesh.cluster(key).is_some(),
@@ -327,7 +326,7 @@ fn is_there(mesh: &Mesh, subject: &Subject) -> bool {
     }
 }
 
-/// How to make a resource smaller.
+/// Returns a remedy for a resource that is too large, for the log.
 fn remedy(kind: Kind, subject: &Subject) -> &'static str {
     match (kind, subject) {
         (Kind::Cluster, _) => "let the Service's Pods use fewer service accounts",
@@ -347,13 +346,13 @@ impl Audience {
         subject.into_iter().chain(ports)
     }
 
-    /// The part of the audience that a resource of this kind and subject depends on. A resource that is the same for
-    /// all service accounts or all namespaces is written once.
+    /// Returns the part of the audience that a resource of this kind and subject depends on. So a resource that is the
+    /// same for all service accounts or all namespaces is encoded once.
     fn of(&self, kind: Kind, subject: &Subject) -> Self {
         let is_inbound = matches!(subject, Subject::Inbound(_));
         let service_account = self.service_account.clone().filter(|_| is_inbound);
-        // Routes depend on the client's namespace, and so does the Listener of an address, which contains the routes of
-        // connections.
+        // Two kinds of resources depend on the client's namespace: Routes, and the Listeners of addresses, because they
+        // contain the TCP and TLS routes.
         let has_routes = matches!((kind, subject), (Kind::Route, _) | (Kind::Listener, Subject::Address(_)));
         let namespace = if has_routes || is_inbound { self.namespace.clone() } else { Arc::default() };
         Self { service_account, namespace, pod: None, ..self.clone() }

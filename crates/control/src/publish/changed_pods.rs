@@ -34,8 +34,8 @@ impl ChangedPods {
     /// Returns whether the resource of `kind` for this port of the Pod may have changed.
     pub(super) fn concerns(&self, ip: &IpAddr, kind: Kind, port: u16) -> bool {
         let (Some(old), Some(new)) = (self.old.get(ip), self.new.get(ip)) else { return true };
-        // If a field is added to a Pod, decide here which resources depend on it.
-        // `Changes` decides about the other IP.
+        // If a field is added to `MeshedPod`, decide here which resources depend on it. Ignore `other_ip`:
+        // `Changes::ports_of_both_families` compares it.
         let MeshedPod { namespace, name, controller, other_ip: _, proxy, skipped_ports, opaque_ports } = old;
         let has_other_name =
             *namespace != new.namespace || skipped_ports.contains(port) != new.skipped_ports.contains(port);

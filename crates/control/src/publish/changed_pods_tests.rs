@@ -8,7 +8,7 @@ use super::super::state::State;
 const PORTS: std::ops::Range<u16> = 9_000..9_020;
 
 /// Acknowledges the client's responses until none is due. Returns the kinds and names in them, and the number of
-/// resources written for them.
+/// resources that were encoded for them.
 fn all_news(state: &State, client: &Client<'_>) -> (Vec<String>, u64) {
     let before = state.metrics.written_so_far();
     let mut news = Vec::new();

@@ -24,7 +24,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Compares `new` with `old`. The cost grows with the size of both meshes.
+    /// Compares `new` with `old`. The cost grows with the sizes of the two meshes.
     pub(crate) fn between(old: &Mesh, new: &Mesh) -> Self {
         let mut changes = Self::default();
         let mut olds = old.clusters().iter().peekable();
@@ -89,15 +89,16 @@ impl Changes {
             self.add(Kind::Cluster, Subject::Cluster(new.key.clone()));
         }
         if old.protocol != new.protocol {
-            // The protocol decides whether calls to a proxy use mutual TLS at the endpoints' own ports.
+            // The Service's endpoints depend on its protocol, which decides whether calls to a proxy use mutual TLS at
+            // the endpoints' own ports.
             self.add(Kind::Endpoints, Subject::Cluster(new.key.clone()));
         }
         if old.protocol != new.protocol || !has_same_ips {
             self.addresses_of_service(old);
             self.addresses_of_service(new);
             self.add(Kind::Route, Subject::Mesh);
-            // The protocol and the cluster IPs also decide whether calls to an endpoint's own address are treated as
-            // calls to the Service.
+            // The Service's protocol and cluster IPs also decide whether calls to an endpoint's own address are treated
+            // as calls to the Service.
             all_endpoints(old).for_each(|endpoint| self.endpoint(old, endpoint.address));
             all_endpoints(new).for_each(|endpoint| self.endpoint(new, endpoint.address));
         }
@@ -108,7 +109,8 @@ impl Changes {
     }
 
     fn addresses_of_endpoints(&mut self, old: &Cluster, new: &Cluster) {
-        // If several clusters have an endpoint at one address, the address leads to the cluster that knows its proxy.
+        // Compare whether endpoints have a proxy, too. If several clusters have an endpoint at one address, the address
+        // leads to a cluster that knows the endpoint's proxy, so a proxy that comes or goes may change the cluster.
         let named = |endpoint: &Endpoint| {
             let (is_pod, has_proxy) = (endpoint.pod.is_some(), endpoint.proxy.is_some());
             (endpoint.address, endpoint.hostname.clone(), is_pod, has_proxy)
@@ -126,7 +128,7 @@ impl Changes {
     }
 
     /// Adds the address of an endpoint. If the Service declares a protocol, also adds the ports of the endpoint's Pod,
-    /// since the Pod's proxy gets the declared protocols of its ports.
+    /// since the control plane sends the declared protocols of a Pod's ports to the Pod's proxy.
     fn endpoint(&mut self, cluster: &Cluster, address: SocketAddr) {
         self.address(address);
         if cluster.protocol != Protocol::Detect {
@@ -134,9 +136,9 @@ impl Changes {
         }
     }
 
-    /// A Pod's proxy connects from one of the Pod's addresses (IPv4 and IPv6), and gets the declared protocols of the
-    /// ports at both. So if the ports at one address have changed, this function adds the ports at the other address
-    /// too. If the Pod has other addresses than before, this function adds the ports at each of its addresses.
+    /// Adds the ports at both addresses of a Pod, IPv4 and IPv6, if the ports at one address or the pair of addresses
+    /// has changed. A Pod's proxy connects from only one of its addresses, but gets the declared protocols of the ports
+    /// at both.
     fn ports_of_both_families(&mut self, old: &Mesh, new: &Mesh) {
         let other = |mesh: &Mesh, ip: &IpAddr| mesh.pods().get(ip).and_then(|pod| pod.other_ip);
         let ports = self.of(Kind::Listener).iter();
@@ -152,8 +154,8 @@ impl Changes {
         self.add(Kind::Listener, Subject::Address(SocketAddr::new(address.ip().to_canonical(), address.port())));
     }
 
-    /// Adds the addresses that lead to another cluster than before: addresses of Services and, if a Service is headless,
-    /// addresses of its ready endpoints. Such addresses are also domains of the routes of the whole mesh.
+    /// Adds the addresses that belong to another cluster than before: addresses of Services, and of ready endpoints of
+    /// headless Services. Also adds the routes of the whole mesh, whose domains are these addresses.
     fn addresses(&mut self, old: &Mesh, new: &Mesh) {
         let [mut olds, mut news] =
             [old, new].map(|mesh| mesh.addresses().map(|(address, cluster)| (address, &cluster.key)).peekable());
@@ -183,7 +185,7 @@ impl Changes {
                 continue;
             }
             if tables.iter().flatten().any(|table| !table.kind().is_of_requests()) {
-                // Routes of connections are part of the Listener of the address.
+                // TCPRoutes and TLSRoutes are part of the Listeners of their Service's addresses.
                 [old, new]
                     .into_iter()
                     .filter_map(|mesh| mesh.cluster(&key))

@@ -80,7 +80,7 @@ fn a_route_changes_the_routes_only() {
     assert_eq!(changes(&text, &(text.clone() + route)), ["route echo.default:80", "route mesh"]);
 }
 
-/// Routes of connections are part of the Listener of the address.
+/// TCPRoutes and TLSRoutes are part of the Listeners of their Service's addresses.
 #[test]
 fn a_route_of_connections_changes_the_addresses_of_its_service_too() {
     let text = at("10.96.0.10", &service("echo", &[]));
@@ -94,8 +94,8 @@ fn a_route_of_connections_changes_the_addresses_of_its_service_too() {
     };
     for kind in ["TCPRoute", "TLSRoute"] {
         let routed = |weight| text.clone() + &route_of(kind)(weight);
-        // The steps: no route; a route of the kind; the same route with another weight; an HTTPRoute; a route of the
-        // kind; no route.
+        // The steps: no route; a route of `kind`; that route with another weight; an HTTPRoute; a route of `kind`
+        // again; no route.
         let of_requests = text.clone() + &route_of("HTTPRoute")(1);
         let steps = [text.clone(), routed(1), routed(2), of_requests, routed(2), text.clone()];
         for step in steps.windows(2) {
@@ -175,7 +175,7 @@ fn a_retry_budget_changes_the_clusters_of_its_service_only() {
     assert_eq!(changes(&text, &with(1, &text)), cluster);
     assert_eq!(changes(&with(1, &text), &with(2, &text)), cluster);
     assert_eq!(changes(&with(1, &text), &text), cluster);
-    // With a retryConstraint, a TrafficPolicy's budget changes nothing.
+    // The XBackendTrafficPolicy's retryConstraint takes precedence, so a TrafficPolicy's budget changes nothing.
     let audited = text.clone() + &traffic_policy("budget: {mode: Audit}");
     assert_eq!(changes(&with(1, &text), &with(1, &audited)), [""; 0]);
 }
@@ -197,7 +197,7 @@ fn a_declared_protocol_is_told_to_the_endpoints_own_proxies() {
     assert_eq!(told(&http(&one), ""), [ports("10.1.0.1")]);
 }
 
-/// A client that dials an endpoint's address is led to the cluster that knows the endpoint's proxy.
+/// The address of an endpoint leads to the cluster that knows the endpoint's proxy.
 #[test]
 fn an_endpoint_that_gets_a_proxy_changes_its_address() {
     let bare = service("a", &["10.1.0.1"]) + &service("b", &["10.1.0.1"]);

@@ -13,7 +13,7 @@ use super::ignored::{self, Ignored};
 use super::session::{Session, Variant};
 use super::subscribers::ClientId;
 
-/// Shown in place of a reason that is not kept.
+/// The text that the page shows if the reason for a rejection is no longer kept.
 const REASON_DROPPED: &str = "not kept, since the client has rejected later responses; see the log";
 
 #[derive(Clone, Debug, Serialize)]
@@ -57,7 +57,8 @@ struct KindPage {
 #[derive(Debug, Serialize)]
 struct ResourcePage {
     name: String,
-    /// The version that was sent last, or `absent` or `nothing`.
+    /// The version that we sent last; `absent` if we sent that the resource does not exist; `nothing` if we sent
+    /// nothing.
     sent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<RefusedPage>,

@@ -322,7 +322,7 @@ fn policies_are_not_among_the_listeners_of_a_client_that_asks_for_all() {
     assert_eq!(got(&envoy), None);
 }
 
-/// Whether two clients get the same resource about [`ECHO`], which is then written and kept once.
+/// Whether two clients share one kept copy of the resource [`ECHO`].
 fn share(kind: Kind, clients: [(&str, &str); 2]) -> bool {
     let state = state(&two());
     let [one, other] = clients.map(|(namespace, account)| {

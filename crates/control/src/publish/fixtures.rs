@@ -101,7 +101,7 @@ pub(crate) fn state_with(text: &str, capacity: Capacity) -> State {
     State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity, 64 << 20)
 }
 
-/// A control plane that serves a mesh, and keeps at most `kept_max_bytes` of written resources.
+/// A control plane that serves a mesh, and keeps at most `kept_max_bytes` of encoded resources.
 pub(crate) fn state_keeping(text: &str, kept_max_bytes: usize) -> State {
     let capacity = Capacity { streams_max: 1_000, names_max: 1_000_000, bytes_max: 64 << 20 };
     State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity, kept_max_bytes)
@@ -115,12 +115,12 @@ pub(crate) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// A client of the variant `E` in the namespace `default`.
+    /// A client of the xDS variant `E` in the namespace `default`, without a certificate.
     pub(crate) fn new<E: Exchange>(state: &'a State, dialect: Dialect) -> Self {
         Self::of::<E>(state, dialect, "default", None)
     }
 
-    /// A client of the variant `E` in a namespace. It has a certificate if `service_account` is given.
+    /// A client of the xDS variant `E` in a namespace. It has a certificate if `service_account` is given.
     pub(crate) fn of<E: Exchange>(
         state: &'a State,
         dialect: Dialect,
@@ -140,13 +140,13 @@ impl<'a> Client<'a> {
         Self::join::<E>(state, id, audience, Holder::Address([127, 0, 0, 1].into()))
     }
 
-    /// A client of the variant `E` with a certificate of this service account in the namespace `shop`.
+    /// A client of the xDS variant `E` with a certificate of this service account in the namespace `shop`.
     pub(crate) fn held_by<E: Exchange>(state: &'a State, service_account: &str) -> Self {
         let identity = format!("spiffe://cluster.local/ns/shop/sa/{service_account}").parse().expect("a SPIFFE id");
         Self::certified::<E>(state, "shop", service_account, None, Holder::Identity(identity))
     }
 
-    /// A client of the variant `E` with a certificate in a namespace, which connects from this Pod.
+    /// A client of the xDS variant `E` with a certificate of a namespace. It connects from the Pod's address `pod`.
     pub(crate) fn at<E: Exchange>(state: &'a State, namespace: &str, pod: IpAddr) -> Self {
         Self::certified::<E>(state, namespace, "echo", Some(pod), Holder::Address(pod))
     }
@@ -180,7 +180,8 @@ impl<'a> Client<'a> {
         self.send_while::<E>(request, || {})
     }
 
-    /// Sends a request. `change` runs whenever the request has read the catalog.
+    /// Sends a request. While the session handles the request, `change` runs each time after the session has read the
+    /// catalog.
     pub(crate) fn send_while<E: Exchange>(&self, request: &E::Request, change: impl Fn()) -> Result<Answer, Refusal> {
         let catalog = || {
             let catalog = self.state.catalog();
@@ -198,7 +199,7 @@ impl<'a> Client<'a> {
         lock(&self.session).next(&self.state.catalog()).map(E::respond)
     }
 
-    /// The answer about names that the client may not subscribe to, if the last request had any.
+    /// The response that refuses names of the client's last request; `None` if the client may subscribe to all of them.
     pub(crate) fn refusal<E: Exchange>(&self) -> Option<E::Response> {
         let (refused, nonce) = lock(&self.session).take_refused()?;
         E::refuse(&refused, nonce)

@@ -15,11 +15,11 @@ pub(super) struct KindState {
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
     /// Number of entries that the client subscribes to by name.
     pub(super) named: usize,
-    /// Names to check before the next response.
+    /// Names whose resources may have changed. The next response checks them.
     pub(super) pending: BTreeSet<Arc<str>>,
-    /// Names of removed resources whose removal is not sent yet, since the client may still have a listener or route
-    /// that names them. These names are not checked again before the removal: a client could delay the removal for
-    /// ever, and so cause endless checks.
+    /// Names of removed resources whose removal we have not sent yet, since the client may still have a listener or
+    /// route that refers to them. We do not check these names again until we may send the removal. Otherwise a client
+    /// that delays it for ever would cause endless checks.
     pub(super) held_back: BTreeSet<Arc<str>>,
     /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,

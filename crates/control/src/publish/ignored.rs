@@ -13,7 +13,7 @@ use super::subject::Subject;
 /// The `user_agent_name` of grpc-go.
 const GRPC_GO: &str = "gRPC Go";
 
-/// The ignored parts, by the object that sets them.
+/// The parts of call policies that a client ignores, by the object that sets them.
 pub(super) type Ignored = BTreeMap<Arc<str>, BTreeSet<String>>;
 
 /// Returns which program a client is, by the `user_agent_name` of its node. `None` for a proxy of the mesh, which
@@ -38,7 +38,8 @@ pub(super) fn of_resource(program: XdsClient, (kind, name): (Kind, &str), namesp
         let entries = mesh.routes(key, namespace).map(|table| table.entries()).unwrap_or_default();
         entries.iter().for_each(|entry| add(unsupported(program, &entry.rule.calls, None)));
     };
-    // Only names of Listeners depend on the cluster's DNS domain.
+    // The default DNS domain will do: only names of Listeners depend on the domain, and Listeners are not examined
+    // here.
     match (kind, Subject::of(kind, name, namespace, CLUSTER_DOMAIN)) {
         (Kind::Route, Some(Subject::Cluster(key))) => add_routes(&key),
         (Kind::Route, Some(Subject::Mesh)) => mesh.clusters().iter().for_each(|cluster| add_routes(&cluster.key)),

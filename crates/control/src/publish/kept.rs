@@ -1,8 +1,8 @@
-//! The written resources that are kept for all clients, within a budget. Above the budget, the least recently used
-//! resources are dropped: the next request for a dropped resource writes it again.
+//! Keeps encoded resources for all clients, within a memory budget. Above the budget, the least recently used resources
+//! are dropped. The next request for a dropped resource encodes it again.
 //!
-//! A resource that has changed stays until its new version is written. If the new version is too large to be sent, the
-//! last version stays in force. This last version cannot be written again, so it is not dropped to make room.
+//! A resource that has changed stays until its new version is encoded. If the new version is too large to be sent, the
+//! last version stays in force. This last version cannot be encoded again, so it is not dropped to make room.
 //!
 //! Each operation on one resource takes O(log n).
 
@@ -21,7 +21,7 @@ pub(super) type Place = (Kind, Subject);
 pub(super) struct Kept {
     max_bytes: usize,
     bytes: usize,
-    /// Bytes of the last versions of resources that are too large now: at most half of the budget.
+    /// Bytes of kept versions whose resource has since become too large: at most half of the budget.
     last_bytes: usize,
     /// The number of the latest use. Uses are numbered in sequence.
     uses: u64,
@@ -30,17 +30,17 @@ pub(super) struct Kept {
     order: BTreeMap<u64, (Place, Readers)>,
 }
 
-/// A resource as it was written for readers with equal properties.
+/// A resource as it was encoded for readers with equal properties.
 #[derive(Debug)]
 pub(super) struct Form {
     /// The last version that was not too large; `None` if no such version is kept.
     written: Option<Arc<Written>>,
-    /// Whether the resource has not changed since it was last written.
+    /// Whether the resource has not changed since it was last encoded.
     is_current: bool,
-    /// Whether the resource was too large when it was last written. We keep this mark, because to find it out again we
-    /// would have to write a very large resource.
+    /// Whether the resource was too large when it was last encoded. Without this mark, we would have to encode the
+    /// large resource again to find out.
     is_too_large: bool,
-    /// The number of its latest use.
+    /// The number of the latest use of this form.
     used: u64,
 }
 
@@ -49,7 +49,7 @@ impl Form {
         KEPT_BYTES + self.written.as_ref().map_or(0, |written| written.any.value.len())
     }
 
-    /// Whether the form has the last version of a resource that is too large now.
+    /// Whether the form keeps an earlier version because the current version is too large.
     fn is_last(&self) -> bool {
         self.is_too_large && self.written.is_some()
     }
@@ -68,7 +68,7 @@ impl Kept {
     }
 
     /// Returns the answer to a request for a resource, and counts the request as a use. Returns `None` if the resource
-    /// must be written.
+    /// must be encoded first.
     pub(super) fn get(&mut self, place: &Place, readers: &Readers) -> Option<Found> {
         let form = self.places.get_mut(place)?.get_mut(readers).filter(|form| form.is_current)?;
         if let Some(key) = self.order.remove(&form.used) {
@@ -84,15 +84,15 @@ impl Kept {
         self.places.get(place)?.get(readers)?.written.clone()
     }
 
-    /// Keeps a resource that was written, unless it alone exceeds the budget.
+    /// Keeps a resource that was encoded, unless it alone exceeds the budget.
     pub(super) fn keep(&mut self, place: Place, readers: Readers, written: Arc<Written>) {
         self.remove(&place, &readers);
         self.insert(place, readers, Form { written: Some(written), is_current: true, is_too_large: false, used: 0 });
     }
 
-    /// Marks a resource as too large, and keeps its last version if that is known. Returns `false` if the resource was
-    /// already marked for readers with the same service account. Only `inbound` depends on the service account: it has
-    /// another content for each account.
+    /// Marks a resource as too large, and keeps its last version that was not too large, if there is one. Returns
+    /// `false` if the resource has this mark already, for these or for other readers of the same service account. Only
+    /// `inbound` depends on the service account: its content differs from account to account.
     pub(super) fn mark_too_large(&mut self, place: Place, readers: Readers) -> bool {
         let account = &readers.audience.service_account;
         let mut forms = self.places.get(&place).into_iter().flatten();
@@ -102,7 +102,7 @@ impl Kept {
         is_news
     }
 
-    /// Records that a resource has changed: it must be written again.
+    /// Records that a resource has changed: it must be encoded again.
     pub(super) fn outdate(&mut self, place: &Place) {
         self.places.get_mut(place).into_iter().flatten().for_each(|(_, form)| form.is_current = false);
     }
@@ -115,7 +115,7 @@ impl Kept {
     }
 
     /// Drops the resources of a subject without subscribers. The mark that a resource is too large stays until the
-    /// resource changes: without it, each new subscription would write the resource again.
+    /// resource changes: without it, each new subscription would encode the resource again.
     pub(super) fn forget(&mut self, subject: &Subject) {
         for place in Kind::ALL.map(|kind| (kind, subject.clone())) {
             for (readers, form) in self.places.remove(&place).into_iter().flatten() {
@@ -130,7 +130,7 @@ impl Kept {
         }
     }
 
-    /// Drops a resource for readers with equal properties.
+    /// Drops the form in which a resource is kept for these readers.
     pub(super) fn remove(&mut self, place: &Place, readers: &Readers) -> Option<Form> {
         let forms = self.places.get_mut(place)?;
         let form = forms.remove(readers);
@@ -140,13 +140,13 @@ impl Kept {
         form.inspect(|form| self.uncount(form))
     }
 
-    /// Returns the number of kept versions of this resource, one for each group of readers.
+    /// Returns in how many forms this resource is kept. Clients with equal [`Readers`] properties share one form.
     #[cfg(test)]
     pub(super) fn forms(&self, place: &Place) -> usize {
         self.places.get(place).map_or(0, HashMap::len)
     }
 
-    /// Adds a form that is not there yet, and drops other forms to make room.
+    /// Adds a form for readers that have no form yet, and drops other forms to make room.
     fn insert(&mut self, place: Place, readers: Readers, mut form: Form) {
         if form.is_last() && self.last_bytes + form.bytes() > self.max_bytes / 2 {
             form.written = None;

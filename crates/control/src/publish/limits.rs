@@ -15,17 +15,18 @@ pub const STREAMS_PER_CONNECTION_MAX: u32 = 8;
 /// Limit on concurrent connections. At the limit, a new connection replaces a connection of the identity with the most
 /// connections.
 pub const CONNECTIONS_MAX: usize = 20_000;
-/// Limit on concurrent connections whose clients have not shown a certificate yet. [`handshakes_max`] is lower if there
-/// is little memory.
+/// Limit on concurrent connections whose clients have not presented a certificate yet. [`handshakes_max`] returns less
+/// if the process has little memory.
 const HANDSHAKES_MAX: usize = 1_024;
-/// Limit on the resources of one kind that one client may subscribe to by name. A Leno proxy asks for at most 10,000
-/// Services and addresses, whose routes may lead to other Services.
+/// Limit on the resources of one kind that one client may subscribe to by name. A Leno proxy subscribes to at most
+/// 10,000 Services and addresses, and also to the Services that the routes of these name.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
-/// Number of names in one request whose refusal a client of incremental xDS is told. Above this number, names of the
-/// request are refused without an error for each. A proxy sends at most so many names in a request.
+/// Limit on the errors in the answer to one request of incremental xDS, one error for each refused name. Further names
+/// are refused without an error. A proxy sends at most this number of names in a request.
 pub const REFUSED_NAMES_MAX: usize = 500;
-/// Longest time of a stream after the first refused names; the actual time is at random, at least half of this. Then the
-/// client connects again, perhaps to a replica with room. Envoy asks for a refused name again only on a new stream.
+/// Longest time that a stream lives after its first refused name. The actual time is random: half of this time or more.
+/// Then the client connects again, perhaps to a replica with room. Envoy asks for a refused name again only on a new
+/// stream.
 pub const REFUSED_STREAM_MAX: Duration = Duration::from_secs(120);
 /// Shortest pause between two warnings about refused names, for all clients together.
 pub const REFUSED_WARNING_PAUSE: Duration = Duration::from_secs(10);
@@ -44,8 +45,8 @@ pub const WINDOW_BYTES: u32 = 65_535;
 /// [`READ_BYTES_PER_SECOND`]. Requests above the limit are read later. The requests of a thousand simulated proxies in
 /// one Pod fit.
 pub const READ_BURST_BYTES: u32 = 128 << 20;
-/// Sustained request bytes per second of the clients of one identity at one address. Parsing them takes about a fifth
-/// of a processor.
+/// Sustained request bytes per second of the clients of one identity at one address. Parsing requests at this rate
+/// takes about a fifth of a processor.
 pub const READ_BYTES_PER_SECOND: u32 = 8 << 20;
 /// Number of bytes that each new stream adds to the counted request bytes, for the work of opening and ending the
 /// stream.
@@ -70,21 +71,22 @@ pub const READ_BYTES_PER_NAME: usize = 64;
 pub const ASKED_BURST_BYTES: u32 = 64 << 20;
 /// Sustained bytes per second of the resources that count for [`ASKED_BURST_BYTES`].
 pub const ASKED_BYTES_PER_SECOND: u32 = 4 << 20;
-/// Bytes of resources after which a response takes no further resource. A response that must be complete has no limit.
+/// Size in bytes at which a response is full: the remaining resources follow in another response. A response that must
+/// be complete has no limit.
 pub const RESPONSE_BYTES: usize = 1 << 20;
-/// Maximum length of a client's text that is kept, in bytes: its description of itself, or its reason to reject a
+/// Maximum length, in bytes, of a client's text that we keep: its description of itself, or its reason for rejecting a
 /// resource.
 pub const TEXT_MAX_BYTES: usize = 256;
 /// Maximum number of reasons that a stream keeps for each kind of resources. A client gives a reason when it rejects a
 /// response; the latest reasons stay.
 pub const REASONS_MAX: usize = 4;
-/// Silence after which a client gets a PING.
+/// If a client sends nothing for this time, the server sends it a PING.
 pub const KEEPALIVE: Duration = Duration::from_secs(30);
-/// Longest time for the client's answer to the PING.
+/// If a client does not answer a PING within this time, the server closes the connection.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Memory of a stream with its connection, in bytes: an idle TLS connection was measured at 30 kB. The subscription to
-/// the policies of the client's own workload is part of it.
+/// Memory of a stream with its connection, in bytes: an idle TLS connection was measured at 30 kB. The memory includes
+/// the subscription to the policies of the client's own workload.
 const STREAM_BYTES: usize = 40 << 10;
 /// Memory of one subscription, in bytes: a subscription to a missing resource with a name of 108 bytes was measured at
 /// 280 bytes.
@@ -92,20 +94,20 @@ const NAME_BYTES: usize = 320;
 /// Memory of a kept resource in addition to its bytes, in bytes: measured at 900 bytes, with names of 50 bytes.
 pub const KEPT_BYTES: usize = 1 << 10;
 
-// With 256 MiB, 2,000 proxies can have a stream each, and 1,000 of them can subscribe to 50 Services and addresses in
-// each of four kinds of resources. One identity may use half of that. 100 clients can be in their TLS handshake at
-// once.
+// If the process may use 256 MiB, 2,000 proxies can have a stream each. 1,000 of them can subscribe to 50 Services and
+// addresses in each of four kinds of resources. One identity may use half of these streams and subscriptions. 100
+// clients can be in their TLS handshake at the same time.
 const LEAST: Capacity = Capacity::of_memory(SMALL);
 const _: () = assert!(LEAST.streams_max >= 2_000 && LEAST.names_max >= 1_000 * 50 * 4 && handshakes_max(SMALL) >= 100);
 
 /// Limits on what all clients together may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Streams at once, over all connections.
+    /// Maximum number of concurrent streams, over all connections.
     pub streams_max: usize,
-    /// Subscriptions of all kinds, over all streams.
+    /// Maximum number of subscriptions of all kinds, over all streams.
     pub names_max: usize,
-    /// Bytes of incomplete requests, and of responses that clients have not read.
+    /// Maximum number of bytes of incomplete requests, and of responses that clients have not read.
     pub bytes_max: usize,
 }
 
@@ -125,13 +127,13 @@ impl Capacity {
     }
 }
 
-/// Limit on concurrent connections whose clients have not shown a certificate yet, if the process may use `memory`
+/// Limit on concurrent connections whose clients have not presented a certificate yet, if the process may use `memory`
 /// bytes.
 pub(crate) const fn handshakes_max(memory: usize) -> usize {
     at_most(XDS_HANDSHAKES.of(memory) / HANDSHAKE_BYTES, HANDSHAKES_MAX)
 }
 
-/// Limit on the memory of written resources that are kept for all clients, in bytes, if the process may use `memory`
+/// Limit on the memory of encoded resources that are kept for all clients, in bytes, if the process may use `memory`
 /// bytes.
 pub(crate) const fn kept_max_bytes(memory: usize) -> usize {
     XDS_RESOURCES.of(memory)

@@ -10,7 +10,7 @@ use tonic::{Status, body};
 
 use super::accounts::Held;
 
-/// Bytes of a request that a stream's fixed share of memory already covers.
+/// Requests up to this size are not counted: the fixed memory of each stream already covers them.
 const SMALL_BYTES: usize = 16 << 10;
 
 pub(super) struct Metered {
@@ -23,7 +23,8 @@ pub(super) struct Metered {
 pub(super) struct Meter {
     /// Bytes of the incomplete request.
     pending: AtomicUsize,
-    /// Counts the memory for the longest request so far; the stream keeps that memory.
+    /// The memory for the longest request so far, counted against the client for the life of the stream, since the
+    /// stream's buffer does not shrink.
     held: Mutex<Held>,
 }
 
@@ -49,7 +50,7 @@ impl Meter {
         if pending <= SMALL_BYTES {
             return Ok(());
         }
-        // The decoder's buffer grows by doubling.
+        // The decoder doubles its buffer when the buffer is full, so count twice the bytes.
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.grow(pending.saturating_mul(2)).map_err(|exhausted| Status::resource_exhausted(exhausted.to_string()))
     }

@@ -35,7 +35,7 @@ impl Metrics {
         self.nacks[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a resource that was written.
+    /// Counts one encoding of a resource.
     pub(crate) fn written(&self, kind: Kind) {
         self.written[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
@@ -45,13 +45,13 @@ impl Metrics {
         self.too_large[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of resources that have been written.
+    /// Number of times that a resource was encoded so far.
     #[cfg(test)]
     pub(crate) fn written_so_far(&self) -> u64 {
         self.written.iter().map(|number| number.load(Ordering::Relaxed)).sum()
     }
 
-    /// Number of versions of resources that were too large.
+    /// Number of versions of resources that were too large to be sent so far.
     #[cfg(test)]
     pub(crate) fn too_large_so_far(&self) -> u64 {
         self.too_large.iter().map(|number| number.load(Ordering::Relaxed)).sum()
@@ -67,7 +67,7 @@ impl Metrics {
         self.refused_streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a mesh that is served from now on.
+    /// Counts a new mesh when the control plane begins to serve it.
     pub(crate) fn mesh(&self) {
         self.meshes.fetch_add(1, Ordering::Relaxed);
     }

@@ -6,9 +6,9 @@
 //!
 //! `state` takes each new mesh, `changes` and `changed_pods` compare it with the last mesh, and `subscribers` finds the
 //! clients that subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to
-//! send; `catalog` writes each resource once for all clients, and `kept` keeps it within a budget. `accept` accepts
-//! connections, `service` answers calls, and `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources`
-//! limit how much each identity may use, and its rates. `refused` tells a client which
+//! send; `catalog` encodes each resource once for all clients, and `kept` stores the encoded resources within a memory
+//! budget. `accept` accepts connections, `service` answers calls, and `stream` is one client's loop. `accounts`,
+//! `metered`, `pace` and `sources` limit how much each identity may use, and its rates. `refused` tells a client which
 //! names exceed a limit. `clients`, with `ignored`, and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
@@ -70,19 +70,20 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts with `mesh`, whose workloads have identities in `trust_domain`.
+    /// Creates a publisher that serves `mesh`. The mesh's workloads have identities in `trust_domain`.
     pub fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
         Self::in_cluster(mesh, trust_domain, CLUSTER_DOMAIN)
     }
 
-    /// Like [`Publisher::new`], in a cluster with this DNS domain: clients may use it in the names of Services.
+    /// Like [`Publisher::new`], for a cluster with the DNS domain `cluster_domain`. Clients may name Services with this
+    /// domain.
     pub fn in_cluster(mesh: Arc<Mesh>, trust_domain: TrustDomain, cluster_domain: &str) -> Self {
         let state = State::new(mesh, trust_domain, Capacity::of_process(), kept_max_bytes(process_memory()));
         Self { state: Arc::new(state.in_cluster(cluster_domain)) }
     }
 
-    /// Replaces the mesh by the latest mesh of `meshes` at once: the mesh given to `new` may be older. The returned
-    /// future serves each mesh that arrives, and completes when the sender is dropped.
+    /// Replaces the served mesh by the current value of `meshes` at once, since the mesh given to `new` may be older.
+    /// The returned future serves each later mesh, and completes when the sender of `meshes` is dropped.
     pub fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) -> impl Future<Output = ()> {
         self.state.set_mesh(meshes.borrow_and_update().clone());
         async move {
@@ -104,9 +105,9 @@ impl Publisher {
     ) -> Result<(), tonic::transport::Error> {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
         let tls = identity.map(Tls::Mesh);
-        // Without TLS, no client has a certificate, and all clients are on this machine.
+        // Without TLS, all clients are on this machine and have no certificate, so they may use all connections.
         let strangers = if tls.is_some() { handshakes_max(process_memory()) } else { CONNECTIONS_MAX };
-        // A client needs one connection, for its one stream.
+        // A client needs one connection, with one stream. So more connections than streams would be useless.
         let identified = Capacity::of_process().streams_max.min(CONNECTIONS_MAX);
         let listener = Listener::new("xds", listener, RoomSize { strangers, identified });
         tokio::spawn(accept(listener, tls, Clients::Identified, sender));

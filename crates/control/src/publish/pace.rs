@@ -8,11 +8,11 @@ use super::limits::{
     REQUESTS_PER_SECOND,
 };
 
-/// The rate limits of one client account at one address, shared by all its streams from there.
+/// The rate limits of one client account at one address. All streams of the account from this address share them.
 #[derive(Debug)]
 pub(crate) struct Paces {
     pub(crate) read: Purse,
-    /// Bytes of resources that a client asked for, or that a response repeats.
+    /// The allowance of resource bytes that clients may request; resources that a response repeats count, too.
     pub(crate) asked: Purse,
 }
 

@@ -10,7 +10,7 @@ use tonic::Code;
 use super::accounts::Exhausted;
 use super::limits::{REFUSED_NAMES_MAX, SUBSCRIPTIONS_MAX};
 
-/// Why a client may not subscribe to one more name.
+/// The reason why a client may not subscribe to one more name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverLimit {
     #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe only to resources in use")]

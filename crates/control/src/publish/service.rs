@@ -32,16 +32,16 @@ use super::stream::{self, Requests};
 use super::variant::Exchange;
 use crate::accept::Peer;
 
-/// The header field that names the compression of a request's messages. In the next line: the header field that lists
-/// the compressions that we accept.
+/// The header field that names the compression of a request's messages.
 const GRPC_ENCODING: &str = "grpc-encoding";
+/// The header field that lists the compressions that we accept.
 const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 /// No compression.
 const IDENTITY: &str = "identity";
 /// Bytes before each message: the compressed flag and the length.
 pub(crate) const PREFIX_BYTES: usize = 5;
-/// Limit on responses that wait for the client. Each of the four kinds has at most one outstanding response, so a
-/// response waits for room only behind answers about refused names.
+/// Number of responses that the channel to the client holds. Each of the four kinds has at most one unacknowledged
+/// response, so only additional answers about refused names can fill the channel.
 const RESPONSES_MAX: usize = 4;
 
 /// Serves both variants of aggregated discovery: incremental and state-of-the-world.

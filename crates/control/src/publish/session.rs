@@ -24,8 +24,8 @@ use super::version::Version;
 
 /// Interval between checks whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);
-/// Shortest interval between checks for unread responses, for all pausing streams of one identity together. With 1,000
-/// streams, each stream checks every 200 ms.
+/// While a holder's streams pause, they check whether they may send again. This is the shortest interval between two
+/// such checks over all streams of the holder: with 1,000 streams, each checks every 200 ms.
 const CHECK_EVERY: Duration = Duration::from_micros(200);
 
 /// The xDS variant that the client uses.
@@ -49,7 +49,7 @@ pub(crate) struct Session {
     nonces: u64,
     /// The names that the current request may not subscribe to.
     refused: Option<RefusedNames>,
-    /// Number of names that we had to check for requests, in addition to the names in the requests. These names are not
+    /// Number of subscribed names that requests made us check in addition to the names in the requests. They are not
     /// yet counted against the rate limit.
     pub(super) unpaid_names: usize,
     /// Bytes of resources that the client requested, or that a response repeated. These bytes are not yet counted
@@ -77,7 +77,7 @@ pub(crate) enum Answer {
     None,
 }
 
-/// Why we close a client's stream: the client requested too much.
+/// The reason to close a client's stream: a limit is reached, or a name in a request is too long.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(transparent)]
@@ -88,17 +88,17 @@ pub(crate) enum Refusal {
     Name,
 }
 
-/// The catalog to read resources from, and the subscribers to register with.
+/// What a session needs from the shared state: the catalog with the resources, and the register of subscriptions.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
-    /// Returns the latest catalog. A change announced before we register does not reach us, so read the catalog only
-    /// after we have registered.
+    /// Returns the latest catalog. Call it only after the subscription is registered: the session is not notified of
+    /// changes before that.
     pub(crate) catalog: &'a dyn Fn() -> Arc<Catalog>,
     pub(crate) subscribers: &'a Subscribers,
 }
 
 impl Context<'_> {
-    /// Ends a subscription. Resources without any subscriber are not kept.
+    /// Ends a subscription. Drops the subject's kept resources if it was the last one.
     fn unsubscribe(&self, id: ClientId, kind: Kind, subject: &Subject, name: &Arc<str>) {
         self.subscribers.unsubscribe(id, kind, subject, name);
         if !self.subscribers.has(subject) {
@@ -119,7 +119,7 @@ impl AsRef<[u8]> for Unread {
     }
 }
 
-/// What to do for one name.
+/// How the next response handles one name.
 enum Step {
     Send(Arc<Written>),
     /// The client has this version from an earlier stream: its claim was right.
@@ -155,17 +155,19 @@ impl Session {
         }
     }
 
-    /// Adds names whose resources may have changed.
+    /// Records names that must be checked, since their resources may have changed.
     pub(crate) fn look_again(&mut self, names: Names) {
         for (state, names) in self.kinds.iter_mut().zip(names) {
             state.pending.extend(names);
         }
     }
 
-    /// The next response to send. If there is none, [`Session::is_due`] shows whether names remain to be checked.
+    /// Returns the next response to send. If it returns `None`, [`Session::is_due`] tells whether names remain to be
+    /// checked.
     pub(crate) fn next(&mut self, catalog: &Catalog) -> Option<Batch> {
-        // Check clusters and endpoints once more at the end: batching listeners and routes may have made their removal
-        // possible.
+        // Try clusters and endpoints again after listeners and routes. Removals of clusters and endpoints wait until
+        // all listeners and routes have been checked, and the calls of `batch` for these may have checked the last
+        // ones.
         let order = Kind::ALL.into_iter().chain([Kind::Cluster, Kind::Endpoints]);
         order.into_iter().find_map(|kind| if self.may_send(kind) { self.batch(kind, catalog) } else { None })
     }
@@ -240,7 +242,7 @@ impl Session {
         if is_of_own_workload(kind, name) {
             return true;
         }
-        // After the first refused name of a request, a further name would find no room either.
+        // Once a name of this request has been refused, refuse all further new names without a look at the limits.
         if let Some(refused) = &mut self.refused {
             refused.add(name);
             return false;
@@ -266,7 +268,8 @@ impl Session {
         Some((refused, self.nonces.to_string()))
     }
 
-    /// Reuses the name's allocation from another kind: clients subscribe to each name in every kind.
+    /// Returns the name, in the allocation of another kind if that has the name: clients subscribe to each name in
+    /// every kind.
     fn shared_name(&self, name: &str) -> Arc<str> {
         let known = self.kinds.iter().find_map(|state| Some(state.entries.get_key_value(name)?.0.clone()));
         known.unwrap_or_else(|| name.into())
@@ -289,8 +292,9 @@ impl Session {
         }
     }
 
-    /// Returns the time to wait before the next request is read, if the holder's clients have too many unread responses.
-    /// Applies only after a request with refused names, because the answer about them does not wait.
+    /// Returns the time to wait before the next request is read, if the holder's clients have too many bytes of unread
+    /// responses. Call it only after a request with refused names: other responses wait themselves, but the answer
+    /// about refused names is sent at once.
     pub(crate) fn unread_pause(&self) -> Option<Duration> {
         self.account.as_ref().filter(|account| !account.may_send()).map(|_| UNREAD_PAUSE)
     }
@@ -312,7 +316,8 @@ impl Session {
         }
     }
 
-    /// Corrects the account's number of names. A subscription to all counts every resource of the mesh.
+    /// Sets the account's number of names to the current number. A subscription to all resources counts every resource
+    /// of the mesh.
     fn recount(&mut self) {
         let of_all = |state: &KindState| if state.wants_all { state.pending.len() } else { 0 };
         let names: usize = self.kinds.iter().map(|state| state.entries.len() + of_all(state)).sum();
@@ -323,7 +328,8 @@ impl Session {
         }
     }
 
-    /// Ends a subscription. If the client also subscribes to all resources, the resource is sent once more.
+    /// Ends the subscription to a name. If the client also subscribes to all resources, the session sends the resource
+    /// once more.
     pub(super) fn unsubscribe(&mut self, kind: Kind, name: &str, context: Context<'_>) {
         let state = &mut self.kinds[kind.index()];
         let Some((name, entry)) = state.entries.remove_entry(name) else {
@@ -445,7 +451,8 @@ impl Session {
         self.recount();
         let has_news = match self.variant {
             Variant::Delta => !resources.is_empty() || !removed.is_empty(),
-            // A response that does not list all resources cannot express a removal.
+            // State-of-the-world xDS expresses a removal by leaving the resource out of a complete list. A response
+            // that is not a complete list cannot express a removal.
             Variant::StateOfTheWorld => !resources.is_empty() || (is_whole && !removed.is_empty()) || is_answer_due,
         };
         if !has_news {
@@ -482,8 +489,8 @@ impl Session {
                 Step::Keep(written)
             }
             (Found::Resource(written), _) => Step::Send(written),
-            // Leave the resource out: the client keeps its version. In a response that must contain all resources,
-            // leaving it out would make the client remove the resource.
+            // Leave the resource out, so that the client keeps its last version. Exception: from a response that must
+            // contain all resources, the client would conclude that the resource was removed.
             (Found::TooLarge, Some(Sent::Version(_) | Sent::Claimed(_))) if !self.is_whole(kind) => Step::Nothing,
             (_, Some(Sent::Version(_) | Sent::Claimed(_))) => Step::Remove,
             (_, Some(Sent::Nothing)) if is_named => Step::Remove,
@@ -492,8 +499,8 @@ impl Session {
         }
     }
 
-    /// Records that the client has a resource. The resource may have been written for this client only, so its bytes
-    /// count as if the resource had been sent.
+    /// Records that the client has the current version of a resource from an earlier stream. To compare the versions,
+    /// we may have encoded the resource for this client only. So its bytes count as if we had sent the resource.
     fn keep(&mut self, kind: Kind, name: &str, written: &Written) {
         self.unpaid_bytes += written.any.value.len();
         if let Some(entry) = self.kinds[kind.index()].entries.get_mut(name) {
@@ -515,8 +522,8 @@ impl Session {
                     let is_change = match std::mem::replace(&mut entry.sent, now) {
                         before @ Sent::Version(_) => before != now,
                         Sent::Absent => true,
-                        // The client may have had this resource until it unsubscribed, or may have got it on another
-                        // stream.
+                        // Count these bytes as requested, not as a change. Otherwise a client could avoid its rate
+                        // limit: it could unsubscribe and subscribe again, or open another stream.
                         Sent::Nothing | Sent::Claimed(_) => false,
                     };
                     if is_change {
@@ -541,9 +548,8 @@ impl Session {
     }
 }
 
-/// Whether a resource has the policies of the client's own workload. No limit refuses this subscription, because a
-/// workload without it would enforce outdated policies. It does not count as a subscription: each stream has at most
-/// one.
+/// Whether a resource has the policies of the client's own workload. The limits do not apply to the subscription to
+/// this resource, because without it the workload would enforce outdated policies. Each stream has at most one.
 fn is_of_own_workload(kind: Kind, name: &str) -> bool {
     kind == Kind::Listener && name == INBOUND
 }

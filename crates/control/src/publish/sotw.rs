@@ -40,7 +40,8 @@ impl Exchange for StateOfTheWorld {
         let state = &mut session.kinds[kind.index()];
         let is_stale = state.last_nonce.as_ref().is_some_and(|last| *last != request.response_nonce);
         if is_stale && !request.response_nonce.is_empty() {
-            // The client will send another request when it has read the response in transit.
+            // Ignore a request that answers an older response: the client sends another request once it has read the
+            // latest response.
             return Ok(Some((kind, Answer::None)));
         }
         let is_first = !std::mem::replace(&mut state.is_known, true);
@@ -72,12 +73,13 @@ impl Exchange for StateOfTheWorld {
             session.unsubscribe(kind, &name, context);
         }
         for name in new {
-            // A refused name is new again in the client's next request, which acknowledges the next response. So an
-            // answer that is due only because of refused names would lead to the next answer, without an end.
+            // A refused name does not make an answer due. The client repeats the name in each request, and each answer
+            // leads to another request, so requests and answers would follow each other for ever.
             let is_taken = session.subscribe(kind, name, context)?;
             session.kinds[kind.index()].is_answer_due |= is_taken;
         }
-        // A client deletes each Cluster or Listener that a response does not list. So it would delete the refused ones.
+        // Do not answer a request for Clusters or Listeners with refused names: the client would delete each of its
+        // Clusters or Listeners that the response does not list. End the stream instead.
         if kind.has_wildcard()
             && let Some((refused, _)) = session.take_refused()
         {
@@ -97,7 +99,7 @@ impl Exchange for StateOfTheWorld {
         }
     }
 
-    /// State-of-the-world xDS has no answer about single names.
+    /// Returns `None`: state-of-the-world xDS cannot report an error about a single name.
     fn refuse(_: &RefusedNames, _: String) -> Option<DiscoveryResponse> {
         None
     }

@@ -152,7 +152,8 @@ fn a_request_that_drops_no_name_does_not_go_through_all_that_the_client_has() {
     assert_eq!(looked_at(), 2);
 }
 
-/// A client with a certificate; its clusters have a transport socket for each identity of an endpoint.
+/// A client with a certificate. Each cluster that it gets grows with the endpoints' identities, and so may become too
+/// large.
 fn certified(state: &State) -> Client<'_> {
     Client::held_by::<StateOfTheWorld>(state, "web")
 }

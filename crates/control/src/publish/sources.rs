@@ -11,11 +11,11 @@ use super::accounts::Holder;
 use super::limits::READ_BYTES_PER_STREAM;
 use super::pace::Paces;
 
-/// Number of sources without streams that each new stream checks for removal. Each stream leaves at most one source
-/// without streams, so the checks keep up.
+/// Number of sources without streams that we check for removal when a stream opens. Each stream leaves behind at most
+/// one such source, so two checks per stream keep up.
 const CHECKS_PER_STREAM: usize = 2;
 
-/// A holder and the address of its clients.
+/// A source: a client account, and an address from which its clients connect.
 pub(super) type Key = (Holder, IpAddr);
 
 #[derive(Debug, Default)]
@@ -57,8 +57,8 @@ impl Sources {
         }
     }
 
-    /// Checks a few of the sources without streams, and removes the sources whose allowances are full: adding such a
-    /// source anew gives the same state.
+    /// Checks a few of the sources without streams. Removes each of them whose allowances have refilled completely: a
+    /// source that is added anew has full allowances, too.
     fn forget_rested(&mut self, now: Instant) {
         for _ in 0..CHECKS_PER_STREAM {
             let Some(key) = self.resting.pop_front() else { return };

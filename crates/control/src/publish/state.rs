@@ -30,7 +30,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Keeps at most `kept_max_bytes` of written resources.
+    /// Creates the state. The catalog keeps at most `kept_max_bytes` of encoded resources.
     pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, capacity: Capacity, kept_max_bytes: usize) -> Self {
         let metrics = Arc::<Metrics>::default();
         let catalog = Catalog::new(mesh, trust_domain, kept_max_bytes, metrics.clone());
@@ -46,7 +46,7 @@ impl State {
         }
     }
 
-    /// Returns the same state in a cluster with this DNS domain.
+    /// Sets the DNS domain of the cluster.
     pub(crate) fn in_cluster(self, domain: &str) -> Self {
         Self { cluster_domain: domain.into(), ..self }
     }
@@ -75,7 +75,7 @@ impl State {
         may_warn
     }
 
-    /// A number that no other stream of this process has had.
+    /// Returns the id for a new stream, which no other stream of this process has had.
     pub(crate) fn next_client(&self) -> ClientId {
         ClientId(self.clients_so_far.fetch_add(1, Ordering::Relaxed))
     }

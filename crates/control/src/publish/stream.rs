@@ -28,7 +28,8 @@ use crate::accept::Peer;
 /// Channel for responses; the last item is the status that ends the stream.
 type Responses = mpsc::Sender<Response>;
 
-/// A framed message, or the status that ends the stream. Boxed: a channel allocates room for 32 items at the start.
+/// A framed message, or the status that ends the stream. Boxed, to save memory: tokio's channel allocates room for 32
+/// items at the start.
 pub(super) type Response = Box<Result<Bytes, Status>>;
 
 /// Shortest pause of a stream whose client requested too much, so that the stream does not wake for every few bytes.
@@ -78,7 +79,7 @@ pub(crate) async fn serve<E: Exchange>(
     if status.code() == Code::ResourceExhausted {
         state.metrics.refused_stream();
     }
-    // The client may be gone.
+    // Ignore an error: the client may have disconnected.
     let _ = responses.send(Box::new(Err(status))).await;
 }
 
@@ -104,7 +105,7 @@ async fn talk<E: Exchange>(
         drop(first);
         (stream, taken)
     };
-    // The end of the stream, once some names are refused.
+    // The time at which to end the stream; `None` until a name is refused.
     let mut ends_at = None;
     let mut was_refused = taken.has_refused;
     let mut read_at = taken.answer_to(responses, &mut ends_at).await?;
@@ -147,13 +148,14 @@ struct Taken {
     read_at: Option<Instant>,
     /// Whether the client may not subscribe to some names of the request.
     has_refused: bool,
-    /// The framed answer about these names.
+    /// The framed answer about the refused names; `None` if there are none, or the variant has no such answer.
     refusal: Option<Bytes>,
 }
 
 impl Taken {
-    /// Sends the answer about refused names, if there is one; returns `read_at`. Reads no further request before the
-    /// answer has room, so that such answers do not pile up. Plans the end of the stream after the first refused names.
+    /// Sends the answer about refused names, if there is one, and returns `read_at`. Waits until the channel has room
+    /// for the answer: no further request is read before, so answers cannot pile up. The first refused names set
+    /// `ends_at`, the time at which the stream ends.
     async fn answer_to(self, responses: &Responses, ends_at: &mut Option<Instant>) -> Result<Option<Instant>, Status> {
         if self.has_refused {
             let share = 0.5 + fastrand::f64() / 2.0;
@@ -224,7 +226,8 @@ impl Stream {
         };
         let session = lock(&self.session);
         let refusal = refusal.map(|refusal| session.until_read(refusal));
-        // A client that does not read its answers must not cause more of them.
+        // A client may leave its answers about refused names unread. Then delay its next request, which could cause
+        // another such answer.
         let wait = wait.max(session.unread_pause().filter(|_| has_refused));
         Ok(Taken { read_at: wait.map(|wait| now + wait), has_refused, refusal })
     }

@@ -13,14 +13,14 @@ use leno_xds::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject_
 pub(crate) enum Subject {
     /// A port of a Service.
     Cluster(ClusterKey),
-    /// The address of a port of a Service or of an endpoint.
+    /// The IP address and port of a Service or of an endpoint.
     Address(SocketAddr),
     Mesh,
-    /// The workloads of a namespace as servers: for each workload, the policies that select it.
+    /// The policies for calls to the workloads of a namespace. Each workload gets the policies that select it.
     Inbound(Box<str>),
     /// The ports of one Pod that Services declare to speak HTTP. These ports are part of the Pod's `inbound` resource.
     Ports(IpAddr),
-    /// The cluster in place of a route's backend that does not exist.
+    /// The cluster that a route names instead of a backend that does not exist.
     Nowhere,
 }
 
@@ -45,7 +45,8 @@ impl Subject {
 }
 
 impl Subject {
-    /// The IP address of the Pod whose changes may change this subject.
+    /// Returns the IP address in this subject, if any. If a Pod has this address, a change of the Pod may change the
+    /// subject.
     pub(crate) fn host(&self) -> Option<IpAddr> {
         let address = match self {
             Self::Address(address) => *address,

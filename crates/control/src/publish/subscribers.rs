@@ -14,7 +14,7 @@ use super::changes::Changes;
 use super::subject::Subject;
 use super::watchers::Watchers;
 
-/// One stream of a client; a number is never reused.
+/// The id of one stream of a client. A process never reuses an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(pub(crate) u64);
 
@@ -28,7 +28,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Waits until there are names, and takes all of them.
+    /// Waits until the mailbox has names, and takes all of them.
     pub(crate) async fn take(&self) -> Names {
         loop {
             self.news.notified().await;
@@ -60,8 +60,8 @@ pub(crate) struct Subscribers {
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
     subjects: HashMap<Subject, Watchers>,
-    /// The clients that subscribe to resources of a Pod, at any port. One client may subscribe to thousands of ports of
-    /// one Pod, so only clients whose resources depend on what changed are notified.
+    /// By the address of a Pod, the clients that subscribe to resources of any of its ports. One client may subscribe
+    /// to thousands of ports, so a change of the Pod notifies clients only of the resources that it affects.
     hosts: HashMap<IpAddr, Watchers>,
     /// For each kind, the clients that subscribe to all resources.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],

@@ -1,4 +1,4 @@
-//! The interface of the two xDS variants, over one [`Session`].
+//! The interface that both xDS variants implement, over one [`Session`].
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use leno_xds::Kind;
@@ -14,7 +14,7 @@ pub(crate) trait Exchange: 'static {
 
     const VARIANT: Variant;
 
-    /// The client's description of itself; its first request must have one.
+    /// The client's description of itself. The first request of a stream must contain it.
     fn node(request: &Self::Request) -> Option<&Node>;
 
     /// The number of names in a request.
@@ -34,7 +34,7 @@ pub(crate) trait Exchange: 'static {
 
     fn respond(batch: Batch) -> Self::Response;
 
-    /// The answer about names that the client may not subscribe to; `None` if the variant has no such answer. The client
-    /// may acknowledge the answer, which has no effect.
+    /// The answer about names that the client may not subscribe to; `None` if the variant has no such answer. If the
+    /// client acknowledges the answer, nothing happens.
     fn refuse(refused: &RefusedNames, nonce: String) -> Option<Self::Response>;
 }

@@ -12,7 +12,7 @@ pub(crate) struct Version(u64);
 impl Version {
     /// Returns the version of a resource with this content.
     pub(crate) fn of(content: &[u8]) -> Self {
-        // A SHA-256 digest has 32 bytes.
+        // The first 8 bytes always exist: a SHA-256 digest has 32 bytes.
         Self(digest(&SHA256, content).as_ref().first_chunk().copied().map_or(0, u64::from_be_bytes))
     }
 

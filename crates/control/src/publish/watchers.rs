@@ -7,17 +7,18 @@ use leno_xds::Kind;
 
 use super::subscribers::ClientId;
 
-/// Maximum number of watchers in a list; more watchers are kept in a map.
+/// Maximum number of watchers that are kept in a list, instead of a map.
 const FEW: usize = 8;
 
-/// A client and the name that it uses.
+/// A client, and the name by which it subscribes to the subject.
 pub(super) type Key = (ClientId, Arc<str>);
 
-/// Subscriptions to one subject. A client may use many names for the subject: spellings of a Service, or ports of a
-/// Pod.
+/// Subscriptions to one subject. A client may use many names for one subject, such as several spellings of a Service's
+/// name, or several ports of a Pod.
 #[derive(Debug)]
 pub(super) enum Watchers {
-    /// A list sorted by key. Most subjects without a resource have one client, so the list has no spare capacity.
+    /// A list sorted by key. The list has no spare capacity, in order to save memory: clients may subscribe to many
+    /// subjects that do not exist, and most of these subjects have only one client.
     Few(Vec<(Key, Kinds)>),
     /// A map: a sorted list would have to move all later watchers whenever a watcher is added or removed.
     Many(BTreeMap<Key, Kinds>),

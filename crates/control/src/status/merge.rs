@@ -38,7 +38,7 @@ pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<
         }
         StatusContent::Traffic(targets) => {
             let mut targets: Vec<_> = targets.iter().collect();
-            // kubectl shows the condition of the first entry.
+            // `kubectl get` shows only the first entry's condition, so put the failed conditions first.
             targets.sort_by_key(|target| target.condition.status);
             let ours = targets.into_iter().map(|it| (ancestor_ref(&it.target), vec![it.condition.clone()]));
             ("ancestors", said.ancestors(&before["ancestors"], ours.collect()))
@@ -68,12 +68,12 @@ struct Said {
 }
 
 impl Said {
-    /// Returns the entries for a route.
+    /// Returns the entries for a route's status.
     fn parents(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         self.entries("parentRef", PARENTS_MAX, before, ours)
     }
 
-    /// Returns the entries for a TrafficPolicy or XBackendTrafficPolicy.
+    /// Returns the entries for the status of a TrafficPolicy or XBackendTrafficPolicy.
     fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         self.entries("ancestorRef", ANCESTORS_MAX, before, ours)
     }
@@ -149,8 +149,7 @@ fn parent_ref(parent: &ParentRef) -> Value {
     Value::Object(fields)
 }
 
-/// The reference to a target, with every field that a policy can set. A reference without a group would name a kind of
-/// Gateway API.
+/// The reference to a target. It always contains the group: the default for a missing group is the Gateway API's.
 fn ancestor_ref(target: &TargetRef) -> Value {
     let mut fields = json!({ "group": target.kind.group(), "kind": target.kind.name(), "name": target.name });
     if let Some(section) = &target.section_name {
@@ -159,8 +158,8 @@ fn ancestor_ref(target: &TargetRef) -> Value {
     fields
 }
 
-/// Reads a target of an invalid policy; `None` if the target itself is invalid, or if Leno does not apply such policies
-/// to objects of its kind.
+/// Reads a target of an invalid policy. Returns `None` if the target itself is invalid, or if a policy of this kind
+/// cannot have such a target in Leno.
 fn target(policy: PolicyKind, written: &Value) -> Option<TargetRef> {
     let kind = match policy {
         // Do not compare the group: it may be the invalid part.
@@ -171,18 +170,18 @@ fn target(policy: PolicyKind, written: &Value) -> Option<TargetRef> {
     Some(TargetRef { kind, name: text("name")?, section_name: text("sectionName") })
 }
 
-/// Whether a parent or a target is a Service. A parent without a kind is a Gateway.
+/// Whether a reference to a parent or a target names a Service. A parent reference without a kind names a Gateway.
 fn is_service(reference: &Value) -> bool {
     reference["kind"] == "Service" && matches!(reference["group"].as_str(), Some("" | "core"))
 }
 
-/// The condition of an invalid route. `problem` also describes what stays in force.
+/// The condition of an invalid route, with the message `problem`. The message also describes what stays in force.
 fn unread(problem: &str) -> Condition {
     let reason = Reason::UnsupportedValue;
     Condition { kind: ConditionKind::Accepted, status: false, reason, message: problem.to_owned() }
 }
 
-/// The condition of an invalid policy. `problem` also describes what stays in force.
+/// The condition of an invalid policy, with the message `problem`. The message also describes what stays in force.
 fn invalid(problem: &str) -> Condition {
     Condition { kind: ConditionKind::Accepted, status: false, reason: Reason::Invalid, message: problem.to_owned() }
 }

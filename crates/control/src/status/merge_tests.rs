@@ -203,7 +203,7 @@ fn an_invalid_traffic_policy_says_so_at_each_target_that_it_names() {
     assert_eq!((&condition["status"], &condition["message"]), (&json!("False"), &json!(problem)));
 }
 
-/// Other implementations may act on a target of another kind.
+/// Leno reports only at Services: other implementations may support the other targets, and report there.
 #[test]
 fn an_invalid_backend_traffic_policy_says_so_at_each_service_that_it_names() {
     let targets = json!([

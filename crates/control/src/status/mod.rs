@@ -42,7 +42,8 @@ type Place = (Kind, Name);
 enum Written {
     /// The status is as it should be.
     Done,
-    /// The object has changed, is gone, or is another object of the same name: wait for the next results.
+    /// The object has changed, no longer exists, or was replaced by another object of the same name: wait for the next
+    /// results.
     Later,
 }
 
@@ -54,7 +55,7 @@ pub(crate) async fn keep_statuses(
 ) -> Infallible {
     // For each object, the status that we last wrote or found.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
-    // The delay after the next failure, and whether the present series of failures was logged.
+    // `retry` is the delay after the next failure. `is_logged` shows whether the current series of failures was logged.
     let (mut retry, mut is_logged) = (RETRY_MIN, false);
     loop {
         leads.mark_unchanged();
@@ -86,9 +87,9 @@ pub(crate) async fn keep_statuses(
 /// Statuses that could not be written.
 #[derive(Default)]
 struct Failed {
-    /// Number of statuses that failed for another reason than a conflict with the write of another client.
+    /// Number of statuses that could not be written. Conflicts with the write of another client do not count.
     statuses: usize,
-    /// The object of the first such status, and the reason of the failure.
+    /// The object whose status was the first that could not be written, and the reason.
     first: Option<(Place, kube::Error)>,
 }
 
@@ -101,7 +102,7 @@ impl Failed {
         self.first.get_or_insert((place, error));
     }
 
-    /// Logs the failure, unless all statuses failed because of conflicts. Returns whether it was logged.
+    /// Logs how many statuses could not be written. Logs nothing, and returns `false`, if all failures were conflicts.
     fn log(&self) -> bool {
         let Some(((kind, name), error)) = &self.first else { return false };
         tracing::warn!(
@@ -131,7 +132,8 @@ async fn say(
         match write(client, &place, &wanted).await {
             Ok(Written::Done) => drop(said.insert(place, wanted)),
             Ok(Written::Later) => {}
-            // The API server rejects this content however often we send it: wait for the next result.
+            // The API server would reject this status again, so do not retry it: wait until the results for the object
+            // change.
             Err(kube::Error::Api(status)) if status.code == StatusCode::UNPROCESSABLE_ENTITY => {
                 let ((kind, name), error) = (&place, &status.message);
                 tracing::warn!(%kind, %name, %error, "the API server rejects the status; shorten or split the object");
@@ -162,8 +164,7 @@ async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result
     let Some(status) = merge::status(&object.data, wanted, Timestamp::now()) else {
         return Ok(Written::Done);
     };
-    // The resource version makes the write fail if another client has changed the status, or replaced the object,
-    // since.
+    // With the resource version, the write fails if another client has changed or replaced the object since we read it.
     let change = json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": status });
     objects.patch_status(&name.name, &PatchParams::default(), &Patch::Merge(change)).await?;
     Ok(Written::Done)

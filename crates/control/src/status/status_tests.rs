@@ -112,6 +112,6 @@ async fn a_status_that_the_api_server_rejects_is_not_sent_again() {
 async fn a_status_that_cannot_be_written_is_sent_again_less_and_less_often() {
     let server = ApiServer { written: http::StatusCode::FORBIDDEN, ..ApiServer::new("a", &json!({})) };
     let asked = asked(&server, &["a"], TAKES * 300).await;
-    // Rounds of two requests at 0, 3, 7, 13, 23, 41, 75, 137, 199 and 261 s.
+    // Ten attempts with two requests each, at 0, 3, 7, 13, 23, 41, 75, 137, 199 and 261 s.
     assert_eq!(asked.len(), 20, "{asked:?}");
 }

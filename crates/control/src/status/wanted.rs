@@ -16,7 +16,7 @@ pub(crate) struct Judged {
     pub(crate) routes: Vec<ParentStatus>,
     /// The status of each TrafficPolicy and XBackendTrafficPolicy at each of its targets.
     pub(crate) traffic: Vec<TargetStatus>,
-    /// The result for the current version of each object.
+    /// The validation result for the current version of each object.
     pub(crate) observed: BTreeMap<Place, Observed>,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum StatusContent {
     Route(Vec<ParentStatus>),
     /// An invalid route, and the reason.
     BrokenRoute(String),
-    /// An AuthorizationPolicy: the reason if it is invalid, and the names in it that do not exist.
+    /// An AuthorizationPolicy: the reason if the policy is invalid, and the names in the policy that do not exist.
     Policy { problem: Option<String>, missing: Option<String> },
     /// A valid TrafficPolicy or XBackendTrafficPolicy: its status at each of its targets.
     Traffic(Vec<TargetStatus>),

@@ -1,10 +1,10 @@
-//! The delay after a failure, and whether the failure begins a new outage.
+//! Computes the delay after each failure of a watch, and the length of an outage. An outage is a series of failures.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Upper limit of the first wait. The lower limit is half of it.
+/// Upper limit of the first wait after a failure; the wait is random, and at least half of this time.
 const FIRST: Duration = Duration::from_millis(100);
 
 /// Upper limit of every wait, so that a restored API server is found soon.
@@ -21,7 +21,7 @@ pub(super) struct Outage {
     /// The time of the last failure.
     latest: Instant,
     failures: u32,
-    /// Whether there was a success after the last failure, or no failure yet.
+    /// Whether there was a success after the last failure. Also true before the first failure.
     is_over: bool,
 }
 
@@ -45,8 +45,8 @@ impl Outage {
         longest.mul_f64(0.5 + 0.5 * fastrand::f64())
     }
 
-    /// Records a success at the time `at`, unless this time is before the last failure. Returns how long the outage
-    /// lasted if this success ends it.
+    /// Records a success at the time `at`. If the success ends an outage, returns how long the outage lasted. Ignores a
+    /// success before the last failure.
     pub(super) fn succeeded(&mut self, at: Instant) -> Option<Duration> {
         if self.is_over || at < self.latest {
             return None;

@@ -23,8 +23,8 @@ impl Follower {
         Self { kind, changes, listing: HashSet::new(), was_listed: false }
     }
 
-    /// Sends every change of the watched objects; `read` extracts the needed part of an object. Returns when the index
-    /// is gone.
+    /// Sends every change of the watched objects; `read` extracts the needed part of an object. Returns when the
+    /// receiver of the changes has been dropped.
     pub(super) async fn run<K: Resource>(mut self, mut watch: Lasting<K>, read: impl Fn(&Name, K) -> Content) {
         loop {
             let change = match watch.next().await {

@@ -1,6 +1,6 @@
-//! How long each watch has been silent. An API server sends an event, a bookmark or a response at least every two
-//! minutes, so a longer silence shows a watch that misses changes. kube hides bookmarks, so we listen below kube, to
-//! the bytes of the responses.
+//! Measures how long each watch has been silent. An API server sends an event, a bookmark or a response at least every
+//! two minutes, so a watch with a longer silence misses changes. kube does not pass bookmarks on, so we observe the
+//! bytes of the responses below kube.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -68,7 +68,7 @@ impl Hearing {
 }
 
 impl Watched {
-    /// Stops the measurement until [`Self::is_served`]: the API server does not serve the resource.
+    /// Stops the measurement, because the API server does not serve the resource. [`Self::is_served`] starts it again.
     pub(super) fn is_absent(&self) {
         self.hearing.lock().remove(&self.resource);
     }

@@ -109,7 +109,7 @@ pub(super) fn endpoint_slice(_: &Name, mut slice: EndpointSlice) -> Content {
     Content::Object(revision(&mut slice.metadata), typed::endpoint_slice(slice))
 }
 
-/// Takes the revision of an object whose status we do not write.
+/// Returns the revision of an object whose status we do not write. Its generation does not matter, so it is 0.
 fn revision(metadata: &mut ObjectMeta) -> Revision {
     Revision { uid: uid(metadata), generation: 0 }
 }
@@ -118,8 +118,9 @@ fn uid(metadata: &mut ObjectMeta) -> Box<str> {
     metadata.uid.take().unwrap_or_default().into()
 }
 
-/// Extracts the needed part of a Pod. A Pod has a proxy if it has the proxy's container. We ignore labels: a user who
-/// may label Pods could remove a label, and callers would then reach the Pod unencrypted. Containers never change.
+/// Extracts the needed part of a Pod. A Pod has a proxy if it has the proxy's container, which cannot change after the
+/// Pod's creation. We do not look at labels: a user who may label Pods could remove a label, and callers would then
+/// reach the Pod unencrypted.
 pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let containers = pod.spec.init_containers.as_deref().unwrap_or_default();
     let has = |name: &str| containers.iter().any(|container| container.name == name);

@@ -24,7 +24,7 @@ pub(crate) struct Lasting<K> {
     resource: Box<str>,
     outage: Outage,
     is_outage_logged: bool,
-    /// When to go on after a failure.
+    /// The time at which to try again after a failure; `None` if no retry is pending.
     retry_at: Option<Instant>,
     watched: Watched,
 }
@@ -57,7 +57,8 @@ impl<K> Lasting<K> {
             }
             match self.events.next().await {
                 Some(Ok(event)) => {
-                    // kube announces a list (`Init`) before it requests the list, so this event shows no success.
+                    // kube announces a list (`Init`) before it requests the list. So `Init` does not show that the API
+                    // server answers.
                     if !matches!(event, Event::Init) {
                         self.watched.is_served();
                         self.succeeded(Instant::now());
@@ -86,12 +87,14 @@ impl<K> Lasting<K> {
     }
 
     fn failed(&mut self, error: &watcher::Error) {
-        // kube reports no event when a watch goes on and nothing changes.
+        // The watch may have worked since the last event: kube reports no event for a watch on which nothing changes.
+        // So count the last bytes that arrived as a success.
         if let Some(heard_at) = self.watched.heard_at() {
             self.succeeded(heard_at);
         }
         if status(error) == Some(StatusCode::NOT_FOUND) {
-            // For example, the definition of the kind is older than the version that we read.
+            // The API server answers 404 if it does not serve the kind. A definition of the kind may still be
+            // installed, for example one that lacks the version that we read.
             self.watched.is_absent();
         }
         let now = Instant::now();
@@ -100,7 +103,7 @@ impl<K> Lasting<K> {
         let (resource, retry_s) = (&*self.resource, wait.as_secs_f64());
         if status(error) == Some(StatusCode::GONE) {
             tracing::debug!(resource, %error, retry_s, "the watch has expired; its objects are listed again");
-            // kube would request the same, expired resource version again, so begin another watch.
+            // Begin a new watch: kube would continue the old one from the same resource version, which has expired.
             self.events = (self.begin)();
         } else if !std::mem::replace(&mut self.is_outage_logged, true) {
             tracing::warn!(resource, %error, "the resource cannot be watched; its known objects stay in force");

@@ -28,7 +28,7 @@ enum Watches {
     ExpiredEvent,
     /// The response begins, and then the connection is lost without a sign.
     Quiet,
-    /// Fails 20 times. Then one watch lasts for a minute, and nothing changes.
+    /// The first 20 requests fail. Then one watch lasts for a minute without an event.
     QuietOnce,
 }
 

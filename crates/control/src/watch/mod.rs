@@ -28,10 +28,10 @@ pub(crate) use hearing::Hearing;
 pub(crate) use kinds::resource;
 pub(crate) use lasting::Lasting;
 
-/// Limit on changes that wait for the index; watches pause when the channel is full.
+/// Capacity of the channel for changes from the watches to the index. The watches pause while the channel is full.
 pub(crate) const CHANGES_MAX: usize = 1_024;
 
-/// Objects in one page of a list. A page stays in memory, unparsed, until it has been read.
+/// Number of objects in one page of a list. A page stays in memory, unparsed, until it has been read.
 const PAGE_SIZE: u32 = 200;
 
 /// Starts every watch. The watches run until the returned set is dropped.
@@ -59,7 +59,7 @@ pub(crate) fn start(api_server: &ApiServer, changes: &mpsc::Sender<(Kind, Change
     watches
 }
 
-/// Watches a kind whenever it is installed.
+/// Watches a kind while its CustomResourceDefinition is installed, for as long as the process runs.
 async fn follow_custom(
     custom: kinds::Custom,
     api_server: ApiServer,

@@ -30,7 +30,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Issues the first certificate, with these names.
+    /// Issues the first certificate, for these DNS names.
     ///
     /// # Errors
     /// [`SignError`] if the authority has expired.

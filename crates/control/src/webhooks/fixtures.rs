@@ -25,8 +25,8 @@ pub(super) fn signing() -> Arc<Signing> {
     signing_from(SystemTime::now(), DAY * 90)
 }
 
-/// An API server that records the paths of its requests. It knows two namespaces: `young`, which injects, and `late`.
-/// It answers the first two requests for `late` with 429, as a busy server does.
+/// An API server that records the paths of its requests. It knows two namespaces: `young`, whose Pods get a proxy, and
+/// `late`. It answers the first two requests for `late` with 429, as a busy server does.
 #[derive(Clone, Default)]
 pub(super) struct ApiServer(Arc<Mutex<Vec<String>>>);
 

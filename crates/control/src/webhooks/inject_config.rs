@@ -16,7 +16,7 @@ use tokio::time::sleep;
 /// Interval between checks whether the file has changed.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// Why the file gives no options.
+/// The reason why no options could be read from the file. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadConfig {
     #[error("{0}; mount the ConfigMap leno-config there, which leno install makes")]
@@ -39,7 +39,8 @@ impl From<BadOptions> for BadConfig {
 /// The file, and its last valid content.
 pub(super) struct InjectConfig {
     path: PathBuf,
-    /// The text that was read last, or why reading failed. An error is logged again only after this value changes.
+    /// The result of the last read: the text, or the error. If the next read has the same result, we neither parse nor
+    /// log it.
     seen: Result<String, String>,
     options: watch::Sender<Arc<Options>>,
 }

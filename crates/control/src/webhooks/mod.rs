@@ -1,5 +1,5 @@
-//! The webhooks that an API server calls: `/inject` adds the proxy to a Pod before the Pod is stored, `/validate`
-//! checks mesh objects before the objects are stored.
+//! The webhooks that an API server calls: `/inject` adds the proxy to a Pod before the Pod is stored, and `/validate`
+//! checks mesh objects before they are stored.
 //!
 //! ```text
 //! accept -> serve (HTTP, limits, turns) -> review (bytes to an answer: install::webhook decides) -> counts
@@ -62,8 +62,8 @@ pub(crate) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Listens and reads the files, in an order that shows errors as early as possible. `None` if the command line
-    /// configures no webhooks.
+    /// Reads the injector's options and then listens, so that an invalid file is reported first. `None` if the command
+    /// line configures no webhooks.
     pub(crate) fn listen(
         options: &Options,
         api_server: &ApiServer,

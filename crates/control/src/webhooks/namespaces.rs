@@ -28,7 +28,7 @@ pub(super) struct Namespaces {
     turns: Queue<Source>,
 }
 
-/// Why the namespace is unknown. The message names the remedy.
+/// The reason why a namespace's annotations are unknown. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoNamespace {
     #[error("{0} is not the name of a namespace; send that of the Pod in request.namespace")]

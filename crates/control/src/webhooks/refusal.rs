@@ -11,7 +11,7 @@ use super::namespaces::NoNamespace;
 use super::serve::{REQUEST_MAX, REVIEW_MAX_BYTES};
 use super::weight::WEIGHT_MAX_BYTES;
 
-/// Why a request is rejected. The message names the remedy.
+/// The reason why a request is rejected. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("there is no such webhook; there are /inject and /validate")]
@@ -53,7 +53,7 @@ impl Refusal {
 
     pub(super) fn answer(&self) -> Answer {
         let mut answer = text(self.status(), format!("{self}\n"));
-        // Only clients that send reviews may keep connections open.
+        // A 4xx answer closes the connection: only clients that send valid reviews may keep a connection open.
         if answer.status().is_client_error() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -1,4 +1,4 @@
-//! One review: from the bytes that an API server sends to the answer.
+//! Handles one review: parses an API server's request, and makes the answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) enum Webhook {
     Validate,
 }
 
-/// Answers reviews, from the data on which the answers depend.
+/// Answers reviews. The fields are the data on which the answers depend.
 pub(super) struct Reviewer {
     pub(super) namespaces: Namespaces,
     /// Options for all proxies.
@@ -33,7 +33,7 @@ pub(super) struct Reviewer {
 }
 
 impl Webhook {
-    /// The webhook at a path.
+    /// Returns the webhook that is served at a path.
     pub(super) fn at(path: &str) -> Option<Self> {
         match path {
             "/inject" => Some(Self::Inject),
@@ -76,7 +76,8 @@ impl Reviewer {
     fn inject(&self, request: &AdmissionRequest, namespace: &Namespace) -> AdmissionResponse {
         let options = self.options.borrow().clone();
         let answer = mutate(request, &described(&request.namespace, namespace), &options);
-        // A namespace that injects, or was reported before, gets the trust bundle already.
+        // Report only a namespace that lacks the trust bundle. A namespace with injection, or one reported before, gets
+        // it already.
         let is_news = || !namespace.injects() && !self.trusting.borrow().contains(request.namespace.as_str());
         if answer.patch.is_some() && !request.dry_run && is_news() {
             // If the channel is full, this change is lost. The watch reports the Pod itself later.

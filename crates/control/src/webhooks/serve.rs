@@ -1,5 +1,6 @@
-//! The webhooks' server: HTTP/1.1 over TLS. Every client in the cluster can reach it, and API servers show no
-//! certificate of the mesh, so the cost of all clients together is limited here.
+//! The webhooks' server: HTTP/1.1 over TLS. Every client in the cluster can reach it, and API servers present no
+//! certificate of the mesh. So the server cannot tell API servers from other clients, and limits what all clients
+//! together may use.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -31,17 +32,18 @@ use crate::accept::{Clients, Connection, Peer, Tls, accept};
 use crate::budget::{CONNECTION_BYTES, SMALL, WEBHOOKS, at_most, process_memory};
 use crate::drain::Phase;
 
-/// Limit on concurrent connections; lower if there is little memory. An API server keeps up to 25 idle connections
-/// open.
+/// Limit on concurrent connections. [`Door::of_memory`] lowers it if the process has little memory. An API server keeps
+/// up to 25 idle connections open.
 const CONNECTIONS_MAX: usize = 256;
 /// Longest time that a connection may be idle between requests, or a request's header may take to arrive. API servers
 /// close idle connections after 90 seconds, so they never send a request on a connection that we are closing.
 const IDLE_MAX: Duration = Duration::from_secs(120);
-/// Longest life of a connection, limited so that API servers also reach replicas that started later.
+/// Longest life of a connection. The limit makes API servers connect again, so that they also reach replicas that
+/// started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
 /// Time after which an ending replica closes its idle connections. Until then, it closes each connection after the
-/// connection's next answer. So API servers soon use other replicas, which may have newer options for new proxies, and
-/// hardly ever send a request on a connection that we are closing.
+/// connection's next answer. So API servers soon move to other replicas, which may also have newer options for new
+/// proxies. And the replica hardly ever closes a connection on which an API server is sending a request.
 const IDLE_AT_END: Duration = Duration::from_secs(1);
 /// Longest time for a request, from the end of its header to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -51,26 +53,31 @@ const HEADER_MAX_BYTES: usize = 16 << 10;
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
 /// Reviews up to this size, in bytes, are not limited by [`LARGE_REVIEWS_MAX`]. Nearly all reviews are this small.
 const SMALL_MAX_BYTES: u32 = 32 << 10;
-/// Limit on concurrent large reviews: reviews that are being read, and reviews that wait to be parsed. Lower if there
-/// is little memory. A new large review replaces the oldest incomplete review of the source with the most large
-/// reviews, so that a slow sender delays no other client.
+/// Limit on concurrent large reviews: those that are being read, and those that wait to be parsed. [`Door::of_memory`]
+/// lowers this limit if the process has little memory. At the limit, a new large review replaces an incomplete one, so
+/// that a slow sender delays no other client. It replaces the oldest incomplete review of the source that has the most
+/// large reviews.
 const LARGE_REVIEWS_MAX: usize = 6;
-/// Time that a large review waits for a free place before it replaces an incomplete review. An API server sends a
-/// review within milliseconds, but sends several at once when Pods are created in a burst.
+/// Time that a large review waits for a free place before it replaces an incomplete review. API servers send several
+/// reviews at once when Pods are created in a burst. Each arrives within milliseconds, so its place is free again
+/// before this time ends.
 const LARGE_PATIENCE: Duration = Duration::from_millis(500);
-/// Longest time that a large review waits for a place in total.
+/// Longest time from the arrival of a large review until it gets a place, [`LARGE_PATIENCE`] included. After this time,
+/// the review is rejected.
 const LARGE_WAIT_MAX: Duration = Duration::from_secs(4);
 /// Interval at which a waiting large review checks for a free place.
 const LARGE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Limit on reviews that are parsed and answered at the same time. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
-/// Memory of a review that is parsed and answered, in bytes: validation copies the object and writes it as text.
+/// Memory of a review that is parsed and answered, in bytes: the parsed object, and a copy and a text of it that the
+/// validation makes.
 const PARSED_BYTES: usize = 2 * WEIGHT_MAX_BYTES + REVIEW_MAX_BYTES as usize;
 /// Memory of a connection with a small review, in bytes.
 const CLIENT_BYTES: usize = CONNECTION_BYTES + HEADER_MAX_BYTES + SMALL_MAX_BYTES as usize;
 
-/// Limits on what all clients of the webhooks together may use. Their share of the memory first covers the parsing of
-/// reviews. Large reviews get up to three fifths of the rest, and connections get what then remains.
+/// Limits on what all clients of the webhooks together may use. The memory for parsing reviews is subtracted first from
+/// the webhooks' share of the process's memory. Large reviews get up to three fifths of the difference. Connections get
+/// the remainder.
 #[derive(Clone, Copy)]
 struct Door {
     connections: usize,
@@ -78,7 +85,7 @@ struct Door {
 }
 
 impl Door {
-    /// Derives the limits from the process's memory, in bytes. Below 256 MiB they are the same as with 256 MiB, since
+    /// Derives the limits from the process's memory, in bytes. Below 256 MiB, the limits are those of 256 MiB, since
     /// one review must always fit.
     const fn of_memory(memory: usize) -> Self {
         let memory = if memory < SMALL { SMALL } else { memory };
@@ -89,7 +96,7 @@ impl Door {
     }
 }
 
-// 256 MiB are enough for the idle connections of two API servers, and for two large reviews.
+// If the process may use 256 MiB, the limits allow the idle connections of two API servers, and two large reviews.
 const LEAST: Door = Door::of_memory(SMALL);
 const _: () = assert!(LEAST.connections >= 2 * 25 && LEAST.large_reviews >= 2);
 
@@ -98,7 +105,7 @@ pub(super) struct Server {
     counts: Arc<Counts>,
     door: Door,
     large: Room,
-    /// Limits the reviews that are parsed at once. The source addresses of reviews take turns.
+    /// Limits the number of reviews that are parsed at the same time. The source addresses of reviews take turns.
     turns: Queue<Source>,
 }
 
@@ -215,8 +222,8 @@ impl Server {
         place.hold(reading).await.unwrap_or(Err(Refusal::TooSlow))
     }
 
-    /// Waits for a place among the large reviews: a free place, or after [`LARGE_PATIENCE`] the place of an incomplete
-    /// review. Until then the review is not read, so only its connection takes memory.
+    /// Waits for a place for a large review. After [`LARGE_PATIENCE`] without a free place, takes the place of an
+    /// incomplete review. The review is not read before it has a place, so only its connection takes memory.
     async fn large_place(&self, source: Source) -> Result<Place, Refusal> {
         let since = Instant::now();
         loop {
@@ -241,8 +248,8 @@ impl Server {
         let namespace = match webhook {
             Webhook::Inject => {
                 let namespace = self.reviewer.namespace(review, peer.source()).await?;
-                // Call `settle` only now: any client can send bytes that are no review, but this is a review for an
-                // existing namespace.
+                // Protect the connection from being replaced, but not earlier: any client can send bytes that are no
+                // review. This is a review for an existing namespace.
                 peer.presence.settle();
                 Some(namespace)
             }
@@ -258,7 +265,7 @@ impl Server {
 /// Waits until a connection must be closed, because the connection is old or the replica is ending.
 async fn must_close(mut phases: watch::Receiver<Phase>) {
     let ending = async {
-        // An error means that no further phase follows: the process ends.
+        // Ignore an error: the sender of the phases has been dropped because the process ends.
         let _ = phases.wait_for(|phase| *phase == Phase::Ending).await;
         sleep(IDLE_AT_END).await;
     };

@@ -21,7 +21,7 @@ use crate::webhooks::namespaces::Namespaces;
 
 const NAME: &str = "leno-control.leno.svc";
 
-/// Webhooks on loopback, in a cluster with the namespaces `shop`, which injects, and `quiet`.
+/// Webhooks on loopback, in a cluster with the namespaces `shop`, whose Pods get a proxy, and `quiet`.
 struct Webhooks {
     address: SocketAddr,
     signing: Arc<Signing>,
@@ -53,7 +53,7 @@ impl Webhooks {
         Self { address, signing, counts, changes, trusting, phase, _options: options }
     }
 
-    /// A connection without TLS from another source address.
+    /// A connection without TLS from 127.0.0.`last`.
     async fn connect_from(&self, last: u8) -> TcpStream {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind(([127, 0, 0, last], 0).into()).expect("a loopback address");
@@ -135,8 +135,8 @@ async fn pods_are_answered_by_the_annotations_of_their_namespace_and_their_own()
     assert_eq!(response, json!({ "uid": "7", "allowed": true }));
     let response = webhooks.inject(&pod("shop", &json!({ "leno.dev/inject": "perhaps" }))).await;
     assert!(response["allowed"] == false && response["status"]["message"].as_str().is_some(), "{response}");
-    // The webhook reports a new Pod to the index so that the Pod's namespace gets the trust bundle. These namespaces
-    // inject, so they get the bundle without that message.
+    // The webhook reported no namespace to the index. It reports a namespace only if a Pod in it gets a proxy and the
+    // namespace lacks the trust bundle.
     assert!(webhooks.changes.try_recv().is_err());
     let name = "leno_control_webhook_requests_total{webhook=\"inject\",answer=";
     for (answer, number) in [("injected", 2), ("skipped", 1), ("refused", 1), ("error", 0)] {
@@ -252,7 +252,7 @@ async fn a_namespace_that_is_told_of_already_is_not_told_of_again() {
 #[tokio::test]
 async fn connections_that_ask_nothing_keep_no_api_server_out() {
     let webhooks = Webhooks::start().await;
-    // Some clients never begin a handshake, some are silent after it, and some never finish a review.
+    // Some clients never begin a TLS handshake, some are silent after the handshake, and some never finish a review.
     let mut idle = Vec::new();
     for last in [2, 3] {
         for _ in 0..CONNECTIONS_MAX * 3 / 4 {
@@ -274,7 +274,8 @@ async fn connections_that_ask_nothing_keep_no_api_server_out() {
     for _ in 0..3 {
         assert_eq!(webhooks.inject(&pod("quiet", &json!({}))).await["allowed"], true);
     }
-    // This is less than any time limit, so no review waited for a time limit.
+    // The other clients can hold a connection for FIRST_REQUEST_MAX or longer. The reviews took less time, so none
+    // waited for these clients.
     assert!(started.elapsed() < FIRST_REQUEST_MAX, "{:?}", started.elapsed());
 }
 

@@ -1,4 +1,4 @@
-//! Passes incoming content to the owner as it arrives, as long as the owner holds less unreleased content than the
+//! Passes incoming content to the caller as it arrives, as long as the caller holds less unreleased content than the
 //! window allows.
 
 use leno_http2::{Event, StreamKey};
@@ -29,7 +29,7 @@ impl Connection {
         Some(Event::Data { stream, token, bytes, end_stream })
     }
 
-    /// Releases `bytes` of content that the owner has received and processed.
+    /// Releases `bytes` of content that the caller has received and processed.
     pub fn release(&mut self, stream: StreamKey, bytes: usize) {
         if let Some(exchange) = self.exchange_mut(stream) {
             exchange.unreleased = exchange.unreleased.saturating_sub(bytes);

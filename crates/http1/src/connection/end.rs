@@ -1,4 +1,4 @@
-//! The end of an exchange, of the peer's messages, or of the connection.
+//! Ends exchanges, messages and the connection, after a complete message, a close by the peer, or an error.
 
 use std::time::Instant;
 
@@ -11,9 +11,11 @@ use crate::exchange::{Half, Outgoing};
 use crate::write;
 
 impl Connection {
-    /// Reports that the peer has closed its side, and that all earlier input was consumed. Returns the consequence for
-    /// the current exchange: the end of its content, or a reset. Returns `None` if no exchange is open or if the
-    /// exchange continues, for example because the peer still waits for our response.
+    /// Handles a close of the peer's side. Call this function when the connection has consumed all earlier input.
+    ///
+    /// Returns the event that the close causes for the current exchange: the end of its content, or a reset. Returns
+    /// `None` if no exchange is open, or if the exchange continues, for example because the peer still waits for our
+    /// response.
     pub fn input_ended(&mut self, _now: Instant) -> Option<Event<'static>> {
         self.peer_ended = true;
         self.incomplete = Incomplete::default();
@@ -21,7 +23,7 @@ impl Connection {
         self.on_end_of_input()
     }
 
-    /// Returns the consequence of the end of input in the current state.
+    /// Handles the end of the input. Returns the event that it causes for the current exchange, if any.
     pub(super) fn on_end_of_input(&mut self) -> Option<Event<'static>> {
         let Some(exchange) = self.exchange.as_deref_mut() else {
             self.end();
@@ -30,11 +32,12 @@ impl Connection {
         exchange.persistent = false;
         match self.input {
             Input::UntilClose | Input::Tunnel | Input::Rejected => self.end_of_content(),
-            // The peer still waits for our response, the tunnel may still be accepted, or our side of the tunnel
-            // continues.
+            // The exchange continues: the peer still waits for our response, the tunnel may still be accepted, or we
+            // still send in the tunnel.
             Input::Complete | Input::Undecided if self.role == Role::Server => None,
             Input::Complete if exchange.outgoing == Outgoing::Tunnel => None,
-            // The server has answered without reading the rest of the request.
+            // We are the client and still send our request. The server has answered completely and closed the
+            // connection, so the server does not read the rest of the request.
             Input::Complete => self.lose_exchange(ErrorCode::NO_ERROR),
             Input::Dead => None,
             _ if self.role == Role::Server => self.lose_exchange(ErrorCode::CANCEL),
@@ -94,27 +97,27 @@ impl Connection {
         self.incomplete_since = None;
     }
 
-    /// Called if an exchange ends early. Records whether the peer would mistake a regular close of the connection for
-    /// the end of our content ([`Connection::must_abort`]).
+    /// Records whether the peer would mistake an orderly close of the connection for the end of our content
+    /// ([`Connection::must_abort`]). Call this function when an exchange ends early, before its state is dropped.
     pub(super) fn note_cut(&mut self) {
         self.cut_short = self.sends_until_close();
     }
 
-    /// Whether only the end of the connection ends our content, and the content is not complete.
+    /// Whether our content is incomplete, and only a close of the connection would mark its end.
     fn sends_until_close(&self) -> bool {
         self.exchange.as_deref().is_some_and(|exchange| {
             exchange.send == Half::Body && matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel)
         })
     }
 
-    /// Whether our content is incomplete, and the peer would take an orderly close of the connection for the end of
+    /// Whether our content is incomplete, and the peer would mistake an orderly close of the connection for the end of
     /// this content.
     pub fn hides_cut(&self) -> bool {
         self.cut_short || self.sends_until_close()
     }
 
     /// Handles a protocol error of the peer. A server sends an error response unless a response has begun. The exchange
-    /// stays open, so that the owner can end everything that depends on it.
+    /// stays open, so that the caller can end everything that depends on it.
     pub(super) fn break_off(&mut self, error: ConnectionError) -> ConnectionError {
         self.note_cut();
         self.end();

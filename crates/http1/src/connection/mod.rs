@@ -2,7 +2,7 @@
 //!
 //! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that content can point into the
 //! caller's buffer. Output: all bytes to send are collected in one buffer, [`Connection::output`], for one write. While
-//! a connection must wait ([`Connection::is_paused`]), it consumes no input. Its owner, the code that uses the
+//! a connection must wait ([`Connection::is_paused`]), it consumes no input. The caller, the code that uses the
 //! connection, keeps the remaining input.
 
 mod content;
@@ -43,7 +43,7 @@ enum Input {
     UntilClose,
     /// Bytes of a tunnel that has been requested. They wait until the tunnel is accepted or rejected.
     Undecided,
-    /// The tunnel was rejected. An event must still report the end of the request to the owner.
+    /// The tunnel was rejected. An event must still report the end of the request to the caller.
     Rejected,
     /// A tunnel's bytes, until the end of the connection.
     Tunnel,
@@ -53,16 +53,17 @@ enum Input {
     Dead,
 }
 
-/// A connection. It has one owner; nothing here blocks, locks or reads a clock.
+/// An HTTP/1.1 connection in either role. No method blocks, locks or reads a clock.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
     limits: Arc<Limits>,
     input: Input,
-    /// The beginning of a header section, a chunk's line or trailers.
+    /// The buffered beginning of an incomplete header section, chunk size line or trailer section.
     incomplete: Incomplete,
     incomplete_since: Option<Instant>,
-    /// The place in [`Heads`] at which the latest remembered header section was found.
+    /// The index in [`Heads`] at which this connection last found a remembered header section. The next section is
+    /// probably there, too.
     head_place: Place,
     /// Number of empty lines before the next request.
     empty_lines: u8,
@@ -72,24 +73,26 @@ pub struct Connection {
     /// Number of the latest exchange for which a byte of the response has arrived.
     answered_id: u32,
     out: OutputBuffer,
-    /// Bytes that the socket has accepted.
+    /// Number of output bytes that the socket has accepted so far.
     written: u64,
-    /// Value of `written` at which our request begins.
+    /// The value of `written` at which our request begins. While `written` is not greater, the server has no byte of
+    /// the request, so received bytes cannot be its response.
     request_starts_at: u64,
     drained: VecDeque<Drained>,
     shutting_down: bool,
-    /// Whether the next response announces that the connection ends after it.
+    /// Whether our next response announces that the connection ends after that response.
     announces_end: bool,
     /// Whether the peer has closed its side.
     peer_ended: bool,
     /// Whether the connection is over: nothing more is read, and nothing is sent beyond the current output.
     over: bool,
-    /// Whether our content is incomplete, but the end of the connection would look like the end of the content.
+    /// Whether the connection must end with a TCP reset: our content is incomplete, and the peer would take an orderly
+    /// close for the end of the content.
     cut_short: bool,
 }
 
 impl Connection {
-    /// A new connection. HTTP/1 does not use `now` yet.
+    /// Creates a connection. `now` is not used: the parameter makes the signature the same as for HTTP/2.
     pub fn new(role: Role, limits: Arc<Limits>, _now: Instant) -> Self {
         Self {
             role,
@@ -118,10 +121,10 @@ impl Connection {
     /// input, or if the connection must wait.
     ///
     /// The caller must keep input that remains after `None`, and pass it again once [`Connection::is_paused`] is false.
-    /// At that time, the caller must call this function even without input: a decision that the owner has made
-    /// meanwhile, such as the rejection of a tunnel, may produce an event. `fields` is overwritten, and holds the
-    /// section of an [`Event::Headers`]. Every request and every response that is not reset ends with `end_stream`.
-    /// `heads` is shared by all connections with the same limits.
+    /// At that time, the caller must call this function even without input: a decision that the caller has made
+    /// meanwhile, such as the rejection of a tunnel, may produce an event. Each header section overwrites `fields`;
+    /// after an [`Event::Headers`], `fields` holds the event's section. Every request and every response that is not
+    /// reset ends with `end_stream`. `heads` is shared by all connections with the same limits.
     ///
     /// # Errors
     /// If the peer violated the protocol: flush [`Connection::output`] and close the connection.
@@ -144,7 +147,7 @@ impl Connection {
 
     /// Whether the connection consumes no input for now, because:
     /// - a requested tunnel is not accepted yet;
-    /// - the owner has not released enough of the content that was received;
+    /// - the caller has not released enough of the content that was received;
     /// - as a server: the previous exchange is incomplete, or too much output waits.
     pub fn is_paused(&self) -> bool {
         match self.input {
@@ -178,20 +181,20 @@ impl Connection {
         self.exchange_of(stream).is_some()
     }
 
-    /// Whether we may still send in the exchange: its end has been neither sent nor queued.
+    /// Whether we may still send in the exchange: the end of our message has been neither sent nor queued.
     pub fn can_send(&self, stream: StreamKey) -> bool {
         !self.over && self.exchange_of(stream).is_some_and(Exchange::takes_output)
     }
 
     /// Whether the server has begun to answer `stream`. A server may close a reused connection just as the next request
-    /// arrives. If this request is repeatable and unanswered, it may be sent on another connection (RFC 9112 section
-    /// 9.3.1).
+    /// arrives. If a request is repeatable and the server has not begun to answer it, it may be sent again on another
+    /// connection (RFC 9112 section 9.3.1).
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.answered_id
     }
 
-    /// When the incomplete header section, chunk size or trailer section began, if there is one. If this was long ago,
-    /// the peer sends too slowly.
+    /// Returns the time at which the incomplete header section, chunk size or trailer section began; `None` if nothing
+    /// is incomplete. If that time is long ago, the peer sends too slowly.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
@@ -222,8 +225,9 @@ impl Connection {
     }
 
     /// Lets a server's next response announce that the connection ends after it (RFC 9112 section 9.6). Until then, the
-    /// connection stays open, because a request may be on its way. If the connection were closed, the client would not
-    /// know whether the server has read this request. If no request arrives, call [`Connection::shut_down`].
+    /// connection stays open, because a request may be in transit. If the server closed the connection at once, the
+    /// client would not know whether the server has read that request. If no request arrives, call
+    /// [`Connection::shut_down`].
     pub fn announce_end(&mut self) {
         self.announces_end = true;
     }
@@ -251,7 +255,7 @@ impl Connection {
         self.exchange.as_deref_mut().filter(|exchange| StreamKey::numbered(exchange.id) == key)
     }
 
-    /// Bytes of content that may be passed on before the owner must release content.
+    /// Number of content bytes that may still be passed to the caller before the caller must release content.
     fn content_room(&self) -> usize {
         let held_bytes = usize::try_from(self.held_bytes()).unwrap_or(usize::MAX);
         (self.limits.content_window_bytes as usize).saturating_sub(held_bytes)

@@ -46,7 +46,7 @@ impl Connection {
         self.pending_output() > 0 || has_queue
     }
 
-    /// Content that the owner has received and not released, in bytes.
+    /// Content that the caller has received but not yet released, in bytes.
     pub fn held_bytes(&self) -> u64 {
         self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased as u64)
     }
@@ -75,7 +75,7 @@ impl Connection {
         NO_WINDOW_BYTES
     }
 
-    /// Returns the next piece of queued content that moved into the output, oldest first.
+    /// Returns the next report of queued content that moved into the output; the oldest report comes first.
     pub fn next_drained(&mut self) -> Option<Drained> {
         let next = self.drained.pop_front();
         if next.is_none() && self.drained.capacity() > 0 {
@@ -133,7 +133,8 @@ impl Connection {
                     *left = less;
                     self.out.bytes.extend_from_slice(part);
                 }
-                // The peer would parse bytes beyond the announced length as the next message.
+                // End the connection if the caller sends more content than announced: the peer would parse the excess
+                // as the next message.
                 None => {
                     self.end();
                     return bytes.len();
@@ -149,11 +150,11 @@ impl Connection {
         part.len()
     }
 
-    /// Writes the end of our message. If the content is shorter than announced, ends the connection instead, which
-    /// shows the peer the error.
+    /// Writes the end of our message. If the content is shorter than announced, ends the connection instead, so that
+    /// the peer notices the error.
     pub(super) fn write_end(&mut self, trailers: Option<&FieldSection>) {
         match self.exchange.as_deref().map(|exchange| exchange.outgoing) {
-            // There was more content than announced, which has ended the connection.
+            // The connection has already ended, for example because the caller sent more content than announced.
             _ if self.over => return,
             Some(Outgoing::Length(1..)) => return self.end(),
             Some(Outgoing::Chunked) => write::last_chunk(&mut self.out.bytes, trailers),

@@ -70,7 +70,8 @@ impl Connection {
         }
     }
 
-    /// Whether input can be a response now (client only).
+    /// Whether `input` begins or continues a response to our request (client only). Returns an error if a response
+    /// comes before its request has been sent.
     fn awaits_response(&mut self, input: &[u8]) -> Result<bool, ConnectionError> {
         let Some(exchange) = self.exchange.as_deref() else { return Ok(false) };
         if input.is_empty() {
@@ -83,7 +84,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes a header section, and writes its fields to `fields`. Parses the section only if it is not remembered.
+    /// Takes a header section from `input`, and writes its fields to `fields`. If `heads` remembers the section, copies
+    /// the remembered fields instead of parsing.
     fn take_head(
         &mut self,
         now: Instant,
@@ -116,8 +118,8 @@ impl Connection {
         Ok(Some(head))
     }
 
-    /// Returns the kind of header section that this connection reads now. Returns `None` if the section may not be
-    /// remembered: the connection waits for the response to a request for a tunnel, or it waits for no response.
+    /// Returns the kind of header section that this connection reads now. Returns `None` if the section must not be
+    /// remembered: as a client, if our request asks for a tunnel, or if we have sent no request.
     fn reader(&self) -> Option<Reader> {
         match (self.role, self.exchange.as_deref()) {
             (Role::Server, _) => Some(Reader::Server),
@@ -140,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// Takes a line or a section. Buffers at most `max_bytes`.
+    /// Takes a line or a section of at most `max_bytes` from `input`; `None` if its end has not arrived.
     fn take_block<'a>(
         &mut self,
         now: Instant,
@@ -193,7 +195,7 @@ impl Connection {
         exchange.connect = request.connect;
         exchange.peer_is_1_0 = request.is_1_0;
         exchange.upgrade = request.upgrade;
-        // Identifiers are never reused: the connection ends with the last identifier.
+        // After the exchange with the largest identifier, the connection ends, so identifiers are never reused.
         exchange.persistent = request.persistent && self.last_id < u32::MAX;
         self.exchange = Some(Box::new(exchange));
         self.begin_content(request.content);

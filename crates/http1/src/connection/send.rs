@@ -1,4 +1,4 @@
-//! Sends the owner's requests, responses, content and trailers, and ends exchanges.
+//! Sends the caller's requests, responses, content and trailers, and ends exchanges.
 
 use std::time::Instant;
 
@@ -10,14 +10,14 @@ use crate::exchange::{Exchange, Half, Outgoing};
 use crate::repeats::Heads;
 use crate::write::{self, Form, Framing, Persistence, Unwritable};
 
-/// Why a request was not sent.
+/// The reason why a request was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     #[error("the connection carries another exchange")]
     Busy,
     #[error("the connection takes no more requests")]
     Closed,
-    /// No connection can carry the request.
+    /// HTTP/1.1 cannot express the request, so another HTTP/1.1 connection would not help.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
 }
@@ -141,7 +141,7 @@ impl Connection {
         let (framing, outgoing) = match content_length {
             _ if is_tunnel => (Framing::Unframed, Outgoing::Tunnel),
             _ if status == 204 => (Framing::Unframed, Outgoing::Nothing),
-            // `content-length` shows the length that the content of a response to GET would have.
+            // This response has no content, but keep its `content-length`: it states the length for a GET request.
             Some(length) if has_no_content => (Framing::Length(length), Outgoing::Nothing),
             None if has_no_content => (Framing::Unframed, Outgoing::Nothing),
             Some(length) => (Framing::Length(length), Outgoing::Length(length)),
@@ -205,8 +205,8 @@ impl Connection {
         }
     }
 
-    /// Ends the connection once the response has been sent, because the response does not depend on the rest of the
-    /// request (RFC 9112 section 9.6).
+    /// Ends the connection once the response has been sent, without reading the rest of the request. Call it if the
+    /// response does not depend on the rest of the request (RFC 9112 section 9.6).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.exchange_mut(key) {
             Some(exchange) if exchange.receive == Half::Closed => {}

@@ -199,7 +199,7 @@ fn spoil(rng: &mut fastrand::Rng) -> Vec<u8> {
     bytes
 }
 
-/// Returns the complete requests that the engine sees. The engine's owner answers each request at once.
+/// Returns the complete requests that the engine reports. Each is answered at once.
 fn engine_sees(bytes: &[u8]) -> Vec<Seen> {
     let mut server = Endpoint::server();
     let mut seen: Vec<Seen> = Vec::new();

@@ -1,4 +1,4 @@
-//! One engine with an owner that records events, and the calls that tests make on it.
+//! An endpoint for tests: one engine, the record of its events, and the methods that tests call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

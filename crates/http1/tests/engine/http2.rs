@@ -1,4 +1,4 @@
-//! Two proxies carry HTTP/1 messages between them in HTTP/2: the messages must come out unchanged.
+//! Two proxies relay HTTP/1 messages over an HTTP/2 connection between them. The messages must come out unchanged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,8 +30,8 @@ impl Crossing {
         }
     }
 
-    /// Carries HTTP/1 events across, from the client if `by_client`, else from the server. Returns the resulting
-    /// events.
+    /// Sends HTTP/1 events over the HTTP/2 connection: from the client if `by_client`, else from the server. Returns
+    /// the events on the other side.
     fn carry(&mut self, happened: &[Happening], by_client: bool) -> Vec<Happening> {
         for happening in happened {
             let sender = if by_client { &mut self.client } else { &mut self.server };

@@ -1,4 +1,4 @@
-//! The engine from outside: one engine with bytes from a test, and two engines together.
+//! Tests of the engine's public interface. Some give one engine bytes; others connect two engines.
 
 mod differential;
 mod endings;

@@ -8,7 +8,7 @@ use crate::endpoint::{Endpoint, Fields, Happening};
 const SEEDS: std::ops::Range<u64> = 0..200;
 const EXCHANGES: usize = 8;
 
-/// A message as the owner sends it.
+/// A message in the form in which an endpoint sends it.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) section: Section,
@@ -48,7 +48,7 @@ impl Message {
             Some(content) if rng.bool() => fields.push(("content-length".to_owned(), content.len().to_string())),
             Some(_) if rng.bool() => trailers = Some(vec![(format!("x-{}", word(rng)), value(rng))]),
             Some(_) => {}
-            // The engine would add this field if it were missing.
+            // Add `content-length: 0` here, as the engine would: the test compares the fields of both sides.
             None if section == Section::Response && !matches!(fields[0].1.as_str(), "204" | "304") => {
                 fields.push(("content-length".to_owned(), "0".to_owned()));
             }

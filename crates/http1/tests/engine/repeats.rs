@@ -1,4 +1,4 @@
-//! Remembered header sections save work, and change no result.
+//! Tests of remembered header sections: they save work, and change no result.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,7 +35,7 @@ const RESPONSES: &[&str] = &[
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi",
 ];
 
-/// The two sides of a relay, and all that was seen and written.
+/// The two connections of a relay, and a record of all events and output.
 struct Relay {
     front: Connection,
     back: Connection,
@@ -142,14 +142,14 @@ fn the_second_time_is_remembered_for_all_connections() {
 fn what_belongs_to_tunnels_and_interim_responses_is_not_remembered() {
     let mut heads = Heads::default();
     for (request, response) in [(REQUESTS[6], RESPONSES[6]), (REQUESTS[7], RESPONSES[2]), (REQUESTS[0], RESPONSES[7])] {
-        // If a request has two responses, leave out the last response.
+        // Send only the first header section: the final response after an interim response could be remembered.
         let end = response.find("\r\n\r\n").map_or(response.len(), |end| end + 4);
         let contents = [(); 4].map(|()| Relay::new().relay(request, &response[..end], 9, &mut heads));
         let is_tunnel = request != REQUESTS[0];
         assert!(!is_tunnel || contents == [[0, 0]; 4], "{request} {contents:?}");
         assert!(contents.iter().all(|[_, response]| *response == 0), "{response} {contents:?}");
     }
-    // The same bytes answer CONNECT with a tunnel, and GET with no content.
+    // As a response to CONNECT, these bytes begin a tunnel. As a response to GET, they have no content.
     let (mut remembering, mut forgetful) = (Relay::new(), Relay::new());
     remembering.relay(REQUESTS[0], RESPONSES[2], usize::MAX, &mut heads);
     forgetful.relay(REQUESTS[0], RESPONSES[2], usize::MAX, &mut Heads::default());

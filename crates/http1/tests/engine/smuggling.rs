@@ -162,7 +162,8 @@ fn a_refusal_is_the_only_answer() {
 #[test]
 fn bytes_after_a_response_are_nobodys_answer() {
     let complete = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
-    // The bytes `rest` arrive together with the response, after it, or while no request is open.
+    // Test each `rest` twice: first, it arrives in the same read as the response; then, in a later read, when no
+    // request is open any more.
     for rest in ["HTTP/1.1 200 OK\r\n\r\n", "x", "\r\n"] {
         let mut client = Endpoint::client(GET, true);
         client.feed(format!("{complete}{rest}").as_bytes());

@@ -8,15 +8,15 @@ use crate::stream::{Half, StreamKey};
 
 /// A connection's flow-control windows as one side counts them (RFC 9113 section 5.2).
 ///
-/// While no bytes are in transit, `send_bytes` of one side equals `receive_bytes` of the other side. If the owner has
+/// While no bytes are in transit, `send_bytes` of one side equals `receive_bytes` of the other side. If the caller has
 /// released all content, the sum of `receive_bytes` and `owed_bytes` is the whole receive window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Content that we may send on all streams together.
+    /// Number of content bytes that we may still send, over all streams.
     pub send_bytes: i64,
-    /// Content that the peer may send on all streams together.
+    /// Number of content bytes that the peer may still send, over all streams.
     pub receive_bytes: i64,
-    /// Credit for which we have not yet sent a WINDOW_UPDATE.
+    /// Credit that we owe the peer, in bytes: we have not yet sent a WINDOW_UPDATE for it.
     pub owed_bytes: u32,
     /// The whole receive window, which we announced at the start.
     pub whole_bytes: u32,
@@ -35,8 +35,8 @@ impl Connection {
     }
 
     /// Returns credit for `bytes` of received DATA to the peer. `bytes` excludes padding, because the engine itself
-    /// returns the credit for padding. The engine merges small credits: it sends a WINDOW_UPDATE once it owes half a
-    /// window (section 6.9).
+    /// returns the credit for padding. The engine merges small credits: it sends a WINDOW_UPDATE once it owes half of
+    /// the receive window (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
         self.streams.count_released(key, bytes);
         self.announce_credit(key);
@@ -58,8 +58,8 @@ impl Connection {
             return;
         }
         let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
-        // The window grows only if the owner has released everything: otherwise a larger window would not keep more
-        // data in flight.
+        // Grow the window only if the caller has released all content. If the caller still holds content, the caller is
+        // the bottleneck, and a larger window would not help.
         let growth = if stream.unreleased == 0 {
             stream.receive_target.min(most.saturating_sub(stream.receive_target)).min(room)
         } else {
@@ -81,9 +81,10 @@ impl Connection {
         self.encoder.save_memory(on);
     }
 
-    /// Returns credit for the connection's window when half of it is owed, without waiting for the owner to release the
-    /// content. So only each stream's window limits the peer, and a stalled stream never blocks its neighbours. The
-    /// credit is delayed only while the owner holds more than `max_held_bytes` of content of all streams.
+    /// Returns credit for the connection's window as soon as half of the window is owed, even if the caller has not
+    /// released the content. So only each stream's own window limits the peer, and a stalled stream never blocks other
+    /// streams. The credit waits only while the caller holds more than `max_held_bytes` of content, all streams
+    /// together.
     pub(super) fn credit_connection(&mut self, bytes: u32) {
         self.connection_credit += bytes;
         self.announce_connection_credit();

@@ -5,8 +5,8 @@ use std::time::Instant;
 use crate::error::{ConnectionError, Flood};
 use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 
-/// Usual peers return credit for at least this many bytes at once (Go's `inflowMinRefresh`). They return the credit
-/// twice: on the stream and on the connection.
+/// Usual peers return credit for at least this many bytes at a time (Go's `inflowMinRefresh`). They send two
+/// WINDOW_UPDATE frames for it: one for the stream, one for the connection.
 const CREDIT_BYTES: u64 = 4 << 10;
 /// Largest amount of sent content for which the peer may still return credit, in bytes: more than the windows of usual
 /// peers.
@@ -47,8 +47,8 @@ impl Floods {
         }
     }
 
-    /// Starts a new window if [`FLOOD_WINDOW`] has passed since the last start, and refills the budget of rapid resets.
-    /// Called for each batch of input. Many batches have the same time; only the first of them has an effect.
+    /// Restarts the counters if [`FLOOD_WINDOW`] has passed since their last start, and refills the budget of rapid
+    /// resets. Call it for each batch of input. It does nothing if `now` is the same as in the last call.
     pub(super) fn advance(&mut self, now: Instant, limits: &Limits) {
         if now == self.advanced {
             return;
@@ -60,7 +60,8 @@ impl Floods {
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
             self.refilled = now;
-            // One reset per second is one thousandth of a reset per millisecond, so the number needs no conversion.
+            // `resets_left` counts thousandths of a reset. A rate of n resets per second is n thousandths per
+            // millisecond, so the rate needs no conversion.
             let refill = elapsed_ms.saturating_mul(limits.rapid_resets_per_second.into());
             let full = u64::from(limits.max_rapid_resets) * 1_000;
             self.resets_left = self.resets_left.max(self.resets_left.saturating_add(refill).min(full));
@@ -85,7 +86,7 @@ impl Floods {
         self.uncredited_bytes = self.uncredited_bytes.saturating_add(bytes as u64).min(UNCREDITED_MAX_BYTES);
     }
 
-    /// Counts one `flood` event. Returns an error if there are more events than the limit allows.
+    /// Counts one event of the kind `flood`. Returns an error if the peer caused more of them than the limit allows.
     pub(super) fn count(&mut self, flood: Flood, limits: &Limits) -> Result<(), ConnectionError> {
         if flood == Flood::RapidReset {
             return self.count_rapid_reset();
@@ -123,8 +124,8 @@ impl Floods {
         if *count > allowed { Err(ConnectionError::flood(flood)) } else { Ok(()) }
     }
 
-    /// Takes one reset from the budget. A client that races or hedges its calls resets hundreds of young streams a
-    /// second; an attack resets tens of thousands.
+    /// Takes one reset from the budget; returns an error if the budget is empty. A client that races or hedges its
+    /// calls resets hundreds of young streams a second. An attacker resets tens of thousands.
     fn count_rapid_reset(&mut self) -> Result<(), ConnectionError> {
         match self.resets_left.checked_sub(1_000) {
             Some(left) => {

@@ -1,5 +1,5 @@
-//! Memory of a connection. The numbers include allocated memory that is not in use, because the peer decides how much
-//! memory is in use.
+//! Memory of a connection. Counts the allocated capacity of a buffer, not only the bytes in use, since the peer could
+//! fill it at any time.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::stream::StreamKey;
 
 impl Connection {
     /// Memory of buffers, tables and lists, in bytes, without the [`Connection`] itself and without
-    /// [`Connection::queue_memory_bytes`]. The cost is a few additions, however many streams are open.
+    /// [`Connection::queue_memory_bytes`]. The cost of a call does not depend on the number of open streams.
     pub fn memory_bytes(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.fragments.capacity());
         let lines = [&self.ready, &self.held_back, &self.collected].map(VecDeque::capacity);

@@ -78,7 +78,7 @@ fn streams_that_are_held_back_and_reset_leave_few_places_behind() {
         write_all(client);
         key
     };
-    // These streams have sent so much that they may not use the reserve of the connection's window.
+    // Each of these streams has sent so much that it may not use the reserve of the connection's window.
     let streams: Vec<_> = (0..2_000).map(|_| open(&mut client, 2_000)).collect();
     open(&mut client, 8_000_000);
     for key in streams {

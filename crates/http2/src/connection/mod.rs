@@ -2,7 +2,7 @@
 //!
 //! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that DATA can point into the caller's
 //! buffer. Output: all bytes to send are collected in one buffer, [`Connection::output`], for one write. The engine
-//! does not interpret requests. The owner, the code that uses the connection, gives every stream a token, which
+//! does not interpret requests. The caller, the code that uses the connection, gives every stream a token, which
 //! accompanies every event.
 
 mod credit;
@@ -47,7 +47,7 @@ pub enum Event<'a> {
     /// A field section. Its fields are in the `fields` given to [`Connection::receive`].
     Headers {
         stream: StreamKey,
-        /// The owner's token; 0 for a new request.
+        /// The caller's token; 0 for a new request.
         token: u32,
         section: Section,
         /// The peer sends no more on the stream.
@@ -59,7 +59,7 @@ pub enum Event<'a> {
     /// Content of a message. Return the credit with [`Connection::release`] once the bytes have been forwarded.
     Data {
         stream: StreamKey,
-        /// The owner's token.
+        /// The caller's token.
         token: u32,
         /// The content, without padding.
         bytes: &'a [u8],
@@ -69,7 +69,7 @@ pub enum Event<'a> {
     /// The stream is closed: the peer reset it, or violated the protocol on it and we have reset it.
     Reset {
         stream: StreamKey,
-        /// The owner's token.
+        /// The caller's token.
         token: u32,
         /// The code that was received or sent.
         code: ErrorCode,
@@ -103,7 +103,7 @@ enum Input {
 /// A partly received DATA frame.
 #[derive(Debug, Clone, Copy)]
 struct DataFrame {
-    /// `None`: the stream is closed, and the content is dropped.
+    /// `None` if the stream is closed: the content is then dropped.
     stream: Option<StreamKey>,
     awaits_pad_length: bool,
     data_left: u32,
@@ -121,7 +121,7 @@ struct OpenBlock {
     continuations: u32,
 }
 
-/// A connection. It has one owner; nothing here blocks, locks or reads a clock.
+/// An HTTP/2 connection in either role. No method blocks, locks or reads a clock.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
@@ -134,7 +134,7 @@ pub struct Connection {
     /// The beginning of an incomplete frame.
     partial: Vec<u8>,
     block: Option<Box<OpenBlock>>,
-    /// When the incomplete frame or header block began.
+    /// The time at which the incomplete frame or header block began; `None` if nothing is incomplete.
     incomplete_since: Option<Instant>,
     settings_received: bool,
     /// Whether the peer has acknowledged our settings.
@@ -161,14 +161,15 @@ pub struct Connection {
     /// Streams with queued DATA that wait because only the reserve of the connection's window is left
     /// (`output::shared_window`).
     held_back: VecDeque<StreamKey>,
-    /// Streams with collected DATA, in the order of release.
+    /// Streams with DATA that waits to be merged into larger frames ([`Connection::release_collected`]), the longest
+    /// waiting first.
     collected: VecDeque<StreamKey>,
     drained: VecDeque<Drained>,
     queued_bytes: usize,
     /// Memory of the queued DATA, and of trailers that wait for it.
     queue_memory_bytes: usize,
 
-    /// The last stream in our final GOAWAY.
+    /// The last stream identifier in our final GOAWAY; `None` until that GOAWAY is sent.
     goaway_sent: Option<u32>,
     shutting_down: bool,
     goaway_received: Option<u32>,
@@ -204,7 +205,8 @@ impl Connection {
             incomplete_since: None,
             settings_received: false,
             settings_acknowledged: false,
-            // A smaller table applies once the peer has acknowledged our settings (RFC 7541 section 4.2).
+            // Start with at least the default table size: a smaller size that we announce applies only once the peer
+            // has acknowledged our settings (RFC 7541 section 4.2).
             decoder: Decoder::new((limits.header_table_bytes as usize).max(DEFAULT_TABLE_SIZE)),
             receive_window: i64::from(limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES)),
             connection_credit: 0,
@@ -234,7 +236,7 @@ impl Connection {
     /// Parses `input` up to the next event, and removes the parsed bytes from it. Returns `None` at the end of the
     /// input.
     ///
-    /// `fields` is overwritten, and holds the section of an [`Event::Headers`].
+    /// Each field section overwrites `fields`; after an [`Event::Headers`], `fields` holds the event's section.
     ///
     /// # Errors
     /// If the peer violated the protocol. A GOAWAY is queued: flush [`Connection::output`] and close the connection.
@@ -283,7 +285,7 @@ impl Connection {
         self.streams.len()
     }
 
-    /// Received content of all streams that the owner has not released, in bytes.
+    /// Received content of all streams that the caller has not released, in bytes.
     pub fn held_bytes(&self) -> u64 {
         self.streams.held_bytes()
     }
@@ -304,13 +306,14 @@ impl Connection {
         self.streams.get(stream).is_some_and(Stream::takes_output)
     }
 
-    /// Whether the server is known to process `stream`: the server has answered this stream or a later stream.
+    /// Whether the server has begun to process `stream`, as far as we can see: it has sent headers on this stream or on
+    /// a later one.
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.highest_answered
     }
 
-    /// Keys and tokens of the streams above `last_stream`. If the peer's GOAWAY contains `last_stream`, the peer did
-    /// not process these streams.
+    /// Returns the keys and tokens of the open streams above `last_stream`. With the `last_stream` of the peer's
+    /// GOAWAY, these are our streams that the peer did not process.
     pub fn streams_above(&self, last_stream: u32) -> Vec<(StreamKey, u32)> {
         self.streams.iter().filter(|(key, _)| key.id > last_stream).map(|(key, stream)| (key, stream.token)).collect()
     }
@@ -320,8 +323,8 @@ impl Connection {
         self.streams_above(0)
     }
 
-    /// When the incomplete frame or header block began, if there is one. If this was long ago, the peer sends too
-    /// slowly.
+    /// Returns the time at which the incomplete frame or header block began; `None` if nothing is incomplete. If that
+    /// time is long ago, the peer sends too slowly.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
@@ -331,8 +334,9 @@ impl Connection {
         self.goaway_received
     }
 
-    /// Announces the end of the connection (RFC 9113 section 6.8). Open streams finish. New streams are accepted only
-    /// until the peer has seen the announcement. The shutdown is complete when [`Connection::is_drained`] is true.
+    /// Announces the end of the connection with a GOAWAY (RFC 9113 section 6.8). Open streams finish. We accept new
+    /// streams until the peer acknowledges a PING that follows the GOAWAY. The shutdown is complete when
+    /// [`Connection::is_drained`] is true.
     pub fn shut_down(&mut self) {
         if self.shutting_down || matches!(self.input, Input::Dead) {
             return;
@@ -342,8 +346,8 @@ impl Connection {
         frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
     }
 
-    /// Sends GOAWAY with the last stream that we process. Later streams are ignored, so the peer may send their
-    /// requests on another connection.
+    /// Sends a final GOAWAY with the last stream that we process. We ignore later streams, so the peer may send their
+    /// requests again on another connection.
     pub fn go_away(&mut self, code: ErrorCode, debug: &str) {
         if self.goaway_sent.is_none() && !matches!(self.input, Input::Dead) {
             self.shutting_down = true;

@@ -12,12 +12,13 @@ use crate::stream::{Half, StreamKey};
 /// Output capacity that a connection with open streams keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
-/// Queued DATA that has moved into the output. The sender of the DATA may get credit for the same number of bytes.
+/// A report that queued DATA has moved into the output. A relay may now return credit for the same number of bytes to
+/// the peer that sent the DATA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// The stream; it may have ended since.
     pub stream: StreamKey,
-    /// The owner's token.
+    /// The caller's token.
     pub token: u32,
     /// Bytes of DATA.
     pub bytes: u32,
@@ -39,7 +40,8 @@ impl Connection {
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
-        // Connection credit may have become due: held content may have been released, or its stream may have ended.
+        // Credit for the connection may have become due since the last call: the caller may have released content, or a
+        // stream with unreleased content may have ended.
         self.announce_connection_credit();
         self.send_queued();
         self.out.waiting()
@@ -82,7 +84,7 @@ impl Connection {
         usize::try_from(self.send_window).unwrap_or(0)
     }
 
-    /// Returns the next piece of queued DATA that moved into the output, oldest first.
+    /// Returns the next report of queued DATA that moved into the output; the oldest report comes first.
     pub fn next_drained(&mut self) -> Option<Drained> {
         let next = self.drained.pop_front();
         if next.is_none() && self.drained.capacity() > 64 {
@@ -127,7 +129,8 @@ impl Connection {
         }
     }
 
-    /// Gives turns again to streams that were held back, after the connection's window has grown.
+    /// Lets the held-back streams take turns again: they waited because only the reserve of the connection's window was
+    /// left. Call this function when the connection's window has grown.
     pub(super) fn end_holding_back(&mut self) {
         self.ready.extend(self.held_back.drain(..));
     }
@@ -177,7 +180,8 @@ impl Connection {
         bytes.len() - left.len()
     }
 
-    /// Sends END_STREAM: on the last frame of the output if this frame is DATA of the stream, else on an empty frame.
+    /// Sends END_STREAM. Sets the flag on the last frame of the output if it is a DATA frame of the stream; otherwise,
+    /// appends an empty DATA frame.
     pub(super) fn write_end(&mut self, key: StreamKey) {
         match self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len()) {
             Some(last) => {

@@ -14,11 +14,12 @@ use crate::stream::{Half, StreamKey};
 
 type Received = Result<Option<Event<'static>>, ConnectionError>;
 
-/// Why a frame's stream is not open.
+/// How to handle a frame for a stream that is not open.
 enum Absent {
-    /// Ignore the frame: the peer may have sent it before our reset or GOAWAY arrived, or the peer is a server.
+    /// Ignore the frame. Either the peer may have sent it before our reset or GOAWAY arrived; or the peer is a server,
+    /// and we tolerate any late frame.
     Expected,
-    /// The peer itself has ended or reset the stream.
+    /// The peer itself has ended or reset the stream, so the frame violates the protocol.
     Ended,
 }
 
@@ -151,7 +152,7 @@ impl Connection {
         {
             *input = rest;
             self.input = Input::Header;
-            // If the frame's header ended the previous input, the frame was incomplete until now.
+            // The frame is complete now. It was incomplete so far if its header came with an earlier input.
             self.incomplete_ends();
             return Ok((self.on_frame(now, header, payload, fields)?, true));
         }
@@ -196,12 +197,13 @@ impl Connection {
             return Err(ConnectionError::protocol("a frame on an idle stream"));
         }
         let ignored_after_goaway = self.goaway_sent.is_some_and(|last| id > last);
-        // Many clients share a connection to a server: a frame for a forgotten stream must not close that connection.
+        // As a client, accept late frames for any closed stream: many clients share the connection, and an error would
+        // end all their calls.
         let is_expected = self.role == Role::Client || ignored_after_goaway || self.reset_by_us.contains(id);
         Ok(if is_expected { Absent::Expected } else { Absent::Ended })
     }
 
-    /// Resets a stream that is not open; later frames for it are ignored.
+    /// Sends RST_STREAM for a stream that is not open. We then ignore later frames for this stream.
     fn reset_absent(&mut self, id: u32, code: ErrorCode) {
         frame::write_rst_stream(&mut self.out.bytes, id, code);
         self.remember_reset(id);

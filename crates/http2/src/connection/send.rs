@@ -1,8 +1,9 @@
-//! Sends the owner's requests, field sections, DATA within the windows, and resets (RFC 9113 sections 5.2 and 6).
+//! Sends the caller's requests, field sections, DATA within the windows, and resets (RFC 9113 sections 5.2 and 6).
 //!
-//! DATA goes directly into the output buffer while the windows and the buffer have room. The other DATA waits in its
-//! stream's queue, and streams take turns of one frame. A relay gets queued DATA from another peer, and returns credit
-//! to that peer only when the DATA has left the queue. So a queue never holds more than that peer's window.
+//! DATA goes directly into the output buffer while the windows and the buffer have room. Further DATA waits in its
+//! stream's queue, and the streams take turns to send one frame each. A relay receives the queued DATA from another
+//! peer. The relay returns credit to that peer only when the DATA has left the queue, so a queue never holds more than
+//! that peer's window.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -21,11 +22,11 @@ use crate::stream::{Half, Stream, StreamKey, Streams};
 /// Maximum number of reset streams that we remember, because late frames for them may still arrive. A client may have
 /// this many streams open, and we may have to reset all of them at once.
 const MAX_REMEMBERED_RESETS: usize = 10_000;
-/// Memory of one id in a hash set, in bytes: the id, its tag, and a share of the free slots, which are an eighth of all
-/// slots.
+/// Memory of one stream id in a hash set, in bytes: 4 for the id, one for its tag, and its part of the eighth of all
+/// slots that always stays free.
 const SET_PLACE_BYTES: usize = 6;
-/// A list of turns may have two entries for each open stream, plus this number. A longer list is cleaned: the entries
-/// of ended streams are removed.
+/// Length of a queue of waiting streams that we always tolerate, in addition to two entries for each open stream. From
+/// a longer queue, we remove the entries of ended streams.
 const MIN_READY_PLACES: usize = 16;
 
 /// The latest streams that we reset.
@@ -63,7 +64,7 @@ impl RecentResets {
     }
 }
 
-/// Why [`Connection::open`] cannot open a stream.
+/// The reason why [`Connection::open`] cannot open a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// As many streams are open as the peer's SETTINGS_MAX_CONCURRENT_STREAMS allows. Try again once a stream has
@@ -105,7 +106,7 @@ impl Connection {
         Ok(key)
     }
 
-    /// Whether the connection may open streams, apart from the peer's limit of concurrent streams.
+    /// Whether we may open streams on the connection. Does not consider the peer's limit of concurrent streams.
     pub fn takes_streams(&self) -> bool {
         self.role == Role::Client
             && self.goaway_received.is_none()
@@ -124,7 +125,7 @@ impl Connection {
             let trailers = Box::new(fields.clone());
             self.queue_memory_bytes += trailers.capacity_bytes();
             stream.trailers = Some(trailers);
-            // The end of the stream releases collected DATA.
+            // Trailers are the last part of a message, so its collected DATA need not wait for more DATA.
             return self.wake(key);
         }
         if section != Section::Interim {
@@ -164,10 +165,11 @@ impl Connection {
         taken
     }
 
-    /// Collects content that does not end the stream. The content waits in the stream's queue until
-    /// [`Connection::send_data`] adds more, the stream ends, [`Connection::release_collected`] reaches the stream, or
-    /// `COLLECTED_ENOUGH_BYTES` of content wait. Some servers close a connection on which they receive many frames
-    /// of a few bytes each; collected pieces are sent as one frame.
+    /// Collects content, so that several small pieces are sent as one frame. Some servers close a connection on which
+    /// they receive many frames of a few bytes each.
+    ///
+    /// The content waits in the stream's queue until [`Connection::send_data`] adds content, the stream ends,
+    /// [`Connection::release_collected`] reaches the stream, or at least `COLLECTED_ENOUGH_BYTES` wait.
     pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {
         if !self.can_send(key) {
             return;
@@ -192,8 +194,8 @@ impl Connection {
         self.queue_memory_bytes += stream.queue.capacity_bytes() - before;
     }
 
-    /// Releases the collected content of up to `most` streams, the longest waiting first. Returns whether more streams
-    /// wait.
+    /// Sends the collected content of up to `most` streams; the streams that have waited longest come first. Returns
+    /// whether further streams have collected content.
     pub fn release_collected(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let Some(key) = self.collected.pop_front() else { break };
@@ -241,14 +243,14 @@ impl Connection {
     }
 
     pub(super) fn remember_reset(&mut self, id: u32) {
-        // A server must remember its resets. A client ignores late frames of any stream.
+        // Only a server must remember its resets: a client ignores late frames for every closed stream.
         if self.role == Role::Server {
             self.reset_by_us.remember(id);
         }
     }
 
-    /// Counts an event that ends a stream. If there are too many such events, the owner still gets this stream's event
-    /// first, and the next [`Connection::receive`] returns the error.
+    /// Counts an event for which [`Connection::receive`] returns a reset of the stream. If the peer exceeds the limit,
+    /// the call after that returns the error.
     pub(super) fn count_after_event(&mut self, flood: Flood) {
         count_later(&mut self.floods, &self.limits, &mut self.fault, flood);
     }
@@ -266,8 +268,8 @@ impl Connection {
     }
 }
 
-/// Puts a stream at the end of a list of turns. Streams that end meanwhile leave stale entries, which are removed from
-/// time to time.
+/// Puts a stream at the end of a queue of streams that wait for a turn. Streams that end leave stale entries, which are
+/// removed when the queue gets too long.
 pub(super) fn line_up(line: &mut VecDeque<StreamKey>, key: StreamKey, streams: &Streams) {
     line.push_back(key);
     if line.len() > 2 * streams.len() + MIN_READY_PLACES {
@@ -275,7 +277,8 @@ pub(super) fn line_up(line: &mut VecDeque<StreamKey>, key: StreamKey, streams: &
     }
 }
 
-/// Counts an event. If there are too many, the next [`Connection::receive`] reports the error.
+/// Counts an event of the kind `flood`. If the peer exceeds the limit, the next call of [`Connection::receive`] returns
+/// the error.
 pub(super) fn count_later(floods: &mut Floods, limits: &Limits, fault: &mut Option<ConnectionError>, flood: Flood) {
     if let Err(error) = floods.count(flood, limits) {
         fault.get_or_insert(error);

@@ -1,4 +1,5 @@
-//! Defects of fields, determined once per distinct field instead of once per message.
+//! Checks fields for defects. A field in a compression table or a remembered section is checked only once, however many
+//! messages contain it.
 
 use std::hash::Hasher;
 use std::ops::{BitOr, BitOrAssign, Range};
@@ -70,10 +71,11 @@ impl BitOrAssign for Defects {
     }
 }
 
-/// The properties of one name or one field, independent of its neighbours.
+/// The results of checking one name or one field. They do not depend on the other fields of the section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Facts {
-    /// Hash by which an encoder finds the field in its table. 0 for a bare name and for the fields of the static table.
+    /// The field's hash, by which an encoder finds the field in its table. 0 if only a name was checked, or if the
+    /// field is in the static table.
     pub(crate) hash: u32,
     pub(crate) known: Known,
     pub(crate) defects: Defects,
@@ -94,7 +96,8 @@ impl Facts {
         Self { hash: 0, known, defects }
     }
 
-    /// Checks a field whose name is already checked: `text` is the name, `name_len` bytes, and then the value.
+    /// Checks a field whose name is already checked, with the result `name`. `text` is the name, of `name_len` bytes,
+    /// followed by the value.
     pub(crate) fn of_field(name: Self, text: &[u8], name_len: usize) -> Self {
         let value = text.get(name_len..).unwrap_or_default();
         let mut defects = name.defects.of_name();
@@ -113,8 +116,8 @@ impl Facts {
     }
 }
 
-/// Bytes that are hashed at each end of a long field. The middle is not hashed: a peer can create long fields with few
-/// bytes, and hashing whole fields would cost much.
+/// Number of bytes that are hashed at each end of a long field. The middle is not hashed: a peer can refer to a long
+/// name in a table with a few bytes, so hashing all of it each time would cost too much.
 const HASHED_END_BYTES: usize = 64;
 
 /// Hashes a field. The hash is not keyed: a collision costs only compression, because bytes are compared before use.
@@ -158,7 +161,8 @@ fn is_space(byte: Option<&u8>) -> bool {
 }
 
 fn is_value(value: &[u8]) -> bool {
-    // The compiler vectorizes the search for the smallest byte. Few values have a byte that is at most CR.
+    // First find the smallest byte, since the compiler vectorizes this search. Only if it is not greater than CR,
+    // search for NUL, CR and LF; few values have such a byte.
     let least = value.iter().copied().fold(u8::MAX, u8::min);
     least > b'\r' || !value.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n'))
 }

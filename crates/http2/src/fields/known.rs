@@ -1,9 +1,10 @@
 //! Field names that an engine or a proxy examines, each as one byte.
 //!
-//! A name is recognised once, when it is decoded; every later check is an integer comparison. The table only numbers
-//! the names: this crate interprets only HTTP's names, and not the names of gRPC and of the mesh.
+//! A name is recognised once, when it is decoded; every later check is an integer comparison. The table also lists
+//! names of gRPC and of the mesh, but this crate interprets only HTTP's names.
 
-/// Slots of the name lookup: a power of two, several times the number of names, so that probes stay short.
+/// Number of slots in the hash table of names: a power of two, several times the number of names, so that a search
+/// rarely probes a second slot.
 const SLOTS: usize = 256;
 
 macro_rules! known_names {
@@ -123,7 +124,8 @@ known_names! {
 /// occupied uses the next free slot.
 const LOOKUP: [u8; SLOTS] = lookup();
 
-/// Each name needs one bit in the mask of a section's names, and an index that fits in one byte of the lookup.
+/// Limit the number of names: each name needs one bit in [`FieldSection`](super::FieldSection)'s mask of 128 bits. Its
+/// index then also fits in one byte of [`LOOKUP`].
 const _: () = assert!(NAMES.len() <= u128::BITS as usize);
 
 impl Known {

@@ -177,7 +177,8 @@ fn c_4_requests_with_huffman_are_decoded() {
 fn c_4_requests_are_encoded_byte_for_byte_once_their_fields_were_seen() {
     let mut encoder = Encoder::new();
     for step in requests(HUFFMAN_REQUESTS) {
-        // The first encoding leaves the table unchanged, so that the second encoding starts with the example's table.
+        // Encode each section twice: our encoder inserts a field only at its second occurrence. The first encoding does
+        // not change the table, so the second starts with the table of the RFC's example.
         let mut first_sight = Vec::new();
         encoder.encode(&section(step.fields), &mut first_sight);
         assert_ne!(first_sight, hex(step.block));

@@ -7,15 +7,15 @@ use super::static_table;
 use super::table::{DynamicTable, Field, MAX_TABLE_SIZE};
 use crate::fields::{Facts, FieldSection};
 
-/// Maximum number of bytes that the literals of one block may copy from names in the static and dynamic tables, as a
-/// multiple of the header list's maximum size. There is a limit because a literal of two bytes can repeat a name of 4
-/// KiB, and each copy takes time.
+/// Limit on the bytes that the literals of one block may copy from names in the tables, as a multiple of the header
+/// list's maximum size. Without a limit, a peer could repeat a name of 4 KiB with each literal of two bytes, and each
+/// copy takes time.
 const COPIES_MAX: usize = 8;
 /// Bytes that the literals of one block may always copy, even if the list's maximum size is small.
 const COPIES_MIN_BYTES: usize = 128 << 10;
 
-/// Why a field block cannot be decoded. Each reason is a connection error of type COMPRESSION_ERROR, because the tables
-/// of the two sides no longer agree (RFC 9113 section 4.3).
+/// The reason why a field block cannot be decoded. Each reason is a connection error of type COMPRESSION_ERROR, because
+/// the tables of the two sides no longer agree (RFC 9113 section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The block ends within a representation.
@@ -61,7 +61,7 @@ impl From<InvalidHuffman> for DecodeError {
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) table: DynamicTable,
-    /// The size that this side announced and the peer acknowledged.
+    /// The table size that this side announced and that the peer has acknowledged.
     allowed_size: usize,
     must_shrink: bool,
     pub(super) repeats: DecodedBlocks,
@@ -152,7 +152,8 @@ impl Decoder {
         self.repeats.forget();
     }
 
-    /// Does the same as [`Decoder::rest`], and remembers no block while `on`.
+    /// Sets whether memory is short. Forgets the remembered blocks, as [`Decoder::rest`] does. If `on`, remembers no
+    /// further blocks until a call with `false`.
     pub fn save_memory(&mut self, on: bool) {
         self.repeats.save_memory(on);
     }
@@ -215,7 +216,7 @@ impl Decoder {
     }
 }
 
-/// Decodes a string (RFC 7541 section 5.2) to the end of `output`.
+/// Decodes a string (RFC 7541 section 5.2), and appends it to `output`.
 fn decode_string(input: &mut &[u8], output: &mut Vec<u8>) -> Result<(), DecodeError> {
     let (&first, rest) = input.split_first().ok_or(DecodeError::Truncated)?;
     *input = rest;

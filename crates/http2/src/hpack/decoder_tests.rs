@@ -128,7 +128,8 @@ fn larger_announced_table_need_not_be_used() {
     decoder.set_max_table_size(DEFAULT_TABLE_SIZE);
     assert_eq!(decode(&mut decoder, &[0x82]).err(), None);
     assert_eq!(decoder.table.max_size(), 100);
-    // A peer that uses less than the new, smaller maximum has nothing to shrink.
+    // The new maximum is smaller than the old one, but larger than the size in use, so the peer need not shrink its
+    // table.
     decoder.set_max_table_size(200);
     assert_eq!(decode(&mut decoder, &[0x82]).err(), None);
 }

@@ -5,10 +5,10 @@
 //!
 //! - A field enters the table when it occurs for the second time. So a `date` costs one byte for the rest of its
 //!   second. A value that never repeats (a request id, a `grpc-timeout`, a trace id) evicts nothing.
-//! - A name enters the table when it occurs for the second time, in an entry with the value of this occurrence. Later
-//!   literals refer to this entry. So a value that never repeats is sent without its name. Names of the static table
-//!   need no entry. The entries for names take at most half of the table, and a name is inserted again only after its
-//!   entry was evicted.
+//! - A name enters the table when it occurs for the second time: the encoder then inserts the whole field, even if its
+//!   value is new. Later literals refer to this entry for the name. So a value that never repeats is sent without its
+//!   name. Names of the static table need no entry. The entries for names take at most half of the table, and a name is
+//!   inserted again only after its entry was evicted.
 //!
 //! Inserted fields are Huffman-coded, because they are sent once. In other literals, only values whose length is in
 //! [`CODED_BYTES`] are Huffman-coded: ids, traces, dates.
@@ -103,7 +103,8 @@ impl Encoder {
         self.repeats.free();
     }
 
-    /// Does the same as [`Encoder::rest`], and remembers no block while `on`.
+    /// Sets whether memory is short. Forgets the remembered blocks, as [`Encoder::rest`] does. If `on`, remembers no
+    /// further blocks until a call with `false`.
     pub fn save_memory(&mut self, on: bool) {
         self.repeats.save_memory(on);
     }
@@ -157,7 +158,7 @@ impl Encoder {
         let size = field.text.len() + LINE_OVERHEAD;
         let table_size = self.table.max_size();
         if size > table_size / 4 * 3 {
-            // The field would evict nearly all other fields.
+            // Do not insert so large a field: it would evict nearly all other fields.
             return write_literal(WITHOUT_INDEXING, static_name, field, out);
         }
         let (table, index) = (&mut self.table, self.index.get_or_insert_default());
@@ -188,9 +189,9 @@ impl Default for Encoder {
     }
 }
 
-/// Whether a value may be a secret of one client. In a table that clients share, another client could guess the secret
-/// from sizes (RFC 7541 section 7.1), so no hop may index the field. This costs bytes: without a proxy, a client sends
-/// a repeated token to its server as one byte.
+/// Whether a field's value may be a secret of one client. Clients share the table, so another client could guess the
+/// secret by observing sizes (RFC 7541 section 7.1). So no hop may index the field. The cost: a token is sent in full
+/// each time, while a client without a proxy sends a repeated token as one byte.
 fn is_secret(known: Known) -> bool {
     use Known::{Authorization, Cookie, ProxyAuthorization, SetCookie};
     matches!(known, Authorization | Cookie | ProxyAuthorization | SetCookie)
@@ -209,7 +210,7 @@ fn write_literal(pattern: u8, name_index: usize, field: &FieldLine<'_>, out: &mu
     }
 }
 
-/// Writes a literal that the peer inserts in its table, as short as possible.
+/// Writes a literal that the peer inserts in its table. Codes the strings so that they are as short as possible.
 fn write_inserted(name_index: usize, field: &FieldLine<'_>, out: &mut Vec<u8>) {
     integer::encode(name_index, 6, INCREMENTAL, out);
     if name_index == 0 {

@@ -96,7 +96,8 @@ fn name_of_values_that_differ_is_sent_twice_and_then_by_its_index() {
     // Index 62 does not fit in 4 bits.
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")]), [&[0x0f, 62 - 15][..], b"\x023u"].concat());
     assert_eq!(entries_of(&encoder.table), pairs(&[("grpc-timeout", "2u")]));
-    // The second value repeats and is in the table. The third value repeats, and is inserted with the same name.
+    // `2u` occurs again and is already in the table. `3u` occurs for the second time, and is inserted with a reference
+    // to the name of `2u`.
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "2u")]), [0xbe]);
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")])[..2], [0x40 | 62, 0x02]);
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")]), [0xbe]);
@@ -159,7 +160,8 @@ fn unique_values_do_not_evict_what_repeats() {
         encode(&mut encoder, &[("x-unique", &format!("{number:032}"))]);
         assert_eq!(encode(&mut encoder, repeated).len(), 1);
     }
-    // One entry is for the name. For very few values, the remembered part of the hash equals that of another value.
+    // One entry is for the name, one for the repeated field. Up to two unique values may also be inserted by mistake,
+    // because the index remembers only a part of each hash.
     let entries = entries_of(&encoder.table).len();
     assert!((2..=4).contains(&entries), "{entries}");
 }

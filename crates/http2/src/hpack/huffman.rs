@@ -31,9 +31,9 @@ const SYMBOLS: usize = 257;
 const EOS: u16 = 256;
 const MIN_CODE_BITS: usize = 5;
 const MAX_CODE_BITS: u32 = 30;
-/// Number of symbols that are decoded at once if their codes are short.
+/// Number of symbols that are decoded in one step if their codes are short.
 const GROUP: usize = 4;
-/// Maximum length of the codes of a group together, in bits. Every single code is shorter.
+/// Maximum total length of the codes of a group, in bits. No single code is longer than this.
 const GROUP_BITS: u32 = 8 * GROUP as u32;
 const MAX_PADDING_BITS: u32 = 7;
 const LENGTH_COUNT: usize = MAX_CODE_BITS as usize + 1;
@@ -45,7 +45,8 @@ struct Code {
     length: u8,
 }
 
-/// The result of looking up the next eight bits: a symbol, or length 0 if these bits begin a longer code.
+/// The result of looking up the next eight bits: the first symbol in them and the length of its code. Length 0 means
+/// that these bits begin a longer code.
 #[derive(Clone, Copy)]
 struct Short {
     symbol: u8,
@@ -169,9 +170,9 @@ fn first_long_symbol(bits: u64) -> (u16, u32) {
     (symbol, length)
 }
 
-/// Encodes `input` to the end of `output`, padded with ones to a whole byte.
+/// Encodes `input`, pads the code with ones to a whole byte, and appends it to `output`.
 pub(super) fn encode(input: &[u8], output: &mut Vec<u8>) {
-    // The lowest `count` bits of `bits` are not yet written: fewer than 32 before each code.
+    // The lowest `count` bits of `bits` are not yet written. `count` is below 32 whenever a code is added.
     let mut bits: u64 = 0;
     let mut count = 0;
     for &byte in input {
@@ -194,7 +195,7 @@ pub(super) fn encode(input: &[u8], output: &mut Vec<u8>) {
 }
 
 fn code(byte: u8) -> Code {
-    // The table has a code for every byte.
+    // The fallback is never used: the table has a code for every byte.
     CODES.get(usize::from(byte)).copied().unwrap_or(Code { bits: 0, length: 0 })
 }
 

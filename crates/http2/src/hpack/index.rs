@@ -14,24 +14,26 @@ const SETS: usize = 64;
 const WAYS: usize = 6;
 /// Number of sets in which the index remembers fields and names that occurred once.
 const SEEN_SETS: usize = 32;
-/// Number of places in each of the [`SEEN_SETS`] sets. With one place, two fields that alternate would replace each
-/// other each time, and neither field would ever enter the table.
+/// Number of slots in each of the [`SEEN_SETS`] sets. With one slot, two fields that alternate would replace each other
+/// each time, and neither would ever enter the table.
 const SEEN_WAYS: usize = 4;
 /// Maximum number of names that have an entry at the same time.
 pub(super) const NAMES: usize = 16;
 
-/// Insertions are numbered modulo 2^16. A table has far fewer entries, so a number determines an entry's age.
+/// An encoder's index of sent fields. It numbers the insertions in the table modulo 2^16. The table has far fewer
+/// entries, so the number of an entry determines its age.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
-    /// places. Allocated with the first entry: most connections that carry only one call never have an entry.
+    /// For each set, the numbers of the entries whose hash selects the set. The number of an evicted entry marks a free
+    /// slot. Allocated with the first entry: most connections that carry only one call never have an entry.
     sets: Option<Box<[[u16; WAYS]; SETS]>>,
-    /// Parts of the hashes of fields and names that occurred once and were not inserted, in each set the latest first;
-    /// 0 marks a free place.
+    /// 16 bits of the hash of each field and name that occurred once and was not inserted. In each set, the latest
+    /// comes first; 0 marks a free slot.
     seen: [[u16; SEEN_WAYS]; SEEN_SETS],
     /// The names that have an entry to which literals can refer.
     names: [Name; NAMES],
-    /// The number of the next insertion. The first is 1, so that the initial 0 in a set marks a free place.
+    /// The number of the next insertion. The first insertion has the number 1, so that the initial 0 in a set marks a
+    /// free slot.
     next: u16,
 }
 
@@ -40,7 +42,7 @@ pub(super) struct Index {
 struct Name {
     /// Part of the name's hash.
     tag: u16,
-    /// The entry's number. The number of an evicted entry marks a free place.
+    /// The entry's number. The number of an evicted entry marks a free slot.
     number: u16,
 }
 
@@ -58,7 +60,7 @@ impl Index {
         ages.find(|&age| table.is_field(age, hash, text, name_len))
     }
 
-    /// Records a field before the encoder inserts it in `table`. Returns false if the field's set has no free place.
+    /// Records a field before the encoder inserts it in `table`. Returns false if the field's set has no free slot.
     pub(super) fn add(&mut self, table: &DynamicTable, hash: u32) -> bool {
         let next = self.next;
         let sets = self.sets.get_or_insert_with(|| Box::new([[0; WAYS]; SETS]));
@@ -72,7 +74,8 @@ impl Index {
         true
     }
 
-    /// The age of an entry of `table` that was recorded by [`Index::add_name`] and has this name.
+    /// Returns the age (the number of newer entries) of the entry of `table` that [`Index::add_name`] recorded for this
+    /// name; `None` without such an entry.
     pub(super) fn find_name(&self, table: &DynamicTable, name: &[u8]) -> Option<usize> {
         let tag = tag(name_hash(name));
         let same_tag = self.names.iter().filter(|place| place.tag == tag);
@@ -80,7 +83,7 @@ impl Index {
         ages.find(|&age| table.get(age).is_some_and(|field| field.name() == name))
     }
 
-    /// Whether [`Index::add_name`] finds a free place for a new name.
+    /// Whether [`Index::add_name`] finds a free slot for a new name.
     pub(super) fn has_free_name(&self, table: &DynamicTable) -> bool {
         self.names.iter().any(|place| age(self.next, place.number) >= table.len())
     }
@@ -137,12 +140,12 @@ fn name_hash(name: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-/// Part of a hash; never 0.
+/// Returns the upper 16 bits of a hash, or 1 if they are 0: 0 marks a free slot.
 fn tag(hash: u32) -> u16 {
     ((hash >> 16) as u16).max(1)
 }
 
-/// Number of insertions after the insertion with this number.
+/// Returns how many insertions followed the insertion with this number.
 fn age(next: u16, number: u16) -> usize {
     usize::from(next.wrapping_sub(number).wrapping_sub(1))
 }

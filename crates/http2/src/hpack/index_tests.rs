@@ -5,7 +5,7 @@ fn table() -> DynamicTable {
     DynamicTable::new(4096)
 }
 
-/// Inserts a field with a given hash. Returns whether there was a free place.
+/// Inserts a field with a given hash. Returns whether there was a free slot.
 fn insert(index: &mut Index, table: &mut DynamicTable, hash: u32, text: &[u8]) -> bool {
     let place = index.add(table, hash);
     if place {

@@ -24,9 +24,11 @@ const ENCODED: usize = 16;
 /// Longest block that an encoder remembers, in bytes. Each field of such a block is an index of one or two bytes.
 const ENCODED_BLOCK_MAX_BYTES: usize = 30;
 
-/// Places for `COUNT` keys. Each key has a preferred place. If another key is in this place, the key takes a free
-/// place. If no place is free, the key replaces a key in another place, because two keys with the same preferred place
-/// would otherwise replace each other each time.
+/// A small hash table that assigns an index, its place, to each of up to `COUNT` keys. A new key gets its preferred
+/// place if that is free, else any free place.
+///
+/// If no place is free, the places lose their keys in turn. A new key does not simply take its preferred place: two
+/// keys with the same preferred place would then replace each other each time.
 ///
 /// The default value of `K` is never a key: it marks a free place.
 #[derive(Debug)]
@@ -82,7 +84,7 @@ impl<K: Copy + Default + Eq + Into<u64>, const COUNT: usize> Places<K, COUNT> {
 #[derive(Debug, Default)]
 pub(super) struct DecodedBlocks {
     blocks: Option<Box<Remembered>>,
-    /// Parts of the hashes of the latest blocks that occurred once.
+    /// 16 bits of the hash of each of the latest blocks that occurred once.
     seen: [u16; SEEN],
     /// The place in `seen` that was used last, modulo [`SEEN`].
     latest_seen: u8,
@@ -99,7 +101,7 @@ struct Remembered {
 
 #[derive(Debug, Default)]
 struct Decoded {
-    /// Empty if the place is free.
+    /// The bytes of the block; empty if this entry is unused.
     block: Box<[u8]>,
     fields: FieldSection,
 }
@@ -170,11 +172,12 @@ impl DecodedBlocks {
     #[inline]
     pub(super) fn forget(&mut self) {
         self.blocks = None;
-        // A block must again occur twice. Otherwise, many changes of the table would cost many copies.
+        // Forget the hashes, too, so that a block must occur twice again before it is remembered. Otherwise, each
+        // change of the table would cause copies.
         self.seen = [0; SEEN];
     }
 
-    /// Forgets all blocks, and remembers none while `on`.
+    /// Forgets all blocks. If `on`, remembers no further blocks until a call with `false`.
     pub(super) fn save_memory(&mut self, on: bool) {
         self.is_saving = on;
         self.forget();
@@ -202,7 +205,7 @@ pub(super) struct EncodedBlocks {
 
 #[derive(Debug, Default)]
 struct Sections {
-    /// The places of the sections, by the numbers of their contents.
+    /// The index in `blocks` of each section, by the section's content number.
     places: Places<u64, ENCODED>,
     blocks: [Encoded; ENCODED],
 }
@@ -214,7 +217,7 @@ struct Encoded {
 }
 
 impl EncodedBlocks {
-    /// Returns the remembered block for the content with this number, if there is one.
+    /// Returns the remembered block for the section with this content number, if there is one.
     #[inline]
     pub(super) fn find(&self, content: u64) -> Option<&[u8]> {
         let sections = self.sections.as_ref()?;
@@ -225,7 +228,8 @@ impl EncodedBlocks {
         encoded.block.get(..usize::from(encoded.len))
     }
 
-    /// Remembers the block of a section whose content has a number. The block must not have changed the table.
+    /// Remembers the block of the section with this content number; 0 means no number. The block must not have changed
+    /// the table.
     pub(super) fn note(&mut self, content: u64, block: &[u8]) {
         let Ok(len) = u8::try_from(block.len()) else { return };
         if content == 0 || self.is_saving || block.len() > ENCODED_BLOCK_MAX_BYTES {
@@ -254,7 +258,7 @@ impl EncodedBlocks {
         self.sections = None;
     }
 
-    /// Frees the memory of all blocks, and remembers none while `on`.
+    /// Frees the memory of all blocks. If `on`, remembers no further blocks until a call with `false`.
     pub(super) fn save_memory(&mut self, on: bool) {
         self.is_saving = on;
         self.free();

@@ -61,8 +61,7 @@ fn two_connections_never_use_one_number_for_two_contents() {
 #[test]
 fn a_change_of_the_table_changes_what_a_remembered_block_means() {
     let (block, mut decoder) = learned(&RESPONSE, 4);
-    // A literal with incremental indexing: each index now refers to the field that was inserted directly after the
-    // earlier field of this index.
+    // This literal is inserted in the table, so each index of the remembered block now refers to the next newer entry.
     decode(&mut decoder, &hex("40 01 61 01 62"));
     let fields = decode(&mut decoder, &block);
     assert_eq!(pairs_of(&fields)[1..], pairs(&[RESPONSE[2], ("a", "b")]), "indexes 63 and 62");
@@ -131,7 +130,8 @@ fn a_section_with_a_number_is_encoded_as_if_it_had_none() {
     let prepared = [b"1S", b"2S"].map(|value| PreparedField::new(Known::GrpcTimeout, value));
     for round in 0..2_000 {
         let fields = match random.u8(..12) {
-            // Cases 2 to 5 change lines after the numbered fields; cases 6 and 7 change the numbered fields.
+            // A content number covers the first fields of a section. Cases 2 to 5 change only later fields. Cases 6 and
+            // 7 change covered fields.
             2 => changed(&numbered, |fields| fields.push(b"x-same", b"value")),
             3 => changed(&numbered, |fields| fields.push(b"x-value", random.u8(..).to_string().as_bytes())),
             4 => changed(&numbered, |fields| fields.push_never_indexed(b"x-secret", b"value")),
@@ -204,8 +204,8 @@ fn a_prepared_field_behind_a_number_makes_another_number() {
     assert_eq!(with(&one).beginning(), (with(&one).content(), numbered.len() + 1));
     let numbers = HashSet::from([0, numbered.content(), with(&one).content(), with(&two).content()]);
     assert_eq!(numbers.len(), 4);
-    // In all other cases the new content has no number: after a second prepared field, after a prepared field that
-    // follows other added fields, and after a prepared field in a section without a number.
+    // In the following cases, the result has no content number. Two prepared fields are appended; a prepared field
+    // follows another new field; the section has no number; the prepared field is changed.
     let twice = changed(&with(&one), |fields| fields.push_prepared(&two));
     assert_eq!((twice.content(), twice.beginning()), (0, with(&one).beginning()));
     let behind = changed(&changed(&numbered, |fields| fields.push(b"a", b"b")), |fields| fields.push_prepared(&one));
@@ -214,7 +214,7 @@ fn a_prepared_field_behind_a_number_makes_another_number() {
     assert_eq!(changed(&with(&one), |fields| fields.set(Known::GrpcTimeout, b"3S")).content(), 0);
 }
 
-/// The same fields without a number.
+/// Returns a section with the same fields, but without a content number.
 fn section_of(fields: &FieldSection) -> FieldSection {
     let mut section = FieldSection::new();
     for line in fields.iter() {

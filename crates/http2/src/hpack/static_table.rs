@@ -81,7 +81,7 @@ static FIELDS: [Field<'static>; LEN] = fields![
     WwwAuthenticate "www-authenticate" "",
 ];
 
-/// The entries of each name, by the number of its [`Known`].
+/// The entries of each name. The index is the number of the name in [`Known`].
 static ENTRIES_OF_NAME: [Entries; Known::COUNT] = entries_of_name();
 
 /// The adjacent entries of one name; `count` is 0 if the table does not have the name.
@@ -91,7 +91,7 @@ struct Entries {
     count: u8,
 }
 
-/// The part of a field that is in the static table.
+/// The result of a search for a field in the static table: the field, only its name, or nothing was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// The whole field, at this index.
@@ -126,7 +126,7 @@ pub(super) fn find(known: Known, value: &[u8]) -> Match {
     same_value.map_or(Match::Name(first), |(index, _)| Match::Field(index))
 }
 
-/// The facts of a static entry. Encoders find static entries by name, so the entries need no hash.
+/// The [`Facts`] of an entry of the static table. The hash is 0, since encoders find these entries by name.
 const fn facts(known: Known) -> Facts {
     let defects = match known {
         Known::TransferEncoding => Defects::CONNECTION_SPECIFIC,

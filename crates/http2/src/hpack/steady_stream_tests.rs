@@ -88,7 +88,7 @@ fn each_response_costs_one_byte_per_field() {
     }
 }
 
-/// Each server sends different values, so for some servers the hashes of two fields collide.
+/// Each server sends different values. With 300 servers, the hashes of two fields collide for some of them.
 #[test]
 fn each_response_costs_one_byte_per_field_whatever_its_values_are() {
     for server in 0..300 {

@@ -1,8 +1,9 @@
 //! The dynamic table (RFC 7541 sections 2.3.2 and 4), the same for both directions.
 //!
-//! The entries' bytes are in one vector, oldest first. Evicted bytes stay at the vector's front until a compaction is
-//! worthwhile, so that in the steady state an insertion allocates nothing, and an entry is always one slice. Invariant:
-//! `size` is the entries' bytes plus 32 for each, and `size` <= `max_size` <= [`MAX_TABLE_SIZE`].
+//! The entries' bytes are in one vector, oldest first. The bytes of evicted entries stay at the front of the vector
+//! until a compaction is worthwhile. So each entry is one slice, and a busy table inserts without allocating.
+//! Invariant: `size` is the sum of the entries' bytes plus 32 for each entry, and `size` <= `max_size` <=
+//! [`MAX_TABLE_SIZE`].
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use crate::fields::{Facts, LINE_OVERHEAD};
 /// The largest supported table, in bytes, so that an entry's lengths fit in 16 bits each.
 pub const MAX_TABLE_SIZE: usize = 65_536;
 
-/// The first allocation, in bytes: enough for the fields of one kind of gRPC call.
+/// Size of the first allocation, in bytes: enough for the fields of calls to one gRPC method.
 const MIN_CAPACITY: usize = 256;
 
 /// An entry of either table.
@@ -73,8 +74,8 @@ impl DynamicTable {
         Some(Field { text: self.text(entry)?, name_len: usize::from(entry.name_len), facts: entry.facts })
     }
 
-    /// Whether an entry is this field. `age` is the number of entries that are newer than the entry. Compares the
-    /// hashes first, so that other fields cost little.
+    /// Whether the entry that has `age` newer entries equals this field. Compares the hashes first, so that a different
+    /// entry costs little.
     #[inline]
     pub(super) fn is_field(&self, age: usize, hash: u32, text: &[u8], name_len: usize) -> bool {
         self.entry(age).is_some_and(|entry| {
@@ -82,8 +83,8 @@ impl DynamicTable {
         })
     }
 
-    /// Adds an entry, and evicts entries that do not fit beside it. An entry larger than the table is not added, but
-    /// empties the table.
+    /// Adds an entry. First evicts the oldest entries until the new entry fits. An entry larger than the table is not
+    /// added, but empties the table.
     pub(super) fn insert(&mut self, text: &[u8], name_len: usize, facts: Facts) {
         let added = text.len().saturating_add(LINE_OVERHEAD);
         let Some(others_size) = self.max_size.checked_sub(added) else {
@@ -120,7 +121,7 @@ impl DynamicTable {
 
     #[inline]
     fn entry(&self, age: usize) -> Option<&Entry> {
-        // An age beyond the oldest entry wraps to a position beyond the newest.
+        // If `age` is too large, the subtraction wraps to an index beyond the last entry, and `get` returns `None`.
         self.entries.get(self.entries.len().wrapping_sub(age).wrapping_sub(1))
     }
 

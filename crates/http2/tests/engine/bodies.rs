@@ -79,8 +79,8 @@ fn the_last_part_of_a_servers_connection_window_is_for_small_uploads() {
     assert_eq!(resumed, 8_000 - 3_000, "the large one goes on when the reserve is whole again");
 }
 
-/// The window of gRPC's C core is megabytes large during large messages, and smaller afterwards. The server returns no
-/// credit before most of the larger window is used.
+/// A server with gRPC's C core enlarges its window to megabytes for large messages, and shrinks it afterwards. It then
+/// returns no credit before the client has used most of the larger window.
 #[test]
 fn an_upload_goes_on_after_the_servers_window_has_shrunk() {
     let mut client = Endpoint::client(Limits::client());

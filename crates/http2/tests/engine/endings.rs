@@ -64,8 +64,8 @@ fn frames_that_cross_a_reset_are_ignored() {
 #[test]
 fn content_after_the_peers_own_reset_ends_that_stream_only() {
     let mut server = Endpoint::server(Limits::server());
-    // grpc-java sends such late content for thousands of calls, if the calls are cancelled before their content was
-    // sent.
+    // grpc-java sends content after its own RST_STREAM if a call is cancelled before its content was sent. This may
+    // happen to thousands of calls.
     for id in (1..10_000).step_by(2) {
         server.feed(&frames::request(id));
         server.feed(&frames::rst_stream(id, ErrorCode::CANCEL.0));

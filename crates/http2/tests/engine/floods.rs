@@ -112,7 +112,7 @@ fn pings() {
 
 #[test]
 fn settings() {
-    // The SETTINGS of the handshake count in the previous period.
+    // Wait for the next period, since the SETTINGS of the handshake also count in the current period.
     let mut server = server();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::Settings, 14, |server, i| server.feed(&frames::settings(&[(4, i)])));
@@ -123,7 +123,7 @@ fn empty_frames() {
     let events: [fn() -> Vec<u8>; 4] = [
         || frames::data(1, b"", false),
         || frame(0xee, 0, 0, b""),
-        // The section of a stream that was reset counts too.
+        // A section for stream 3, which was reset, counts as an empty frame.
         || frames::request(3),
         || [frame(kind::HEADERS, 0, 3, b""), frame(kind::CONTINUATION, flag::END_HEADERS, 3, &[])].concat(),
     ];
@@ -162,7 +162,8 @@ fn window_updates_without_anything_sent() {
 
 #[test]
 fn dribbled_data() {
-    // The stream allows eight more frames, but only in the period in which it was opened. Wait for the next period.
+    // An opened stream allows eight more frames in its period. Wait for the next period, so that only the limit
+    // applies.
     let mut server = server_with_stream();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::DataDribble, 18, |server, _| server.feed(&frames::data(1, b"x", false)));

@@ -262,8 +262,8 @@ fn the_connections_window_is_shared_and_never_overrun() {
     assert_eq!(sent_data(&mut server).len(), 1_000);
 }
 
-/// A server that has received `each` bytes on each of three streams, and whose owner releases nothing. So it holds more
-/// than `max_held_bytes`.
+/// A server that has received `each` bytes on each of three streams. The test does not release them, so the server
+/// holds more than `max_held_bytes`.
 fn server_that_holds_what_it_may(each: u32) -> Endpoint {
     let limits = Limits { connection_window_bytes: 65_535, max_held_bytes: 2 * each, ..Limits::server() };
     let mut server = Endpoint::server(limits);

@@ -92,7 +92,7 @@ pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) ->
 pub(crate) const REQUEST: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "http"), (":path", "/a.B/C"), (":authority", "b.a:1")];
 
-/// A request's header section, without the end of its stream.
+/// A HEADERS frame with a request's header section, without END_STREAM.
 pub(crate) fn request(stream: u32) -> Vec<u8> {
     headers(stream, &REQUEST, false)
 }

@@ -1,4 +1,5 @@
-//! The engine from outside: two engines together, an engine with a misbehaving peer, and an engine with the h2 crate.
+//! Tests of the engine's public interface: two engines together, an engine with a misbehaving peer, and an engine with
+//! the h2 crate.
 
 mod bodies;
 mod differential;

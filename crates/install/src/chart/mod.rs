@@ -1,8 +1,8 @@
 //! The objects of an installation, rendered from charts/leno: the same templates that Helm renders.
 //!
-//! values.yaml, the user's values and the schema -> `values` -> `template` -> objects. The renderer supports the part
-//! of Helm's language that the chart uses and rejects everything else. A test compares its output with the output of
-//! Helm.
+//! `values` merges values.yaml with the user's values. [`objects`] checks the result with the schema, and `template`
+//! renders the objects from it. The renderer supports the part of Helm's language that the chart uses and rejects
+//! everything else. A test compares its output with Helm's.
 
 mod template;
 mod values;
@@ -26,7 +26,7 @@ const CRDS: [(&str, &str); 2] = [
     ("authorizationpolicies.yaml", include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml")),
     ("trafficpolicies.yaml", include_str!("../../../../charts/leno/crds/trafficpolicies.yaml")),
 ];
-/// The chart's files that templates include.
+/// The files of the chart that its templates insert with `.Files.Get`.
 const FILES: [(&str, &str); 4] = [
     ("files/rules.yaml", include_str!("../../../../charts/leno/files/rules.yaml")),
     ("files/dashboards/workloads.json", include_str!("../../../../charts/leno/files/dashboards/workloads.json")),
@@ -43,7 +43,7 @@ const TEMPLATES: [(&str, &str); 6] = [
     ("monitoring.yaml", include_str!("../../../../charts/leno/templates/monitoring.yaml")),
 ];
 
-/// Why the chart could not be rendered.
+/// The reason why the chart could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChartError {
     #[error("{0}")]
@@ -54,7 +54,7 @@ pub enum ChartError {
     /// A file of the chart, or a template's output, is not YAML.
     #[error("{file}: {fault}")]
     Yaml { file: String, fault: Fault },
-    /// The control plane would refuse the options of the injector.
+    /// The values give the injector options that the control plane would reject.
     #[error("{0}")]
     Options(String),
 }
@@ -79,7 +79,8 @@ pub fn set_value(values: &mut Value, text: &str) -> Result<(), ChartError> {
     Ok(values::set(values, &read("values.schema.json", SCHEMA)?, text)?)
 }
 
-/// Every object of an installation: the namespace, the custom resource definitions, then the rest.
+/// Returns every object of an installation: the namespace, the custom resource definitions, then the objects of the
+/// templates.
 ///
 /// # Errors
 /// If a value is invalid.
@@ -118,8 +119,9 @@ fn check_options(objects: &[Value]) -> Result<(), ChartError> {
     inject::Options::read(text).map(drop).map_err(|error| ChartError::Options(error.to_string()))
 }
 
-/// Returns the namespace of the control plane, which Helm does not render: `--create-namespace` creates it. The control
-/// plane runs under the strictest Pod security level; if its Pods have a proxy, leno-init needs the least strict level.
+/// Returns the namespace of the control plane. No template contains it, because Helm's `--create-namespace` creates it.
+/// Its Pod security level is the strictest one (restricted). If the control plane's Pods have a proxy, the level is the
+/// least strict one (privileged), which leno-init needs.
 fn namespace(is_meshed: bool) -> Value {
     let pod_security = if is_meshed { "privileged" } else { "restricted" };
     json!({

@@ -57,7 +57,7 @@ fn rules_and_dashboards_are_those_of_the_files() {
     }
 }
 
-/// Whether a container has a port of this name.
+/// Returns whether a container has a port of this name.
 fn has_port(container: &Value, name: &str) -> bool {
     container["ports"].as_array().into_iter().flatten().any(|port| port["name"] == name)
 }
@@ -107,7 +107,8 @@ fn the_configuration_without_the_operator_labels_targets_in_the_same_way() {
         let monitor = find(&objects, "PodMonitor", name);
         let rules: Vec<_> =
             job["relabel_configs"].as_array().expect("rules").iter().map(as_the_operator_says).collect();
-        // Compare from `job` on: the operator itself selects the targets, and adds the labels that precede `job`.
+        // Compare only the rules from `job` on. The rules before `job` select the targets and set their labels, so the
+        // PodMonitor lacks them: the Prometheus Operator does both itself.
         let own = rules.iter().position(|rule| rule["targetLabel"] == "job").expect("the job");
         assert_eq!(
             rules[own..],

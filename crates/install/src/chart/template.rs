@@ -13,7 +13,7 @@ use crate::yaml;
 /// Deepest nesting of `if`s.
 const DEPTH_MAX: usize = 16;
 
-/// Why a template cannot be rendered.
+/// The reason why a template cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The action is malformed or not supported.
@@ -21,7 +21,7 @@ pub enum TemplateError {
     Syntax(String),
     #[error("an if without its end, or an end without its if")]
     Unbalanced,
-    /// A printed field has no value.
+    /// The template prints a field that has no value, or inserts a file that does not exist.
     #[error("{0} has no value")]
     Missing(String),
     /// The template called `fail`.
@@ -67,8 +67,8 @@ fn tokens(template: &str) -> Result<Vec<Token<'_>>, TemplateError> {
     Ok(tokens)
 }
 
-/// Renders up to the `else` or `end` of this block and returns that word, or renders to the end of the template and
-/// returns `None`. Without `output`, it skips the block.
+/// Renders up to the next `else` or `end` of this block, and returns which of these two words it is. Returns `None` at
+/// the end of the template. Without `output`, the block is skipped instead of rendered.
 fn block<'a>(
     tokens: &mut IntoIter<Token<'a>>,
     context: &Value,
@@ -123,7 +123,7 @@ fn pipeline(text: &str, context: &Value) -> Result<Value, TemplateError> {
     piped.ok_or_else(|| TemplateError::Syntax(text.to_owned()))
 }
 
-/// Evaluates one command; a piped value is its last argument.
+/// Evaluates one command. The `piped` value becomes the last argument of the command.
 fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Value) -> Result<Value, TemplateError> {
     let syntax = || TemplateError::Syntax(action.to_owned());
     let (first, rest) = words.split_first().ok_or_else(syntax)?;
@@ -139,7 +139,7 @@ fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Valu
         ("has", [item, Value::Array(items)]) => Ok(items.contains(item).into()),
         ("ne", [one, other]) => Ok((one != other).into()),
         ("or", [one, other]) => Ok(if is_true(one) { one.clone() } else { other.clone() }),
-        // For a file that does not exist, Helm would insert nothing and report no error.
+        // Fail if the file does not exist; Helm would insert nothing and report no error.
         (".Files.Get", [Value::String(name)]) => {
             context["Files"].get(name).cloned().ok_or_else(|| TemplateError::Missing(action.to_owned()))
         }

@@ -90,8 +90,8 @@ fn a_replica_that_waits_is_not_restarted_and_serves_a_second_after_it_is_ready()
     let objects = rendered(&[], false).expect("it renders");
     let template = &find(&objects, "Deployment", "leno-control")["spec"]["template"];
     let container = &template["spec"]["containers"][0];
-    // Kubernetes restarts a container whose startup or liveness probe fails. A replica without the API server or
-    // without an authority is live, and not ready.
+    // Kubernetes restarts a container whose startup or liveness probe fails. A replica that cannot reach the API
+    // server, or has no issuing authority yet, must wait and not be restarted. So it is live, and not ready.
     let restarting = ["startupProbe", "livenessProbe"].map(|probe| &container[probe]["httpGet"]["path"]);
     assert_eq!(restarting, [&Value::Null, &json!("/live")]);
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/ready");
@@ -233,7 +233,7 @@ fn kubernetes_types_read_what_is_rendered() {
 
     fn same<T: DeserializeOwned + serde::Serialize>(object: &Value) {
         let read: T = serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object:#}"));
-        // A type drops fields that it does not know, and then the objects differ.
+        // The comparison finds fields that the Kubernetes type does not have: parsing drops them.
         assert_eq!(whole_numbers(serde_json::to_value(read).expect("it is JSON")), *object);
     }
     let everything = [
@@ -401,8 +401,8 @@ fn the_schema_has_the_form_of_what_proxies_parse() {
     }
 }
 
-/// Injects the control plane's Pod template as if leno-control were an application. Then makes the changes by which the
-/// chart intentionally differs from the injector, and returns the template.
+/// Injects a proxy into the control plane's Pod template as if leno-control were an application. Then changes the proxy
+/// in the same ways as the chart does, and returns the template.
 fn injected_control(template: &Value, options: &Options) -> Value {
     let mut pod = template.clone();
     apply(&mut pod, &uninject(template)).expect("it fits");
@@ -416,7 +416,9 @@ fn injected_control(template: &Value, options: &Options) -> Value {
     pod["metadata"].as_object_mut().expect("a mapping").shift_remove("annotations");
 
     let proxy = pod.pointer_mut("/spec/initContainers/1").and_then(Value::as_object_mut).expect("the proxy");
-    // The proxy must not delay the container that issues its certificate, nor remove it from the Service.
+    // Remove the proxy's postStart hook: it would delay leno-control until the proxy is ready, but the proxy needs a
+    // certificate from leno-control. Remove the proxy's readiness probe: it would remove leno-control from its Service
+    // while the proxy is not ready.
     assert!(proxy.shift_remove("lifecycle").is_some() && proxy.shift_remove("readinessProbe").is_some());
     for argument in proxy["args"].as_array_mut().expect("arguments") {
         let text = argument.as_str().expect("text");
@@ -579,8 +581,8 @@ fn helm_renders_the_same_objects() {
         if is_ha {
             command.arg("--values").arg(chart_dir().join("values-ha.yaml"));
         }
-        // Helm's --set has its own notation for lists, {a,b}. So pass lists and mappings as JSON, which both programs
-        // read.
+        // Helm's --set has its own notation for lists, {a,b}. So pass lists and mappings as JSON, which Helm and our
+        // renderer both read.
         let flag = |set: &str| if set.contains("=[") || set.contains("={") { "--set-json" } else { "--set" };
         command.args(sets.iter().flat_map(|set| [flag(set), set]));
         let output = command.output().expect("helm runs");

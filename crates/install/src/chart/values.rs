@@ -26,8 +26,8 @@ pub fn merge(values: &mut Value, over: Value) {
     }
 }
 
-/// Sets one value, for example `control.replicas=3`. If `schema` requires text, the value is text, otherwise YAML:
-/// `webhook.excludedNamespaces=[a, b]`.
+/// Sets one value from a text such as `control.replicas=3` or `webhook.excludedNamespaces=[a, b]`. The part after `=`
+/// is taken as text if `schema` requires a string, and is parsed as YAML otherwise.
 ///
 /// # Errors
 /// If the text has no name or no `=`.
@@ -40,7 +40,7 @@ pub(super) fn set(values: &mut Value, schema: &Value, text: &str) -> Result<(), 
     let wanted = name.split('.').fold(schema, |schema, step| &schema["properties"][step]);
     let value = match wanted["type"] == "string" {
         true => value.into(),
-        // A value that is not YAML becomes text.
+        // If the value is not valid YAML, take it as text.
         false => yaml::read(value).unwrap_or_else(|_| value.into()),
     };
     let nested = name.rsplit('.').fold(value, |inner, step| Value::Object(Map::from_iter([(step.to_owned(), inner)])));

@@ -9,11 +9,11 @@ use super::settings::Settings;
 use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT, TAP_PORT};
 
-/// The values allowed for a port that the proxy would use for two purposes.
+/// Describes the allowed ports in the error for a proxy that would use one port for two purposes.
 pub(super) const OTHER_PORT: &str = "a port that the proxy does not use for something else";
 
 /// Finds every conflict: ports that both the proxy and a container use, and containers that run as the proxy's user.
-/// The redirection would mistake the connections of such a container for connections of the proxy.
+/// The traffic redirection exempts the proxy's user, so connections of such a container would bypass the proxy.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let twice = used_twice(settings).into_iter();
     let mut found: Vec<_> =
@@ -38,7 +38,7 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     found
 }
 
-/// Finds ports that the proxy would use for two purposes, each with the annotation that changes it.
+/// Finds ports that the proxy would use for two purposes. Returns each port with the annotation that sets it.
 pub(super) fn used_twice(settings: &Settings) -> Vec<(&'static str, u16)> {
     let mut taken = Vec::new();
     let mut twice = Vec::new();
@@ -60,7 +60,7 @@ fn port_conflict(container: &str, port: i64, settings: &Settings) -> Option<Mist
     Some(Mistake::Conflict { what: format!("container {container} listens on {port}, a port of the proxy's"), fix })
 }
 
-/// The proxy's ports, each with the annotation that changes it.
+/// The proxy's ports, each with the annotation that sets it; `None` if no annotation can change the port.
 fn own(settings: &Settings) -> [(Option<&'static str>, u16); 5] {
     [
         (None, proxy::TUNNEL_PORT),

@@ -21,14 +21,14 @@ pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
 /// The id of the user that the proxy runs as. The constant has the type of Kubernetes' fields for user ids.
 pub(super) const PROXY_UID: i64 = proxy::UID as i64;
 
-/// Options that other code reads back from the arguments of injected containers, for example to find out how clients
+/// Options of injected containers. Other modules parse them from a running Pod, for example to find out how clients
 /// reach the Pod's ports.
 pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
 
-/// Option that depends on the Pod's labels, which other webhooks may change.
+/// Option with the application's name in traces. The name depends on the Pod's labels, which other webhooks may change.
 pub(super) const TRACE_SERVICE: &str = "--trace-service";
 
 pub(super) const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
@@ -80,7 +80,8 @@ pub(super) fn proxy(
         image: Some(image(settings)),
         image_pull_policy: Some(settings.image_pull_policy.clone()),
         restart_policy: Some("Always".to_owned()),
-        // The supervisor starts the proxy again in a fraction of the time that the kubelet needs.
+        // Run the proxy below a supervisor. After a crash, the supervisor starts the proxy again in a fraction of the
+        // time that the kubelet needs.
         command: Some(["/leno-proxy", "supervise"].map(str::to_owned).to_vec()),
         args: Some(arguments(settings, options, probes, application)),
         env: Some(pod_fields()),
@@ -141,8 +142,8 @@ pub(super) fn volume() -> Volume {
 fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe], application: Option<&str>) -> Vec<String> {
     let mut args = identity_arguments(options);
     args.extend([
-        // Listen on both IPv4 and IPv6, which are both redirected. On a node without IPv6, the proxy listens on IPv4
-        // only.
+        // Listen on IPv4 and on IPv6, because leno-init redirects the connections of both. On a node without IPv6, the
+        // proxy listens on IPv4 only.
         format!("--inbound=[::]:{}", settings.inbound_port),
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),
         format!("--outbound=[::1]:{}", settings.outbound_port),
@@ -209,7 +210,7 @@ pub(super) fn log_arguments(settings: &Settings) -> [String; 2] {
     [format!("--log={}", settings.log_level), format!("--log-format={}", settings.log_format)]
 }
 
-/// The variables that the arguments refer to.
+/// Returns the environment variables to which the container's arguments refer.
 pub(super) fn pod_fields() -> Vec<EnvVar> {
     vec![
         from_field("POD_NAME", "metadata.name"),
@@ -252,9 +253,9 @@ pub(super) fn port(name: &str, number: u16) -> ContainerPort {
     ContainerPort { name: Some(name.to_owned()), container_port: number.into(), ..Default::default() }
 }
 
-/// Makes the kubelet wait, before it starts the next container, until the sidecar is ready. If the hook fails, the
-/// kubelet starts the sidecar again. A startup probe instead of the hook would delay the Pod by up to two rounds of the
-/// kubelet, one second each.
+/// Makes a postStart hook that ends when the sidecar is ready; the kubelet starts the next container only after the
+/// hook. If the hook fails, the kubelet restarts the sidecar. With a startup probe instead of the hook, the Pod would
+/// start up to two periods of the kubelet later, one second each.
 pub(super) fn awaited(settings: &Settings) -> Lifecycle {
     let command = ["/leno-proxy", "await-ready", &format!("--admin=127.0.0.1:{}", settings.admin_port)];
     let exec = ExecAction { command: Some(command.map(str::to_owned).into()) };

@@ -1,8 +1,10 @@
-//! Decides what the injector does with a Pod that already has the containers of a proxy, when the cluster asks for
-//! injection.
+//! Decides what the injector does with a Pod that already has the containers of a proxy.
 //!
-//! A user may have written these containers, or `leno inject` has added them to a file. Or the injector itself has
-//! added them, and the API server asks again because a later webhook has changed the Pod (`reinvocationPolicy`).
+//! This module is used only if the cluster asks for injection. If a user asks, the injector replaces the containers.
+//!
+//! There are three possible authors of these containers: a user, `leno inject`, or the injector itself. If a later
+//! webhook changes a Pod after the injection, the API server sends the Pod to the injector again
+//! (`reinvocationPolicy`). The Pod then already has the injector's containers.
 //!
 //! The injector compares only the fields that decide what the containers do: the image, the command, the arguments, the
 //! hooks, the restart policy, the sources of the volume with the proxy's identity, and mounts over our programs or over
@@ -27,8 +29,8 @@ use crate::patch::Operation;
 /// would add.
 ///
 /// # Errors
-/// If the containers or the volume differ from ours, and the installation reserves an annotation for namespaces that a
-/// Pod with such containers could evade.
+/// If the containers or the volume differ from ours, and the installation reserves a protecting annotation for
+/// namespaces (see `reserved::protecting`). With different containers, a Pod could evade that protection.
 pub(super) fn keep(template: &Value, ours: &Additions, options: &Options) -> Result<Outcome, Vec<Mistake>> {
     let of_containers = ours.init_containers.iter().filter_map(|container| difference(template, container));
     let of_volumes = ours.volumes.iter().filter_map(|volume| other_sources(template, volume));
@@ -52,8 +54,8 @@ pub(super) fn keep(template: &Value, ours: &Additions, options: &Options) -> Res
     Err(differences.into_iter().map(|what| Mistake::Conflict { what, fix: fix.clone() }).collect())
 }
 
-/// Returns how the Pod's container of the same name differs from ours; `None` if it differs only in its probes or in
-/// fields that are not compared.
+/// Returns how the Pod's container of the same name differs from ours. `None` if the only differences are in arguments
+/// that [`keep`] corrects, or in fields that are not compared.
 fn difference(template: &Value, ours: &Container) -> Option<String> {
     let name = &ours.name;
     let Some((_, existing)) = find(template, name) else {
@@ -93,12 +95,12 @@ fn other_sources(template: &Value, ours: &Volume) -> Option<String> {
 }
 
 struct Mount {
-    /// The path in the Pod's spec, which may be relative or contain `..`.
+    /// The path as the Pod's spec gives it: it may be relative or contain `..`.
     written: String,
-    /// The path in the container.
+    /// The absolute path in the container, without `..`.
     path: PathBuf,
     volume: String,
-    /// Whether the mount has the whole volume, and not only a part of it.
+    /// Whether the mount shows the whole volume, not only a `subPath` of it.
     is_whole: bool,
 }
 
@@ -112,7 +114,7 @@ fn mounts(container: &Value) -> Vec<Mount> {
     items(container, "/volumeMounts").iter().map(mount).collect()
 }
 
-/// Returns the path in the container. Kubernetes takes relative paths from the root, and allows `..`.
+/// Returns the absolute path in the container, without `..`. Kubernetes takes relative paths from the root.
 fn resolved(path: &str) -> PathBuf {
     let mut resolved = PathBuf::from("/");
     for component in Path::new(path).components() {
@@ -148,10 +150,10 @@ fn other_mount(mounts: &[Mount], ours: &[Mount], program: &str) -> Option<String
     has(inner, format!(" within the mount {}, which may lead elsewhere", quoted(&outer.written)))
 }
 
-/// Returns a mount that contains another mount, and that other mount. A symbolic link in the outer volume could lead
-/// the inner mount to any place.
+/// Returns two mounts, the second within the first; `None` if no mount is within another. A symbolic link in the outer
+/// volume could make the kubelet mount the inner volume at any path.
 fn nested(mounts: &[Mount]) -> Option<(&Mount, &Mount)> {
-    // A path is sorted before the paths within it, and no other path is between them.
+    // In sorted order, a directory comes directly before the paths within it. So comparing neighbours is enough.
     let mut sorted: Vec<&Mount> = mounts.iter().collect();
     sorted.sort_by(|a, b| a.path.cmp(&b.path));
     let pairs = sorted.iter().zip(sorted.iter().skip(1));
@@ -172,8 +174,8 @@ fn find<'a>(template: &'a Value, name: &str) -> Option<(usize, &'a Value)> {
     items(template, INIT_CONTAINERS).iter().enumerate().find(|(_, item)| item["name"] == name)
 }
 
-/// Returns the arguments of a container, except the arguments that [`keep`] corrects: the probes, and the name of the
-/// application (a label that a later webhook may change). `None` for an argument that is not text.
+/// Returns the arguments of a container, except the arguments that [`keep`] corrects. These are the probes and the name
+/// of the application. An argument that is not text becomes `None`.
 fn texts(container: &Value) -> Vec<Option<&str>> {
     let is_corrected = |argument: &str| {
         argument.split_once('=').is_some_and(|(option, _)| [probes::OPTION, TRACE_SERVICE].contains(&option))

@@ -15,7 +15,7 @@ fn plain() -> Value {
     json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "web"}]}})
 }
 
-/// Asks for the proxy of a Pod as the API server does, in a meshed namespace.
+/// Runs the injector for a Pod in a meshed namespace, as a webhook request of the API server does.
 fn decide(pod: &Value, options: &Options) -> Result<Decision, String> {
     let annotations = Map::from_iter([(INJECT.to_owned(), json!("enabled"))]);
     let namespace = Namespace { name: "shop".to_owned(), annotations };
@@ -177,7 +177,8 @@ fn containers_that_a_user_wrote_cannot_evade_what_is_reserved() {
                 "{refused}"
             );
         }
-        // If no protecting annotation is reserved for namespaces, the injector keeps the containers as they are.
+        // PROXY_WORKERS protects nothing. If only such annotations are reserved for namespaces, the injector keeps a
+        // Pod's own proxy containers.
         let decision = decide(&pod, &options(&[PROXY_WORKERS])).expect("nothing that protects is reserved");
         assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy), "{expected}");
     }

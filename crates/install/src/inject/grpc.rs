@@ -26,13 +26,14 @@ pub(super) const BOOTSTRAP: &str = "/var/run/leno/grpc/bootstrap.json";
 /// The variable that makes gRPC send a cluster's server name (SNI). A proxy recognizes connections of the mesh by this
 /// name.
 pub(super) const SERVER_NAME_VARIABLE: &str = "GRPC_EXPERIMENTAL_XDS_SNI";
-/// The value of the label of Pods with this sidecar. Pods with a proxy have `true`.
+/// The value of the injector's label on a Pod with this sidecar; on a Pod with a proxy, the value is `true`.
 const LABEL: &str = "grpc";
 
 const DIRECTORY: &str = "/var/run/leno/grpc";
 /// The variable that contains a whole bootstrap. gRPC ignores this variable if [`BOOTSTRAP_VARIABLE`] is set too.
 const INLINE_VARIABLE: &str = "GRPC_XDS_BOOTSTRAP_CONFIG";
-/// Size limit of the volume: room for two generations of the files with the longest chain and the most anchors.
+/// Size limit of the volume. Two generations of the files fit, each with the longest certificate chain and the most
+/// trust anchors.
 const VOLUME_SIZE: &str = "4Mi";
 
 /// The annotations that apply to the sidecar. All others configure how a proxy handles calls, and no call passes
@@ -61,7 +62,7 @@ pub(super) fn additions(settings: &Settings, options: &Options) -> Additions {
     }
 }
 
-/// Makes the container. It is a native sidecar: the program starts once the files are written, and the sidecar ends
+/// Makes the sidecar's container. As a native sidecar, it writes the files before the gRPC program starts, and ends
 /// after the program, in Jobs too.
 fn sidecar(settings: &Settings, options: &Options) -> Container {
     let mut args =
@@ -84,8 +85,8 @@ fn sidecar(settings: &Settings, options: &Options) -> Container {
         args: Some(args),
         env: Some(containers::pod_fields()),
         ports: Some(vec![containers::port("leno-admin", settings.admin_port)]),
-        // The sidecar has no readiness probe. So even if the sidecar is not ready, the Pod keeps serving with its
-        // current certificate.
+        // There is no readiness probe: if the sidecar cannot renew the certificate, the Pod must still serve with its
+        // current one.
         lifecycle: Some(containers::awaited(settings)),
         liveness_probe: Some(containers::probe(settings, "/live", 10, 6)),
         resources: Some(containers::resources(settings)),
@@ -193,7 +194,7 @@ fn list<'a>(container: &'a Value, field: &str) -> &'a [Value] {
     container.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Whether the effective value of [`INJECT`] asks for the sidecar instead of a proxy.
+/// Returns whether the effective value of [`INJECT`] asks for the sidecar instead of a proxy.
 pub(super) fn is_asked(annotations: Option<&Map<String, Value>>, namespace: &Map<String, Value>) -> bool {
     skip::effective_word(annotations, namespace).is_some_and(|word| word.trim() == skip::GRPC_WORD)
 }

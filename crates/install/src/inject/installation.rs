@@ -1,5 +1,7 @@
-//! Checks of an installation's values that no annotation sets. A program ends at once if an argument has an invalid
-//! value. So an invalid value here would stop the control plane, or every new Pod of the mesh.
+//! Checks the values of an installation that no annotation can set.
+//!
+//! A program ends at once if one of its arguments is invalid. So an invalid value in the installation would stop the
+//! control plane, or every new Pod of the mesh.
 
 use leno_model::spiffe::TrustDomain;
 use serde_json::Value;
@@ -17,8 +19,8 @@ const LOG_LEVEL: &str = "off, error, warn, info, debug, trace, also by target, a
 /// The values of the chart that are text: the name, the check, and the values allowed.
 type Text = (&'static str, fn(&str) -> bool, &'static str);
 
-/// Checks the chart's values that the schema cannot check, and values for which the schema's error would only show a
-/// pattern.
+/// Checks values of the chart that the schema cannot check. Also checks values for which the schema could only report
+/// a regular expression, since our error names the values allowed.
 ///
 /// # Errors
 /// [`BadSetting`] for the first value that does not work.
@@ -32,7 +34,7 @@ pub(crate) fn check_values(values: &Value) -> Result<(), BadSetting> {
     ];
     texts.into_iter().try_for_each(|(name, is_fit, fix)| {
         let value = name.split('.').fold(values, |value, step| &value[step]);
-        // The schema reports a value that is not text.
+        // Ignore a value that is not text: the schema validation reports it.
         value.as_str().map_or(Ok(()), |value| check(name, value, is_fit, fix))
     })
 }
@@ -96,7 +98,7 @@ fn is_cluster_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
-/// Whether a text can be the value of a label.
+/// Returns whether a text can be the value of a label.
 fn is_label(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let is_alphanumeric = |c: char| c.is_ascii_alphanumeric();

@@ -1,10 +1,10 @@
-//! Adds the proxy to a Pod template, as a patch, and removes it.
+//! Makes the patch that adds the proxy to a Pod template, and the patch that removes the proxy.
 //!
 //! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
-//! and users, `containers` makes the containers, and `plan` makes the patch. Nothing in the template is changed or
-//! dropped: the proxy is only added. `grpc` makes the items of a Pod that gets an identity and no proxy. `existing`
-//! decides about a Pod that already has the containers of a proxy. `options` and `installation` check the values that
-//! an installation sets for all Pods.
+//! and users, `containers` makes the containers, and `plan` makes the patch. The patch for a proxy leaves the
+//! application's containers and fields as they are. `grpc` makes the items of a Pod that gets an identity and no proxy.
+//! `existing` decides about a Pod that already has the containers of a proxy. `options` and `installation` check the
+//! values that an installation sets for all Pods.
 
 mod conflicts;
 mod containers;
@@ -32,15 +32,14 @@ pub use skip::{Skipped, Traits, Wish, asks_for_injection, is_never_meshed};
 use crate::annotations::{Mistake, label, ours, unknown};
 use crate::patch::Operation;
 
-/// Whether a user or the cluster asks for a proxy.
+/// The origin of a request to inject a proxy: a user or the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A user, for this workload: the Pod gets a proxy without an annotation that enables injection, and an existing
-    /// proxy is replaced.
+    /// A user names this workload. The Pod gets a proxy even without an annotation that enables injection. An
+    /// existing proxy is replaced.
     ByName,
-    /// The cluster, for every Pod: a Pod gets a proxy only if an annotation enables injection, and an existing proxy
-    /// stays. The injector corrects only two kinds of arguments of an existing proxy, and only if nothing else differs
-    /// from the proxy that the Pod would get: the probes, and the application's name.
+    /// The cluster calls the injector for every Pod. A Pod gets a proxy only if an annotation enables injection. An
+    /// existing proxy stays; the injector only corrects its arguments for the probes and for the application's name.
     ByAnnotation,
 }
 
@@ -62,7 +61,7 @@ pub enum Outcome {
     Skipped(Skipped),
 }
 
-/// What injection does to a Pod template, and warnings for its author.
+/// The result of an injection for one Pod template: the outcome, and warnings for the author of the template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub outcome: Outcome,
@@ -152,8 +151,10 @@ fn inject_grpc(
     Ok(Decision { outcome, warnings })
 }
 
-/// Returns the errors in the annotations and labels of a namespace, one line each: misspelt names, values that would
-/// stop its Pods, and labels that should be annotations.
+/// Returns the errors in the annotations and labels of a namespace, one line each.
+///
+/// The errors are misspelt names, values with which the injector would reject the namespace's Pods, and labels that
+/// should be annotations.
 pub fn review_namespace(namespace: &Value) -> Vec<String> {
     let annotations = namespace.pointer("/metadata/annotations").and_then(Value::as_object);
     let mistakes = Settings::default().with_annotations(annotations, None).err().unwrap_or_default();

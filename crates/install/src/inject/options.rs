@@ -14,13 +14,14 @@ pub struct Options {
     pub cluster_domain: String,
     /// The trust domain of all identities of the mesh.
     pub trust_domain: String,
-    /// Annotations that only a namespace may have. With [`ByAnnotation`](super::Asked::ByAnnotation), a Pod with such
-    /// an annotation is rejected, unless the annotation repeats the namespace's value.
+    /// Annotations that only a namespace may have. If the cluster asks for injection
+    /// ([`ByAnnotation`](super::Asked::ByAnnotation)), the injector rejects a Pod with such an annotation, unless the
+    /// value equals the namespace's value.
     pub namespace_only: Vec<String>,
-    /// Namespaces for whose Pods the API server does not ask the injector. The injector does not need this list. The
+    /// Namespaces whose Pods the API server does not send to the injector. The injector does not need this list. The
     /// control plane's reports need it, because they must not claim that a Pod in such a namespace lacks a proxy.
     pub excluded_namespaces: Vec<String>,
-    /// The settings of a proxy without annotations.
+    /// The default settings of a proxy, before annotations change them.
     pub proxy: Settings,
 }
 
@@ -37,12 +38,12 @@ impl Default for Options {
     }
 }
 
-/// Why the options cannot be read.
+/// The reason why the options cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BadOptions {
     #[error("{0}")]
     NotYaml(#[from] Fault),
-    /// The YAML has other fields, or fields of other types.
+    /// The YAML has an unknown field, or a field has a value of a wrong type.
     #[error("{0}")]
     Form(#[from] serde_json::Error),
     #[error("{0}")]

@@ -29,14 +29,15 @@ pub(super) struct Additions {
     pub(super) program: Option<Program>,
 }
 
-/// The variables and the mount with which a container of the application finds the files of the gRPC sidecar.
+/// The items that a container of the application gets with the gRPC sidecar: the mount of the sidecar's files, and the
+/// variables that gRPC reads.
 pub(super) struct Program {
     /// Variables that the container does not have yet are appended, in this order.
     pub(super) variables: Vec<EnvVar>,
     pub(super) mount: VolumeMount,
 }
 
-/// A change of a Pod template.
+/// A patch for a Pod template, and which of our containers the patch replaces.
 pub(super) struct Plan {
     pub(super) patch: Vec<Operation>,
     /// Whether containers of ours are replaced.
@@ -45,7 +46,7 @@ pub(super) struct Plan {
     pub(super) replaces_proxy: bool,
 }
 
-/// Whether a container has the name of one of our containers.
+/// Returns whether a container has the name of one of our containers.
 pub(super) fn is_ours(container: &Value) -> bool {
     is_named(container, &OUR_CONTAINERS)
 }
@@ -173,7 +174,8 @@ fn removals_from_programs(template: &Value) -> Vec<Operation> {
                 is_named(variable, &[BOOTSTRAP_VARIABLE]) && variable.get("value").is_some_and(|path| path == BOOTSTRAP)
             })
         };
-        // Our second variable always follows our first variable; at any other position, the author has set it.
+        // We always add the server name variable directly after the bootstrap variable. At any other position, the
+        // Pod's author has added it, and it stays.
         let follows = |at: usize| {
             at.checked_sub(1).is_some_and(is_bootstrap)
                 && variables.get(at).is_some_and(|variable| is_named(variable, &[SERVER_NAME_VARIABLE]))
@@ -219,7 +221,7 @@ fn append(container: &Value, path: &str, field: &str, values: Vec<Value>) -> Vec
     vec![add(&format!("{path}/{field}"), values.into())]
 }
 
-/// Whether the removals followed by the additions give the same template again.
+/// Returns whether the removals followed by the additions give the same template again.
 fn is_undone(template: &Value, removals: &[Operation], additions: &[Operation]) -> bool {
     let mut changed = template.clone();
     let applied =

@@ -2,8 +2,8 @@
 //!
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
 //! The proxy therefore gets the port and the path of each probe on its command line, and allows exactly these requests.
-//! The command line of a running Pod cannot be changed. A TCP probe needs no such permission: it only connects, and
-//! sends no request.
+//! These permissions are fixed while the Pod runs, since the command line of a running Pod cannot be changed. A TCP
+//! probe needs no permission: it only connects, and sends no request.
 
 use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;
@@ -22,16 +22,16 @@ const KINDS: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
 pub struct PodProbe {
     /// The probe's field and its container, for example `livenessProbe of container web`.
     pub name: String,
-    /// The port that the probe calls; `None` if the container has no port of the name that the probe gives.
+    /// The port that the probe calls; `None` if the probe names a port that the container does not define.
     pub port: Option<u16>,
     /// The request that the proxy allows, or why the proxy cannot allow the probe.
     pub asks: Result<Probe, Unasked>,
 }
 
-/// Why the proxy cannot allow a probe. The message names the remedy.
+/// The reason why the proxy cannot allow a probe. The error message names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
-    /// The proxy cannot read the request, and must not open the whole port.
+    /// The probe uses HTTPS. The proxy cannot read the probe's request, and must not allow all requests to the port.
     #[error("it uses HTTPS, which the proxy cannot read; use HTTP, or skip its port: leno.dev/skip-inbound-ports")]
     Https,
     /// The path is ambiguous: it could be mistaken for another path.
@@ -43,7 +43,7 @@ pub enum Unasked {
 }
 
 /// Returns the network probes of the application in a Pod or a Pod template. Leaves out probes that bypass the proxy:
-/// at skipped ports and other hosts.
+/// probes of a port in `skipped`, and probes of another host.
 pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
     let list = |name: &str| template.pointer(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let containers = list("/spec/containers").iter().chain(list("/spec/initContainers"));
@@ -57,7 +57,7 @@ pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
     probes.filter(|probe| probe.port.is_none_or(|port| !skipped.contains(port))).collect()
 }
 
-/// The port and the request of a probe; `None` if it does not call the application.
+/// Returns the port and the request of a probe; `None` if the probe does not send a request to the application.
 fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result<Probe, Unasked>)> {
     if let Some(grpc) = probe.get("grpc") {
         let port = port(container, &grpc["port"]);
@@ -78,7 +78,7 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
     Some((port, asks(port, &path)))
 }
 
-/// Returns the number of a probe's port; the probe may give the name that the container defines for the port.
+/// Returns the number of a probe's port. The probe may give the port by the name that the container defines for it.
 fn port(container: &Value, port: &Value) -> Option<u16> {
     let named = |name: &str| {
         let mut ports = container["ports"].as_array().into_iter().flatten();
@@ -97,7 +97,7 @@ fn asks(port: Option<u16>, path: &str) -> Result<Probe, Unasked> {
 pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for probe in probes.iter().filter_map(|probe| probe.asks.as_ref().ok()) {
-        // Escape `$(`: the kubelet would replace a variable's name with its value.
+        // Escape `$(`: otherwise, the kubelet would take a path with `$(NAME)` for a reference to a variable.
         let option = format!("{OPTION}={}", probe.to_string().replace("$(", "$$("));
         if !options.contains(&option) && options.len() < Probes::MAX {
             options.push(option);

@@ -1,5 +1,5 @@
-//! Settings that an installation reserves for namespaces: with them, a Pod could let callers bypass the policies of its
-//! namespace.
+//! Settings that an installation reserves for namespaces. A Pod that may set them itself could let callers bypass the
+//! policies of its namespace.
 
 use leno_model::policy::DefaultInboundPolicy;
 use serde_json::{Map, Value};
@@ -45,8 +45,8 @@ fn strictness(policy: &str) -> u8 {
     }
 }
 
-/// Returns the reserved annotations that protect a Pod. A Pod with proxy containers of its own could change what these
-/// annotations decide.
+/// Returns the reserved annotations that protect a Pod. A Pod that brings its own proxy containers could evade this
+/// protection.
 pub(super) fn protecting(options: &Options) -> Vec<&str> {
     let protecting = |name: &&str| [INJECT, SKIP_INBOUND_PORTS, DEFAULT_INBOUND_POLICY].contains(name);
     options.namespace_only.iter().map(String::as_str).filter(protecting).collect()

@@ -53,13 +53,13 @@ pub struct Settings {
     /// The collector that gets the spans of traced calls: a Service or an IP address, and a port. If it is empty, calls
     /// are not traced.
     pub trace_collector: String,
-    /// The share of the calls without a trace for which the proxy begins a trace: 0 to 1.
+    /// The fraction of calls, 0 to 1, for which the proxy begins a trace, out of the calls that have none yet.
     pub trace_ratio: String,
-    /// The duration above which a call is exported even if it is not sampled.
+    /// Duration of a call above which the call's spans are exported even if the call is not sampled.
     pub trace_slower_than: String,
-    /// Whether failed calls are exported even if they are not sampled.
+    /// Whether the spans of failed calls are exported even if the calls are not sampled.
     pub trace_failed: bool,
-    /// Time limit for calls in flight after the Pod begins to end.
+    /// Time that calls in flight have to finish, once Kubernetes has begun to stop the Pod.
     pub shutdown_grace: String,
     /// Timeout for establishing a connection to an address that belongs to no Service.
     pub egress_connect_timeout: String,
@@ -68,7 +68,7 @@ pub struct Settings {
     /// Whether the application gets the identity of a verified client in x-forwarded-client-cert too, in addition to
     /// leno-client-id.
     pub forwarded_client_cert: bool,
-    /// What the proxy does with x-forwarded-for: `keep`, `append` or `set`.
+    /// The proxy's treatment of the header field x-forwarded-for: `keep`, `append` or `set`.
     pub forwarded_for: String,
     /// Ports of the Pod whose bytes are relayed without inspection.
     pub opaque_ports: String,
@@ -131,7 +131,7 @@ impl Default for Settings {
 impl Settings {
     /// Returns the settings for a Pod. If the Pod requests or limits a resource for all of its containers together
     /// (`spec.resources`), the proxy gets no request and no limit of this resource. Kubernetes refuses a Pod whose
-    /// containers request more than the Pod, and the Pod's author chose these values without the proxy in mind.
+    /// containers request more than the Pod, and the Pod's author chose the Pod's resources without the proxy in mind.
     pub(super) fn within_pod(&self, template: &Value) -> Self {
         let has = |list: &str, resource: &str| {
             template.pointer(&format!("/spec/resources/{list}/{resource}")).is_some_and(|quantity| !quantity.is_null())
@@ -200,7 +200,7 @@ impl Settings {
             ("proxy.adminPort", ADMIN_PORT, self.admin_port.to_string()),
             ("proxy.tapPort", TAP_PORT, self.tap_port.to_string()),
         ];
-        // An empty text leaves these settings out.
+        // Settings that may be empty; an empty setting counts as not set.
         let optional = [
             ("proxy.cpuRequest", PROXY_CPU_REQUEST, self.cpu_request.clone()),
             ("proxy.cpuLimit", PROXY_CPU_LIMIT, self.cpu_limit.clone()),
@@ -333,7 +333,7 @@ fn quantity(value: &str) -> Option<String> {
 }
 
 pub(super) fn log_levels(value: &str) -> Option<String> {
-    // The proxy also knows each level by its number, from 0 for off to 5 for trace.
+    // The proxy also accepts a level as a number, from 0 (off) to 5 (trace).
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let is_known = |level: &str| {
         LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) || matches!(level.as_bytes(), [b'0'..=b'5'])
@@ -351,14 +351,14 @@ fn grace(value: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Checks a share from 0 to 1 that consists of digits and at most one point.
+/// Checks a fraction from 0 to 1 that consists of digits and at most one point.
 fn ratio(value: &str) -> Option<String> {
     let is_plain = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let ratio = Some(value).filter(|_| is_plain)?.parse::<f64>().ok()?;
     (0.0..=1.0).contains(&ratio).then(|| value.to_owned())
 }
 
-/// Whether a text is a host and a port. The proxy itself decides whether the host is an address or a Service.
+/// Returns whether a text is a host and a port. The proxy itself decides whether the host is an address or a Service.
 fn is_collector(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b".:[]-".contains(&b);
     let Some((host, port)) = text.rsplit_once(':') else { return false };

@@ -29,7 +29,7 @@ const WINDOWS: &str = "windows";
 /// Container names of other meshes' proxies.
 const OTHER_PROXIES: [&str; 4] = ["linkerd-proxy", "istio-proxy", "consul-dataplane", "kuma-sidecar"];
 
-/// Why a Pod gets no proxy.
+/// The reason why a Pod gets no proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skipped {
     /// The Pod's annotation disables injection.
@@ -73,7 +73,7 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// The properties of a Pod that decide whether it gets a proxy.
+/// The properties of a Pod that decide whether the Pod gets a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits<'a> {
     /// The value of the Pod's annotation [`INJECT`].
@@ -84,8 +84,8 @@ pub struct Traits<'a> {
     pub is_windows: bool,
 }
 
-/// What a Pod asks for. The wish and the annotation of the Pod's namespace together decide whether the Pod should have
-/// a proxy.
+/// The request of a Pod's spec for a proxy or an identity, without regard to its namespace. [`Wish::is_for_a_proxy`]
+/// combines this wish with the annotation of the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// The Pod asks for a proxy.
@@ -121,18 +121,19 @@ impl<'a> Traits<'a> {
 }
 
 impl Wish {
-    /// Whether a Pod with this wish should have a proxy, given the value of its namespace's annotation [`INJECT`].
+    /// Returns whether a Pod with this wish should have a proxy, given the value of its namespace's annotation
+    /// [`INJECT`].
     pub fn is_for_a_proxy(self, namespace: Option<&str>) -> bool {
         match self {
             Self::Proxy => true,
             Self::NoProxy | Self::Grpc => false,
-            // The injector rejects Pods because of an invalid value, so an invalid value is treated as a request for a
-            // proxy.
+            // The injector rejects the Pods of a namespace with an invalid value. So an invalid value does not mean "no
+            // proxy": treat it as a request for a proxy.
             Self::AsNamespace => namespace.is_some_and(|word| ![DISABLED, GRPC_WORD].contains(&word.trim())),
         }
     }
 
-    /// Whether a Pod with this wish should have an identity for gRPC, without a proxy.
+    /// Returns whether a Pod with this wish should have an identity for gRPC, without a proxy.
     pub fn is_for_grpc(self, namespace: Option<&str>) -> bool {
         match self {
             Self::Grpc => true,
@@ -141,30 +142,32 @@ impl Wish {
         }
     }
 
-    /// Whether a Pod with this wish should be a member of the mesh, with a proxy or without.
+    /// Returns whether a Pod with this wish should be a member of the mesh, with a proxy or without.
     pub fn is_for_the_mesh(self, namespace: Option<&str>) -> bool {
         self.is_for_a_proxy(namespace) || self.is_for_grpc(namespace)
     }
 }
 
-/// Whether this value of a namespace's annotation asks for proxies or gRPC sidecars in new Pods.
+/// Returns whether this value of a namespace's annotation asks for proxies or gRPC sidecars in new Pods.
 pub fn asks_for_injection(word: &str) -> bool {
     [ENABLED, GRPC_WORD].contains(&word.trim())
 }
 
-/// Whether no Pod of the namespace gets a proxy, regardless of its annotations.
+/// Returns whether no Pod of the namespace gets a proxy, regardless of its annotations.
 pub fn is_never_meshed(namespace: &str) -> bool {
     CLUSTER_NAMESPACES.contains(&namespace) || namespace == CONTROL_NAMESPACE
 }
 
-/// Whether the namespace asks for a proxy or for an identity for gRPC, or the Pod has the annotation [`INJECT`] with
-/// any value, even a value that opts out. `false` in namespaces that are never meshed.
+/// Returns whether the annotation [`INJECT`], of the namespace or of the Pod, applies to the Pod.
+///
+/// True if the namespace asks for a proxy or for an identity for gRPC. Also true if the Pod has the annotation with any
+/// value, even a value that opts out. Always false in namespaces that are never meshed.
 pub(super) fn concerns_the_mesh(annotations: Option<&Map<String, Value>>, namespace: &Namespace) -> bool {
     let is_asked = Wish::AsNamespace.is_for_the_mesh(word(Some(&namespace.annotations)));
     !is_never_meshed(&namespace.name) && (is_asked || word(annotations).is_some())
 }
 
-/// Why this Pod gets no proxy; `None` if it gets a proxy, or an identity for gRPC.
+/// Returns the reason why a Pod gets no proxy; `None` if the Pod gets a proxy, or an identity for gRPC.
 pub(super) fn reason(
     template: &Value,
     annotations: Option<&Map<String, Value>>,

@@ -279,8 +279,8 @@ fn an_annotation_that_nothing_reads_is_told_and_does_no_harm() {
     assert_eq!(decision.warnings, [expected]);
 }
 
-/// Whether `large` contains everything in `small`. The items of a list in `small` must appear in `large` in the same
-/// order, but need not be adjacent.
+/// Returns whether `large` contains everything in `small`. The items of a list in `small` must appear in `large` in the
+/// same order, but need not be adjacent.
 fn holds(large: &Value, small: &Value) -> bool {
     match (large, small) {
         (Value::Object(large), Value::Object(small)) => {
@@ -312,8 +312,8 @@ fn whatever_a_template_holds_it_keeps_and_gets_back() {
     }
 }
 
-/// Makes a random template, with or without each part that injection changes, and with fields that Kubernetes does not
-/// have.
+/// Makes a random Pod template. Each field that injection changes is present or absent at random. Some fields are
+/// unknown to Kubernetes.
 fn any_template(random: &mut fastrand::Rng) -> Value {
     let some = |random: &mut fastrand::Rng, prefix: &str| -> Value {
         (0..random.usize(1..4)).map(|n| json!({"name": format!("{prefix}{n}"), "future": random.u8(..)})).collect()

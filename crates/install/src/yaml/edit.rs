@@ -44,7 +44,7 @@ fn change(lines: &mut Vec<String>, operation: &Operation, line_end: &str) -> Opt
         }
         Operation::Remove { .. } => {
             let child = parent.child(&unescape(last))?;
-            // Without its only child, the parent would read as null, not as an empty mapping or list.
+            // Do not remove an only child from the text: the parent would become null, not an empty mapping or list.
             if parent.children.len() < 2 || !parent.is_block {
                 return None;
             }
@@ -83,7 +83,7 @@ impl Node {
         }
         let end = self.last_line + 1;
         if !self.is_list {
-            // An existing member would be replaced, which is not an insertion.
+            // Return `None` if the member exists: the caller would have to replace it, not insert it.
             return self.child(name).is_none().then(|| (end, json!({name: value})));
         }
         let at = match self.child(name) {
@@ -101,7 +101,7 @@ fn above_comments(line: usize, column: usize, lines: &[String]) -> usize {
     line - lines.get(..line).unwrap_or_default().iter().rev().take_while(is_comment).count()
 }
 
-/// Reads nodes with their positions.
+/// Parses a text into [`Node`]s.
 struct Tree<'a, 'l> {
     events: Parser<'a, StrInput<'a>>,
     lines: &'l [String],
@@ -132,7 +132,7 @@ impl<'a> Tree<'a, '_> {
         match event {
             _ if depth > DEPTH_MAX => return None,
             Event::Scalar(_, style, ..) => {
-                // The parser gives a missing value the position of the following item, so ignore this position.
+                // If a key has no value, the parser reports the position of the next item, so ignore this position.
                 let is_written = span.start.index() != span.end.index();
                 node.last_line = if is_written { self.last_line(*style, span) } else { 0 };
                 node.is_block = false;
@@ -183,8 +183,8 @@ impl<'a> Tree<'a, '_> {
         line.trim_start().starts_with('-').then(|| line.len() - line.trim_start().len())
     }
 
-    /// Returns the last line of a scalar. For a block scalar, the parser reports the position of the following item
-    /// instead.
+    /// Returns the last line of a scalar. This function must find the end of a block scalar itself, because the parser
+    /// reports the position of the item that follows.
     fn last_line(&self, style: ScalarStyle, span: &Span) -> usize {
         let (start, end) = (span.start.line().saturating_sub(1), span.end.line().saturating_sub(1));
         if !matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {

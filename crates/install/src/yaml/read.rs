@@ -10,13 +10,13 @@ use super::scalar;
 
 /// Maximum nesting of lists and mappings.
 pub(super) const DEPTH_MAX: usize = 128;
-/// Maximum number of values in a document, with aliases expanded. An object in a cluster has at most 1.5 MiB, so no
-/// object has more values.
+/// Maximum number of values in a document, with aliases expanded. A cluster stores objects of at most 1.5 MiB, whose
+/// number of values is below this limit.
 const VALUES_MAX: usize = 1 << 20;
 /// The key of a mapping whose entries are merged into the surrounding mapping.
 const MERGE: &str = "<<";
 
-/// Why a text cannot be parsed.
+/// The reason why a text cannot be parsed, with the line of the fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The line of the fault, counted from 1.
@@ -56,7 +56,7 @@ struct Reader<'a> {
     values: usize,
 }
 
-/// The value of an anchor.
+/// The value that a YAML anchor names, for the aliases that refer to it.
 struct Anchored {
     value: Value,
     values: usize,
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         match self.events.next_event() {
             Some(Ok(next)) => Ok(next),
             Some(Err(error)) => Err(syntax(&error)),
-            // The parser ends after StreamEnd; no caller reads further.
+            // The parser has no event after `StreamEnd`, and no caller asks for a further event.
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }

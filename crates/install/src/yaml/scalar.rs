@@ -1,11 +1,11 @@
-//! The value of a plain scalar.
+//! Finds the value of a plain scalar, which is text without quotes.
 //!
 //! kubectl reads YAML 1.1 as go-yaml does: `yes` is true, `0644` is octal. Authors expect kubectl's reading, so the
 //! same rules apply here.
 
 use serde_json::{Number, Value};
 
-/// The value of a plain scalar.
+/// Returns null, a boolean or a number if the text means one of these in YAML 1.1, and a string otherwise.
 pub(super) fn resolve(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,

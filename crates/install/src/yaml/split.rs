@@ -95,7 +95,7 @@ fn json(text: &str) -> Option<Vec<(&str, Value)>> {
         objects.push((text.get(start..end)?, value));
         start = end;
     }
-    // The last newline belongs to the last object.
+    // Add the white space after the last object, such as a newline, to the text of this object.
     if let Some((last, _)) = objects.last_mut() {
         *last = text.get(start - last.len()..)?;
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::scalar;
 
-/// Writes a value as one document, without a marker.
+/// Writes a value as one document, without the marker `---`.
 pub fn write(value: &Value) -> String {
     let mut text = String::new();
     match value {
@@ -55,7 +55,7 @@ fn block(text: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Writes the text after `key:`. A list begins in the column of its key, as kubectl writes it.
+/// Writes the value of a mapping's member, after `key:`. A list begins in the column of its key, as in kubectl's YAML.
 fn member(text: &mut String, value: &Value, indent: usize) {
     if !is_block(value) {
         text.push(' ');
@@ -82,14 +82,14 @@ fn inline(text: &mut String, value: &Value, indent: usize) {
         Value::String(content) => string(text, content, Some(indent)),
         Value::Object(_) => text.push_str("{}"),
         Value::Array(_) => text.push_str("[]"),
-        // Writing to a String cannot fail. Null, booleans and numbers are the same in JSON.
+        // Null, booleans and numbers look the same in YAML and in JSON. Writing to a String cannot fail.
         other => {
             let _ = write!(text, "{other}");
         }
     }
 }
 
-/// Writes a string: plain, as a literal block, or quoted. A key has no `indent` and stays on one line.
+/// Writes a string: plain, as a literal block, or quoted. For a key, `indent` is `None`: a key stays on one line.
 fn string(text: &mut String, content: &str, indent: Option<usize>) {
     match indent {
         Some(indent) if fits_literal(content) => literal(text, content, indent + 2),
@@ -98,10 +98,10 @@ fn string(text: &mut String, content: &str, indent: Option<usize>) {
     }
 }
 
-/// Whether every YAML reader reads the text without quotes as a string with this content.
+/// Returns whether every YAML reader reads the text without quotes as a string with this content.
 fn fits_plain(content: &str) -> bool {
-    // A reader may parse text that begins like a number or a date as a number or a date. Command-line flags and
-    // quantities are safe.
+    // Quote text that begins like a number or a date: a reader may parse it as one. Command-line flags and quantities
+    // begin with a dash or a digit too, but every reader parses them as strings.
     let flag = content.strip_prefix("--").or(content.strip_prefix('-')).unwrap_or(content);
     let starts = flag.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_') || is_quantity(content);
     let allowed = |c: char| c.is_ascii_alphanumeric() || "/_.-+=@,;()$% :#".contains(c);
@@ -109,13 +109,13 @@ fn fits_plain(content: &str) -> bool {
     starts && content.chars().all(allowed) && !is_comment_or_key && scalar::resolve(content).is_string()
 }
 
-/// Whether the text is a whole number and a unit, for example 10m, 16Mi or 25%.
+/// Returns whether the text is a whole number and a unit, for example 10m, 16Mi or 25%.
 fn is_quantity(content: &str) -> bool {
     let unit = content.trim_start_matches(|c: char| c.is_ascii_digit());
     unit.len() < content.len() && ["m", "s", "k", "M", "G", "Ki", "Mi", "Gi", "%"].contains(&unit)
 }
 
-/// Whether a literal block reproduces the text unchanged.
+/// Returns whether a literal block reproduces the text unchanged.
 fn fits_literal(content: &str) -> bool {
     let is_printable =
         |c: char| c == '\n' || c == '\t' || (!c.is_control() && !"\u{feff}\u{2028}\u{2029}\u{85}".contains(c));

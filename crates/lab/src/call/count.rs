@@ -20,7 +20,7 @@ pub(super) enum Outcome {
     Failed(String),
 }
 
-/// The calls since the last line.
+/// The outcomes of the calls since the last line of output.
 pub(super) struct Count {
     latencies: Histogram<u64>,
     servers: BTreeMap<String, u64>,
@@ -54,19 +54,19 @@ impl Count {
         }
     }
 
-    /// One line about the calls that failed before the first answer; `None` if no call failed.
+    /// Returns the line that reports the calls that failed before the first answer; `None` if no call failed.
     pub(super) fn line_before_the_first_answer(&self) -> Option<String> {
         let (failed, last) = (self.failed, self.last_failure()?);
         Some(format!("first answer after {failed} failed calls; {last}"))
     }
 
-    /// The text of the last failure. The reason may come from a server, so it is escaped: it cannot add lines to the
-    /// output.
+    /// Returns the text for the last failure. A server may have sent the reason, so escape it: a line break in it must
+    /// not add a line to the output.
     fn last_failure(&self) -> Option<String> {
         self.failure.as_ref().map(|why| format!("the last with {}", why.escape_debug()))
     }
 
-    /// One line about the calls within `time`.
+    /// Returns the line that reports the calls of the last `time`.
     pub(super) fn line(&self, time: Duration) -> String {
         let answered = self.latencies.len();
         let mut parts = vec![format!("{} s: {} calls, {} failed", time.as_secs(), answered + self.failed, self.failed)];

@@ -65,14 +65,14 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     let mut stop = pin!(stop);
     let report = Duration::from_secs(options.report_s.into());
     let mut due = interval(Duration::from_secs(1) / options.rate);
-    // After a delay the client continues at its rate, without a burst.
+    // If the client is delayed, it skips the missed calls instead of sending them in a burst.
     due.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut reports = interval_at(Instant::now() + report, report);
     let room = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     // Each call in flight sends one outcome, so the channel has room for all of them.
     let (sender, mut outcomes) = mpsc::channel(IN_FLIGHT_MAX);
     let (mut count, mut reported) = (Count::default(), 0);
-    // Counts the calls until the first answer.
+    // The calls that failed before the first answer; `None` from the first answer on.
     let mut early = Some(Count::default());
     let mut print = |line: String| writeln!(output, "{line}").map_err(io_error("standard output"));
     loop {

@@ -14,7 +14,8 @@ const NAME_ROOM: f64 = 150.0;
 /// A chart of horizontal bars from 0. [`Bars::to_svg`] draws it.
 #[derive(Debug, Clone)]
 pub struct Bars {
-    /// Title. Drawn above a standalone chart; an inline chart has it only as its accessible name.
+    /// Title. A standalone chart shows the title above the bars. In an inline chart, only screen readers read the
+    /// title.
     pub title: String,
     /// Unit, written after each value.
     pub unit: String,
@@ -29,7 +30,7 @@ pub struct Bars {
 pub struct Bar {
     /// Name, written to the left of the bar.
     pub name: String,
-    /// Length of the bar, 0 or more. Without a value only the note is drawn.
+    /// The value, 0 or more, which is the length of the bar. If it is `None`, only the note is drawn.
     pub value: Option<f64>,
     /// Minimum and maximum of the value, drawn as a thin line.
     pub range: Option<(f64, f64)>,

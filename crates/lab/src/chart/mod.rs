@@ -1,8 +1,9 @@
 //! Charts as SVG: lines and horizontal bars, readable from a phone to a wide screen.
 //!
 //! A drawing is [`WIDTH`] units wide and its text 12 units high, so that a page can show it 320 to 600 pixels wide.
-//! [`Mode::Inline`] uses the page's colors (declare [`LIGHT`] and [`DARK`] there); [`Mode::Standalone`] is a separate
-//! file, drawn on white. Lines differ in label, dash and color at the same time, and all text is escaped.
+//! [`Mode::Inline`] uses the colors of the page, whose style sheet must declare [`LIGHT`] and [`DARK`].
+//! [`Mode::Standalone`] is a separate file, drawn on white. Readers can distinguish lines without colors, by label and
+//! dash. All text is escaped.
 
 mod bars;
 mod frame;
@@ -27,7 +28,8 @@ const TEXT: f64 = 12.0;
 /// A line chart. [`Chart::to_svg`] draws it.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// Title. Drawn above a standalone chart; an inline chart has it only as its accessible name.
+    /// Title. A standalone chart shows the title above the lines. In an inline chart, only screen readers read the
+    /// title.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -71,9 +73,9 @@ impl Axis {
 pub struct Series {
     /// Label of the line.
     pub name: String,
-    /// Points of x and y, ascending by x. Points that the scales cannot show are left out: points that are not finite;
-    /// on a logarithmic scale, points that are not positive; on a scale of quantiles, points below 0, and points of 1
-    /// or more.
+    /// Points of x and y, ascending by x. A point is left out if an axis cannot show its value. No axis can show a
+    /// value that is not finite. A logarithmic axis cannot show 0 and negative values. An axis of quantiles shows only
+    /// values from 0 to below 1.
     pub points: Vec<(f64, f64)>,
     /// A pale band: values of x, each with the minimum and the maximum of y at this x. May be empty.
     pub band: Vec<(f64, f64, f64)>,

@@ -16,21 +16,22 @@ pub enum Scale {
     Steps,
 }
 
-/// An axis with a known extent. Positions are 0 at its smallest value and 1 at its largest.
+/// An axis with a fixed beginning and end. Positions on the axis go from 0 at its beginning to 1 at its end.
 #[derive(Debug, Clone)]
 pub(super) struct Ruler {
     scale: Scale,
-    /// The beginning and the end of the axis, as results of [`place`].
+    /// The beginning and the end of the axis, in the unit of [`place`]. For [`Scale::Steps`], they are indexes into
+    /// `steps`.
     extent: (f64, f64),
     /// The values that occur, for [`Scale::Steps`].
     steps: Vec<f64>,
 }
 
 impl Ruler {
-    /// A ruler that fits `values`; `None` if it cannot show any of them.
+    /// Returns an axis that fits `values`; `None` if `scale` cannot show any of the values.
     ///
-    /// With `room`, a linear ruler includes 0, and all rulers except [`Scale::Steps`] extend a little beyond their
-    /// values. A linear ruler does not extend beyond 0 if 0 is one of its ends.
+    /// `room` makes the axis extend a little beyond the smallest and the largest value. With `room`, a linear axis
+    /// includes 0; if all values have the same sign, one end of the axis is 0. [`Scale::Steps`] ignores `room`.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, room: bool) -> Option<Self> {
         let mut values: Vec<f64> = values.filter(|&value| place(scale, value).is_some()).collect();
         values.sort_by(f64::total_cmp);
@@ -87,7 +88,7 @@ impl Ruler {
     }
 }
 
-/// Position of a value on an unbounded axis; `None` if the scale has no position for the value.
+/// Returns the position of a value on an axis without ends; `None` if the scale has no position for the value.
 fn place(scale: Scale, value: f64) -> Option<f64> {
     let place = match scale {
         Scale::Linear | Scale::Steps => value,
@@ -114,7 +115,7 @@ fn linear_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     let step = [1.0, 2.0, 5.0, 10.0].map(|round| round * power).into_iter().find(|&step| step >= raw * 0.999);
     let step = step.unwrap_or(power * 10.0);
     let (first, last) = ((least / step - 1e-9).ceil() as i64, (most / step + 1e-9).floor() as i64);
-    // Division by the inverse of a step below 1 gives 0.3. Multiplication would give 0.30000000000000004.
+    // For a step below 1, divide by its inverse: 3 / 10 is 0.3, but 3 * 0.1 would be 0.30000000000000004.
     let tick = |number: i64| if step < 1.0 { number as f64 / (1.0 / step).round() } else { number as f64 * step };
     (first..=last).map(tick).collect()
 }

@@ -1,8 +1,8 @@
-//! Colors and dashes, for a page's light and dark themes and for files on white.
+//! The colors and dashes of charts, for light pages, dark pages, and separate files with a white background.
 
 use std::fmt::{self, Write as _};
 
-/// Where a drawing is shown.
+/// The place where a drawing is shown: in a page, or as a separate file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Within an HTML page, whose style sheet defines the colors.
@@ -11,8 +11,8 @@ pub enum Mode {
     Standalone,
 }
 
-/// A color of Okabe and Ito's palette, which color-blind people can distinguish. Its pale colors are darker here, so
-/// that a thin line has a contrast of at least 3 to 1.
+/// A color of Okabe and Ito's palette, whose colors color-blind people can distinguish. The pale colors of the palette
+/// are darker here, so that a thin line has a contrast of at least 3 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
     /// The color of the most important line.
@@ -89,7 +89,7 @@ impl Style {
     }
 }
 
-/// The paint of a shape.
+/// The purpose of a shape, which determines its color.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Paint {
     /// Background.

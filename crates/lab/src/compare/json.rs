@@ -6,9 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::side::{FIGURES, Side};
 
-/// Writes a list of the sides. A figure of a side has four values: the mean, half the width of its 95 % confidence
-/// interval, the gap to the first side in percent, and half the width of the gap's interval. An unknown value is
-/// `null`.
+/// Writes a list of the sides.
+///
+/// Each figure of a side has four values. The first two are the mean, and half the width of the mean's 95 % confidence
+/// interval. The other two are the gap to the first side in percent, and half the width of the gap's interval. An
+/// unknown value is `null`.
 pub(super) fn write(sides: &[Side], out: &mut dyn Write) -> io::Result<()> {
     let list: Vec<Value> = sides.iter().map(|side| value(side, sides.first())).collect();
     serde_json::to_writer_pretty(&mut *out, &list)?;

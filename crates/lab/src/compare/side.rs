@@ -1,4 +1,4 @@
-//! The sides of a comparison. A side is the repeats of one run.
+//! The sides of a comparison. A side consists of runs that are repeats of one measurement.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,8 @@ const fn figure(name: &'static str, title: &'static str, of: fn(&Measured) -> Op
     Figure { name, title, of, has_gap: true }
 }
 
-/// The repeats of one run: the runs of one path with the same file format (`form`) and the same label.
+/// One side of a comparison: the runs under one path that have the same file format (`form`) and the same label. They
+/// count as repeats of one measurement.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) path: PathBuf,
@@ -51,7 +52,7 @@ impl Side {
     }
 }
 
-/// Reads the sides. They are in the order of the paths; the sides of one path are in the order of their first runs.
+/// Reads the sides. Their order is the order of the paths. Within a path, it is the order of the sides' first runs.
 ///
 /// # Errors
 /// If a path cannot be read.

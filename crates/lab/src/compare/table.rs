@@ -7,7 +7,7 @@ use crate::chart::number::{NONE, significant};
 use crate::columns;
 use crate::report::{Gap, Mean};
 
-/// Maximum number of characters that are printed of a label: other tools do not limit their labels.
+/// Maximum number of characters of a printed label. Labels of other tools may have any length.
 const LABEL_SHOWN: usize = 120;
 
 /// Writes the list of sides, the table and its explanation.
@@ -29,7 +29,7 @@ fn description(side: &Side) -> String {
         1 => "one run, no interval".to_owned(),
         runs => format!("{runs} runs"),
     };
-    // A label comes from a file, so it is escaped: it cannot add lines to the output.
+    // Escape the label, because it comes from a file: a line break in it must not add a line to the output.
     let label: String = side.label.escape_debug().take(LABEL_SHOWN).collect();
     let label = if label.is_empty() { "no label" } else { &label };
     format!("{} ({}): {label}; {runs}", side.path.display(), side.form)

@@ -18,8 +18,8 @@ fn text(sides: &[Side]) -> String {
 fn values_have_intervals_and_gaps() {
     let runs = |values: [f64; 3]| values.map(|ms| measured("a", ms)).to_vec();
     let table = text(&[side("a", "a", runs([1.0, 1.1, 0.9])), side("b", "b", runs([2.0, 2.1, 1.9]))]);
-    // Student's t with 2 degrees of freedom: 4.303 * 0.1 / root of 3.
-    // Welch's t with 4 degrees of freedom: 2.776 * 0.1 * root of 2/3.
+    // The mean's half-width is 0.248 = 4.303 * 0.1 / sqrt(3), by Student's t with 2 degrees of freedom.
+    // The gap's half-width is 0.227 = 2.776 * 0.1 * sqrt(2/3), by Welch's t with 4 degrees of freedom.
     assert!(table.contains("1.00 ± 0.248"), "{table}");
     assert!(table.contains("2.00 ± 0.248 (+100.0 ± 22.7 %)"), "{table}");
     let near = text(&[side("a", "a", runs([1.0, 1.1, 0.9])), side("b", "b", runs([1.0, 1.15, 0.9]))]);

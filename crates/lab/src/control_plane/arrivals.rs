@@ -1,4 +1,4 @@
-//! Checks that every change arrived at every subscribed proxy, and measures how soon.
+//! Checks that every change arrived at every subscribed proxy, and measures the latency.
 //!
 //! A change counts as arrived once the change itself or a newer change of the same Service has arrived: the control
 //! plane sends the latest state, not a history.
@@ -40,7 +40,7 @@ pub(super) struct Judged {
     pub(super) expected: u64,
     /// Deliveries for which a newer change arrived instead.
     pub(super) coalesced: u64,
-    /// Deliveries for which no change arrived.
+    /// Deliveries for which neither the change nor a newer change arrived.
     pub(super) lost: u64,
     /// Time during which at least one change was in flight.
     pub(super) busy: Duration,
@@ -88,7 +88,7 @@ fn by_service(writes: &[Write]) -> HashMap<u32, Vec<Write>> {
     services
 }
 
-/// The updates of each Service at each proxy. Leaves out an update that is not newer than the updates before it.
+/// Groups the received updates by Service and proxy. Drops an update that is not newer than an earlier one.
 fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instant)>> {
     let mut subscriptions: HashMap<_, Vec<(u32, Instant)>> = HashMap::new();
     for arrival in arrivals {

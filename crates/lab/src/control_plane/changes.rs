@@ -19,14 +19,14 @@ use crate::error::{Error, Result};
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 /// Interval between checks for arrivals.
 const POLL: Duration = Duration::from_millis(5);
-/// Pause after each single change, so that all work of this change ends before the next change.
+/// Pause after each single change, so that no work for this change overlaps with the next change.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Maximum number of changes that the API server has not answered. A further change waits, and may therefore be late.
 const IN_FLIGHT_MAX: usize = 256;
 /// A change counts as late if the lab sends it more than this time after its scheduled time.
 const LATE: Duration = Duration::from_millis(10);
 
-/// Makes changes; their serial numbers continue from one load to the next.
+/// Writes changes to the cluster. All loads use one `Changer`, so that no serial number occurs twice.
 pub(super) struct Changer<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) plan: Plan,
@@ -131,7 +131,7 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Frees the Service of a change that has ended, and returns the change.
+    /// Removes a finished change, so that the next change of its Service may be sent, and returns the change.
     fn end(&mut self, done: std::result::Result<Result<Write>, JoinError>) -> Result<Write> {
         let ended = |error: JoinError| Error::Cluster { what: "a change".to_owned(), why: error.to_string() };
         let write = done.map_err(ended)??;

@@ -81,8 +81,9 @@ impl Cluster {
         made.map_err(refused("making a ServiceAccount")).map(drop)
     }
 
-    /// Creates the Services of this range with their endpoints, and calls `made` after each Service. If `served` is
-    /// given, the first endpoint of each Service in `CALLED` has this address. Returns the Services' cluster IPs.
+    /// Creates the Services with the numbers in `range`, and their endpoints. Calls `made` after each Service. Returns
+    /// the Services' cluster IPs. If `served` is given, it is the address of a real server: the first endpoint of each
+    /// Service in `plan::CALLED` then has this address.
     ///
     /// # Errors
     /// If the API server rejects a request.

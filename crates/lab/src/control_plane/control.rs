@@ -49,7 +49,7 @@ impl Control {
         Ok(Self { child, xds: server(xds), identity: server(identity) })
     }
 
-    /// Fails if the process has ended.
+    /// Returns an error if the process has ended.
     pub(super) fn ensure_running(&mut self) -> Result<()> {
         self.child.ensure_running()
     }

@@ -1,5 +1,5 @@
-//! `leno lab control-plane`: measures the control plane's resources in a large mesh, and how soon changes reach the
-//! proxies.
+//! `leno lab control-plane`: measures, in a large mesh, the resources that the control plane uses and the time until
+//! changes reach the proxies.
 //!
 //! ```text
 //! options -> plan -> cluster (objects) -> control -> identity -> proxies (grpc)
@@ -70,8 +70,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut lab = Lab { options, plan, control, output, foreground, cluster, records: Vec::new() };
     let measured = lab.measure();
     lab.foreground.begin("deleting the lab's objects", 1);
-    // Some steps do not wait for signals, for example the start of a program. A signal that arrived during such a step
-    // must not end the wait for the deletion.
+    // A signal may have arrived in a step that does not react to signals, such as the start of a program. Forget this
+    // signal: otherwise it would interrupt the deletion of the lab's objects.
     lab.foreground.forget_signals();
     let ended = lab.foreground.wait(lab.cluster.end());
     if let (Err(_), Err(left)) = (&measured, &ended) {
@@ -140,7 +140,7 @@ impl Lab<'_> {
         self.foreground.wait(adding)
     }
 
-    /// Measures the requested parts for a mesh whose Services all exist.
+    /// Measures the requested parts for a mesh. The caller has created the Services of the mesh.
     fn measure_mesh(&mut self, name: &'static str, plan: Plan, cluster_ips: &[Ipv4Addr]) -> Result<()> {
         let mut mesh = self.gather(name, plan, cluster_ips)?;
         if self.options.measures(Part::Memory) {

@@ -11,7 +11,7 @@ use leno_install::names::MANAGED_BY_LABEL;
 use super::plan::{CALLED, NAMESPACE, PORT, Plan, TARGET_PORT, name};
 
 const PORT_NAME: &str = "grpc";
-/// The identity of the endpoints' proxies.
+/// The identity of the (nonexistent) proxies at the endpoints.
 const ENDPOINT_IDENTITY: &str = "ns/leno-lab/sa/server";
 
 /// A namespace whose workloads get the trust bundle.
@@ -37,8 +37,10 @@ pub(super) fn service(number: u32) -> Service {
     Service { metadata: metadata(&name(number)), spec: Some(spec), ..Default::default() }
 }
 
-/// The endpoints of a Service, each with a proxy. If `served` is given, the endpoints of the Services in [`CALLED`]
-/// differ: they have no proxy, the first is at `served`, and the others are not ready.
+/// Creates the EndpointSlice of a Service. It claims that each endpoint has a proxy.
+///
+/// If the address `served` of a real server is given, the Services in [`CALLED`] get other endpoints: no endpoint has
+/// a proxy, the first endpoint has the address `served`, and the others are not ready.
 pub(super) fn slice(plan: &Plan, number: u32, served: Option<SocketAddrV4>) -> EndpointSlice {
     let mut metadata = metadata(&name(number));
     metadata.labels.get_or_insert_default().insert("kubernetes.io/service-name".to_owned(), name(number));

@@ -69,12 +69,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether to measure this part.
+    /// Returns whether to measure this part.
     pub(super) fn measures(&self, part: Part) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)
     }
 
-    /// The large mesh.
+    /// Returns the size of the large mesh.
     ///
     /// # Errors
     /// If proxies would subscribe to more Services than exist.

@@ -39,7 +39,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns the small mesh, which is a part of this mesh.
+    /// Returns the small mesh, which consists of the first [`SMALL`] Services and proxies of this mesh.
     pub(super) fn small(&self) -> Self {
         Self { services: SMALL, proxies: SMALL, subscriptions: self.subscriptions.min(2), ..*self }
     }
@@ -59,13 +59,13 @@ impl Plan {
         addresses
     }
 
-    /// A proxy's subscriptions: [`COMMON`], and other Services in rotation. The numbers of subscribers of the other
-    /// Services differ by at most 1.
+    /// Returns the Services to which a proxy subscribes: [`COMMON`], and others assigned round-robin. So any two of the
+    /// other Services have the same number of subscribers, give or take one.
     pub(super) fn subscriptions_of(&self, proxy: u32) -> Vec<u32> {
         let others = u64::from(self.services - 1);
         let own = u64::from(self.subscriptions - 1);
         let nth = |n: u64| {
-            // The remainder is less than the number of Services.
+            // The cast loses nothing: the remainder is less than the number of Services, a u32.
             let index = ((u64::from(proxy) * own + n) % others) as u32;
             if index < COMMON { index } else { index + 1 }
         };

@@ -1,8 +1,8 @@
 //! Simulated proxies: each has a connection over mutual TLS and a stream of incremental xDS. All share one thread.
 //!
-//! They send the requests that a leno-proxy with redirected connections sends: first for its inbound policies and for
-//! the dialed addresses, then for the clusters, endpoints and routes of its Services. They acknowledge each response.
-//! They do not build a mesh from the responses. The lab decodes each version of a Service's endpoints once for all
+//! A simulated proxy sends the same requests as a leno-proxy with redirected connections. It first requests its inbound
+//! policies and the dialed addresses, then the clusters, endpoints and routes of its Services. It acknowledges each
+//! response, but does not apply its content. The lab decodes each version of a Service's endpoints once for all
 //! proxies, to find the change that the version encodes.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use crate::load::CONNECTING_AT_A_TIME;
 
 const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
-/// The environment of the proxies.
+/// The data that all simulated proxies share: the planned mesh, the xDS server, and the certificate.
 pub(super) struct World {
     pub(super) plan: Plan,
     /// Cluster IP of each Service.
@@ -41,10 +41,10 @@ pub(super) struct World {
     pub(super) tls: Arc<ClientConfig>,
 }
 
-/// Running proxies. Dropping this value ends them.
+/// The running proxies. Dropping this value ends all of them.
 pub(super) struct Proxies {
     shared: Arc<Shared>,
-    /// Dropping it ends the proxies.
+    /// The signal to stop: dropping the sender ends the proxies.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -54,9 +54,10 @@ struct Shared {
     connecting: Semaphore,
     ready: AtomicU32,
     arrivals: Mutex<Vec<Arrival>>,
-    /// The last version of each Service's endpoints, and the change that it encodes.
+    /// For each Service: the version of its endpoints that was received last, and the change that these endpoints
+    /// encode.
     versions: Mutex<HashMap<u32, (String, Option<u32>)>>,
-    /// Why the first failed proxy ended.
+    /// The error of the first proxy that failed.
     failure: Mutex<Option<String>>,
 }
 
@@ -103,12 +104,12 @@ impl Proxies {
         }
     }
 
-    /// Number of changed endpoints received since the last [`Proxies::take_arrivals`].
+    /// Number of arrivals since the last [`Proxies::take_arrivals`]. An arrival is one change at one proxy.
     pub(super) fn arrived(&self) -> usize {
         lock(&self.shared.arrivals).len()
     }
 
-    /// Returns the arrivals so far, and forgets them.
+    /// Returns the arrivals since the last call of this function.
     pub(super) fn take_arrivals(&self) -> Vec<Arrival> {
         std::mem::take(&mut *lock(&self.shared.arrivals))
     }
@@ -118,7 +119,7 @@ impl Drop for Proxies {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported already.
+            // Ignore the error: if the thread panicked, the panic's message was printed already.
             thread.join().ok();
         }
     }
@@ -134,7 +135,7 @@ async fn run_all(shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
             }
         });
     }
-    // Dropping the sender is the only signal to stop. It ends the wait with an error, which is therefore ignored.
+    // Ignore the error: the sender never sends, and the wait ends with an error when the sender is dropped.
     stopped.await.ok();
 }
 

@@ -15,7 +15,7 @@ use crate::procfs::Memory;
 /// the lab rather than the control plane.
 const NEAR: f64 = 0.8;
 
-/// The circumstances of a run: `lab.json`.
+/// The description of the experiment and its machine, as written to `lab.json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Experiment {
     pub(super) scenario: &'static str,
@@ -62,9 +62,9 @@ pub(super) struct Changes {
     pub(super) late: u64,
     /// Expected deliveries. A delivery is one change at one proxy.
     pub(super) deliveries: u64,
-    /// Deliveries for which a newer change of the same Service arrived.
+    /// Deliveries whose change did not arrive, because a newer change of the same Service arrived instead.
     pub(super) coalesced: u64,
-    /// Deliveries for which no change arrived.
+    /// Deliveries for which neither the change nor a newer change arrived.
     pub(super) lost: u64,
     /// Latency of the deliveries, from just before each request to the API server.
     pub(super) since_sent: Latency,
@@ -120,14 +120,16 @@ impl Changes {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     pub(super) changes: u64,
-    /// Time from the start of the load to its end. Single changes end with the pause after the last change. Changes at
-    /// a fixed rate end with the API server's last answer.
+    /// Time from the start to the end of the load. A load of single changes ends with the pause after the last change.
+    /// A load at a fixed rate ends with the API server's last answer.
     pub(super) took: Duration,
     pub(super) late: u64,
 }
 
-/// Whether the lab or the machine was near its capacity. For the lab's single thread, only the time with changes in
-/// flight counts. For the machine, the whole time counts.
+/// Returns whether the lab or the machine was near its capacity.
+///
+/// The lab is near its capacity if its only thread was busy for most of the time during which changes were in flight.
+/// The machine is near its capacity if all programs together used most of its CPU time during the load.
 fn is_at_ceiling(judged: &Judged, used: &Used) -> bool {
     let lab = used.lab.as_secs_f64() / judged.busy.as_secs_f64().max(f64::MIN_POSITIVE);
     let machine = used.cpus(used.control + used.lab + used.others) / f64::from(used.machine_cpus.max(1));

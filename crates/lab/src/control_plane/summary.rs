@@ -1,4 +1,4 @@
-//! The result in words: every figure, and whether it meets the goals.
+//! Writes summary.md: every figure in words, and whether the figures meet their goals.
 
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ pub(super) fn text(records: &[Record]) -> String {
     text
 }
 
-/// One line about a measurement.
+/// Returns the line that describes a measurement.
 pub(super) fn line(record: &Record) -> String {
     match record {
         Record::ControlMemory { mesh, memory } => {
@@ -129,8 +129,10 @@ fn proxies_compared(records: &[Record]) -> Option<Finding> {
     })
 }
 
-/// Returns the verdict on a goal. A mesh smaller than [`GOAL`] can miss the goal, but cannot reach it. If the lab was
-/// near its own capacity, a missed goal is undecided.
+/// Returns the verdict on a goal.
+///
+/// There are two cases of [`Verdict::CannotTell`]: the figure is good, but the mesh is smaller than [`GOAL`]; or the
+/// figure is bad, but the lab was near its own capacity.
 fn verdict(is_kept: bool, is_large_enough: bool, at_ceiling: bool) -> Verdict {
     match (is_kept, is_large_enough) {
         (true, true) => Verdict::Reached,
@@ -144,7 +146,7 @@ fn is_of_goal(mesh: &Plan) -> bool {
     mesh.services >= GOAL.services && mesh.proxies >= GOAL.proxies && endpoints(mesh) >= endpoints(&GOAL)
 }
 
-/// All figures of one load.
+/// Returns a text with all figures of one load of changes.
 fn details(changes: &Changes) -> String {
     let Changes { since_sent, since_acknowledged, .. } = changes;
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! CPU time during changes: of leno-control, of the lab, and of all other programs.
+//! Measures the CPU time that leno-control, the lab and all other programs use during a load of changes.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::control::Control;
 use crate::error::Result;
 use crate::procfs;
 
-/// The CPU times used until one moment.
+/// A reading of the CPU times that the programs have used so far.
 pub(super) struct Usage {
     at: Instant,
     control: Duration,
@@ -14,7 +14,7 @@ pub(super) struct Usage {
     machine: Duration,
 }
 
-/// CPU time between two moments.
+/// The CPU times that the programs used between two readings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Used {
     pub(super) time: Duration,

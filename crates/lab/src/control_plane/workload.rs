@@ -104,7 +104,7 @@ impl Proxy {
     /// Calls both Services for some seconds.
     ///
     /// # Errors
-    /// If any call fails: the proxy then lacks information, and its memory is not comparable.
+    /// If any call fails. In that case the proxy may lack resources, and its memory would not be comparable.
     pub(super) fn call(&mut self) -> Result<()> {
         let client = |service| Client { address: self.outbound, authority: cluster(service) };
         let load = Load::start(Calls {

@@ -9,11 +9,12 @@ use super::row::{HEADER, Row};
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// If the load was delayed for longer than this, its figures describe the machine rather than the servers.
+/// Maximum delay of a call that the load generator itself causes. With a longer delay, the figures describe the busy
+/// machine rather than the servers.
 const HELD_UP: Duration = Duration::from_millis(100);
 
-/// Returns the table of all balancing modes, with explanations. `held_up` is the time for which the load itself could
-/// not run.
+/// Returns the table of all balancing modes, with explanations. `held_up` is the longest delay of a call that the load
+/// generator itself caused, because it could not run in time.
 pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: bool) -> String {
     let (bold, plain) = if colours { (BOLD, PLAIN) } else { ("", "") };
     let (rate, slow_ms) = (options.rate, options.slow_ms);

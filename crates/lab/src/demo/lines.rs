@@ -9,7 +9,7 @@ use super::{Moment, WARM_UP};
 /// Seconds between two lines.
 const EVERY_S: u64 = 2;
 
-/// The state of the output: the mode, and the measured second, of the last line.
+/// The mode of the last line of output, and the measured time at which that line was written.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     way: Option<Way>,

@@ -64,7 +64,7 @@ struct Moment<'a> {
     time_left: Duration,
 }
 
-/// The form of the output.
+/// The demo's output: a live screen, or lines of text.
 enum View {
     Screen(Screen),
     Lines(Lines),
@@ -89,7 +89,7 @@ impl View {
         }
     }
 
-    /// Whether the user asked to quit.
+    /// Returns whether the user asked to quit.
     fn is_left(&self) -> io::Result<bool> {
         match self {
             Self::Screen(screen) => screen.is_left(),

@@ -31,7 +31,8 @@ impl Row {
         }
     }
 
-    /// The result of the client that is pinned to the server with this index, but with the failed calls of all clients.
+    /// The result of the client that is pinned to the server with this index. Only the number of failed calls is the
+    /// sum over all clients.
     pub(super) fn of_server(label: String, snapshot: &Snapshot, index: usize) -> Self {
         let share = snapshot.shares().get(index).copied().unwrap_or_default();
         let is_slow = index + 1 == snapshot.servers.len();

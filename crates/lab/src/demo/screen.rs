@@ -43,7 +43,7 @@ impl Screen {
         self.terminal.draw(|frame| draw(moment, frame)).map(|_| ())
     }
 
-    /// Whether `q`, Escape or Ctrl-C was pressed.
+    /// Returns whether `q`, Escape or Ctrl-C was pressed.
     pub(super) fn is_left(&self) -> io::Result<bool> {
         while event::poll(Duration::ZERO)? {
             if let Event::Key(key) = event::read()? {
@@ -61,7 +61,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // If the terminal is gone, there is nothing else to do.
+        // Ignore the error: if the terminal is closed, it need not be restored.
         let _ = self.give_back();
     }
 }

@@ -12,7 +12,7 @@ use crate::load::Client;
 use crate::manifest::{Endpoint, Service};
 
 const SERVERS: usize = 5;
-/// Service time of a healthy server, and the largest random addition to it, in ms.
+/// Minimum service time of a healthy server, and the maximum of the random time that is added to it, in ms.
 const WORK_MS: u32 = 1;
 const SPREAD_MS: u32 = 1;
 /// The Services' port. No program listens on it: clients call the Services by name.
@@ -66,7 +66,7 @@ impl Stage {
         }
     }
 
-    /// Fails if a process has ended.
+    /// Returns an error if a process has ended.
     pub(super) fn ensure_running(&mut self) -> Result<()> {
         self.children.iter_mut().try_for_each(Child::ensure_running)
     }

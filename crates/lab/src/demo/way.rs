@@ -20,7 +20,7 @@ impl Way {
     /// All modes in the demo's order.
     pub(super) const ALL: [Self; 3] = [Self::Pinned, Self::RoundRobin, Self::Leno];
 
-    /// Number of modes from this mode to the last, including both.
+    /// Number of modes that the demo still has to show, this mode included.
     pub(super) fn and_later(self) -> u32 {
         match self {
             Self::Pinned => 3,
@@ -38,7 +38,8 @@ impl Way {
         }
     }
 
-    /// The numbers as rows of the table: two rows for `Pinned`, for its best and its worst client; otherwise one row.
+    /// Returns the rows of the table for this mode. [`Self::Pinned`] has two rows, for its best and its worst client.
+    /// The other modes have one row.
     pub(super) fn rows(self, snapshot: &Snapshot) -> Vec<Row> {
         if self != Self::Pinned {
             return vec![Row::of_all(self.to_string(), snapshot)];

@@ -1,5 +1,5 @@
 //! A minimal gRPC backend: it answers every unary call with the same bytes, directly on the `h2` crate. The rate that a
-//! load reaches with this backend is the limit of the load itself.
+//! load generator reaches with this backend is the load generator's own limit.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-/// Answers all calls with `name`, while the future is polled.
+/// Answers all calls with `name`, until the returned future is dropped.
 pub(super) async fn serve(listener: TcpListener, name: String) {
     let answer = Arc::new(Answer::new(name));
     loop {
@@ -64,7 +64,7 @@ pub(super) async fn serve(listener: TcpListener, name: String) {
 }
 
 async fn answer_all(stream: TcpStream, answer: &Answer) -> Result<(), h2::Error> {
-    // The only effect of a failure is that answers arrive later.
+    // Ignore a failure: without TCP_NODELAY, answers only arrive later.
     let _ = stream.set_nodelay(true);
     let mut connection = server::Builder::new()
         .initial_window_size(WINDOW_BYTES)
@@ -113,8 +113,8 @@ impl Call {
         Self { is_unary: request.uri().path() == UNARY_PATH, body: request.into_body(), respond }
     }
 
-    /// Answers the call after the end of its request. If reading the request fails, the client has cancelled the call;
-    /// it then gets no answer.
+    /// Answers the call once the whole request has arrived. If reading the request fails, the client has cancelled the
+    /// call, and this function sends no answer.
     fn poll(&mut self, answer: &Answer, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(chunk) = ready!(self.body.poll_data(cx)) {
             let released = chunk.and_then(|chunk| self.body.flow_control().release_capacity(chunk.len()));

@@ -151,7 +151,8 @@ async fn a_share_of_the_calls_is_slower_and_a_share_fails() {
     for _ in 0..400 {
         failed += u32::from(client.unary(request("")).await.is_err());
     }
-    // Eight standard deviations: a correct server fails this test once in 10^15 runs.
+    // The range is eight standard deviations wide on each side. So a correct server fails this test only once in
+    // 10^15 runs.
     assert!((120..=280).contains(&failed), "{failed} of 400 calls failed");
     let status = client.set_failure(SetFailureRequest { code: 14, percent: 101 }).await.expect_err("over 100");
     assert!(status.message().contains("percent is 101; use 0 to 100"), "{status}");

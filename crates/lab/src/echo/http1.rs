@@ -20,7 +20,7 @@ use crate::load::http1::{RESPONSE_BYTES, SERVER};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Answers as the server `name`, while the future is polled.
+/// Answers all requests under the server name `name`, until the returned future is dropped.
 pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) {
     // If the name is not a valid field value, the field is empty.
     let name = HeaderValue::from_str(&name).unwrap_or(HeaderValue::from_static(""));
@@ -35,7 +35,7 @@ pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) 
 }
 
 async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), BoxError> {
-    // The only effect of a failure is that answers arrive later.
+    // Ignore a failure: without TCP_NODELAY, answers only arrive later.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| answer(request, name.clone(), Arc::clone(&work)));
     let mut builder = Builder::new(TokioExecutor::new());
@@ -69,7 +69,7 @@ async fn respond(request: Request<Incoming>, work: &Work) -> Result<StatusAndBod
     Ok((StatusCode::OK, size.map_or(body, |size| Bytes::from(vec![0; size as usize]))))
 }
 
-/// The requested number of bytes; `None` if the content of the request is the answer.
+/// Returns the number of bytes that the request asks for; `None` if the answer repeats the request's content.
 fn size_of_answer(fields: &HeaderMap) -> Result<Option<u32>, String> {
     let Some(field) = fields.get(RESPONSE_BYTES) else { return Ok(None) };
     let size = field.to_str().ok().and_then(|text| text.parse().ok()).filter(|&size| size <= MAX_PAYLOAD_BYTES);

@@ -43,8 +43,8 @@ pub(crate) const BIDI_PATH: &str = "/leno.echo.v1.Echo/Bidi";
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 /// Size limit of a message: the longest payload, and room for the message's other fields.
 const MAX_MESSAGE_BYTES: usize = MAX_PAYLOAD_BYTES as usize + 1024;
-/// Maximum number of calls in flight on one connection. hyper's default of 200 would slow down a load with one slow
-/// server.
+/// Maximum number of calls in flight on one connection. At hyper's default of 200, further calls would wait in the
+/// client while the server is slow, and the load would be held back.
 const MAX_CONCURRENT_STREAMS: u32 = 10_000;
 
 /// Options of `leno echo`.

@@ -20,7 +20,7 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// Longest time to establish a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Header fields with which a server, or a proxy whose retries are used up, tells its caller not to retry.
+/// Header fields that ask a caller not to retry. A server sends them, and so does a proxy whose retries are used up.
 const PUSHBACK: [&str; 2] = ["grpc-retry-pushback-ms", "leno-not-retried"];
 
 /// The header fields of a trace (W3C Trace Context), which an application copies from the requests that it receives to
@@ -54,7 +54,7 @@ impl FromStr for Upstream {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Upstreams {
     clients: Vec<(String, EchoClient<Channel>)>,
-    /// Whether the status of a failed call keeps the header fields [`PUSHBACK`].
+    /// Whether to copy the header fields [`PUSHBACK`] from a failed upstream call into our own error status.
     forward_pushback: bool,
 }
 

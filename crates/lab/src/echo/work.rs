@@ -15,7 +15,7 @@ pub(super) struct Work {
     spread_ms: AtomicU32,
     slow_percent: AtomicU32,
     slow_ms: AtomicU32,
-    /// A gRPC status code; 0 if calls succeed.
+    /// The gRPC status code of the calls that fail; 0 if all calls succeed.
     failure: AtomicU32,
     fail_percent: AtomicU32,
     calls: AtomicU64,
@@ -100,7 +100,7 @@ impl Work {
     }
 }
 
-/// Returns true in `percent` of all cases, at random.
+/// Returns true with a probability of `percent` %.
 fn happens(percent: u32) -> bool {
     fastrand::u32(..100) < percent
 }

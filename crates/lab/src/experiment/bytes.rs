@@ -14,7 +14,7 @@ use crate::load::bulk::{Bulk, BulkServer, Direction};
 /// 1 MB is 10^6 bytes.
 const BYTES_PER_MB: f64 = 1e6;
 
-/// The result of one direction.
+/// The result for one direction: bytes to the server, or bytes from the server.
 struct Flow {
     mb_per_s: f64,
     cpu_us_per_mb: Option<f64>,
@@ -38,7 +38,7 @@ impl Stage<'_> {
         let run = self.record(turn, numbers, (&before, &after), (0, &[]))?;
         self.target.ensure_encrypted()?;
         Ok(Run {
-            // Each connection was opened once for each direction.
+            // A call is one connection. Every client connects twice: once to send, and once to receive.
             calls: u64::from(turn.case.connections) * 2,
             throughput: Some(Throughput {
                 up_mb_per_s: up.mb_per_s,
@@ -68,7 +68,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Lets bytes flow for `time`. Then checks that the programs run, and that no connection has ended.
+    /// Waits for `time` while the load sends bytes. Then checks that the programs run and that no connection has ended.
     fn watch(&mut self, bulk: &Bulk, time: Duration) -> Result<()> {
         thread::sleep(time);
         self.ensure_running()?;

@@ -12,13 +12,13 @@ use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Arrivals, Load, Snapshot};
 
-/// The fraction of failed calls must be below this.
+/// Limit of the fraction of failed calls. At a sustained rate, the fraction is below it.
 const ERRORS_MAX: f64 = 0.001;
-/// Largest growth of the backlog in the second half of a trial, as a fraction of the calls that are due in this time. A
-/// target that cannot keep up first queues calls, and fails them only later: a short trial would not see the failures.
+/// Largest growth of the backlog at a sustained rate, as a fraction of the calls that are due in the second half of a
+/// trial. A target that cannot keep up first queues calls, and fails them only later, after the end of a short trial.
 const BACKLOG_MAX: f64 = 0.02;
-/// Largest fraction of the calls that the load may send more than 1 ms late, because it could not run. Above this
-/// fraction, the machine limits the rate rather than the target.
+/// Maximum fraction of the calls that the load generator sends over 1 ms late, because it could not run in time. Above
+/// this fraction, the load generator's machine may limit the rate rather than the target.
 const LATE_MAX: f64 = 0.01;
 /// Warm-up of a trial.
 const TRIAL_WARM_UP: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const CONFIRMATIONS_MAX: u32 = 5;
 /// The rate of a confirmation, as a fraction of the rate of the previous confirmation, which failed.
 const STEP_DOWN: f64 = 0.95;
 
-/// The conditions that a sustained rate meets.
+/// The conditions under which a rate counts as sustained.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Conditions {
     /// Highest p99, in ms; `None` for no limit.
@@ -37,14 +37,15 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Whether calls with these results meet the conditions.
+    /// Returns whether calls with these results meet the conditions.
     pub(super) fn are_met(self, calls: u64, errors: u64, p99_ms: f64) -> bool {
         let few_errors = (errors as f64) < ERRORS_MAX * (calls + errors) as f64;
         few_errors && self.p99_ms.is_none_or(|limit| p99_ms <= limit)
     }
 }
 
-/// The rate to confirm after `failed` confirmations have failed, each at a lower rate than the one before.
+/// Returns the rate of the next confirmation: the rate that the search found, reduced by the factor [`STEP_DOWN`] for
+/// each of the `failed` confirmations so far.
 pub(super) fn rate_to_confirm(found_per_s: u32, failed: u32) -> u32 {
     let rate = f64::from(found_per_s) * STEP_DOWN.powf(failed.into());
     (rate as u32).max(1)
@@ -67,7 +68,7 @@ impl Stage<'_> {
         Ok((search.found(), trials))
     }
 
-    /// Whether the target sustains this rate, in calls per second, for a few seconds.
+    /// Returns whether the target sustains this rate, in calls per second, for a few seconds.
     fn try_rate(&mut self, turn: &Turn, rate_per_s: u32) -> Result<bool> {
         let case = Case { rate_per_s: Some(rate_per_s), ..turn.case };
         let load = Load::start(self.plan(&Turn { case, ..*turn }, TRIAL_WARM_UP, TRIAL));
@@ -89,18 +90,19 @@ impl Stage<'_> {
     }
 }
 
-/// Whether the target keeps up: between two snapshots, about as many calls ended as were due at this rate.
+/// Returns whether the target keeps up with this rate: between the two snapshots, about as many calls ended as were
+/// due.
 fn keeps_up(earlier: &Snapshot, later: &Snapshot, rate_per_s: u32, is_random: bool) -> bool {
     let ended = |snapshot: &Snapshot| snapshot.total.calls + snapshot.errors();
     let due = later.measured.saturating_sub(earlier.measured).as_secs_f64() * f64::from(rate_per_s);
-    // The standard deviation of the number of random arrivals is the square root of this number; allow three
-    // deviations.
+    // If calls are sent at random times, the standard deviation of their number is the square root of `due`, the
+    // expected number. Allow three standard deviations.
     let chance = if is_random { 3.0 * due.sqrt() } else { 1.0 };
     (ended(later) - ended(earlier)) as f64 >= due * (1.0 - BACKLOG_MAX) - chance
 }
 
-/// Whether a confirmation of the rate that the search found meets the conditions. False if the search found no rate:
-/// the run then only provides the other figures of the record.
+/// Returns whether a confirmation run meets the conditions. False if the search found no rate: then the run only
+/// provides the other figures of the record.
 pub(super) fn is_confirmed(found_per_s: u32, run: &Run, conditions: Conditions) -> bool {
     found_per_s > 0 && conditions.are_met(run.calls, run.errors, run.p99_ms)
 }
@@ -110,7 +112,7 @@ pub(super) fn confirmations_max(found_per_s: u32) -> u32 {
     if found_per_s > 0 { CONFIRMATIONS_MAX } else { 1 }
 }
 
-/// Whether the machine rather than the target may have limited the rate of a confirmation.
+/// Returns whether the load generator's machine, not the target, may have limited the rate in a confirmation run.
 pub(super) fn is_limited_by_the_load(run: &Run) -> bool {
     run.late as f64 > LATE_MAX * (run.calls + run.errors) as f64
 }

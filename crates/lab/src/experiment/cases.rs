@@ -7,7 +7,7 @@ use super::record::{Condition, Protocol, Scenario};
 use crate::error::{Error, Result};
 use crate::load::Pattern;
 
-/// One load with one state of the backends. Each repeat of the experiment runs each case with every target that fits
+/// One load with one state of the backends. Each repeat of the experiment runs the case with every target that supports
 /// the case's condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Case {
@@ -15,9 +15,9 @@ pub(super) struct Case {
     pub(super) skew_ms: u32,
     /// Client connections.
     pub(super) connections: u32,
-    /// Calls in flight on all connections together; in an open loop, their maximum number.
+    /// Number of calls in flight, summed over all connections. In an open loop, this is the maximum number.
     pub(super) concurrency: u32,
-    /// Calls per second of an open loop; `None` for a closed loop, and if the scenario chooses the rate.
+    /// Calls per second of an open loop. `None` for a closed loop, or if the scenario finds the rate itself.
     pub(super) rate_per_s: Option<u32>,
     /// The random faults of the backends, and the policy of the proxies.
     pub(super) condition: Condition,
@@ -32,7 +32,7 @@ impl Case {
         }
     }
 
-    /// Number of load Pods that get at least one connection, out of `at_most` Pods.
+    /// Returns how many of `at_most` load Pods get at least one connection.
     pub(super) fn load_pods(self, at_most: usize) -> usize {
         self.pattern().parts(self.connections as usize, at_most)
     }
@@ -58,7 +58,7 @@ const CLOSED_CONCURRENCY: u32 = 200;
 /// Number of calls in flight in scenarios without calls.
 const NO_CALLS: u32 = 0;
 
-/// All cases: each skew with each number of connections, each rate and each condition.
+/// Returns all cases: every combination of a skew, a number of connections, a rate and a condition.
 pub(super) fn of(options: &Options) -> Result<Vec<Case>> {
     let scenario = options.scenario;
     let usual_skews_ms = match options.cluster.workload.service {

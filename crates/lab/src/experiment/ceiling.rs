@@ -38,12 +38,12 @@ impl Ceiling {
         Ok(Self { load_rps: load_rps(settings, logs)?, backends_rps: backends_rps(settings, backends)? })
     }
 
-    /// The lower of the two figures: no target can reach more calls per second.
+    /// The ceiling, in calls per second: the lower one of `load_rps` and `backends_rps`. No target can reach more.
     pub(super) fn lowest_rps(&self) -> f64 {
         self.load_rps.min(self.backends_rps)
     }
 
-    /// Whether a closed loop's figure is within 20 % of the ceiling.
+    /// Returns whether the rate of a closed loop, in calls per second, is at least 80 % of the ceiling.
     pub(super) fn is_near(&self, rps: f64) -> bool {
         rps >= self.lowest_rps() * NEAR
     }

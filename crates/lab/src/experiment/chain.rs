@@ -27,12 +27,13 @@ impl Runner {
         };
         let stage = self.stage(chain, exchange);
         let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
-        // A chain has no separate figures for proxies on the server side: its proxies have no server side, or one
-        // process serves both sides.
+        // A chain has no separate figures for server-side proxies. Either all proxies are on the client side, or each
+        // proxy process serves both the client side and the server side.
         Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
     }
 
-    /// Starts services with these options. Each caller reaches the next part of the chain through a target of its own.
+    /// Starts the chain's services with these options. The load calls the first service, each service calls the next
+    /// one, and the last service calls the backends. Each of these callers has its own target, which relays its calls.
     fn start_chain(&self, turn: &Turn, options: &[&str]) -> Result<Target> {
         let mut chain = self.start_target_of(turn, "backends", self.backends.addresses())?;
         let mut services = Vec::new();

@@ -1,5 +1,5 @@
-//! The condition of a run: the random failures or the slowness of the servers, and what the proxies may do about these
-//! faults.
+//! The condition of a run: the servers' random fault (failures or delays), and whether the proxies retry or hedge
+//! calls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,11 +34,11 @@ pub enum Fault {
     /// Like `Chain`, but the services forward the fields with which a proxy asks its caller not to retry.
     ForwardingChain,
     /// Like `Chain`, but the proxy beside each service relays both the requests to the service and the service's own
-    /// calls. The services copy the trace of a request to their calls, and no other field.
+    /// calls. From a request, the services copy only the trace context to their calls.
     TracedChain,
 }
 
-/// What the proxies may do with a call.
+/// The way in which the proxies send a call: once, with retries, or with a hedge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CallPolicy {
@@ -63,7 +63,8 @@ pub enum HedgeDelay {
 }
 
 impl Condition {
-    /// Whether servers and proxies are as in scenarios without conditions.
+    /// Returns whether this is the default condition: servers without a random fault, and proxies that send each call
+    /// once.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
@@ -88,10 +89,10 @@ impl Condition {
         fault + &policy
     }
 
-    /// Whether a target can run under this condition.
+    /// Returns whether a target can run under this condition.
     pub(super) fn fits(self, target: TargetKind) -> bool {
-        // The services of these chains copy header fields into their own calls. Only Leno's proxies use these fields to
-        // stop retries.
+        // In these two chains, the services copy header fields: in one from a request to their own calls, in the other
+        // from an answer to their own answer. Only Leno's proxies use the copied fields to stop retries.
         let is_for_leno = matches!(self.fault, Fault::ForwardingChain | Fault::TracedChain);
         (target.is_leno() || !is_for_leno)
             && match self.policy {
@@ -116,7 +117,7 @@ impl Fault {
         matches!(self, Self::Chain | Self::ForwardingChain | Self::TracedChain)
     }
 
-    /// The time by which a server delays some of its answers, in ms; 0 if it delays none.
+    /// The delay that the fault adds to some answers of a server, in ms; 0 if the fault delays no answers.
     pub(super) fn slow_ms(self) -> u32 {
         match self {
             Self::SlowAtTimes { slow_ms, .. } | Self::AllSlowAtTimes { slow_ms, .. } => slow_ms,

@@ -57,7 +57,8 @@ impl ConditionOptions {
         let each = [Fault::None, failing, Fault::Chain].into_iter();
         let mut conditions: Vec<_> =
             each.flat_map(|fault| policies.map(|policy| Condition { fault, policy })).collect();
-        // Without retries, the services have no fields to forward to their callers.
+        // In these two chains, the services copy the header fields by which proxies stop the retries of other proxies.
+        // Without retries, the copies have no effect, so measure these chains only with retries.
         let retries = [CallPolicy::Retry, CallPolicy::RetryUnlimited];
         let protected = [Fault::ForwardingChain, Fault::TracedChain].into_iter();
         conditions.extend(protected.flat_map(|fault| retries.map(|policy| Condition { fault, policy })));
@@ -78,7 +79,8 @@ impl ConditionOptions {
     }
 }
 
-/// Rejects faults and hedges that have no effect in the scenario, and targets that no condition fits.
+/// Rejects faults and hedges that have no effect in the scenario. Also rejects targets that support no condition of the
+/// experiment.
 pub(super) fn refuse_impossible_conditions(options: &Options) -> Result<()> {
     let (scenario, conditions) = (options.scenario, &options.conditions);
     let storm = "only retry-storm has servers that fail at random";
@@ -93,7 +95,7 @@ pub(super) fn refuse_impossible_conditions(options: &Options) -> Result<()> {
     refuse(!is_grpc, "--hedge", scenario, "the lab hedges only the methods of its gRPC service")?;
     let others = |kind: &&TargetKind| !kind.is_leno();
     match options.targets().iter().find(others) {
-        // The scenario `tail` has a healthy run of every target.
+        // The scenario `tail` needs no check: there, each target also runs with healthy servers and without hedges.
         Some(kind) if !hedges.contains(&CallPolicy::Once) && scenario != Scenario::Tail => Err(Error::Usage(format!(
             "--hedge has no effect on {kind}, which would have no run; add off to the list, or use --targets leno or \
                  leno-mesh"

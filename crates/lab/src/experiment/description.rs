@@ -13,7 +13,7 @@ pub struct Experiment {
     /// Protocol of clients and backends.
     #[serde(default)]
     pub protocol: Protocol,
-    /// The shape, the sizes and the arrivals of the calls.
+    /// The pattern of gRPC messages, the message sizes, and the spacing of the calls.
     #[serde(default)]
     pub traffic: Traffic,
     /// Scenario `graph`: the services.
@@ -25,7 +25,7 @@ pub struct Experiment {
     pub started: String,
     /// Measured seconds of each run.
     pub duration_s: u32,
-    /// Seconds of each run before counting begins.
+    /// Warm-up of each run, in seconds; calls of the warm-up are not counted.
     pub warm_up_s: u32,
     /// Planned number of repeats; 0 in results of earlier versions.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Whether a target has failed, and gets no further runs.
+    /// Returns whether a target has failed, and gets no further runs.
     pub(super) fn is_given_up(&self, target: TargetKind) -> bool {
         self.skipped.iter().any(|skipped| skipped.target == target)
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Scenario `footprint`: the error class of calls that failed after the load. The lab does not record their real class.
 pub(crate) const SECOND_PHASE: &str = "in the second phase";
 
-/// Memory of all proxies of a target together, in bytes: the resident memory; in a cluster, the working set.
+/// Memory in bytes, summed over all proxies of a target. It is the resident memory or, in a cluster, the working set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Number of proxies.
@@ -14,15 +14,15 @@ pub struct Footprint {
     pub idle_bytes: u64,
     /// Memory under the load, at the end of the measured time; in a cluster, the sum of each proxy's largest reading.
     pub loaded_bytes: u64,
-    /// Scenario `footprint`: memory after the load, before further connections open; in a cluster, the same as
-    /// `loaded_bytes`.
+    /// Scenario `footprint`: memory after the load has ended and before further connections open. In a cluster, the
+    /// same as `loaded_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unloaded_bytes: Option<u64>,
     /// Scenario `footprint`: memory with the further connections open and idle; in a cluster, under a second load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected_bytes: Option<u64>,
-    /// Scenario `footprint`: memory 10 s after the further connections made a burst of calls and closed; in a cluster,
-    /// at the kubelets' next measurement after the second load.
+    /// Scenario `footprint`: memory 10 s after the further connections have made a burst of calls and closed. In a
+    /// cluster: memory at the kubelets' next measurement after the second load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_burst_bytes: Option<u64>,
     /// In a cluster: the CPUs that all proxies use without a load.
@@ -33,12 +33,12 @@ pub struct Footprint {
 /// Scenario `capacity`: the result of the search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// The highest rate, in calls per second, that met the conditions in a confirmation, which is a separate run.
-    /// `None` if no rate did, or if the search found no rate. The record's other figures come from the last
-    /// confirmation, which sends 1 call per second if the search found no rate.
+    /// The highest rate, in calls per second, that a separate run (a confirmation) confirmed. `None` if no rate was
+    /// confirmed. The record's other figures come from the last confirmation. If the search found no rate, this
+    /// confirmation sends 1 call per second.
     pub rate_per_s: Option<u32>,
-    /// The highest rate that met the conditions in the short trials of the search, in calls per second; 0 if no rate
-    /// did.
+    /// The highest rate, in calls per second, that met the conditions in the short trials of the search; 0 if every
+    /// trial failed.
     pub found_per_s: u32,
     /// Number of trials.
     pub trials: u32,
@@ -74,9 +74,9 @@ pub struct SlowMethod {
     pub calls: u64,
     /// Calls of the measured time that were not answered with OK.
     pub errors: u64,
-    /// Calls that were sent and that ended while the proxies' CPU time was measured. The CPU time for each call is the
-    /// proxies' CPU time divided by these calls and the calls of the fast method. 0 in results of earlier versions,
-    /// which divided by the calls of the fast method alone.
+    /// Number of slow calls that ended while the proxies' CPU time was measured. The CPU time for each call is the
+    /// proxies' CPU time, divided by the number of slow and fast calls together. 0 in results of earlier versions,
+    /// which divided by the number of fast calls only.
     #[serde(default)]
     pub calls_meanwhile: u64,
     /// Half of the calls took at most this time.
@@ -90,7 +90,7 @@ pub struct SlowMethod {
 pub struct ControlPlane {
     /// Number of containers.
     pub containers: u32,
-    /// Largest memory of all containers together, in bytes.
+    /// Sum of the largest memory of each container during the run, in bytes.
     pub memory_bytes: u64,
     /// CPUs of all containers during the run; `None` if a container restarted.
     pub cpus: Option<f64>,

@@ -11,7 +11,7 @@ use super::schedule::Turn;
 use crate::error::Result;
 use crate::load::{Crowd, CrowdReport};
 
-/// Client connections of the load. The connections of the case open after this load has ended.
+/// Number of client connections of the first load. The case's own connections open after this load has ended.
 pub(super) const LOAD_CONNECTIONS: u32 = 16;
 
 impl Stage<'_> {

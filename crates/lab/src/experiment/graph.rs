@@ -48,7 +48,7 @@ impl Runner {
         let target = self.start_graph(turn, shape)?;
         let stage = self.stage(target, Exchange::Grpc);
         let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
-        // A graph has no such figures: its proxies have no separate server side.
+        // A graph has no figures for proxies on the server side: its proxies have no separate server side.
         Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
     }
 
@@ -70,12 +70,12 @@ impl Runner {
             }
             below = addresses;
         }
-        // The lab has started the target of the first service last. This target must be the first here, because the
-        // load connects to it.
+        // The load connects to the first target of the list, so the first service's target must be first. That target
+        // was started last, so reverse the list.
         all.into_iter().rev().reduce(Target::with).map(|target| target.with_services(services)).ok_or_else(no_service)
     }
 
-    /// Starts a service that calls `upstreams` and has further options, and its target.
+    /// Starts a service and its target. The service calls `upstreams`, and gets further command line `options`.
     pub(super) fn start_service(
         &self,
         turn: &Turn,
@@ -88,7 +88,7 @@ impl Runner {
         Ok((service, self.start_target_of(turn, name, &[address])?))
     }
 
-    /// Starts a service at `address` that calls `upstreams` and has further options.
+    /// Starts a service at `address`. The service calls `upstreams`, and gets further command line `options`.
     pub(super) fn start_service_at(
         &self,
         address: SocketAddr,

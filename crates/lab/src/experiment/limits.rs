@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::options::Settings;
 use crate::error::{Error, Result, io};
 
-/// Files that the lab and a proxy need besides connections.
+/// Number of open files that the lab or a proxy needs in addition to its connections.
 const OTHER_FILES: u64 = 200;
 
 /// Raises the limit of open files as far as possible; every program of the experiment inherits it.

@@ -22,11 +22,11 @@ pub struct ListOptions {
     pub programs: Programs,
 }
 
-/// A name that has a page.
+/// A name with a page that `leno lab list` can print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
     Target(TargetKind),
-    /// A scenario that has a page besides its one-line description.
+    /// A scenario that has a page of its own, in addition to its one-line description.
     Scenario(Scenario),
     Publication(publication::Name),
 }
@@ -52,8 +52,9 @@ impl ValueEnum for Listed {
     }
 }
 
-/// Prints the scenarios, the publications, and the targets with their requirements and whether this machine fulfills
-/// them; or the page of one target, scenario or publication.
+/// Prints the scenarios, the publications and the targets; or, if the options have a name, the page with this name.
+///
+/// For each target, prints its requirements, and whether this machine fulfills them.
 ///
 /// # Errors
 /// If `out` cannot be written to.

@@ -42,8 +42,9 @@ impl Stage<'_> {
         self.measure_beside(turn, None).map(|(run, _)| run)
     }
 
-    /// Does the same as [`Stage::measure`] while another load calls the same target. CPU time is divided by the calls
-    /// of both loads. Also returns how many calls of the other load ended while CPU time was measured.
+    /// Does the same as [`Stage::measure`] while the load `other` calls the same target. The CPU time for each call is
+    /// the CPU time divided by the calls of both loads. Also returns how many calls of `other` ended while CPU time was
+    /// measured.
     ///
     /// # Errors
     /// The same errors as [`Stage::measure`].
@@ -81,7 +82,7 @@ impl Stage<'_> {
         };
         let sent = numbers.sent() + others;
         let run = self.record(turn, numbers, (&before, &after), (sent, &reached))?;
-        // Check this last, because the check costs the proxy memory.
+        // Check the encryption after all measurements: the check costs the proxies memory.
         self.target.ensure_encrypted()?;
         Ok((Run { footprint, rollout, messages_per_s, ..run }, others))
     }
@@ -117,7 +118,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits until the load has connected and its warm-up has ended, or until it ends early.
+    /// Waits until the load has connected and its warm-up has ended, or until the load ends early.
     pub(super) fn wait_until_measuring(&mut self, load: &Load, warm_up: Duration) -> Result<()> {
         self.stay(load, Instant::now() + warm_up)?;
         while load.snapshot().measured.is_zero() && !load.is_finished() {
@@ -152,7 +153,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Fails if the target or a backend has ended.
+    /// Returns an error if the target or a backend has ended.
     pub(super) fn ensure_running(&mut self) -> Result<()> {
         self.target.ensure_running()?;
         self.backends.ensure_running()
@@ -162,8 +163,8 @@ impl Stage<'_> {
         Meter::read(&self.target, self.backends)
     }
 
-    /// Combines the measurements. `sent` is the number of calls that cost the proxies CPU time between the two meter
-    /// readings, and `reached` the number of calls that reached each backend.
+    /// Combines the measurements into the record of the run. `sent` is the number of calls that cost the proxies CPU
+    /// time between the two meter readings. `reached` is the number of calls that reached each backend.
     pub(super) fn record(
         &self,
         turn: &Turn,
@@ -185,7 +186,7 @@ impl Stage<'_> {
     }
 }
 
-/// What the proxies of a run cost; `None` without a proxy.
+/// The costs of the proxies in a run: CPU time and memory. A field is `None` without a proxy.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Costs {
     /// CPU time of all proxies for each call.
@@ -202,7 +203,7 @@ pub(super) struct Costs {
     pub(super) foreign_cpu: f64,
 }
 
-/// CPU time for each of `calls` calls, in us.
+/// Returns the CPU time divided by the number of calls, in us.
 pub(super) fn per_call_us(cpu: Duration, calls: u64) -> f64 {
     cpu.as_secs_f64() * 1e6 / calls.max(1) as f64
 }
@@ -272,13 +273,14 @@ pub(super) fn run_of(settings: &Settings, turn: &Turn, numbers: Snapshot, reache
         slow_method: None,
         control_plane: None,
         error_classes: numbers.classes.iter().map(|(class, count)| (class.to_string(), *count)).collect(),
-        // Errors of the warm-up are not counted, so their reason does not belong here.
+        // If no call of the measured time failed, leave out the first failure: it belongs to the warm-up, which this
+        // record does not count.
         first_error: numbers.first_failure.filter(|_| errors > 0),
         curve: numbers.curve,
     }
 }
 
-/// The fault that the scenario gives to one backend if the condition has no fault.
+/// Returns the fault that the scenario gives to one backend, if the case's condition sets no fault.
 pub(super) fn trouble(scenario: Scenario, case: Case) -> Trouble {
     match scenario {
         Scenario::FastFail => Trouble::Failing { percent: 100 },

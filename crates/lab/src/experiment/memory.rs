@@ -1,5 +1,5 @@
-//! The scenario `memory`: the memory that thousands of connections cost a proxy, and the part of it that remains after
-//! they close.
+//! The scenario `memory`: how much memory thousands of connections cost a proxy, and how much of this memory the proxy
+//! keeps after the connections have closed.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
 
-/// Time for the proxy to return memory, both after the first client and after the crowd has disconnected.
+/// Time that the proxy has to return memory to the system: once after the first client has disconnected, and again
+/// after the crowd has disconnected.
 pub(super) const RECOVERY: Duration = Duration::from_secs(10);
 
 impl Stage<'_> {

@@ -7,12 +7,12 @@ use crate::error::Result;
 use crate::procfs;
 use crate::targets::Target;
 
-/// The CPU times used until one moment.
+/// A reading of the CPU times that the programs have used so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meter {
     at: Instant,
     proxy: Option<Duration>,
-    /// CPU time of a mesh's proxies in front of the backends, a part of `proxy`.
+    /// CPU time of a mesh's proxies in front of the backends. It is included in `proxy`.
     server_proxy: Option<Duration>,
     /// CPU time of the lab with its load, of the backends and of the proxies.
     ours: Duration,

@@ -46,7 +46,7 @@ impl Stage<'_> {
             }
             closed @ Pattern::Closed { .. } => closed,
         };
-        // The slow load starts before the fast load, and must also end after it.
+        // The slow load starts before the fast load. It runs 1 s longer, so that it also ends after the fast load.
         let measured = plan.measured + Duration::from_secs(1);
         Plan { traffic, pattern, measured, ..plan }
     }

@@ -98,9 +98,9 @@ pub struct Options {
 /// The pace of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// The next call follows each answer: a closed loop.
+    /// A closed loop: each answer triggers the next call.
     Max,
-    /// Calls per second, whether or not earlier calls were answered: an open loop.
+    /// An open loop: this number of calls per second, whether or not earlier calls were answered.
     PerSecond(u32),
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Settings {
     pub(super) seed: u64,
     pub(super) cpus: Cpus,
     pub(super) programs: Programs,
-    /// Scenario `capacity`: the highest p99, in ms.
+    /// Scenario `capacity`: the highest p99 that a sustained rate may have, in ms.
     pub(super) max_p99_ms: Option<u32>,
     /// Scenario `graph`: the services.
     pub(super) graph: Option<GraphShape>,
@@ -170,7 +170,7 @@ impl Options {
         })
     }
 
-    /// The measured time of each run in seconds, with the scenario's default. The default of `rollout` is longer in a
+    /// Returns the requested or default measured time of each run, in seconds. The default of `rollout` is longer in a
     /// cluster, where a restart takes longer.
     pub(super) fn duration_s(&self) -> u32 {
         let usual = match self.scenario {
@@ -180,13 +180,13 @@ impl Options {
         self.duration_s.unwrap_or(usual)
     }
 
-    /// The targets, with the scenario's defaults.
+    /// Returns the requested targets, or else the scenario's default targets.
     pub(super) fn targets(&self) -> Vec<TargetKind> {
         self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario))
     }
 
-    /// The traffic, with the scenario's defaults. A user's workload gets the user's own request, so the lab adds no
-    /// payload.
+    /// Returns the requested traffic; the scenario's defaults replace missing options. For a user's workload, the lab
+    /// adds no payload, because the load sends the user's own request.
     fn traffic(&self) -> Traffic {
         let traffic = self.traffic.traffic(self.scenario);
         match self.cluster.workload.service {
@@ -195,7 +195,7 @@ impl Options {
         }
     }
 
-    /// The protocol, with the default of the scenario or of the user's workload.
+    /// Returns the requested protocol, or else the default of the scenario or of the user's workload.
     pub(super) fn protocol(&self) -> Protocol {
         if let Some(protocol) = self.cluster.workload.protocol(self.protocol) {
             return protocol;
@@ -207,7 +207,7 @@ impl Options {
         }
     }
 
-    /// The rates, with the scenario's default; `None` if the scenario chooses its rates itself.
+    /// Returns the requested rates, or else the scenario's defaults; `None` if the scenario chooses its rates itself.
     pub(super) fn rates(&self) -> Option<Vec<Rate>> {
         let usual: &[Rate] = match self.scenario {
             Scenario::Capacity => return None,
@@ -239,10 +239,10 @@ impl Usual {
             Scenario::Crowd | Scenario::Streams | Scenario::Methods => Self { repeat: 3, ..usual },
             Scenario::Steady => Self { warm_up_s: 0, duration_s: 30, repeat: 2, ..usual },
             Scenario::Rollout => Self { duration_s: 20, repeat: 3, ..usual },
-            // The backend only serves to measure the lab's own maximum: the graph has other services.
+            // The calls go to the graph's services. The only backend serves to measure the ceiling of the lab itself.
             Scenario::Graph => Self { repeat: 3, backends: 1, ..usual },
-            // A new proxy may make the first retries of its budget at once. So the warm-up is as long as the budget's
-            // interval.
+            // A new proxy has its whole retry budget, and may use it at once. So the warm-up is as long as the budget's
+            // interval: then these first retries are not counted.
             Scenario::RetryStorm => Self { warm_up_s: 10, repeat: 3, ..usual },
             Scenario::Tail => Self { duration_s: 20, repeat: 6, backends: 2, ..usual },
             _ => usual,
@@ -274,7 +274,7 @@ fn parse_rate(text: &str) -> std::result::Result<Rate, String> {
     }
 }
 
-/// Fails if an option was given that has no meaning in the scenario.
+/// Returns an error if the user gave the option `flag`, which has no effect in the scenario.
 pub(super) fn refuse(given: bool, flag: &str, scenario: Scenario, why: &str) -> Result<()> {
     if given { Err(Error::Usage(format!("{flag} means nothing in {scenario}: {why}; leave it out"))) } else { Ok(()) }
 }

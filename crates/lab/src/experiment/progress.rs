@@ -9,7 +9,7 @@ use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, Targe
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
-/// Number of CPUs. If other programs use fewer than this during a run, the line of the run does not mention them.
+/// The line of a run mentions other programs if they used at least this many CPUs during the run.
 const NOTABLE_CPU: f64 = 0.1;
 const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 
@@ -75,7 +75,7 @@ impl Progress {
     }
 }
 
-/// The main figures of a run.
+/// Returns one line with the main figures of a run.
 fn line(run: &Run) -> String {
     let Run { target, skew_ms, connections, repeat, p50_ms, p99_ms, .. } = run;
     let mut words = vec![format!("repeat {repeat:<3} {target:12} {connections:>2} conn")];

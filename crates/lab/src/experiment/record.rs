@@ -97,8 +97,8 @@ pub struct Run {
     /// Calls that were not answered with OK. In the scenario `footprint`, also the failed calls of the burst or of the
     /// second load.
     pub errors: u64,
-    /// Calls that the servers received, with all retries and hedges, as the servers count them; in a chain, only the
-    /// calls that its last servers received. `None` in the scenarios without conditions.
+    /// Calls that the servers received, with all retries and hedges, as the servers count them. In a chain, only the
+    /// last servers count. `None` in the scenarios without conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_calls: Option<u64>,
     /// The error of the first failed call.
@@ -132,8 +132,8 @@ pub struct Run {
     pub max_ms: f64,
     /// The latency curve, ascending by quantile.
     pub curve: Vec<CurvePoint>,
-    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0, no backend is slow:
-    /// the fraction then belongs to the backend that another skew would make slow.
+    /// Fraction of the measured calls that reached the slow or failing backend, 0 to 1. At a skew of 0, no backend is
+    /// slow: the fraction then belongs to the backend that would be slow at another skew.
     pub slow_share: f64,
     /// CPU time of the proxy for each call that was sent, in us: user and kernel mode, all threads. In a mesh, the CPU
     /// time of all proxies together. In the scenario `methods`, the CPU time divided by the calls of both methods.
@@ -142,8 +142,8 @@ pub struct Run {
     /// The part of `proxy_cpu_us_per_call` that a mesh's proxies in front of the backends used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_proxy_cpu_us_per_call: Option<f64>,
-    /// Peak of the proxy's resident memory while calls were counted, in bytes; in a mesh, of the proxy beside the
-    /// client.
+    /// Peak of the proxy's resident memory while calls were counted, in bytes. In a mesh, this is the peak of the proxy
+    /// beside the client.
     pub proxy_rss_peak_bytes: Option<u64>,
     /// Peak of the resident memory of the largest of a mesh's proxies in front of the backends, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,13 +153,14 @@ pub struct Run {
     pub proxy_rss_after_bytes: Option<u64>,
     /// CPU time that programs outside the experiment used, in CPUs: 0.1 is a tenth of one CPU.
     pub foreign_cpu: f64,
-    /// Whether the calls per second are within 20 % of the load's maximum without a proxy, so that they measure the lab
-    /// rather than the target. In the scenario `capacity`, also whether the load sent over 1 % of the calls late.
+    /// Whether the figures may describe the lab rather than the target. True if the calls per second are at least 80 %
+    /// of the load's maximum without a proxy. In the scenario `capacity`, also true if the load sent over 1 % of the
+    /// calls late.
     pub at_ceiling: bool,
-    /// Calls of an open loop that were sent over 1 ms late, because the load itself could not run.
+    /// Calls of an open loop that the load generator sent over 1 ms late, because it could not run in time.
     #[serde(default)]
     pub late: u64,
-    /// Longest delay of a call because the load itself could not run, in ms.
+    /// Longest delay of a call, in ms, that the load generator itself caused, because it could not run in time.
     #[serde(default)]
     pub held_up_ms: f64,
     /// Scenario `recover`: seconds from recovery until the backend had 80 % of its fair share; `None` if it never had.
@@ -196,7 +197,8 @@ pub struct Run {
     pub control_plane: Option<ControlPlane>,
 }
 
-/// Throughput of bytes through a target; 1 MB is 10^6 bytes. CPU time is that of the proxies; `None` without a proxy.
+/// Throughput of bytes through a target, and the CPU time of its proxies. Without a proxy, the CPU times are `None`.
+/// 1 MB is 10^6 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// MB per second from the client.

@@ -2,20 +2,19 @@
 
 use crate::load::Slice;
 
-/// Number of slices over which a share is measured: 1 s in total.
+/// Number of slices, 0.1 s each, over which a backend's share of the calls is measured.
 const WINDOW: usize = 10;
-/// The share must stay fair in this many slices in a row, which last 1 s together.
+/// Number of consecutive slices, 0.1 s each, for which the share must stay fair.
 const STAYS: usize = 10;
 /// A share is fair if it is at least this fraction of an equal share.
 const FAIR: f64 = 0.8;
 const SLICE_S: f64 = 0.1;
 
-/// Returns the seconds from the recovery until `server` has a fair share of the calls, and keeps it for a second. A
-/// fair share is at least 80 % of an equal share over the last second. `None` if the server never keeps a fair share.
-/// The recovery is at the beginning of slice `recovered`.
+/// Returns the seconds from the recovery until `server` has a fair share of the calls, and keeps it for a second.
 ///
-/// The last second may begin before the recovery, so the result is 0 for targets that never took calls away from the
-/// server.
+/// The recovery is at the beginning of slice `recovered`. A share is fair at a moment if, in the second before, the
+/// server got at least 80 % of an equal share. This second may begin before the recovery. So the result is 0 if the
+/// target never sent fewer calls to the slow server. `None` if the server never keeps a fair share.
 pub(super) fn recovered_after_s(timeline: &[Slice], server: usize, recovered: usize) -> Option<f64> {
     let is_fair = |end: usize| is_fair(&timeline[end - WINDOW..end], server);
     let last = timeline.len().checked_sub(STAYS)?;

@@ -19,7 +19,7 @@ fn after_s(calls_of_last: impl IntoIterator<Item = u64>) -> Option<f64> {
 
 #[test]
 fn a_share_that_comes_back_at_once_is_fair_when_a_second_of_it_is() {
-    // If eight of ten slices have a fair share, all ten together have 80 % of it.
+    // After 0.8 s, the last second has eight slices with an equal share and two without a call: 80 % of an equal share.
     let after = after_s(times(0, 30).chain(times(20, 70)));
     assert!(after.is_some_and(|s| (s - 0.8).abs() < 0.001), "{after:?}");
 }

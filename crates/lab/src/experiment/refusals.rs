@@ -8,13 +8,14 @@ use super::record::{GraphShape, Protocol, Scenario, TargetKind};
 use super::traffic_options::refuse_impossible_traffic;
 use crate::error::{Error, Result};
 
-/// Scenario `recover`: shortest measured time. The part after the slow time shows whether the backend gets its fair
-/// share again within 5 s, and keeps it.
+/// Scenario `recover`: shortest measured time. Enough time must remain after the backend was slow, to see whether the
+/// backend gets its fair share again within 5 s, and keeps it.
 const LEAST_RECOVER_S: u32 = 10;
-/// Scenario `steady`: shortest measured time. Shorter runs have so few windows that noise would mislead the rule.
+/// Scenario `steady`: shortest measured time. A shorter run has too few windows of 1 s to distinguish a trend of the
+/// latency from noise.
 const LEAST_STEADY_S: u32 = 10;
 
-/// Fails if the options request something impossible or meaningless.
+/// Returns an error if the options are impossible together, or if an option has no effect.
 pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     refuse_doubles("--targets", options.targets.as_deref())?;
     refuse_doubles("--skew-ms", options.skew_ms.as_deref())?;
@@ -83,7 +84,8 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
     let fits = |kind: TargetKind| match scenario {
         Scenario::Handshakes => kind.has_tls(),
         Scenario::Tcp => true,
-        // The lab's netfilter rules balance connections to one address, so that only one service could be behind them.
+        // A graph has several services. It cannot use netfilter, because the lab's rules balance only the connections
+        // to one address.
         Scenario::Graph => kind == TargetKind::Direct || (kind.is_proxy() && kind != TargetKind::Tunnel),
         Scenario::RetryStorm => kind.can_retry(),
         _ => kind != TargetKind::Tunnel,
@@ -100,7 +102,8 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
 
 fn refuse_impossible_protocol(options: &Options) -> Result<()> {
     let scenario = options.scenario;
-    // The load on a user's workload has the same connections and calls with each protocol.
+    // The scenario `footprint` needs gRPC only with the lab's own servers. On a user's workload, it makes the same
+    // connections and calls with each protocol.
     let is_grpc_only = match scenario {
         Scenario::Footprint => options.cluster.workload.service.is_none(),
         _ => scenario == Scenario::Memory || !scenario.has_calls(),
@@ -119,7 +122,7 @@ fn refuse_impossible_protocol(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Rejects options of calls, in a scenario without calls.
+/// Rejects options that only concern calls. The scenario makes no calls.
 fn refuse_calls(options: &Options, why: &str) -> Result<()> {
     for (given, flag) in [
         (options.skew_ms.is_some(), "--skew-ms"),
@@ -163,7 +166,7 @@ fn refuse_impossible_memory(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Rejects targets without a process of their own, in a scenario that measures memory.
+/// Rejects targets without a proxy process. The scenario measures the memory of that process.
 fn refuse_without_proxy(options: &Options) -> Result<()> {
     let Some(kind) = options.targets.iter().flatten().find(|kind| !kind.is_proxy()) else { return Ok(()) };
     let scenario = options.scenario;
@@ -239,7 +242,7 @@ fn refuse_impossible_tail(options: &Options) -> Result<()> {
     }
 }
 
-/// Rejects the protocols without gRPC.
+/// Rejects every protocol except gRPC.
 fn refuse_without_grpc(options: &Options, why: &str) -> Result<()> {
     let protocol = options.protocol();
     let flag = format!("--protocol {}", protocol.name());

@@ -42,7 +42,7 @@ impl Stage<'_> {
     }
 }
 
-/// The results of both halves of the measured time, with this number of restarts in each.
+/// Returns the results of the two halves of the measured time. `restarts` has the number of restarts in each half.
 pub(super) fn rollout_of(measured: Duration, timeline: &[Slice], restarts: [u32; 2]) -> Rollout {
     let half = (measured / 2).as_nanos() / SLICE.as_nanos();
     halves(timeline, usize::try_from(half).unwrap_or(usize::MAX), restarts)

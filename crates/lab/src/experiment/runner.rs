@@ -58,8 +58,8 @@ pub(crate) fn run_as(options: &Options, words: impl Iterator<Item = String>) -> 
     Runner::set_up(settings, output, versions, skipped, command)?.run_all()
 }
 
-/// Prepares this process for an experiment: checks the limit of open files, and restarts the process in a network
-/// namespace of its own if `targets` need one.
+/// Prepares this process for an experiment. Checks the limit of open files. If `targets` need a separate network
+/// namespace, restarts the process in a new namespace.
 ///
 /// A process that runs several experiments prepares all of them before it runs the first. The restart repeats the whole
 /// command, so a restart between two experiments would repeat the first experiment.
@@ -179,8 +179,8 @@ impl Runner {
         self.progress.say(&format!("report: {} and {}", page.display(), summary.display()))
     }
 
-    /// Continues without a failed target. Writes the reason at once, so that an experiment that is killed later keeps
-    /// it. Fails if a backend has ended: without it, nothing can be measured.
+    /// Continues without a failed target. Writes the reason to `lab.json` at once, so that the file has the reason even
+    /// if the experiment is killed later. Fails if a backend has ended: then no target can be measured.
     fn give_up(&mut self, turn: &Turn, error: &Error) -> Result<()> {
         self.backends.ensure_running()?;
         let why = self.experiment.give_up(turn.target, turn.repeat, error);
@@ -193,7 +193,7 @@ fn usual_length(settings: &Settings) -> Duration {
     match settings.scenario {
         Scenario::Memory => Duration::from_secs(20),
         Scenario::Footprint => settings.warm_up + settings.measured + Duration::from_secs(15),
-        // About ten trials of 4 s, and one confirmation.
+        // The search takes about ten trials of 4 s. One confirmation follows.
         Scenario::Capacity => Duration::from_secs(45) + settings.warm_up + settings.measured,
         _ => settings.warm_up + settings.measured + AROUND_A_RUN,
     }

@@ -1,4 +1,4 @@
-//! The scenarios by name and in one line each, and the protocols by name.
+//! The names and descriptions of the scenarios, and the names of the protocols.
 
 use std::fmt;
 
@@ -27,24 +27,24 @@ impl Scenario {
         Self::Tail,
     ];
 
-    /// Whether the scenario makes calls, so that targets can balance them.
+    /// Returns whether the scenario makes calls, so that targets can balance them.
     pub fn has_calls(self) -> bool {
         !matches!(self, Self::Tcp | Self::Handshakes)
     }
 
-    /// Whether the scenario compares conditions of servers and proxies.
+    /// Returns whether the scenario compares several conditions: faults of the servers, and policies of the proxies.
     pub(crate) fn has_conditions(self) -> bool {
         matches!(self, Self::RetryStorm | Self::Tail)
     }
 
-    /// Whether each run in a cluster needs proxies that no earlier run has used, because it measures what a load adds
-    /// to their memory.
+    /// Returns whether each run in a cluster needs new proxies. The scenario measures how much a load adds to the
+    /// memory of the proxies, so no earlier run may have used them.
     pub(crate) fn has_fresh_proxies(self) -> bool {
         matches!(self, Self::Crowd | Self::Footprint)
     }
 
-    /// The page about the scenario: what it measures, in which cases, and what it cannot show. `None` if the line of
-    /// [`Self::what`] is enough.
+    /// Returns the page about the scenario: what it measures, its cases, and what it cannot show. `None` if the line of
+    /// [`Self::what`] is the whole description.
     pub(crate) fn page(self) -> Option<&'static str> {
         match self {
             Self::RetryStorm => Some(include_str!("pages/retry-storm.txt")),

@@ -17,10 +17,10 @@ pub(super) struct Turn {
     pub(super) seed: u64,
 }
 
-/// Returns the runs in their order. Every repeat runs all cases, and every case runs with all targets that fit its
-/// condition. So a noisy minute of the machine affects all targets. The order of the targets changes, so that no target
-/// always follows the same other target. The faulty backend changes too, because some balancers prefer the first
-/// backend of a list.
+/// Returns the runs in their order. Every repeat runs all cases, and every case runs with all targets that support its
+/// condition. So if other programs disturb the machine for a minute, all targets are affected. The order of the targets
+/// is random, so that no target always follows the same other target. The faulty backend is random too, because some
+/// balancers prefer the first backend of a list.
 pub(super) fn turns(settings: &Settings, targets: &[TargetKind], backends: usize) -> Vec<Turn> {
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut turns = Vec::new();

@@ -1,14 +1,15 @@
 //! The search for the highest rate that a target sustains. It makes no calls itself: it returns the rate of the next
 //! trial, and receives the trial's result.
 //!
-//! The rate doubles until a trial fails. Then the search tries the geometric mean of the highest success and the lowest
-//! failure, until the two are within 5 % of each other. Geometric steps have the same relative precision at every rate.
+//! The rate doubles until a trial fails. Then the search tries the geometric mean of the highest rate that succeeded
+//! and the lowest rate that failed, until these two rates are within 5 % of each other. Geometric steps have the same
+//! relative precision at every rate.
 
 /// Lowest rate that is tried, in calls per second.
 const LEAST_RATE: u32 = 10;
 /// Highest rate that is tried, in calls per second.
 const GREATEST_RATE: u32 = 1_000_000;
-/// Ratio of the lowest failure to the highest success at which the search ends.
+/// The search ends when the lowest rate that failed is at most this multiple of the highest rate that succeeded.
 const PRECISION: f64 = 1.05;
 
 /// A search in progress.
@@ -41,13 +42,13 @@ impl Search {
         }
     }
 
-    /// Notes the result of the trial of [`Search::next`].
+    /// Records whether the trial at the rate that [`Search::next`] returned has succeeded.
     pub(super) fn note(&mut self, rate_per_s: u32, passed: bool) {
         let place = if passed { &mut self.passed } else { &mut self.failed };
         *place = Some(rate_per_s);
     }
 
-    /// The highest rate that succeeded, in calls per second; 0 if no rate did.
+    /// The highest rate that succeeded, in calls per second; 0 if every trial failed.
     pub(super) fn found(&self) -> u32 {
         self.passed.unwrap_or_default()
     }

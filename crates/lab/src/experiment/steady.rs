@@ -1,4 +1,4 @@
-//! The time until the latency of a run is steady, found in its windows of 1 s.
+//! Finds the time until the latency of a run is steady, from the latencies in its windows of 1 s.
 //!
 //! The rule, for the median and for the p99 alike:
 //!
@@ -39,7 +39,7 @@ pub(super) fn steady_after_s(windows: &[Window], warm_up: usize) -> Option<f64> 
     Some(window as f64 * WINDOW.as_secs_f64())
 }
 
-/// The index of the first window from which `figure` stays inside its band.
+/// Returns the index of the first window from which `figure` stays inside its band until the end of the run.
 fn first_steady(windows: &[Window], reference: usize, figure: fn(&Window) -> f64) -> Option<usize> {
     // A window without an answered call is not steady.
     let value = |window: &Window| if window.calls == 0 { f64::INFINITY } else { figure(window) };
@@ -48,7 +48,8 @@ fn first_steady(windows: &[Window], reference: usize, figure: fn(&Window) -> f64
     let differences: Vec<f64> = values.get(reference..)?.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     let noise = median(&differences)? / MEDIAN_DIFFERENCE;
     let width = (DEVIATIONS * noise).max(LEAST_WIDTH * centre);
-    // No value is outside a band of infinite or unknown width, so the time is unknown.
+    // Every value would be inside a band of infinite or unknown width. Such a band cannot show when the latency is
+    // steady.
     if !width.is_finite() {
         return None;
     }
@@ -70,7 +71,7 @@ fn smoothed(values: &[f64]) -> Vec<f64> {
     first.into_iter().chain((1..values.len()).map(around)).collect()
 }
 
-/// The median. For an even number of values, it is the lower of the two middle values.
+/// Returns the median. For an even number of values, this is the lower of the two middle values.
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

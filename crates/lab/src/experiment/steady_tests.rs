@@ -52,7 +52,8 @@ fn a_drift_to_the_end_is_never_steady() {
 
 #[test]
 fn the_warm_up_is_no_reference_but_can_be_steady() {
-    // Until second 8 the rate is halved, so the latency differs. The reference begins at second 14.
+    // The warm-up ends at second 8. Its latency differs, for example because the warm-up has half the rate. The
+    // reference begins at second 14.
     let ms = (0..20).map(|second| if second < 8 { 1.0 } else { 2.0 });
     assert_eq!(steady_after_s(&windows(ms), 8), Some(8.0));
     assert_eq!(steady_after_s(&windows([2.0; 20]), 8), Some(0.0));

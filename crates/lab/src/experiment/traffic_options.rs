@@ -1,4 +1,4 @@
-//! The options of `leno lab run` for the traffic: shape, size and arrivals of calls.
+//! The options of `leno lab run` for the traffic: the kind of calls, their sizes, and the times at which they are sent.
 
 use super::cases::Case;
 use super::chain;
@@ -44,7 +44,7 @@ pub struct TrafficOptions {
 }
 
 impl TrafficOptions {
-    /// Fills in the scenario's defaults.
+    /// Returns the traffic that the options describe. The scenario's defaults replace missing options.
     pub(super) fn traffic(&self, scenario: Scenario) -> Traffic {
         let usual = usual(scenario);
         let request_bytes = self.payload_bytes.unwrap_or(usual.request_bytes);
@@ -62,7 +62,7 @@ impl TrafficOptions {
         }
     }
 
-    /// The first option that was given, if any.
+    /// Returns the name of the first traffic option that the user gave, if any.
     fn first_given(&self) -> Option<&'static str> {
         let given = [
             (self.exchange.is_some(), "--exchange"),
@@ -75,7 +75,7 @@ impl TrafficOptions {
         given.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
     }
 
-    /// The first option that needs the rate of an open loop, if any.
+    /// Returns the first given option that has an effect only in an open loop, if any.
     fn first_of_open_loop(&self) -> Option<&'static str> {
         let arrivals = self.arrivals.map(|_| "--arrivals");
         arrivals.or(self.warm_up_rate.map(|_| "--warm-up-rate"))
@@ -135,7 +135,7 @@ pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
 /// calls as failed.
 pub(super) fn refuse_endless_calls(options: &Options, cases: &[Case]) -> Result<()> {
     let scenario = options.scenario;
-    // The burst of `memory` waits longer for its answers.
+    // The scenario `memory` needs no check: it waits longer for the answers to its burst of calls.
     if !scenario.has_calls() || scenario == Scenario::Memory {
         return Ok(());
     }
@@ -170,9 +170,9 @@ pub(super) fn refuse_endless_calls(options: &Options, cases: &[Case]) -> Result<
     ))
 }
 
-/// The longest time that the servers need for one message of a case, in ms.
+/// Returns the longest time, in ms, that the servers need for one message of a case.
 fn message_ms(options: &Options, case: &Case) -> u64 {
-    // The services of a graph or of a chain work one after the other.
+    // In a graph or a chain, a message passes one service of each level after the other, so the times add up.
     let services = match options.scenario {
         Scenario::Graph => options.graph.shape().depth,
         _ if case.condition.fault.is_chain() => chain::SERVICES,

@@ -64,7 +64,8 @@ fn a_case_whose_calls_outlast_the_load_is_named_with_the_fix() {
         let error = error_of(words);
         assert!(error.contains(time) && error.ends_with(fix), "{words}: {error}");
     }
-    // The load ends a bidirectional stream after the current message.
+    // These options are valid. A bidirectional stream may even be long, because the load ends it after the current
+    // message.
     for words in ["streams --work-ms 100", "slow-pod --exchange server-stream --messages 24", "slow-pod --skew-ms 4999"]
     {
         traffic(words);

@@ -39,8 +39,8 @@ impl Runner {
 
     /// Searches for the highest rate that the target sustains, and confirms it with newly started targets.
     fn run_capacity(&mut self, turn: &Turn) -> Result<Run> {
-        // No target can reach the ceiling. A quarter of the ceiling is a good first rate, even if the result is far
-        // from it.
+        // No target can reach the ceiling, so a quarter of it is a good first rate. The search also works if the result
+        // is far from the first rate.
         let first_per_s = (self.experiment.ceiling.lowest_rps() / 4.0) as u32;
         let (found_per_s, trials) = self.fresh_stage(turn)?.search_capacity(turn, first_per_s)?;
         let mut confirmations = 0;

@@ -18,7 +18,7 @@ pub struct Options {
     pub dir: PathBuf,
 }
 
-/// The form of the exported files.
+/// The file format of the export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Service Mesh Performance: a YAML file for each message of its schema

@@ -30,7 +30,7 @@ struct Report {
 struct Point {
     /// Percent of the calls, 0 to 100.
     percentage: f64,
-    /// Longest latency of these calls, in ns.
+    /// Latency that `percentage` percent of the calls did not exceed, in ns.
     latency: f64,
 }
 

@@ -8,7 +8,7 @@ const LATENCY_MAX_MS: f64 = 1e9;
 /// Highest rate that a foreign file may report, in calls per second.
 const RATE_MAX_PER_S: f64 = 1e9;
 
-/// The form of a result.
+/// The file format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A directory of `leno lab run`.
@@ -47,8 +47,10 @@ impl Measured {
     /// Returns the run, unless a figure is impossible.
     ///
     /// # Errors
-    /// A text that names the figure: a latency or a rate that is negative, not finite or above its limit; percentiles
-    /// that do not ascend; more failed calls than calls.
+    /// A text that names the impossible figure. Impossible are:
+    /// - a latency or a rate that is negative, not finite or above its limit,
+    /// - percentiles that do not ascend, and
+    /// - more failed calls than calls.
     pub(super) fn checked(self) -> Result<Self, String> {
         let percentiles = [("p50", self.p50_ms), ("p90", self.p90_ms), ("p99", self.p99_ms), ("p99.9", self.p999_ms)];
         let latencies = percentiles.into_iter().chain([("the mean", self.mean_ms)]);

@@ -16,7 +16,7 @@ pub(super) fn read(dir: &Path) -> Result<Vec<Measured>> {
     Ok(runs.map(|run| measured(&recorded.experiment, run)).collect())
 }
 
-/// Whether the run has latencies of calls. Runs that move bytes or make bursts have none.
+/// Returns whether the run has latencies of calls. Runs that move bytes or make bursts have none.
 pub(super) fn has_latencies(run: &Run) -> bool {
     run.calls > 0 && !run.curve.is_empty()
 }

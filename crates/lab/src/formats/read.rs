@@ -1,4 +1,4 @@
-//! Reads results of every known form.
+//! Reads results in every supported file format.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -22,7 +22,9 @@ const WHY_MAX_CHARS: usize = 200;
 const FIX: &str =
     "use a directory of `leno lab run`, or a file of `fortio load -json FILE` or `ghz --format json --output FILE`";
 
-/// Reads the runs of a file or of a directory: a directory of `leno lab run`, its `runs.jsonl`, a file of another tool,
+/// Reads the runs of a file or of a directory.
+///
+/// `path` may be a directory of `leno lab run`, or the file `runs.jsonl` in it. It may also be a file of another tool,
 /// or a directory of such files, whose names end with `.json`.
 ///
 /// # Errors
@@ -30,7 +32,7 @@ const FIX: &str =
 /// - cannot be read,
 /// - has no run with latencies,
 /// - is over a limit (256 MiB for a file, 10,000 files in a directory), or
-/// - has an unknown form or an impossible figure.
+/// - has an unknown format or an impossible figure.
 ///
 /// The error names the file.
 pub fn read(path: &Path) -> Result<Vec<Measured>> {
@@ -87,7 +89,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The fields that distinguish the forms.
+/// The fields by which the file formats are distinguished.
 #[derive(Deserialize)]
 struct Fields {
     #[serde(rename = "DurationHistogram")]

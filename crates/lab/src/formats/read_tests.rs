@@ -82,7 +82,7 @@ fn random_damage_gives_an_error_or_possible_figures() {
 fn a_file_over_the_limit_is_not_read_to_its_end() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("huge.json");
-    // A sparse file takes no disk.
+    // Use a sparse file, which takes no disk space.
     File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
     let error = read(&path).expect_err("too long").to_string();
     assert!(error.contains("longer than 268435456 bytes"), "{error}");

@@ -142,8 +142,8 @@ impl Bulk {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Whether a connection has ended. That is always a failure, because connections stay open until this value is
-    /// dropped.
+    /// Returns whether a connection has ended. That is always a failure, because connections stay open until this value
+    /// is dropped.
     pub(crate) fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -153,11 +153,11 @@ impl Drop for Bulk {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for stream in &self.streams {
-            // The stream may be closed already.
+            // Ignore the error: the peer may have closed the stream already.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
         for thread in self.threads.drain(..) {
-            // The result of the thread no longer matters.
+            // Ignore the thread's error: shutting down its stream may have caused it.
             let _ = thread.join();
         }
     }

@@ -40,7 +40,7 @@ pub(super) struct CallRequest {
     is_traced: bool,
 }
 
-/// The answer that makes a call successful.
+/// The kind of answer with which a call succeeds; any other answer is a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     /// gRPC messages of an echo server.
@@ -136,7 +136,7 @@ fn grpc_head(authority: &str, path: &str) -> Result<Request<()>, http::Error> {
     Request::post(uri).header(TE, "trailers").header(CONTENT_TYPE, GRPC).header(USER_AGENT, "leno-lab").body(())
 }
 
-/// Adds the gRPC prefix to a message of less than 4 GiB: the flag for no compression, and the length.
+/// Adds the gRPC prefix to a message of less than 4 GiB. The prefix has the compression flag 0 and the length.
 pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     frame.put_u8(0);
@@ -173,7 +173,7 @@ struct Outbox {
     until: Option<Instant>,
 }
 
-/// The name of the server that answered with OK, or why the call failed.
+/// The result of a call: the name of the server that answered with OK, or the failure.
 pub(super) type Answer = Result<Bytes, Failure>;
 
 impl Call {

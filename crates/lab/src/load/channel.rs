@@ -79,8 +79,8 @@ impl Channel {
         let request = request.map_err(|error| cannot_connect(error.to_string()))?;
         let (sender, driver) = open(client.address, index).await.map_err(cannot_connect)?;
         let waker = queue.waker(Ready::Connection(index));
-        // So far, the socket wakes only the task that opened the connection. Waking `waker` once makes the load's loop
-        // poll the connection, and this poll registers `waker` at the socket.
+        // The socket would still wake only the task that opened the connection. So wake `waker` once. The load's loop
+        // then polls the connection with `waker`, and from then on the socket wakes `waker`.
         waker.wake_by_ref();
         Ok(Self {
             index,
@@ -140,7 +140,7 @@ impl Channel {
 
     /// Processes data for the call in `slot`.
     pub(super) fn poll_call(&mut self, slot: usize, ended: &mut Vec<Ended>) {
-        // The call may have been cancelled since its waker was woken.
+        // The slot is empty if the call was cancelled after its waker had queued the slot.
         let Some(Slot { waker, call }) = self.slots.get_mut(slot) else { return };
         let Some(waiting) = call else { return };
         if let Poll::Ready(answer) = waiting.poll(&mut Context::from_waker(waker)) {
@@ -164,7 +164,7 @@ impl Channel {
         self.waker.wake_by_ref();
     }
 
-    /// Whether the channel has no connection.
+    /// Returns whether the channel has no connection.
     pub(super) fn is_closed(&self) -> bool {
         self.drivers.is_empty()
     }
@@ -183,7 +183,7 @@ impl Channel {
                             self.waiting.pop_front();
                             self.start(call, ended);
                         }
-                        // The call was not sent: it waits for the next connection.
+                        // The call was not sent, and stays in `waiting` for the next connection.
                         Err(_) => self.link = Link::Down,
                     }
                 }

@@ -39,8 +39,8 @@ impl Channels {
         Ok(Self { all, queue, in_flight: 0 })
     }
 
-    /// Waits for `until`, and meanwhile drives the connections, because a peer may close a connection if nothing
-    /// answers the peer's PING frames.
+    /// Waits for `until`, and drives the connections during the wait: a peer may close a connection whose PING frames
+    /// get no answer.
     pub(super) async fn drive_until<T>(&mut self, until: impl Future<Output = T>) -> T {
         let (mut until, mut ended) = (pin!(until), Vec::new());
         poll_fn(|cx| {

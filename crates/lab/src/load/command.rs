@@ -11,10 +11,10 @@ use super::{Event, Load, Plan};
 use crate::echo::until_told_to_stop;
 use crate::error::{Error, Result, io as io_error};
 
-/// Interval between two events [`Event::Running`]. If the output is closed, the load ends at the next write, which
-/// follows within this time.
+/// Interval between two events [`Event::Running`]. If the output is closed, the next of these writes fails. So the load
+/// ends within this time.
 const RUNNING: Duration = Duration::from_secs(1);
-/// Longest delay of an event.
+/// Interval between two checks for new events, and so the longest delay of an event.
 const NOTICE: Duration = Duration::from_millis(10);
 
 /// Options of `leno lab load`.
@@ -28,7 +28,7 @@ pub struct Options {
     pub await_start: bool,
 }
 
-/// The gate of a load that awaits the start signal, and the receiver of the notice that the load waits at the gate.
+/// The start gate of a load. `waits` receives a message when the load has connected and waits for the start signal.
 struct Awaited {
     gate: Gate,
     waits: oneshot::Receiver<()>,
@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// a reliable sign: a container's runtime may keep the output open.
 fn end_with_input(signal: Option<oneshot::Sender<()>>) {
     if let Err(error) = follow(io::stdin().lock(), signal) {
-        // If the standard error is closed, the exit code still shows the failure.
+        // Ignore a failed write to the standard error: the exit code still shows the failure.
         let _ = writeln!(io::stderr(), "error: {error}");
     }
     std::process::exit(1)
@@ -114,13 +114,13 @@ fn serve(plan: Result<Plan>, awaited: Option<Awaited>, output: &mut impl Write) 
     last.write(output).map_err(gone())
 }
 
-/// Writes the events of a load until it has ended.
+/// Writes the events of a load, except its last event, until the load has ended.
 fn report(load: &Load, mut waits: Option<oneshot::Receiver<()>>, output: &mut impl Write) -> io::Result<()> {
     let (mut connected, mut measuring) = (false, false);
     let mut running_at = Instant::now() + RUNNING;
     loop {
-        // Check for the end first. If the load ends after this check, the loop runs once more and writes the missing
-        // events.
+        // Read `finished` before the other state. If the load ends after this line, the loop runs once more, so that no
+        // event is missing.
         let finished = load.is_finished();
         let measured_from = load.measured_from();
         if waits.as_mut().is_some_and(|waits| waits.try_recv().is_ok()) {

@@ -65,7 +65,7 @@ async fn the_shares_of_a_plan_together_make_its_calls() {
     assert_eq!((snapshot.answered, snapshot.total.calls, snapshot.failed), (340, 300, 0), "{snapshot:?}");
 }
 
-/// An output that gives the start signal some time after the event `ready`.
+/// A fake standard output, which gives the start signal some time after it received the event `ready`.
 struct Coordinator {
     signal: Option<oneshot::Sender<()>>,
     events: Vec<u8>,
@@ -131,7 +131,7 @@ fn a_line_that_is_not_the_signal_is_refused_and_an_end_is_none() {
     follow(Cursor::new("more\nlines"), None).expect("no signal is awaited");
 }
 
-/// The reason in the only event.
+/// Returns the failure's reason from the only event of a load with this input.
 fn reason(input: String) -> String {
     match &events_of(input)[..] {
         [Event::Failed { why }] => why.clone(),

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, io};
 
 /// Longest time for a burst. Calls without an answer by then count as failures.
 const BURST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Number of open files of a process besides its connections.
+/// Number of open files that a process needs in addition to its connections.
 const OTHER_FILES: u64 = 256;
 
 /// Connections that stay open until the crowd is dropped; then each closes cleanly, after a GOAWAY.
@@ -57,7 +57,7 @@ impl Crowd {
         let (gathered, result) = mpsc::channel();
         let thread = thread::spawn(move || match runtime() {
             Ok(runtime) => runtime.block_on(tokio::task::unconstrained(stay(&clients, received, &gathered))),
-            // The caller receives this error below.
+            // `result.recv` below receives this error and returns it.
             Err(error) => drop(gathered.send(Err(error))),
         });
         let crowd = Self { bursts: Some(bursts), thread: Some(thread) };
@@ -84,7 +84,7 @@ impl Drop for Crowd {
     fn drop(&mut self) {
         self.bursts = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported already.
+            // Ignore the error: if the thread panicked, the panic's message was printed already.
             let _ = thread.join();
         }
     }
@@ -120,7 +120,7 @@ async fn stay(clients: &[Client], mut bursts: UnboundedReceiver<Burst>, gathered
         return;
     }
     while let Some(Burst { calls_each, report }) = next_burst(&mut channels, &mut bursts).await {
-        // The caller may no longer wait for the report.
+        // Sending fails only if the caller no longer waits for the report.
         let _ = report.send(burst(&mut channels, calls_each).await);
     }
     channels.close().await;

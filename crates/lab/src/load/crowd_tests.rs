@@ -33,8 +33,8 @@ async fn connections_stay_open_until_the_crowd_leaves_and_then_end_with_a_goaway
             tokio::spawn(async move {
                 let mut connection = h2::server::handshake(stream).await.expect("HTTP/2");
                 let mut pings = connection.ping_pong().expect("nobody else has it");
-                // Closing a socket with unread data resets the connection, even after a GOAWAY. A pong shows that all
-                // data was read.
+                // Wait for a pong, which shows that the client has read all data. Otherwise, closing a socket with
+                // unread data would reset the connection, even after a GOAWAY.
                 tokio::select! {
                     ended = connection.accept() => panic!("it ended at once: {ended:?}"),
                     pong = pings.ping(h2::Ping::opaque()) => pong.map(drop).expect("a pong"),

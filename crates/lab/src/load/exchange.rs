@@ -14,7 +14,8 @@ pub(crate) const CALL_MAX_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
-    /// A gRPC call to an echo server, with the traffic's shape. The plan's pattern limits the calls in flight.
+    /// A gRPC call to an echo server: unary or streaming, as the plan's traffic defines. The plan's pattern limits the
+    /// calls in flight.
     Grpc,
     /// Like `Grpc`, but each call begins a trace: it has its own `traceparent`, like calls of an application with
     /// OpenTelemetry.
@@ -29,7 +30,7 @@ pub enum Exchange {
     Http1Get(String),
     /// A GET request for this path over HTTP/2, to any server. The plan's pattern limits the requests in flight.
     Http2Get(String),
-    /// A TLS connection that opens and closes; one at a time for each client. This exchange has no form in JSON,
+    /// A TLS connection that opens and closes; one at a time for each client. This exchange cannot be written as JSON,
     /// because [`Hello`] contains keys.
     #[serde(skip)]
     Handshake(Hello),
@@ -46,7 +47,8 @@ pub struct UnaryCall {
 }
 
 impl Exchange {
-    /// Whether an answer has the name of its server. Without names, all servers count as one server: [`NAMELESS`].
+    /// Returns whether an answer has the name of its server. Without names, all servers count as one server:
+    /// [`NAMELESS`].
     pub fn has_server_names(&self) -> bool {
         match self {
             Self::Grpc | Self::TracedGrpc | Self::Http1 | Self::Http2 => true,

@@ -14,8 +14,9 @@ pub(super) struct Gate {
     start: oneshot::Receiver<()>,
 }
 
-/// Returns a load's gate, the receiver of the notice that the load waits at the gate, and the sender of the signal that
-/// opens the gate.
+/// Returns a load's gate, and a receiver and a sender for the load's coordinator.
+///
+/// The receiver gets a message when the load waits at the gate. The sender gives the signal that opens the gate.
 pub(super) fn gate() -> (Gate, oneshot::Receiver<()>, oneshot::Sender<()>) {
     let ((connected, waits), (signal, start)) = (oneshot::channel(), oneshot::channel());
     (Gate { connected, start }, waits, signal)
@@ -25,9 +26,9 @@ impl Gate {
     /// Reports that all clients have connected, and waits for the signal.
     ///
     /// # Errors
-    /// If the coordinator has gone, so that no signal will arrive.
+    /// If the coordinator has dropped the sender, so that no signal will arrive.
     pub(super) async fn wait(self) -> Result<()> {
-        // Ignore the error: a process that no longer waits for the notice may still give the signal.
+        // Ignore the error: a coordinator that has dropped the receiver may still give the signal.
         let _ = self.connected.send(());
         self.start.await.map_err(|_| Error::Message {
             what: "waiting for the start signal".to_owned(),

@@ -57,7 +57,7 @@ impl Handshake {
         Self { address: client.address, connector, name: hello.name.clone() }
     }
 
-    /// Connects, sends the greeting, waits for the server's greeting, and closes.
+    /// Connects, sends [`GREETING`], waits for the server's SETTINGS, and closes the connection.
     pub(super) async fn exchange(&mut self) -> Answer {
         match tokio::time::timeout(TIMEOUT, self.greet()).await {
             Ok(Ok(())) => Ok(Bytes::from_static(NAMELESS.as_bytes())),
@@ -72,7 +72,8 @@ impl Handshake {
     async fn greet(&self) -> std::io::Result<()> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
-        // Close with a reset: otherwise ports in TIME_WAIT would run out.
+        // Close with a reset. Otherwise, each closed connection would keep its local port in TIME_WAIT, and no free
+        // ports would be left.
         stream.set_zero_linger()?;
         let mut stream = self.connector.connect(self.name.clone(), stream).await?;
         stream.write_all(GREETING).await?;

@@ -31,7 +31,7 @@ pub(super) struct Http1 {
     /// Index among the load's clients.
     index: usize,
     request: Bytes,
-    /// Whether any server may answer. Otherwise, only an echo server may, which puts its name into the answer.
+    /// Whether any server may answer. If false, only an echo server may answer, and its answer contains its name.
     is_nameless: bool,
     stream: Option<TcpStream>,
     answer: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Http1 {
 
 /// The data of an answer's header section, once the section is complete.
 struct Head {
-    /// The server that answered with OK, or the failure that the status means. Both kinds of answer have content.
+    /// The name of the server if the status is OK, otherwise the failure. The answer has content in both cases.
     answer: Answer,
     content: Content,
     closes: bool,
@@ -117,7 +117,7 @@ impl Http1 {
     }
 }
 
-/// Whether a connection can carry a further request: a server may close a connection that was idle for some time.
+/// Returns whether a connection can carry a further request. The server may have closed it while it was idle.
 fn is_open(stream: &TcpStream) -> bool {
     matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
@@ -164,7 +164,7 @@ fn head(bytes: &[u8], is_nameless: bool) -> Result<Option<Head>, Failure> {
     let content = Content::of(status, response.headers, head_bytes)?;
     let is_http1_0 = response.version == Some(0);
     let says_so = field("connection").is_some_and(|field| field.value.eq_ignore_ascii_case(b"close"));
-    // After an interim status (1xx), the connection would still carry the final answer of this request.
+    // Do not reuse a connection after an interim status (1xx): the final answer of this request would still follow.
     let is_interim = status < 200;
     let closes = says_so || is_http1_0 || is_interim || content == Content::UntilClose;
     Ok(Some(Head { answer, content, closes }))

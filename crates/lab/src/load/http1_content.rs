@@ -1,4 +1,4 @@
-//! Where the content of an HTTP/1.1 answer ends (RFC 9112 section 6.3).
+//! Finds the end of an HTTP/1.1 answer's content (RFC 9112 section 6.3).
 
 use httparse::{Header, Status};
 
@@ -8,7 +8,7 @@ use super::failure::Failure;
 const MAX_ANSWER_BYTES: usize = 17 << 20;
 const MAX_TRAILERS: usize = 64;
 
-/// The end of an answer's content.
+/// How an answer's content ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// The answer has this many bytes, its header section included.
@@ -20,8 +20,8 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// The content of an answer with this status and these fields. The content begins at `start`, after the header
-    /// section.
+    /// Determines how the content of an answer with this status and these header fields ends. The content begins at
+    /// `start`, after the header section.
     ///
     /// # Errors
     /// If the content is too long, or its length is unclear.
@@ -44,8 +44,8 @@ impl Content {
         Ok(Self::Until(whole))
     }
 
-    /// The length of the whole answer. `None` until the whole answer is in `answer`, and always for an answer that ends
-    /// with its connection.
+    /// Returns the length of the whole answer; `None` while `answer` is incomplete. Always returns `None` for an answer
+    /// that ends with its connection.
     ///
     /// # Errors
     /// If the answer is too long, or a chunk is invalid.

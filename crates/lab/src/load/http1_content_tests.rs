@@ -1,7 +1,7 @@
 use super::*;
 
-/// Passes on the answer byte by byte. Returns the number of bytes after the header section, chunk sizes included;
-/// `None` if no end is found.
+/// Looks for the end of the content after each further byte of the answer, as if the bytes arrived one by one. Returns
+/// the number of bytes after the header section, chunk sizes included; `None` if no end is found.
 fn end_of(head: &str, content: &str) -> Result<Option<usize>, String> {
     let (whole, start) = (format!("{head}\r\n\r\n{content}"), head.len() + 4);
     let mut fields = [httparse::EMPTY_HEADER; 8];

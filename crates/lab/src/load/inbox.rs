@@ -35,7 +35,7 @@ impl Inbox {
         Self { server: Bytes::from_static(NAMELESS.as_bytes()), is_nameless: true, ..Self::default() }
     }
 
-    /// Adds a part of the body. Usually there is only one part.
+    /// Adds a received part of the body. Usually a body has only one part, which is not copied.
     pub(super) fn add(&mut self, chunk: Bytes) {
         if self.bytes.is_empty() {
             self.bytes = chunk;

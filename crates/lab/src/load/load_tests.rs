@@ -16,8 +16,8 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
         servers: servers.iter().map(ToString::to_string).collect(),
         exchange: Exchange::Grpc,
         traffic: Traffic::default(),
-        // The limit is above the number of calls that are ever due, so that a busy machine delays calls but makes none
-        // fail.
+        // `max_in_flight` is above the total number of calls (110), so that a busy machine delays calls but makes no
+        // call fail.
         pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 1_000 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),
@@ -54,7 +54,7 @@ async fn a_slow_server_does_not_slow_the_load_and_what_it_cannot_take_fails() {
     let snapshot = run_to_end(plan).await.expect("a server that answers");
     let why = snapshot.first_failure.as_deref();
     assert_eq!(why, Some("too many calls wait for an answer"));
-    // 110 calls were due. At most ten run at a time, and each takes 300 ms.
+    // 110 calls were due in 0.55 s. Each takes 300 ms, and at most ten may be in flight, so about 20 succeed.
     assert!(snapshot.failed >= 80, "{snapshot:?}");
 }
 
@@ -84,7 +84,7 @@ async fn failure_of(behave: impl Fn(h2::server::SendResponse<bytes::Bytes>) + Cl
     });
     let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that listens");
     assert_eq!(snapshot.total.calls, 0, "{snapshot:?}");
-    // 110 calls: failures during the warm-up count too.
+    // All 110 calls fail: the 100 of the measured time, and the 10 of the warm-up.
     assert_eq!(snapshot.failed, 110, "{snapshot:?}");
     snapshot.first_failure.unwrap_or_default()
 }
@@ -185,11 +185,12 @@ async fn a_client_that_loses_its_connection_opens_another() {
         answer(&mut respond);
         number < 20
     });
-    // A slow rate, so that few calls are on a connection when it is lost.
+    // Use a low rate, so that few calls are in flight on a connection when it is lost.
     let pattern = Pattern::Open { rate_per_s: 50, max_in_flight: 1_000 };
     let plan = Plan { pattern, measured: Duration::from_secs(2), ..plan(&[address.await], &["s1"]) };
     let snapshot = run_to_end(plan).await.expect("a server that listens");
-    // A connection answers twenty calls. Further calls on it fail when it closes; later calls get a new connection.
+    // The server closes each connection after its twentieth answer. Calls in flight on the connection fail; later
+    // calls get a new connection.
     assert!(snapshot.total.calls > 20, "{snapshot:?}");
     assert!(snapshot.failed > 0, "{snapshot:?}");
     assert!(snapshot.first_failure.is_some());

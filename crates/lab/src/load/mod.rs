@@ -1,5 +1,6 @@
-//! The load: gRPC calls, gRPC streams and HTTP/2 requests over a few connections; HTTP/1.1 requests over many
-//! connections; or the opening of TLS connections. The load measures all latencies with its own clock.
+//! The load: the client side of an experiment. It sends gRPC calls, gRPC streams or HTTP/2 requests over a few
+//! connections, or HTTP/1.1 requests over many connections, or it only opens TLS connections. The load measures all
+//! latencies with its own clock.
 //!
 //! In an open loop, the load sends calls at scheduled times, as independent clients would. A call's latency counts from
 //! its scheduled time, so a target that stalls cannot slow the load down and thereby hide the stall (coordinated
@@ -80,7 +81,7 @@ pub(crate) const CONNECTING_AT_A_TIME: usize = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Shortest time between a failed attempt of a client and the client's next attempt.
 const RETRY_GAP: Duration = Duration::from_millis(100);
-/// Longest time for the last calls to be answered.
+/// Maximum wait, after the planned time, for the answers to the last calls.
 pub(crate) const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A running load.
@@ -106,7 +107,7 @@ impl Load {
         Self { thread: thread::spawn(move || run(&plan, &shared, gate)), stats }
     }
 
-    /// Whether the load has ended: every call was sent, and answered or cancelled, or the load has failed.
+    /// Returns whether the load has ended: every call was sent, and answered or cancelled, or the load has failed.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
@@ -121,7 +122,8 @@ impl Load {
         lock(&self.stats).measured_from()
     }
 
-    /// Waits for the end: the plan's time, and at most 5 s for the last answers.
+    /// Waits for the end of the load, and returns its numbers. After the plan's time, the load waits at most 5 s for
+    /// the last answers.
     ///
     /// # Errors
     /// If a client could not connect at the start, or a request to the operating system fails. Failed calls are counted

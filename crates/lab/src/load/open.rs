@@ -14,7 +14,7 @@ use super::connect::connect;
 
 /// Receive window of a connection: so large that no answer has to wait.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Number of cancelled calls that a connection tolerates.
+/// Maximum number of reset streams that h2 keeps for a connection. The load may cancel many calls at once.
 const MAX_RESET_STREAMS: usize = 100_000;
 /// Maximum number of bytes in small DATA frames that may wait to be read: enough for all frames in flight on a
 /// connection.

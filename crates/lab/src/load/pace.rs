@@ -4,21 +4,21 @@ use std::time::{Duration, Instant};
 
 use super::traffic::{Arrivals, Traffic, WarmUpRate};
 
-/// A schedule of calls: evenly spaced or random, at a rate that may differ during the warm-up.
+/// The schedule of an open loop: the time of each call, evenly spaced or random. The rate may differ in the warm-up.
 #[derive(Debug)]
 pub(super) struct Pace {
     stages: Vec<Stage>,
     /// Index of the stage that the next call belongs to.
     stage: usize,
-    /// Number of calls between the beginning of this stage and the next call. With random arrivals, it may be a
-    /// fraction.
+    /// Position of the next call in its stage, in units of calls since the stage's beginning. With random arrivals, it
+    /// may be a fraction.
     calls: f64,
     /// Random gaps; `None` if calls are evenly spaced.
     random: Option<fastrand::Rng>,
     next: Option<Instant>,
 }
 
-/// A time in which the rate changes linearly, or stays the same.
+/// A period of the schedule in which the rate changes linearly or stays the same.
 #[derive(Debug)]
 struct Stage {
     start: Instant,
@@ -30,8 +30,8 @@ struct Stage {
 }
 
 impl Pace {
-    /// A schedule of `rate_per_s` calls per second, at least one, from `measured_from` until `end`. From `start` until
-    /// `measured_from`, the traffic's warm-up rate applies. The seed determines random arrivals.
+    /// Creates a schedule of `rate_per_s` calls per second (at least one) from `measured_from` until `end`. From
+    /// `start` until `measured_from`, the traffic's warm-up rate applies. The seed determines the random gaps.
     pub(super) fn new(
         (start, measured_from, end): (Instant, Instant, Instant),
         rate_per_s: u32,
@@ -89,9 +89,10 @@ impl Pace {
 }
 
 impl Stage {
-    /// The time from the stage's beginning within which `calls` calls are due: the solution `t` of `calls = from * t +
-    /// (to - from) / length * t^2 / 2`. It is computed for each call from the beginning, so that no rounding error
-    /// accumulates.
+    /// The time from the stage's beginning within which `calls` calls are due.
+    ///
+    /// It is the solution `t` of `calls = from * t + (to - from) / length * t^2 / 2`. The time is always computed from
+    /// the stage's beginning, so that no rounding error accumulates from call to call.
     fn time_until(&self, calls: f64) -> Duration {
         if calls <= 0.0 || self.length.is_zero() {
             return Duration::ZERO;

@@ -33,20 +33,21 @@ pub struct Client {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The clients, at least one. In an open loop, the clients take turns in sending calls. If clients make one
-    /// exchange at a time, the first free client makes the next exchange instead. A client that loses its connection
-    /// opens another connection.
+    /// The clients, at least one. In an open loop, clients that can have several calls in flight take turns in sending
+    /// calls. If clients make only one exchange at a time, the first free client makes the next exchange. A client that
+    /// loses its connection opens another connection.
     pub clients: Vec<Client>,
     /// The names that the servers put into their answers; [`NAMELESS`](super::NAMELESS) alone if the exchange has no
     /// names.
     pub servers: Vec<String>,
     /// The exchange that clients repeat.
     pub exchange: Exchange,
-    /// The shape, the sizes and the arrivals of the exchanges.
+    /// The pattern of gRPC messages, the message sizes, and the spacing of the calls.
     pub traffic: Traffic,
     /// When calls are sent.
     pub pattern: Pattern,
-    /// Time before counting begins. Failures count during this time too.
+    /// Warm-up: the time from the start of the load to the measured time. Its calls count only in the windows, and in
+    /// the totals since the start, such as `Snapshot::failed`.
     #[serde(rename = "warm_up_ns", with = "nanoseconds")]
     pub warm_up: Duration,
     /// Measured time: calls that are sent during this time are counted.
@@ -71,7 +72,7 @@ pub enum Pattern {
     /// Calls at a fixed rate, whether or not earlier calls were answered; latency counts from the scheduled time of
     /// sending.
     Open {
-        /// Calls per second of all clients together, at least one. The plan's traffic defines their arrivals.
+        /// Calls per second, summed over all clients, at least one. The plan's traffic defines the calls' spacing.
         rate_per_s: u32,
         /// Maximum number of calls in flight. With exchanges that clients make one at a time, it is the maximum number
         /// of calls that wait for a free client. A further call is not sent and counts as failed.
@@ -91,7 +92,7 @@ impl Plan {
         }
     }
 
-    /// Reads the plan that [`Plan::to_line`] wrote. Reads no further than its line.
+    /// Reads the plan that [`Plan::to_line`] wrote. Does not read beyond the plan's line.
     ///
     /// # Errors
     /// If the line cannot be read, is too long or is no plan, or if the plan cannot be run or recorded.

@@ -1,6 +1,6 @@
-//! The queue of items that are ready to be polled: one task polls thousands of calls, but polls a call only after data
-//! for this call has arrived.
+//! The queue of items that are ready to be polled.
 //!
+//! One task polls thousands of calls, but polls a call only after data for this call has arrived.
 //! A task for each call would cost an allocation and a scheduler pass for every call. Here each slot has a permanent
 //! waker, and waking puts the slot into the queue.
 
@@ -20,8 +20,8 @@ pub(super) enum Ready {
     Call(usize, usize),
 }
 
-/// Maximum number of calls that are polled before a connection gets a turn. In its turn, the connection sends the
-/// requests of the polled calls, so that the server works on these requests while the next calls are polled.
+/// Maximum number of calls that are polled before a connection is polled. Polling the connection sends the requests of
+/// the polled calls, so that the server can process them while the next calls are polled.
 const CALLS_IN_A_ROW: u32 = 16;
 
 /// The queue of ready items. Calls come before connections and the timer, but at most [`CALLS_IN_A_ROW`] calls in a
@@ -36,11 +36,11 @@ struct Line {
     calls: VecDeque<Arc<Source>>,
     others: VecDeque<Arc<Source>>,
     calls_in_a_row: u32,
-    /// Wakes the polling task; `None` while it is awake.
+    /// Wakes the task that polls the items; `None` while this task is awake.
     task: Option<Waker>,
 }
 
-/// Receives the wakes of one item.
+/// The waker of one item: waking it puts the item into the queue.
 #[derive(Debug)]
 struct Source {
     queue: Arc<ReadyQueue>,
@@ -57,7 +57,7 @@ impl ReadyQueue {
     /// Takes the first item of the queue.
     pub(super) fn next(&self) -> Option<Ready> {
         let source = self.line().next()?;
-        // Any later wake queues the item again, even a wake while the item is polled.
+        // Clear the flag before the item is polled, so that a wake during the poll queues the item again.
         source.in_line.store(false, Ordering::Relaxed);
         Some(source.what)
     }

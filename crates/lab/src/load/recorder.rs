@@ -12,7 +12,7 @@ use super::stats::Stats;
 pub(super) struct Recorder {
     servers: Vec<String>,
     shared: Arc<Mutex<Stats>>,
-    /// Events that have not been handed over.
+    /// Events that are not included in `shared` yet.
     kept: Vec<Event>,
 }
 
@@ -29,13 +29,13 @@ impl Recorder {
         Self { servers: servers.to_vec(), shared: Arc::clone(shared), kept: Vec::new() }
     }
 
-    /// Records a call that was due at `due`, and that the load begins `now`: it sends the call, or queues it for the
-    /// first free client.
+    /// Records that the load sends a call, or queues it for the first free client, at the time `now`. The call was due
+    /// at the time `due`.
     pub(super) fn sent(&mut self, due: Instant, now: Instant) {
         self.kept.push(Event::Sent { due, lateness: now.saturating_duration_since(due) });
     }
 
-    /// Records the result of a call that ended `now`. Its latency counts from `since`.
+    /// Records the result of a call that ended at the time `now`. The latency counts from the time `since`.
     pub(super) fn ended(&mut self, since: Instant, now: Instant, answer: Answer) {
         let by = |name: &[u8]| {
             let known = self.servers.iter().position(|server| server.as_bytes() == name);
@@ -57,8 +57,8 @@ impl Recorder {
         self.kept.push(Event::Failed { since, failure });
     }
 
-    /// Hands over all events. If a reader holds the lock, the events stay here, and are handed over with the next
-    /// events.
+    /// Adds all kept events to `shared`. If a reader holds the lock, keeps the events until the next call of this
+    /// function.
     pub(super) fn hand_over(&mut self) {
         if self.kept.is_empty() {
             return;
@@ -70,7 +70,7 @@ impl Recorder {
         }
     }
 
-    /// Hands over the remaining events. Waits for the lock.
+    /// Adds the remaining events to `shared`. Waits for the lock.
     pub(super) fn finish(mut self) {
         hand_over_to(&mut lock(&self.shared), &mut self.kept);
     }

@@ -12,9 +12,9 @@ use super::sparse::Sparse;
 use super::stats::{CLASSES_MAX, SLICE};
 use super::windows::WINDOW;
 
-/// Longest load with a recording, warm-up included.
+/// Maximum duration of a load whose numbers become a [`Recording`], warm-up included.
 pub(super) const LOAD_MAX: Duration = Duration::from_secs(2 * 60 * 60);
-/// Maximum number of servers of a load with a recording.
+/// Maximum number of servers of a load whose numbers become a [`Recording`].
 pub(super) const SERVERS_MAX: usize = 1_000;
 /// Maximum number of calls in each part of a recording. Sums over many recordings stay far below 2^64.
 const CALLS_MAX: u64 = 1 << 40;
@@ -30,7 +30,7 @@ pub(super) const REASON_MAX_CHARS: usize = 1_000;
 pub(crate) struct Recording {
     #[serde(rename = "measured_ns", with = "nanoseconds")]
     pub(super) measured: Duration,
-    /// Latencies of the calls that each server answered, in the plan's order.
+    /// Latencies of the calls that each server answered. The servers have the same order as in `Plan::servers`.
     pub(super) servers_us: Vec<Sparse>,
     /// Failed calls, including those of the warm-up.
     pub(super) failed: u64,

@@ -1,4 +1,4 @@
-//! The load's loop: sends due calls, processes answers, and records both.
+//! The load's loop: sends the due calls, processes the answers, and records calls and answers.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -21,8 +21,8 @@ pub(super) struct Run {
     recorder: Recorder,
     /// Time after which no call is sent.
     end: Instant,
-    /// Time of the latest poll. Answers count as received at this time, and the calls that they trigger begin at the
-    /// same time, so that no time between two calls is lost.
+    /// Time of the latest poll. An answer counts as received at this time. In a closed loop, the next call begins at
+    /// the same time, so that there is no gap between the two calls.
     now: Instant,
     ended: Vec<Ended>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Run {
 enum Feed {
     /// Each answer triggers the next call on the same channel.
     Closed,
-    /// The schedule triggers calls, on one channel after the other.
+    /// The schedule triggers the calls. Consecutive calls use the channels round-robin.
     Open { pace: Pace, timer: Timer, turn: usize, max_in_flight: usize },
 }
 
@@ -73,7 +73,8 @@ impl Run {
     /// If the kernel's timer fails.
     pub(super) async fn finish(mut self) -> Result<()> {
         let give_up = self.end + LAST_ANSWERS;
-        // The loop needs no cooperative budget of tokio: it yields by itself, because it returns when nothing is ready.
+        // Disable tokio's cooperative budget. The loop gives other tasks their turn anyway, because it returns to the
+        // runtime when nothing is ready.
         let all = tokio::task::unconstrained(poll_fn(|cx| self.poll(cx)));
         let ended = tokio::time::timeout_at(give_up.into(), all).await;
         if let Ok(result) = ended {

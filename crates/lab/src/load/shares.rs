@@ -3,11 +3,11 @@
 use super::{Pattern, Plan};
 
 impl Plan {
-    /// Divides the plan into at most `parts` plans. Returns fewer plans if the plan has fewer clients, calls in flight
-    /// or calls per second: each part has at least one client, one call in flight and one call per second.
+    /// Divides the plan into at most `parts` plans. Each part has at least one client, one call in flight and one call
+    /// per second. If the plan has fewer than `parts` of any of these, there are fewer parts.
     ///
-    /// The clients are dealt to the plans in turn. Each client has the same rate and the same number of calls in flight
-    /// as in the whole plan.
+    /// The clients are assigned to the parts round-robin. Each client has the same rate and the same number of calls in
+    /// flight as in the whole plan.
     pub(crate) fn shares(&self, parts: usize) -> Vec<Self> {
         let parts = self.pattern.parts(self.clients.len(), parts);
         let mut random = fastrand::Rng::with_seed(self.seed);
@@ -33,7 +33,7 @@ impl Plan {
 }
 
 impl Pattern {
-    /// The number of plans that [`Plan::shares`] makes of a plan with this number of clients.
+    /// Returns the number of plans into which [`Plan::shares`] divides a plan with this number of clients.
     pub(crate) fn parts(self, clients: usize, at_most: usize) -> usize {
         let calls = match self {
             Self::Closed { in_flight } => in_flight,
@@ -43,8 +43,8 @@ impl Pattern {
     }
 }
 
-/// The number of calls of one part: `total` calls are dealt to the clients in turn, and the clients to the parts in
-/// turn.
+/// Returns the share of `total` calls that belongs to the part with the index `part`. The calls are assigned to the
+/// clients round-robin, and the clients to the parts round-robin.
 fn share(total: u32, clients: usize, part: usize, parts: usize) -> u32 {
     let dealt_to_part = |count: usize| count.saturating_sub(part).div_ceil(parts);
     let (rounds, rest) = (total as usize / clients, total as usize % clients);

@@ -31,7 +31,7 @@ fn clients_take_turns_and_totals_follow_them() {
     let shares = plan(5, open(1_003, 50)).shares(2);
     let names = |plan: &Plan| plan.clients.iter().map(|client| client.authority.clone()).collect::<Vec<_>>().join(" ");
     assert_eq!(shares.iter().map(names).collect::<Vec<_>>(), ["0 2 4", "1 3"]);
-    // Each client has 200 calls per second. The first three clients have one call per second more.
+    // Each client makes 200 calls per second, and each of the first three clients makes one more.
     assert_eq!(shares.iter().map(|part| part.pattern).collect::<Vec<_>>(), [open(602, 30), open(401, 20)]);
     assert_ne!(shares[0].seed, shares[1].seed);
     assert!(shares.iter().all(|part| (part.measured, &part.cpus[..]) == (Duration::from_secs(2), &[1])));

@@ -12,42 +12,43 @@ use super::windows::Window;
 use crate::error::{Error, Result};
 use crate::experiment::record::CurvePoint;
 
-/// Number of points of a latency curve in each decade of its quantiles, such as from 90 % to 99 %, and from 99 % to
-/// 99.9 %.
+/// Number of points of a latency curve in each decade. In a decade, the fraction of slower calls falls to a tenth: for
+/// example, from the quantile 90 % to 99 %, or from 99 % to 99.9 %.
 const POINTS_PER_DECADE: u32 = 16;
-/// Maximum number of decades. A curve's last point is the longest call. The quantiles of all other points are
-/// at most 1 - 10^-6.
+/// Maximum number of decades (see [`POINTS_PER_DECADE`]) in a latency curve. So a curve ends at the quantile 1 - 10^-6,
+/// and only one point follows: the longest call, with the quantile 1.
 const DECADES: u32 = 6;
 
-/// The numbers at one moment.
+/// The results of a load up to one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Measured time so far; zero during the warm-up.
     pub measured: Duration,
     /// All answered calls.
     pub total: Latency,
-    /// The calls that each server answered, in the plan's order.
+    /// The calls that each server answered. The servers have the same order as in `Plan::servers`.
     pub servers: Vec<Latency>,
     /// Calls that were not answered with OK, including those of the warm-up.
     pub failed: u64,
-    /// The calls of `failed` that were not sent, because too many calls waited for an answer.
+    /// The calls, included in `failed`, that the load did not send because too many calls waited for an answer.
     pub not_sent: u64,
     /// The error of the first failed call.
     pub first_failure: Option<String>,
     /// The calls of the measured time that were not answered with OK, by class; at most 65 classes.
     pub classes: BTreeMap<FailureClass, u64>,
-    /// Longest delay of a measured call because the load itself could not run. Always zero in a closed loop.
+    /// Longest delay of a measured call that the load generator itself caused, because it could not run in time. Always
+    /// zero in a closed loop.
     pub held_up: Duration,
-    /// Measured calls that were sent over 1 ms late because the load itself could not run: their latencies describe the
-    /// load's machine rather than the target.
+    /// Measured calls that the load generator sent over 1 ms late, because it could not run in time. The latencies of
+    /// these calls describe the load generator's machine rather than the target.
     pub late: u64,
-    /// Delays of measured calls because the load itself could not run: from the scheduled time until the load sent or
-    /// queued the call. Empty in a closed loop.
+    /// Delays of measured calls that the load generator itself caused: from the scheduled time until the load generator
+    /// sent or queued the call. Empty in a closed loop.
     pub lateness: Latency,
     /// Calls answered since the start of the load, warm-up included.
     pub answered: u64,
-    /// The latency curve of all answered calls, ascending, at most a hundred points, the last at 1.
-    /// Empty until the load is finished.
+    /// The latency curve of all answered calls, ascending by quantile, at most a hundred points. The last point has the
+    /// quantile 1. Empty until the load is finished.
     pub curve: Vec<CurvePoint>,
     /// The measured time in slices of 100 ms, of which the last may be shorter. Empty until the load is
     /// finished.
@@ -57,8 +58,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The numbers that one load with the calls of all these recordings would have. Slices and windows are added by
-    /// their position, and the measured time is the longest.
+    /// Merges the recordings of several loads into the result of one load with all calls. Slices and windows with the
+    /// same position are added up. The measured time is that of the longest recording.
     ///
     /// # Errors
     /// If there is no recording, a recording violates a limit, or a recording's number of servers is not `servers`.
@@ -80,14 +81,15 @@ impl Snapshot {
         self.classes.values().sum()
     }
 
-    /// The calls of the measured time that were sent, and that were answered or failed. Only these calls cost a proxy
-    /// CPU time.
+    /// Number of calls in the measured time that the load sent, and that have ended with an answer or a failure. Calls
+    /// that were not sent cost a proxy no CPU time.
     pub(crate) fn sent(&self) -> u64 {
         let not_sent = self.classes.get(&FailureClass::NotSent).copied().unwrap_or_default();
         (self.total.calls + self.errors()).saturating_sub(not_sent)
     }
 
-    /// The calls that were sent, and that were answered or failed, since the start of the load, warm-up included.
+    /// Number of calls since the start of the load, warm-up included, that the load sent, and that have ended with an
+    /// answer or a failure.
     pub(crate) fn sent_since_start(&self) -> u64 {
         (self.answered + self.failed).saturating_sub(self.not_sent)
     }
@@ -96,14 +98,14 @@ impl Snapshot {
 /// The results of the calls that were sent or due in one slice of 100 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Slice {
-    /// Calls that each server answered with OK, in the plan's order.
+    /// Calls that each server answered with OK. The servers have the same order as in `Plan::servers`.
     pub calls: Vec<u64>,
     /// Calls that failed.
     pub failed: u64,
 }
 
 impl Slice {
-    /// Adds the calls of another load with the same servers.
+    /// Adds the calls that another load made in the same slice. Both loads have the same servers.
     pub(super) fn add(&mut self, other: &Self) {
         for (calls, added) in self.calls.iter_mut().zip(&other.calls) {
             *calls = calls.saturating_add(*added);
@@ -168,14 +170,14 @@ impl Latency {
     }
 }
 
-/// Returns the latency curve of a histogram of microseconds. From each point to the next, the quantile's distance from
-/// 1 shrinks by the same factor.
+/// Returns the latency curve of a histogram of microseconds. From each point to the next, the fraction of slower calls
+/// shrinks by the same factor.
 pub(super) fn curve(us: &Histogram<u64>) -> Vec<CurvePoint> {
     if us.is_empty() {
         return Vec::new();
     }
     let rest = |point: u32| 10f64.powf(-f64::from(point) / f64::from(POINTS_PER_DECADE));
-    // Further points would all be the longest call.
+    // Stop where the fraction of slower calls is less than one call: all later points would show the longest call.
     let one_call = 1.0 / us.len() as f64;
     let rests = (0..=POINTS_PER_DECADE * DECADES).map(rest).take_while(|&rest| rest > one_call);
     let point = |quantile| CurvePoint { quantile, ms: ms(us, quantile) };

@@ -20,7 +20,8 @@ fn a_curve_ascends_to_the_longest_call_in_at_most_a_hundred_points() {
 
 #[test]
 fn mean_deviation_and_shortest_call_are_as_computed_by_hand() {
-    // Mean 5, squares of the differences 9+1+1+1+0+0+4+16 = 32, 32 / 8 = 4, root 2.
+    // The mean is 5. The squared differences from the mean add up to 9+1+1+1+0+0+4+16 = 32. The variance is 32 / 8 = 4,
+    // so the standard deviation is 2.
     let found = Latency::of(&histogram_of([2, 4, 4, 4, 5, 5, 7, 9]));
     assert_eq!((found.min_ms, found.mean_ms, found.std_dev_ms), (0.002, 0.005, 0.002));
     assert_eq!(Latency::of(&histogram_of([])), Latency::default());

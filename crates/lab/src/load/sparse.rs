@@ -23,7 +23,7 @@ impl Sparse {
     /// # Errors
     /// If a count is too large for a counter of the histogram.
     pub(super) fn add_to<T: Counter>(&self, us: &mut Histogram<T>) -> Result<(), String> {
-        // A pair without calls would change the histogram's minimum and maximum.
+        // Skip pairs whose count is 0: recording them would change the histogram's minimum or maximum.
         for &(value, count) in self.0.iter().filter(|(_, count)| *count > 0) {
             let count = T::from_u64(count).ok_or_else(|| format!("{count} calls of {value} us are too many"))?;
             us.saturating_record_n(value, count);

@@ -16,14 +16,14 @@ const MAX_LATENCY_US: u64 = 60_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// Length of one [`Slice`].
 pub const SLICE: Duration = Duration::from_millis(100);
-/// If the load sends a call later than this after its due time, the call's latency describes the load's machine rather
-/// than the target.
+/// Maximum delay from a call's due time until the load sends the call. After a longer delay, the call counts as late:
+/// its latency describes the load's machine rather than the target.
 const LATE: Duration = Duration::from_millis(1);
-/// Maximum number of classes of failures that are counted separately: a peer may answer with any HTTP status and reset
-/// with any error code.
+/// Maximum number of classes of failures that are counted separately. Without a limit, a peer could create any number
+/// of them: it may answer with any HTTP status and reset with any error code.
 pub(super) const CLASSES_MAX: usize = 64;
 
-/// The numbers, while calls run.
+/// Collects the results of calls while the load runs.
 #[derive(Debug)]
 pub(super) struct Stats {
     tally: Tally,
@@ -40,12 +40,13 @@ struct Times {
 }
 
 impl Stats {
-    /// Creates statistics for `servers` servers. Latencies count from [`Stats::measure`] on.
+    /// Creates statistics for `servers` servers. Latencies are recorded only after a call of [`Stats::measure`].
     pub(super) fn new(servers: usize) -> Self {
         Self { tally: Tally::new(servers), times: None }
     }
 
-    /// Counts the calls sent from `from` until `until`. The windows begin at `start`, the beginning of the warm-up.
+    /// Sets the times: calls sent from `from` until `until` are counted. The windows begin at `start`, the beginning of
+    /// the warm-up.
     pub(super) fn measure(&mut self, start: Instant, from: Instant, until: Instant) {
         self.times = Some(Times { start, from, until });
         self.tally.windows = Windows::new(until - start);
@@ -69,7 +70,7 @@ impl Stats {
         }
     }
 
-    /// Counts a failed call. Failures count even before measuring begins.
+    /// Counts a failed call, even one that was sent before the measured time.
     pub(super) fn fail(&mut self, since: Instant, failure: Failure) {
         if let Some(slice) = self.slice(since) {
             slice.failed += 1;
@@ -80,7 +81,8 @@ impl Stats {
         self.tally.first_failure.get_or_insert(failure.why);
     }
 
-    /// Records a call that the load sent or queued at the time `lateness` after `due`, the scheduled time.
+    /// Records the delay of a call that the load has sent or queued. `due` is the call's scheduled time; `lateness` is
+    /// the time from `due` until the load sent or queued the call.
     pub(super) fn sent(&mut self, due: Instant, lateness: Duration) {
         if self.slice(due).is_some() {
             self.tally.lateness.saturating_record(us(lateness));
@@ -89,19 +91,18 @@ impl Stats {
         }
     }
 
-    /// The numbers at `now`, without curve, timeline and windows.
+    /// The results until `now`, without the fields `curve`, `timeline` and `windows`.
     pub(super) fn snapshot(&self, now: Instant) -> Snapshot {
         self.tally.so_far(self.measured(now))
     }
 
-    /// The numbers at the end.
+    /// The complete results, at the end of the load.
     pub(super) fn finish(&self, now: Instant) -> Snapshot {
         self.tally.summary(self.measured(now))
     }
 
-    /// The numbers of a load that has ended without an error, for another process. The measured time is the whole
-    /// planned time. An open loop ends with its last answer, which may be earlier by up to one gap between calls; this
-    /// difference is ignored.
+    /// The recording of a load that has ended without an error, to be sent to another process. Its measured time is the
+    /// planned one, although an open loop may end earlier, by up to one gap between calls.
     pub(super) fn recording(&self) -> Recording {
         let measured = self.times.map_or(Duration::ZERO, |times| times.until.saturating_duration_since(times.from));
         self.tally.recording(measured)

@@ -5,7 +5,7 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Statistics of two servers, measured from `start` for a second.
+/// Statistics of two servers. The measured time begins at `start` and takes 1 s.
 fn measuring_stats(start: Instant) -> Stats {
     let mut stats = Stats::new(2);
     stats.measure(start, start, start + 1000 * MS);

@@ -1,4 +1,4 @@
-//! The numbers of one load, or the sum of the numbers of several loads.
+//! Adds up the results of the calls of one load, or of several loads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct Tally {
     /// Number of failed calls that the client never sent, including calls of the warm-up.
     pub(super) not_sent: u64,
     pub(super) first_failure: Option<String>,
-    /// The failures of the measured time, by class.
+    /// Number of failed calls of each class within the measured time.
     pub(super) classes: BTreeMap<FailureClass, u64>,
     pub(super) lateness: Histogram<u64>,
     pub(super) late: u64,
@@ -46,13 +46,13 @@ impl Tally {
         }
     }
 
-    /// Lengthens the timeline to this number of slices.
+    /// Lengthens the timeline to `slices` slices, but never shortens it.
     pub(super) fn pad_timeline(&mut self, slices: usize) {
         let empty = Slice { calls: vec![0; self.servers.len()], failed: 0 };
         self.timeline.resize(slices.max(self.timeline.len()), empty);
     }
 
-    /// Counts failed calls of the measured time.
+    /// Adds failed calls of one class, all within the measured time.
     pub(super) fn add_failures(&mut self, class: FailureClass, calls: u64) {
         let known = self.classes.contains_key(&class) || self.classes.len() < CLASSES_MAX;
         let count = self.classes.entry(if known { class } else { FailureClass::Other }).or_default();
@@ -62,8 +62,8 @@ impl Tally {
     /// Adds the calls of a recording, which may come from another machine.
     ///
     /// # Errors
-    /// The reason in one line, if the recording violates a limit or has another number of servers. In this case, a part
-    /// of the recording may already have been added.
+    /// The reason in one line, if the recording violates a limit, or if its number of servers differs from this
+    /// tally's. After an error, this tally may already contain some of the recording's calls.
     pub(super) fn add(&mut self, recording: &Recording) -> Result<(), String> {
         recording.check()?;
         let (expected, found) = (self.servers.len(), recording.servers_us.len());
@@ -90,7 +90,7 @@ impl Tally {
         Ok(())
     }
 
-    /// The recording of a load that measured for this time.
+    /// Copies this tally into a recording. `measured` is the measured time of the load.
     pub(super) fn recording(&self, measured: Duration) -> Recording {
         Recording {
             measured,
@@ -107,7 +107,8 @@ impl Tally {
         }
     }
 
-    /// The numbers of a measured time, without curve, timeline and windows.
+    /// The results so far, without the fields `curve`, `timeline` and `windows`. `measured` is the measured time so
+    /// far.
     pub(super) fn so_far(&self, measured: Duration) -> Snapshot {
         Snapshot {
             measured,
@@ -127,7 +128,7 @@ impl Tally {
         }
     }
 
-    /// All numbers of a measured time.
+    /// The complete results. `measured` is the measured time of the load.
     pub(super) fn summary(&self, measured: Duration) -> Snapshot {
         Snapshot {
             curve: curve(&self.total()),

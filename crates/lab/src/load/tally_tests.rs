@@ -8,7 +8,7 @@ const MS: Duration = Duration::from_millis(1);
 const WARM_UP: Duration = Duration::from_millis(700);
 const MEASURED: Duration = Duration::from_millis(2_340);
 
-/// One event of a random load.
+/// Records a random event: an answered or a failed call.
 fn record(stats: &mut Stats, start: Instant, random: &mut fastrand::Rng) {
     let since = start + Duration::from_micros(random.u64(0..4_000_000));
     let took = Duration::from_micros(random.u64(..) >> random.u32(36..64));
@@ -20,7 +20,7 @@ fn record(stats: &mut Stats, start: Instant, random: &mut fastrand::Rng) {
     }
 }
 
-/// The statistics of one load with all events, and of two loads that share the events.
+/// The statistics of one load that has all events, and of two loads that have every second event each.
 fn whole_and_halves() -> (Stats, [Stats; 2]) {
     let start = Instant::now();
     let new = || {
@@ -45,7 +45,7 @@ fn received(recording: &Recording) -> Recording {
     serde_json::from_slice(&json).expect("a recording")
 }
 
-/// Merges recordings. Expects as many servers in each as the first recording has.
+/// Merges recordings, all of which must have as many servers as the first recording.
 fn merged_as_first(recordings: &[Recording]) -> crate::error::Result<Snapshot> {
     Snapshot::merged(recordings, recordings.first().map_or(0, |first| first.servers_us.len()))
 }

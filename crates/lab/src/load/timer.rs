@@ -41,7 +41,7 @@ impl Timer {
             return Ok(());
         }
         self.armed_for = Some(time);
-        // A value of zero would disarm the timer.
+        // A timerfd value of zero would disarm the timer, so set at least 1 ns.
         let left = time.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let it_value = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -49,9 +49,9 @@ impl Timer {
         Ok(())
     }
 
-    /// Registers the waker again. Call this after the waker was woken.
+    /// Waits for the next firing: registers the waker again after the timer has woken it.
     pub(super) fn wait_for_next(&mut self) -> io::Result<()> {
-        // Arming the timer clears its expiry, so the timer's file need not be read.
+        // Reading the count of expirations from the timer's file is unnecessary: the next arming resets the count.
         while let Poll::Ready(fired) = self.fd.poll_read_ready(&mut Context::from_waker(&self.waker)) {
             fired?.clear_ready();
         }

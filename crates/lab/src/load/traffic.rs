@@ -1,4 +1,4 @@
-//! The traffic of a load: the shape and the size of its exchanges, and when they arrive.
+//! The traffic of a load: the messages and sizes of its exchanges, and the times at which its calls are due.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum Arrivals {
     /// Evenly spaced.
     #[default]
     Constant,
-    /// Independently of each other: the gaps between calls are exponentially distributed around their mean.
+    /// Random gaps between calls, exponentially distributed, with the same mean as the gaps of `Constant`.
     Poisson,
 }
 
@@ -47,18 +47,18 @@ pub enum WarmUpRate {
 pub struct Traffic {
     /// The messages of a gRPC exchange.
     pub shape: Shape,
-    /// Messages of each stream, 1 to 1,000,000; no effect on [`Shape::Unary`]. A bidirectional stream may have fewer
-    /// messages if the load ends earlier.
+    /// Messages of each stream, 1 to 1,000,000; ignored for [`Shape::Unary`]. The end of the load may cut a
+    /// bidirectional stream short.
     pub messages: u32,
     /// Payload of each request message, in bytes, at most 16 MiB.
     pub request_bytes: u32,
     /// Payload of each answer message, in bytes, at most 16 MiB; 0 only if `request_bytes` is 0 too.
     pub response_bytes: u32,
-    /// Delay that the request demands before each answer message, in ms, in addition to the server's own delay; at most
-    /// 60,000. Requests without gRPC demand no delay.
+    /// Delay in ms that each gRPC request demands before each answer message, in addition to the server's own delay; at
+    /// most 60,000. Requests of other protocols demand no delay.
     #[serde(default)]
     pub delay_ms: u32,
-    /// When the calls of an open loop arrive.
+    /// The spacing of the calls of an open loop.
     pub arrivals: Arrivals,
     /// The rate of an open loop during the warm-up.
     pub warm_up_rate: WarmUpRate,

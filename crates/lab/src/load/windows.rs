@@ -9,29 +9,31 @@ use super::stats::us;
 
 /// Length of one [`Window`].
 pub const WINDOW: Duration = Duration::from_secs(1);
-/// Significant digits of a latency in a window: the latency is exact to 1 %. More digits would cost memory, and a load
-/// of an hour has 3,600 windows.
+/// Significant digits of a recorded latency: two, so that the latency is exact to 1 %. A load of an hour has 3,600
+/// windows, so more digits would cost much memory.
 const SIGNIFICANT_DIGITS: u8 = 2;
-/// Largest latency that is recorded, as in the load's other histograms.
+/// Largest latency that a window can record; longer latencies are recorded as this value. The load's other histograms
+/// have the same limit.
 const MAX_LATENCY_US: u64 = 60_000_000;
 
-/// The calls that were sent or due within one second and answered with OK.
+/// One second of a load. Contains the calls that were answered with OK, by the second in which they were sent (closed
+/// loop) or due (open loop).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Window {
     /// Answered calls.
     pub calls: u64,
-    /// Half of the calls took at most this time; 0 without calls.
+    /// The median latency of the calls; 0 if there are no calls.
     pub p50_ms: f64,
-    /// 99 of 100 calls took at most this time; 0 without calls.
+    /// The 99th percentile of the latency of the calls; 0 if there are no calls.
     pub p99_ms: f64,
 }
 
-/// The latencies of each window, from the start of the load on.
+/// One histogram of latencies for each window, in order from the start of the load.
 #[derive(Debug, Default)]
 pub(super) struct Windows(Vec<Histogram<u32>>);
 
 impl Windows {
-    /// The windows of a load of this length.
+    /// Empty windows for a load that takes `length`.
     pub(super) fn new(length: Duration) -> Self {
         let count = length.as_nanos().div_ceil(WINDOW.as_nanos());
         let mut windows = Self::default();
@@ -48,17 +50,17 @@ impl Windows {
     /// Records the latency of an answered call. `after` is the time from the start of the load until the call was sent
     /// or due.
     pub(super) fn record(&mut self, after: Duration, latency: Duration) {
-        // Divide whole seconds, because this runs for each call and must be cheap.
+        // Divide whole seconds instead of exact durations: this runs for each call and must be cheap.
         let index = usize::try_from(after.as_secs() / WINDOW.as_secs()).unwrap_or(usize::MAX);
         if let Some(window) = self.0.get_mut(index) {
             window.saturating_record(us(latency));
         }
     }
 
-    /// Adds the windows of another load: the other load's first window to this load's first window, and so on.
+    /// Adds the windows of another load: its first window to this load's first window, and so on.
     ///
     /// # Errors
-    /// One line, if a count is too large for a window.
+    /// The reason in one line, if a count is too large for a window.
     pub(super) fn add(&mut self, others: &[Sparse]) -> Result<(), String> {
         self.pad(others.len());
         self.0.iter_mut().zip(others).try_for_each(|(window, other)| other.add_to(window))

@@ -1,4 +1,4 @@
-//! The loop of loads with one exchange at a time on each connection: HTTP/1.1 requests, and handshakes.
+//! Runs loads that make one exchange at a time on each connection: HTTP/1.1 requests or TLS handshakes.
 //!
 //! Each client is a task. In an open loop, due exchanges wait in one queue for the first free client.
 
@@ -23,8 +23,8 @@ use super::timer::Timer;
 use super::{CONNECTING_AT_A_TIME, Client, Exchange, LAST_ANSWERS, Pattern, Plan, RETRY_GAP};
 use crate::error::{Error, Result, io};
 
-/// Maximum number of attempts at a client's first exchange, while servers answer with an HTTP status other than
-/// success. Without further attempts, a load of one client could not start on servers that fail a few requests.
+/// Maximum number of attempts at a client's first exchange if the server answers with an HTTP error status (not 200 to
+/// 299). With a single attempt, a load with one client could not start against servers that fail a few requests.
 const FIRST_ATTEMPTS: u32 = 3;
 
 /// A client that makes one exchange at a time.
@@ -36,9 +36,9 @@ pub(super) enum Worker {
 /// Connects all clients of the plan.
 ///
 /// # Errors
-/// [`Error::Connect`] if a client cannot connect. The same error if the load calls a user's servers, and no client gets
-/// an answer with success: then the path is probably wrong. The lab's own servers may fail calls on purpose, so any
-/// answer shows that their clients are connected.
+/// - [`Error::Connect`] if a client cannot connect.
+/// - [`Error::Connect`] if every client got only HTTP error statuses from a user's servers: the path is probably wrong.
+///   This rule does not apply to the lab's own servers, because they may fail calls on purpose.
 pub(super) async fn connect(plan: &Plan) -> Result<Vec<Worker>> {
     let clients = stream::iter(&plan.clients).enumerate();
     let connecting = clients.map(|(index, client)| Worker::connect(client, index, plan));
@@ -52,8 +52,8 @@ pub(super) async fn connect(plan: &Plan) -> Result<Vec<Worker>> {
 }
 
 impl Worker {
-    /// Makes a first exchange of the client with this index, which also opens the client's connection. The second value
-    /// is an error if servers answered only with an HTTP status other than success.
+    /// Connects the client with this index by making its first exchange. If the server answered each attempt with an
+    /// HTTP error status, the second value is an error, and the client is usable all the same.
     ///
     /// # Errors
     /// [`Error::Connect`] if the client gets no answer.
@@ -72,7 +72,8 @@ impl Worker {
                 Ok(_) => return Ok((worker, None)),
                 Err(Failure { class: FailureClass::Http(_), why }) => refusal = Some(refused(why)),
                 Err(failure) if refusal.is_none() => return Err(refused(failure.why)),
-                // A server may close the connection after an answer with an error status.
+                // This attempt failed, but an earlier attempt was answered with an error status. A server may close the
+                // connection after such an answer.
                 Err(_) => {}
             }
         }
@@ -168,7 +169,8 @@ impl Shared {
             let why = format!("no answer within {} s after the last", LAST_ANSWERS.as_secs());
             Err(Failure::new(FailureClass::TimeOut, why))
         });
-        // After an HTTP status, the connection is intact. A pause would hide how often a target answers with failures.
+        // An answer with an HTTP error status leaves the connection intact, so the client sends its next request at
+        // once. A pause would hide how often a target answers with such a status.
         let needs_pause = answer.as_ref().is_err_and(|failure| !matches!(failure.class, FailureClass::Http(_)));
         {
             let mut recorder = self.recorder.borrow_mut();
@@ -200,8 +202,8 @@ async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()>
                 shared.recorder.borrow_mut().failed(due, Failure::not_sent());
                 continue;
             }
-            // The load's own delay ends here. From now on, the exchange waits only for the target, which keeps all
-            // clients busy.
+            // Record the lateness before the exchange waits for a free client. The load causes the lateness; the target
+            // causes the wait.
             shared.recorder.borrow_mut().sent(due, now);
             shared.due.borrow_mut().push_back(due);
             shared.news.notify_one();

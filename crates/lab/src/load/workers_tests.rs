@@ -8,7 +8,7 @@ use super::super::{Load, NAMELESS, Snapshot, Traffic};
 use super::*;
 use crate::echo::tests::start_http1_server;
 
-/// Runs a load with this many clients to its end, while the test's server runs.
+/// Runs a load with `clients` clients to its end. Its server is a task of the test and runs meanwhile.
 async fn run_to_end(address: SocketAddr, clients: usize, pattern: Pattern) -> Snapshot {
     run_with(address, clients, pattern, Traffic::default()).await
 }
@@ -44,7 +44,8 @@ async fn in_a_closed_loop_each_connection_has_one_request_at_a_time() {
     let address = start_http1_server("s1", 50).await;
     let snapshot = run_to_end(address, 4, Pattern::Closed { in_flight: 4 }).await;
     assert_eq!(snapshot.failed, 0, "{snapshot:?}");
-    // Each exchange takes a little more than 50 ms of the 500 ms.
+    // The load runs for 500 ms, and each exchange takes a little more than 50 ms, so each of the four clients makes at
+    // most 10.
     assert!((4..=40).contains(&snapshot.total.calls), "{snapshot:?}");
     assert!(snapshot.total.p50_ms >= 50.0, "{snapshot:?}");
 }
@@ -54,10 +55,11 @@ async fn in_an_open_loop_what_waits_for_a_connection_counts_from_when_it_was_due
     let address = start_http1_server("s1", 100).await;
     let pattern = Pattern::Open { rate_per_s: 100, max_in_flight: 1000 };
     let snapshot = run_to_end(address, 2, pattern).await;
-    // 50 exchanges are due, and two at a time take 100 ms.
+    // 50 exchanges are due within 500 ms. The two clients make only two exchanges in 100 ms, so the last exchanges wait
+    // for over a second.
     assert_eq!((snapshot.total.calls, snapshot.failed), (50, 0), "{snapshot:?}");
     assert!(snapshot.total.max_ms > 1000.0, "{snapshot:?}");
-    // The load itself could run in time. The exchanges waited for the server.
+    // The wait for the server is no lateness of the load: the load queued the exchanges in time.
     assert!(snapshot.held_up < Duration::from_millis(500) && snapshot.lateness.calls == 50, "{snapshot:?}");
 }
 
@@ -92,7 +94,8 @@ async fn any_success_of_a_server_without_a_name_counts_as_an_answer() {
     }
 }
 
-/// Serves answers that no echo server gives: in chunks, and every third one with the status 503.
+/// Serves answers of kinds that the echo server never sends: chunked bodies, and the status 503 for every third
+/// request.
 async fn start_chunked_server() -> SocketAddr {
     start_numbered(|number, request| {
         assert!(request.starts_with("GET /hello?x=1 HTTP/1.1\r\n"), "{request}");
@@ -102,8 +105,8 @@ async fn start_chunked_server() -> SocketAddr {
     .await
 }
 
-/// Serves one connection after the other. `answer` gets the number of a request, from 1, and its header section, and
-/// returns the bytes of the answer.
+/// Serves one connection after the other. `answer` receives the number of a request (counted from 1) and its header
+/// section. It returns the bytes of the answer.
 async fn start_numbered(answer: impl Fn(u32, &str) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
@@ -152,7 +155,7 @@ async fn a_server_of_the_lab_that_fails_every_request_is_connected_and_is_called
     let address = start_numbered(|_, _| "HTTP/1.1 503 Unavailable\r\ncontent-length: 4\r\n\r\nfail".to_owned()).await;
     let traffic = Traffic { request_bytes: 0, response_bytes: 0, ..Traffic::default() };
     let snapshot = run_with(address, 1, Pattern::Closed { in_flight: 1 }, traffic).await;
-    // With a pause of 100 ms after each answer, there would be at most 5.
+    // If the client paused for 100 ms after each answer, there would be at most 5 errors.
     assert!(snapshot.errors() > 20, "{snapshot:?}");
     assert_eq!(snapshot.first_failure.as_deref(), Some("HTTP status 503"));
 }
@@ -175,7 +178,7 @@ async fn a_load_on_a_users_servers_starts_if_one_client_has_an_answer_with_succe
     assert!(error.to_string().ends_with("HTTP status 404"), "{error}");
 }
 
-/// Serves one answer on each connection, and then closes the connection without notice.
+/// Serves one answer on each connection, and then closes the connection without announcing it in the answer.
 async fn start_scripted(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
@@ -184,7 +187,7 @@ async fn start_scripted(answer: &'static str) -> SocketAddr {
             let mut request = [0; 1024];
             let read = stream.read(&mut request).await;
             if read.is_ok_and(|bytes| bytes > 0) {
-                // The client may have given up.
+                // The write fails if the client has already closed the connection; ignore that.
                 let _ = stream.write_all(answer.as_bytes()).await;
             }
         }

@@ -11,8 +11,14 @@ use super::plan::plan;
 use crate::experiment::record::TargetKind;
 use crate::targets::{self, Programs};
 
-/// Writes this description: the conditions (the compared systems) and whether each can run on this machine, the tables,
-/// the experiments at both scales, and the parts of the publication that the lab does not show.
+/// Writes the description of a publication.
+///
+/// The description lists:
+///
+/// - the conditions (the compared systems), and whether each can run on this machine;
+/// - the tables;
+/// - the experiments at both scales;
+/// - the parts of the publication that the lab does not show.
 pub(crate) fn write_page(name: Name, programs: &Programs, out: &mut dyn Write) -> io::Result<()> {
     let publication = name.publication();
     let Publication { who, source, load, conditions, steps, tables, .. } = publication;
@@ -44,8 +50,8 @@ pub(crate) fn write_page(name: Name, programs: &Programs, out: &mut dyn Write) -
     publication.never_shown.iter().try_for_each(|it| writeln!(out, "  {it}"))
 }
 
-/// The expected duration with all conditions, in the form `: about 12 minutes with all conditions`; empty if the
-/// experiments cannot be planned.
+/// Formats the expected duration with all conditions as `: about 12 minutes with all conditions`. The text is empty if
+/// the experiments cannot be planned.
 fn duration(name: Name, scale: Scale, targets: &[TargetKind]) -> String {
     let planned = plan(&Options::plain(name, scale), targets);
     let sum = planned.map(|plan| plan.iter().map(|planned| planned.duration).sum());

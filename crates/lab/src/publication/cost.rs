@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::record::Run;
 use crate::report::figures;
 
-/// Number of services in the mesh whose cost is computed, as in the tables of the publication `ladder-2026`.
+/// Number of services in the mesh whose monthly price is computed: as many as in the tables of the publication
+/// `ladder-2026`.
 const SERVICES: f64 = 100.0;
 /// Hours in a month: 365 × 24 ÷ 12.
 const HOURS_PER_MONTH: f64 = 730.0;
@@ -25,7 +26,7 @@ pub struct Prices {
 }
 
 impl Default for Prices {
-    /// A common size of node, at its usual price on demand.
+    /// Assumes a common node size (4 CPUs, 16 GB) at its usual on-demand price.
     fn default() -> Self {
         Self { node_vcpus: 4.0, node_memory_gb: 16.0, node_usd: 140.0 }
     }
@@ -42,20 +43,21 @@ impl Prices {
     }
 }
 
-/// US dollars for the CPU time that all proxies take for a billion calls.
+/// The price of the CPU time that all proxies need for a billion calls, in US dollars.
 pub(super) fn usd_per_billion_calls(run: &Run, prices: &Prices) -> Option<f64> {
     let cpu_hours = run.proxy_cpu_us_per_call? * 1e9 / 1e6 / 3600.0;
     Some(cpu_hours * prices.node_usd / HOURS_PER_MONTH / prices.node_vcpus)
 }
 
-/// Number of nodes that the proxies of 100 services need. Each service has the proxies and the load of the run.
+/// Number of nodes that the proxies of [`SERVICES`] services need. Assumes that the proxies of each service need as
+/// much CPU time and memory as all proxies of `run`.
 pub(super) fn nodes(run: &Run, prices: &Prices) -> Option<f64> {
     let by_cpu = figures::millicores(run)? / 1000.0 / prices.node_vcpus;
     let by_memory = figures::loaded_mb(run)? / 1000.0 / prices.node_memory_gb;
     Some((by_cpu.max(by_memory) * SERVICES).ceil())
 }
 
-/// The price of [`nodes`], in US dollars a month.
+/// The price of the [`nodes`] that `run` implies, in US dollars a month.
 pub(super) fn usd_per_month(run: &Run, prices: &Prices) -> Option<f64> {
     Some(nodes(run, prices)? * prices.node_usd)
 }

@@ -6,7 +6,7 @@ const PRICES: Prices = Prices { node_vcpus: 4.0, node_memory_gb: 16.0, node_usd:
 
 #[test]
 fn cpu_time_has_the_price_of_its_part_of_a_node() {
-    // 3.6 us for each of a billion calls are one hour of a CPU, and a CPU costs 146 / 730 / 4 dollars an hour.
+    // A billion calls at 3.6 us each use one hour of a CPU, and a CPU costs 146 / 730 / 4 dollars an hour.
     let run = Run { proxy_cpu_us_per_call: Some(3.6), ..run(TargetKind::LenoMesh, 0, 1) };
     let usd = usd_per_billion_calls(&run, &PRICES).expect("a proxy");
     assert!((usd - 0.05).abs() < 1e-9, "{usd}");
@@ -21,9 +21,9 @@ fn memory_or_cpu_whichever_is_scarcer_decides_the_number_of_nodes() {
         footprint: Some(Footprint { loaded_bytes: bytes, ..Footprint::default() }),
         ..run(TargetKind::LenoMesh, 0, 1)
     };
-    // 0.1 CPUs for each of 100 services are 10 CPUs: 2.5 nodes.
+    // 100 services with 0.1 CPUs each need 10 CPUs: 2.5 nodes, rounded up to 3.
     assert_eq!(nodes(&run(100.0, 1_000_000), &PRICES), Some(3.0));
-    // 0.8 GB for each of 100 services are 80 GB: 5 nodes.
+    // 100 services with 0.8 GB each need 80 GB: 5 nodes.
     assert_eq!(nodes(&run(100.0, 800_000_000), &PRICES), Some(5.0));
     assert_eq!(usd_per_month(&run(100.0, 800_000_000), &PRICES), Some(730.0));
 }

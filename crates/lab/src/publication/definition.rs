@@ -14,23 +14,23 @@ pub(super) struct Publication {
     pub(super) who: &'static str,
     /// Address of the publication.
     pub(super) source: &'static str,
-    /// The load in one line.
+    /// The publication's load, described in one line.
     pub(super) load: &'static str,
-    /// The rows of every table, in the publication's order. Leno's row is the last.
+    /// The compared systems: one row in every table, in the publication's order. Leno's row is the last.
     pub(super) conditions: &'static [Condition],
     /// The experiments, in the order in which they run.
     pub(super) steps: &'static [Step],
     pub(super) tables: &'static [Table],
     pub(super) headline: Headline,
-    /// The parts of the publication that the lab never shows, whatever the `--scale`.
+    /// The parts of the publication that the lab shows at no `--scale`.
     pub(super) never_shown: &'static [&'static str],
-    /// What `--scale quick` leaves out or shortens.
+    /// The parts of the publication that `--scale quick` leaves out or shortens.
     pub(super) quick_leaves_out: &'static [&'static str],
-    /// Which parts of the publication `--scale full` keeps, and which parts it changes.
+    /// A sentence that names the parts of the publication that `--scale full` keeps or changes.
     pub(super) full_keeps: &'static str,
 }
 
-/// A system that was compared.
+/// A system that the publication compares.
 #[derive(Debug)]
 pub(super) struct Condition {
     pub(super) target: TargetKind,
@@ -43,7 +43,7 @@ pub(super) struct Condition {
 pub(super) struct Step {
     /// Name of the subdirectory with the runs.
     pub(super) name: &'static str,
-    /// Arguments of `leno lab run` at each scale, without targets, programs and directory.
+    /// Arguments of `leno lab run` at `--scale quick`, without targets, programs and directory.
     pub(super) quick: &'static str,
     pub(super) full: &'static str,
 }
@@ -52,64 +52,65 @@ pub(super) struct Step {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) title: &'static str,
-    /// The reference condition. The figures in brackets are ratios to the figure of this condition on the same machine.
+    /// The reference condition. A figure in brackets is a condition's figure divided by the reference condition's
+    /// figure on the same machine.
     pub(super) base: TargetKind,
     pub(super) columns: &'static [Column],
 }
 
-/// One column of a table: a figure of every condition.
+/// One column of a table: the same figure of each condition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     /// Name within its table.
     pub(super) name: &'static str,
-    /// Name that is clear without the table's title, for sentences.
+    /// Name of the column for use in sentences. It is clear without the table's title.
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
     pub(super) value: Value,
-    /// Whether less or more is better; `None` if neither is.
+    /// Whether a smaller or a larger figure is better; `None` if neither is.
     pub(super) better: Option<Better>,
-    /// The limit of green in a scorecard: a figure that is at least this good gets a green mark. `None` for columns
-    /// without marks.
+    /// The threshold for a green mark in a scorecard. A figure at the threshold, or better, gets a green mark. `None`
+    /// for columns without marks.
     pub(super) green: Option<f64>,
-    /// Whether luck decides the figure of a condition that balances connections instead of calls: in each repeat, the
-    /// slow pod gets either all calls or none.
+    /// Whether luck decides the figures of conditions that balance connections instead of calls. In each repeat, such a
+    /// condition sends the slow pod either all calls or no calls.
     pub(super) is_by_luck: bool,
     pub(super) theirs: &'static [(TargetKind, Published)],
 }
 
-/// Which of two figures is better.
+/// Whether the smaller or the larger of two figures is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Better {
     Less,
     More,
 }
 
-/// How a figure is computed from the runs of a condition.
+/// The formula that computes a figure from the runs of a condition.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value {
     /// The mean over the repeats.
     Mean(At),
     /// The standard deviation over the repeats.
     Deviation(At),
-    /// The first figure divided by the second, within each repeat.
+    /// In each repeat, the first figure divided by the second; then the mean over the repeats.
     Over(At, At),
-    /// The figure minus the figure of another condition, within each repeat.
+    /// In each repeat, the figure minus the figure of the given target; then the mean over the repeats.
     Added(At, TargetKind),
-    /// The mean of a cost.
+    /// The mean of the values that the function computes from each run.
     Cost(At, fn(&Run, &Prices) -> Option<f64>),
 }
 
-/// A figure of the runs of one case in one step.
+/// Selects runs of a step by their skew, connections and rate, and selects a figure of these runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At {
     pub(super) step: &'static str,
     pub(super) skew_ms: u32,
-    /// Number of connections; `None` if the step has only one.
+    /// Selects the runs with this number of connections; `None` if all runs of the step have the same number.
     pub(super) connections: Option<u32>,
-    /// Calls per second; `None` if the step has only one rate.
+    /// Selects the runs with this number of calls per second; `None` if all runs of the step have the same rate.
     pub(super) rate_per_s: Option<u32>,
     pub(super) figure: fn(&Run) -> Option<f64>,
-    /// Whether runs without an answered call have the figure too.
+    /// Whether even a run without any answered call has this figure.
     pub(super) is_of_all_runs: bool,
     /// Whether the figure is a p99, which covers only the answered calls.
     pub(super) is_p99: bool,
@@ -119,11 +120,11 @@ pub(super) struct At {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Published {
     Exactly(f64),
-    /// Published as "over" this figure.
+    /// A lower bound: the publication states "over" and this figure.
     Over(f64),
 }
 
-/// The figure of the report's first sentence.
+/// The first sentence of the report, which compares one figure of Leno with that of the best other mesh.
 #[derive(Debug)]
 pub(super) struct Headline {
     /// The sentence's text before Leno's figure.
@@ -132,7 +133,7 @@ pub(super) struct Headline {
 }
 
 impl Publication {
-    /// The name of a target's row.
+    /// The publication's name for a target. If the target is no condition of the publication, the target's own name.
     pub(super) fn condition(&self, target: TargetKind) -> &'static str {
         self.conditions.iter().find(|it| it.target == target).map_or(target.name(), |it| it.name)
     }
@@ -148,12 +149,12 @@ impl At {
         Self { is_p99: true, ..Self::new(step, p99_ms) }
     }
 
-    /// The failed calls, in percent. A run in which every call failed has this figure too: 100 %.
+    /// The percentage of failed calls. A run in which every call failed has this figure too: 100 %.
     pub(super) const fn errors(step: &'static str) -> Self {
         Self { is_of_all_runs: true, ..Self::new(step, errors_percent) }
     }
 
-    /// The same figure with one backend slower by `skew_ms`.
+    /// This figure, in the runs in which one backend is slower by `skew_ms`.
     pub(super) const fn slow_ms(self, skew_ms: u32) -> Self {
         Self { skew_ms, ..self }
     }
@@ -166,7 +167,7 @@ impl At {
         Self { rate_per_s: Some(rate_per_s), ..self }
     }
 
-    /// Whether a run of the step belongs to the case.
+    /// Whether `run`, which must be a run of the step, has the selected skew, connections and rate.
     pub(super) fn is_of(&self, run: &Run) -> bool {
         run.skew_ms == self.skew_ms
             && self.connections.is_none_or(|connections| run.connections == connections)
@@ -175,18 +176,18 @@ impl At {
 }
 
 impl Column {
-    /// A column in which less is better, without published figures.
+    /// Creates a column in which a smaller figure is better, without published figures.
     pub(super) const fn less(name: &'static str, what: &'static str, unit: &'static str, value: Value) -> Self {
         let better = Some(Better::Less);
         Self { name, what, unit, value, better, green: None, is_by_luck: false, theirs: &[] }
     }
 
-    /// A column in which more is better, without published figures.
+    /// Creates a column in which a larger figure is better, without published figures.
     pub(super) const fn more(name: &'static str, what: &'static str, unit: &'static str, value: Value) -> Self {
         Self { better: Some(Better::More), ..Self::less(name, what, unit, value) }
     }
 
-    /// The same column, in which neither less nor more is better.
+    /// Marks this column as one in which neither a smaller nor a larger figure is better.
     pub(super) const fn neutral(self) -> Self {
         Self { better: None, ..self }
     }
@@ -195,12 +196,12 @@ impl Column {
         Self { is_by_luck: true, ..self }
     }
 
-    /// The same column with this limit for green marks.
+    /// Sets the threshold for green marks of this column.
     pub(super) const fn green(self, limit: f64) -> Self {
         Self { green: Some(limit), ..self }
     }
 
-    /// The same column with these published figures.
+    /// Sets the published figures of this column.
     pub(super) const fn theirs(self, theirs: &'static [(TargetKind, Published)]) -> Self {
         Self { theirs, ..self }
     }
@@ -212,7 +213,7 @@ impl Column {
 }
 
 impl Value {
-    /// The figures from which the value is computed.
+    /// The selections of runs from which the value is computed.
     pub(super) fn parts(&self) -> Vec<At> {
         match self {
             Self::Mean(at) | Self::Deviation(at) | Self::Added(at, _) | Self::Cost(at, _) => vec![*at],
@@ -232,12 +233,14 @@ impl Published {
         matches!(self, Self::Exactly(_))
     }
 
-    /// The figure with all of its published digits.
+    /// Returns the figure as text, with the same digits as in the publication. Rounds a figure that was computed as the
+    /// ratio of two published figures.
     pub(super) fn text(self) -> String {
         let value = self.value();
         let over = if self.is_exact() { "" } else { "> " };
         match value {
-            // A value with more than one decimal is a ratio of two published figures. Its digits were not published.
+            // No published figure has more than one decimal. A value with more was computed as a ratio of two published
+            // figures, so round it.
             _ if (value * 10.0).fract() != 0.0 => format!("{over}{}", significant(value)),
             _ if value.fract() == 0.0 => format!("{over}{}", grouped(value as u64)),
             _ => format!("{over}{value:.1}"),

@@ -1,4 +1,4 @@
-//! The content of a report, for all of its forms.
+//! The content of a report, independent of its file format.
 
 use super::figures::Measured;
 use super::notes;
@@ -43,8 +43,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The figures in which Leno is ahead, the figures in which Leno is behind, and the figures for which the
-    /// measurement cannot tell which is the case. All three lists have the same form.
+    /// Three lists of figures: those in which Leno is better than the best other condition, those in which Leno is
+    /// worse, and those that the measurement cannot decide.
     pub(super) fn standings(&self) -> [Part<'_>; 3] {
         [
             ("Where Leno is better than the best other condition", &self.standing.ahead),
@@ -53,7 +53,7 @@ impl<'a> Document<'a> {
         ]
     }
 
-    /// The lists after the tables, in order.
+    /// The lists that follow the tables, in the report's order.
     pub(super) fn parts(&self) -> [Part<'_>; 4] {
         [
             ("How to read the tables", &self.legend),
@@ -63,8 +63,8 @@ impl<'a> Document<'a> {
         ]
     }
 
-    /// The command line that repeats the whole measurement, and then the command line of each experiment that has
-    /// begun.
+    /// The command lines that repeat the measurement. The first one repeats all of it, and each further one repeats one
+    /// experiment that has begun.
     pub(super) fn commands(&self) -> Vec<&str> {
         let steps = self.description.steps.iter().filter(|step| step.state != State::Waiting);
         let steps = steps.map(|step| step.command.as_str());
@@ -72,8 +72,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Adds the entry `No figure.` to an empty list. A missing list would leave open whether Leno is better or worse in any
-/// figure.
+/// Adds the entry `No figure.` to an empty list, so that the report shows the list. Without the list, a reader could
+/// not know that no figure belongs in it.
 fn said(mut standing: Standing) -> Standing {
     for list in [&mut standing.ahead, &mut standing.behind] {
         if list.is_empty() {

@@ -19,18 +19,21 @@ pub(super) struct Measured {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Here {
     pub(super) mean: Mean,
-    /// Whether `mean` is the value of the worst repeat instead of the mean, because luck decides the figure.
+    /// Whether `mean` is the value of the worst repeat instead of the mean. The worst repeat is used where luck decides
+    /// the figure.
     pub(super) is_worst: bool,
-    /// Whether the load's own limit may have limited a run.
+    /// Whether, in some run, the call rate was near the most that the load can send, so that the load may have limited
+    /// the figure.
     pub(super) at_ceiling: bool,
     /// The result of [`Measured::failed`].
     pub(super) failed: f64,
 }
 
 impl Here {
-    /// Whether the figure can be compared with the other conditions' figures. False for the value of a worst repeat,
-    /// because luck decides that value. Also false if many calls failed, because the p99 of the answered calls then
-    /// shows little about all calls.
+    /// Whether the figure can be compared with the other conditions' figures.
+    ///
+    /// False for the value of a worst repeat, because luck decides it. Also false if too many calls failed, because the
+    /// p99 covers only the answered calls.
     pub(super) fn has_place(&self) -> bool {
         !self.is_worst && self.failed <= P99_FAILED_MAX
     }
@@ -41,29 +44,29 @@ impl Measured {
         self.description.publication.publication()
     }
 
-    /// The runs of a target in the case of `at`. Leaves out runs without an answered call, unless such runs have the
-    /// figure too (`At::is_of_all_runs`).
+    /// The runs of a target that `at` selects. Omits runs without an answered call, unless [`At::is_of_all_runs`] is
+    /// set.
     pub(super) fn runs(&self, at: At, target: TargetKind) -> impl Iterator<Item = &Run> {
         let steps = self.steps.iter().filter(move |(name, _)| name == at.step);
         let runs = steps.flat_map(|(_, recorded)| &recorded.runs);
         runs.filter(move |run| run.target == target && (run.calls > 0 || at.is_of_all_runs) && at.is_of(run))
     }
 
-    /// Why a condition, or some of its runs, was not measured.
+    /// The reason why the lab did not measure a condition, or gave up some of its runs.
     pub(super) fn why_not(&self, target: TargetKind) -> String {
         let given_up = self.steps.iter().flat_map(|(_, recorded)| &recorded.experiment.skipped);
         let skipped = self.description.skipped.iter().chain(given_up).find(|skipped| skipped.target == target);
         skipped.map_or_else(|| "none of its runs ended".to_owned(), |skipped| skipped.why.clone())
     }
 
-    /// The figure of a condition; `None` if a repeat has no such figure.
+    /// The measured figure of a condition; `None` if a run lacks the figure.
     pub(super) fn here(&self, column: &Column, target: TargetKind) -> Option<Here> {
         let (mean, is_worst) = self.mean(column, target)?;
         let at_ceiling = column.value.parts().iter().any(|&at| self.runs(at, target).any(|run| run.at_ceiling));
         Some(Here { mean, is_worst, at_ceiling, failed: self.failed(column, target) })
     }
 
-    /// The figure of a condition, and whether it is the value of the worst repeat.
+    /// The measured figure of a condition, and whether it is the value of the worst repeat instead of the mean.
     fn mean(&self, column: &Column, target: TargetKind) -> Option<(Mean, bool)> {
         let values = self.values(column.value, target)?;
         if let Value::Deviation(_) = column.value {
@@ -80,8 +83,8 @@ impl Measured {
         Some((Mean::of(values.into_iter())?, false))
     }
 
-    /// For a p99, which covers only the answered calls: the fraction of a condition's calls that failed. For other
-    /// figures: 0.
+    /// The fraction of a condition's calls that failed, if the column is a p99; 0 for other columns. A p99 covers only
+    /// the answered calls, so it hides failed calls.
     pub(super) fn failed(&self, column: &Column, target: TargetKind) -> f64 {
         let failed = |at: At| {
             let runs = self.runs(At { is_of_all_runs: true, ..at }, target);
@@ -91,8 +94,10 @@ impl Measured {
         column.value.parts().into_iter().filter(|at| at.is_p99).map(failed).fold(0.0, f64::max)
     }
 
-    /// The value of each repeat; `None` if a repeat lacks the figure, or if there are no repeats. A value computed from
-    /// two runs needs both runs in the same repeat; other repeats are left out.
+    /// The value of each repeat. `None` if a run lacks the figure, or if no repeat has a value.
+    ///
+    /// A value may be computed from two runs of a repeat, such as a ratio. A repeat that lacks one of the two runs is
+    /// omitted.
     fn values(&self, value: Value, target: TargetKind) -> Option<Vec<f64>> {
         let prices = self.description.prices;
         let both = |one: Vec<(u32, f64)>, other: Vec<(u32, f64)>, combine: fn(f64, f64) -> f64| {
@@ -133,7 +138,7 @@ fn alone(values: Vec<(u32, f64)>) -> Vec<f64> {
     values.into_iter().map(|(_, value)| value).collect()
 }
 
-/// Whether a connection's calls all go to the same server.
+/// Whether the target chooses a server for each connection, so that all calls of a connection go to the same server.
 pub(super) fn balances_connections(target: TargetKind) -> bool {
     target == TargetKind::Direct || target.is_netfilter()
 }

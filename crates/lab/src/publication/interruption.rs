@@ -7,8 +7,8 @@ use tokio::runtime::Builder;
 use crate::error::{Result, io};
 use crate::signals::EndSignals;
 
-/// Calls `then`, on a thread of its own, when the first signal of [`EndSignals`] arrives. After this call, these
-/// signals no longer end the process.
+/// Calls `then`, on a separate thread, when the first of the [`EndSignals`] arrives. Once this function has returned,
+/// these signals no longer end the process.
 ///
 /// # Errors
 /// If the system rejects signal handlers.

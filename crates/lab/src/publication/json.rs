@@ -1,4 +1,4 @@
-//! `table.json`: the figures for programs.
+//! `table.json`: the report's figures in a form that programs can read.
 
 use serde_json::{Value as Json, json};
 

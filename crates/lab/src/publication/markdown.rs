@@ -71,7 +71,7 @@ fn cells(cell: &Cell, head: &Head) -> Vec<String> {
     cells
 }
 
-/// The condition and its target; in the first table, also the reason why the condition was not measured.
+/// The condition's name and its target. In the first table, a condition that was not measured also has the reason.
 fn name(row: &Row, is_first: bool) -> String {
     let name = if row.is_leno { format!("**{}**", row.name) } else { cell(row.name) };
     match &row.why_not {

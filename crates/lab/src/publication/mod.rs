@@ -1,8 +1,7 @@
 //! Published comparisons, measured again: `leno lab publish`.
 //!
-//! A publication is data, in the form that `definition` describes, and in a file of its own. Its conditions are the
-//! systems that it compares: meshes, other proxies, and Kubernetes without a mesh. One runner and one writer serve all
-//! publications:
+//! Each publication is data in a file of its own; `definition` has the types. Its conditions are the systems that it
+//! compares: meshes, other proxies, and Kubernetes without a mesh. One runner and one writer serve all publications:
 //!
 //! options -> plan -> (session, experiment::run) -> runs -> figures -> (standing, sheet, notes) -> document -> files
 

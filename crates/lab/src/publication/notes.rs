@@ -9,10 +9,11 @@ use super::figures::{Measured, balances_connections};
 use super::options::Scale;
 use super::record::State;
 
-/// Largest fraction of failed calls that needs no note.
+/// Fraction of failed calls of a condition above which the report notes the failures.
 const FEW_ERRORS: f64 = 0.001;
 
-/// What the report leaves out: at the scale of this measurement, and at every scale.
+/// Lists what the report lacks: experiments that did not end, and parts of the publication that the lab left out or
+/// changed.
 pub(super) fn left_out(measured: &Measured) -> Vec<String> {
     let (description, publication) = (&measured.description, measured.publication());
     let mut list = unfinished(measured);
@@ -25,7 +26,8 @@ pub(super) fn left_out(measured: &Measured) -> Vec<String> {
     list
 }
 
-/// The experiments that did not end.
+/// Lists the experiments that failed, have not run or did not end. If the whole measurement was interrupted or has not
+/// ended, the first line states that.
 fn unfinished(measured: &Measured) -> Vec<String> {
     let description = &measured.description;
     let mut list = Vec::new();
@@ -45,7 +47,7 @@ fn unfinished(measured: &Measured) -> Vec<String> {
     list
 }
 
-/// How the figures of the column "here" were measured, in sentences.
+/// Describes, in sentences, how the figures of the column "here" were measured.
 pub(super) fn here(measured: &Measured) -> Vec<String> {
     let description = &measured.description;
     let Machine { cpus, cpu_model, memory_bytes, kernel } = &description.machine;
@@ -82,7 +84,7 @@ fn columns(measured: &Measured) -> impl Iterator<Item = &'static Column> {
     measured.publication().tables.iter().flat_map(|table| table.columns)
 }
 
-/// What makes figures doubtful, for each condition.
+/// Lists the observations that make figures doubtful, such as failed calls, for each condition.
 pub(super) fn doubts(measured: &Measured) -> Vec<String> {
     let mut list = Vec::new();
     if measured.description.is_debug_build {
@@ -135,7 +137,7 @@ fn doubts_of(runs: &[&Run], target: TargetKind) -> Vec<String> {
     .collect()
 }
 
-/// The figures that a condition lacks in at least one repeat.
+/// Lists, for each condition, the figures that at least one of its runs lacks.
 fn missing(measured: &Measured) -> Vec<String> {
     let mut list = Vec::new();
     for column in columns(measured).filter(|column| column.better.is_some()) {

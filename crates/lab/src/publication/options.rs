@@ -63,7 +63,7 @@ impl Scale {
 }
 
 impl Options {
-    /// Options with only a name and a scale set.
+    /// Options in which only the name and the scale are set.
     pub(super) fn plain(name: Name, scale: Scale) -> Self {
         Self {
             name,
@@ -98,7 +98,7 @@ impl Options {
         Ok(all.filter(|target| target.is_leno() || asked.contains(target)).collect())
     }
 
-    /// The options that replace a duration or the number of repeats of the scale, each in a sentence for the reader of
+    /// Lists the given options that replace a duration or the number of repeats of the scale, each as a sentence for
     /// the report.
     pub(super) fn changes(&self) -> Vec<String> {
         let changes = [

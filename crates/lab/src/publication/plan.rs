@@ -13,9 +13,9 @@ use crate::experiment::{self, expected_duration};
 /// An experiment of a publication, before it runs.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
-    /// The step's name, and the name of its directory.
+    /// The step's name, which is also the name of its directory.
     pub(super) name: &'static str,
-    /// The command line that runs this experiment alone, without the program.
+    /// The command line that runs this experiment alone, without the program's name.
     pub(super) words: Vec<String>,
     pub(super) options: experiment::Options,
     /// Expected duration.
@@ -30,7 +30,7 @@ struct Line {
     options: experiment::Options,
 }
 
-/// Returns the experiments with these targets.
+/// Returns the publication's experiments, planned for `targets`.
 ///
 /// # Errors
 /// If an option does not fit one of the experiments.
@@ -49,15 +49,15 @@ fn planned(options: &Options, step: &'static Step, targets: &[TargetKind]) -> Re
         let why = error.to_string().lines().next().unwrap_or_default().to_owned();
         Error::Usage(format!("leno lab run {}: {why}", words.join(" ")))
     })?;
-    // Set the paths directly, not through the words, because a path may be invalid UTF-8.
+    // Set the paths in the parsed options, because a path may be invalid UTF-8, which `words` cannot represent.
     let parsed =
         experiment::Options { out: Some(options.out().join(step.name)), programs: options.programs.clone(), ..parsed };
     let duration = expected_duration(&parsed, targets.len())?;
     Ok(Planned { name: step.name, words, options: parsed, duration })
 }
 
-/// The command line of the step at the scale of `options`, as words. Durations and a number of repeats in `options`
-/// replace the values of the step.
+/// The words of the step's command line at the scale of `options`. Durations and the number of repeats in `options`
+/// replace the step's own values.
 fn words(options: &Options, step: &Step) -> Vec<String> {
     let line = match options.scale {
         Scale::Quick => step.quick,
@@ -68,7 +68,8 @@ fn words(options: &Options, step: &Step) -> Vec<String> {
         [("--duration-s", options.duration_s), ("--warm-up-s", options.warm_up_s), ("--repeat", options.repeat)];
     for (flag, value) in changes {
         let place = words.iter().position(|word| word == flag);
-        // Add no flag that the step lacks: the warm-up of `steady`, for example, has no fixed duration.
+        // Replace only flags that the step has. Any other flag may be invalid for the step: the warm-up of `steady`,
+        // for example, has no fixed duration.
         if let Some((place, value)) = place.zip(value) {
             words[place + 1] = value.to_string();
         }

@@ -1,9 +1,9 @@
 use super::*;
 use crate::publication::Name;
 
-/// Longest expected duration of a publication at the scale `quick`. This is two minutes less than the promised 15
-/// minutes. The expected duration assumes one confirmation for each search for a capacity, but a search may need more
-/// confirmations.
+/// Maximum of the expected duration of a publication at the scale `quick`: 13 of the promised 15 minutes. The other two
+/// minutes are a reserve, because a search for a capacity may need more than the one confirmation that the expected
+/// duration includes.
 const QUICK_MAX: Duration = Duration::from_secs(13 * 60);
 
 fn all(name: Name) -> Vec<TargetKind> {

@@ -15,14 +15,14 @@ use crate::experiment::record::{Machine, Skipped, Version};
 /// Name of the file that holds the description.
 pub(super) const FILE: &str = "publish.json";
 
-/// What was measured, on which machine, and the state of each experiment.
+/// The description of a measurement: its publication, options and machine, and the state of each experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Description {
     pub(super) publication: Name,
     pub(super) scale: Scale,
     /// The command line that repeats the measurement.
     pub(super) command: String,
-    /// Start and end in UTC, in the format of RFC 3339. There is no end while the measurement runs, or after a crash.
+    /// Start and end in UTC, in the format of RFC 3339. `ended` is `None` during the measurement, and after a crash.
     pub(super) started: String,
     pub(super) ended: Option<String>,
     pub(super) machine: Machine,
@@ -30,9 +30,9 @@ pub(super) struct Description {
     pub(super) versions: Vec<Version>,
     /// The conditions that were not measured.
     pub(super) skipped: Vec<Skipped>,
-    /// Whether the load was a debug build, whose figures mean nothing.
+    /// Whether the load was a debug build. The figures of a debug build are meaningless.
     pub(super) is_debug_build: bool,
-    /// Options that change durations or repeats.
+    /// The options that replaced durations or the number of repeats, each as a sentence.
     pub(super) changes: Vec<String>,
     pub(super) prices: Prices,
     pub(super) steps: Vec<StepRecord>,
@@ -50,7 +50,7 @@ pub(super) struct StepRecord {
     pub(super) state: State,
 }
 
-/// How far an experiment got.
+/// The state of an experiment of a publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
@@ -74,10 +74,7 @@ pub(super) fn read(dir: &Path) -> Result<Description> {
     })
 }
 
-/// Writes the description, and replaces an earlier one.
-///
-/// # Errors
-/// If the directory cannot be written to.
+/// Writes the description, and replaces an earlier version of the file.
 pub(super) fn write(dir: &Path, description: &Description) -> Result<()> {
     let json =
         serde_json::to_string_pretty(description).map_err(|error| io("describing the publication")(error.into()))?;

@@ -8,7 +8,7 @@ use super::{json, markdown, page, record};
 use crate::error::Result;
 use crate::report::{self, Written};
 
-/// Whether `dir` has the results of `leno lab publish`.
+/// Whether `dir` holds the results of `leno lab publish`.
 pub(crate) fn is_publication(dir: &Path) -> bool {
     dir.join(record::FILE).is_file()
 }
@@ -30,10 +30,10 @@ pub(super) fn read(dir: &Path) -> Result<Measured> {
     Ok(Measured { description, steps })
 }
 
-/// Writes `summary.md`, `report.html` and `table.json`, and replaces earlier ones.
+/// Writes `summary.md`, `report.html` and `table.json`, and replaces earlier versions of these files.
 ///
 /// # Errors
-/// The errors of [`read`], or if the files cannot be written.
+/// The errors of [`read`], and an error if a file cannot be written.
 pub(crate) fn write(dir: &Path) -> Result<Written> {
     write_measured(dir, &read(dir)?)
 }

@@ -24,13 +24,15 @@ use crate::targets;
 /// ended.
 const INTERRUPTED: i32 = 130;
 
-/// Measures a publication. Progress and the table go to `out` and to the terminal.
+/// Measures a publication. Writes the names of the experiments and the table to `out`; the experiments themselves write
+/// their progress to the terminal.
 ///
-/// For netfilter rules this process first restarts itself in a separate network namespace.
+/// If a condition needs netfilter rules, this process first restarts itself in a separate network namespace.
 ///
 /// # Errors
 /// If the options request something impossible, if Leno cannot run here, or if an experiment fails. After a failed
-/// experiment, the report still has the other experiments. It also names each condition that cannot run here.
+/// experiment, the report still has the other experiments. If another condition than Leno cannot run here, the
+/// report has the reason.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let options = &Options { seed: Some(seed), ..options.clone() };
@@ -114,7 +116,8 @@ fn describe(options: &Options, plan: &[Planned], versions: Vec<Version>, skipped
     }
 }
 
-/// Prints the publication, the number and the duration of its experiments, and what the report will not show.
+/// Prints the publication, the number and total duration of its experiments, and the parts that the report will not
+/// show.
 fn announce(options: &Options, plan: &[Planned], out: &mut dyn Write) -> std::io::Result<()> {
     let publication = options.name.publication();
     let duration: Duration = plan.iter().map(|planned| planned.duration).sum();
@@ -138,7 +141,7 @@ fn run_words(planned: &Planned) -> impl Iterator<Item = String> {
     ["lab", "run"].map(str::to_owned).into_iter().chain(planned.words.clone())
 }
 
-/// The command line that runs an experiment alone.
+/// The command line that repeats one experiment without the others.
 fn command_of(planned: &Planned) -> String {
     format!("leno {}", run_words(planned).collect::<Vec<_>>().join(" "))
 }

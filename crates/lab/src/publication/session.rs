@@ -18,11 +18,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Prepares the directory.
+    /// Creates the directory, and writes the description into it.
     ///
     /// # Errors
-    /// If the directory cannot be written to, or already has results: a new measurement would overwrite them or mix
-    /// with them.
+    /// If the directory cannot be written to, or if it already holds a publication. A new measurement would overwrite
+    /// those results or mix with them.
     pub(super) fn begin(dir: &Path, description: Description) -> Result<Self> {
         if report::is_publication(dir) {
             let what =
@@ -40,7 +40,7 @@ impl Session {
         Ok(Self { dir: dir.to_owned(), description: Arc::new(Mutex::new(description)) })
     }
 
-    /// Notes the state of the experiment with this index, and writes the report.
+    /// Records the new state of the experiment with the index `step`, and writes the report.
     pub(super) fn note(&self, step: usize, state: State) -> Result<()> {
         let mut description = self.lock();
         if let Some(step) = description.steps.get_mut(step) {
@@ -49,15 +49,15 @@ impl Session {
         self.write(&description).map(drop)
     }
 
-    /// Notes the end, and writes the report.
+    /// Records that the measurement has ended, and writes the report.
     pub(super) fn end(&self) -> Result<Written> {
         let mut description = self.lock();
         description.ended = Some(started());
         self.write(&description)
     }
 
-    /// Notes the interruption, writes the report, and passes the result of writing to `last`. `last` must end the
-    /// process. The lock stays held while `last` runs, so no other thread can note anything more.
+    /// Records the interruption, writes the report, and calls `last` with the result of writing. `last` must end the
+    /// process. The session stays locked while `last` runs, so that no other thread can change the description.
     pub(super) fn interrupt(&self, last: impl FnOnce(Result<Written>)) {
         let mut description = self.lock();
         description.ended = Some(started());

@@ -1,4 +1,4 @@
-//! The tables of a publication as text cells, for all forms of the report.
+//! The tables of a publication as text cells, which every output format uses.
 
 use crate::chart::number::{NONE, significant};
 use crate::experiment::record::TargetKind;
@@ -13,9 +13,10 @@ pub(super) struct Sheet {
     pub(super) title: &'static str,
     pub(super) columns: Vec<Head>,
     pub(super) rows: Vec<Row>,
-    /// For each column that has published figures: a sentence with the order of the conditions.
+    /// Sentences, one for each column that has published figures: the conditions ordered by the measured and by the
+    /// published figures.
     pub(super) orders: Vec<String>,
-    /// The condition that the figures in brackets are relative to; `None` if no figure has brackets.
+    /// The reference condition of the ratios in brackets; `None` if no figure has brackets.
     pub(super) base: Option<&'static str>,
 }
 
@@ -23,7 +24,7 @@ pub(super) struct Sheet {
 #[derive(Debug, PartialEq)]
 pub(super) struct Head {
     pub(super) name: String,
-    /// Whether the column has published figures, and therefore three parts: `here`, `theirs` and `ratio`.
+    /// Whether the column has published figures. Such a column has three parts: `here`, `theirs` and `ratio`.
     pub(super) has_theirs: bool,
 }
 
@@ -33,17 +34,17 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) target: TargetKind,
     pub(super) is_leno: bool,
-    /// Why the condition has no measured run, and what to do; `None` if it has a measured run.
+    /// The reason why the condition has no measured run, and a remedy if there is one. `None` if it has a measured run.
     pub(super) why_not: Option<String>,
     pub(super) cells: Vec<Cell>,
 }
 
-/// One figure of a condition.
+/// The figures of one condition in one column.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Cell {
     pub(super) here: Text,
     pub(super) theirs: Text,
-    /// The figure that was measured here, divided by the published figure.
+    /// The measured figure divided by the published figure.
     pub(super) ratio: String,
 }
 
@@ -51,10 +52,10 @@ pub(super) struct Cell {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Text {
     pub(super) figure: String,
-    /// Half of the 95 % interval; empty if there is no interval.
+    /// Half of the width of the 95 % confidence interval; empty if there is no interval.
     pub(super) plus_minus: String,
-    /// The figure divided by the figure of the base condition, both measured here or both published; empty if there is
-    /// no such ratio.
+    /// The figure divided by the figure of the base condition; empty if there is no such ratio. Either both figures
+    /// were measured here, or both were published.
     pub(super) relative: String,
 }
 
@@ -92,8 +93,8 @@ fn sheet(measured: &Measured, table: &Table) -> Sheet {
 
 fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind) -> Cell {
     let (here, theirs) = (measured.here(column, target), column.published(target));
-    // The figures of a scorecard are ratios already, so they get no further ratio. A difference, or a fraction of
-    // failed calls, may be 0 or less; such a figure has no ratio either.
+    // The figures of a scorecard are ratios already, so they get no ratio in brackets. A figure of 0 or less gets none
+    // either, such as a difference or a fraction of failed calls.
     let has_base = column.green.is_none() && target != table.base;
     let base = measured.here(column, table.base).filter(|base| has_base && !base.is_worst && base.mean.value > 0.0);
     let their_base = column.published(table.base).filter(|base| has_base && base.is_exact());
@@ -131,7 +132,8 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
     Cell { here: here_text, theirs: their_text, ratio }
 }
 
-/// The cell that shows whether all marks of a condition are green; [`NONE`] if a figure is missing.
+/// The last cell of a scorecard's row: whether all figures of a condition reach their thresholds for green marks.
+/// [`NONE`] if one of these figures is missing.
 fn all_green(measured: &Measured, table: &Table, target: TargetKind) -> String {
     let mut is_green = true;
     for column in table.columns {
@@ -142,8 +144,8 @@ fn all_green(measured: &Measured, table: &Table, target: TargetKind) -> String {
     if is_green { "yes ✓" } else { "no ✕" }.to_owned()
 }
 
-/// The conditions in the order of a column's figures, as measured here and as published. Only orders and ratios can be
-/// compared between machines.
+/// Returns a sentence that lists the conditions twice: ordered by the measured figures of a column, and ordered by its
+/// published figures. The figures come from different machines, so only orders and ratios can be compared.
 fn orders(measured: &Measured, column: &Column) -> Option<String> {
     let (here, theirs) = (order_here(measured, column), order_theirs(column));
     if theirs.is_empty() || here.is_empty() {
@@ -156,7 +158,7 @@ fn orders(measured: &Measured, column: &Column) -> Option<String> {
     Some(format!("{}, best first. Here: {}. Published: {}.", column.what, names(here), names(theirs)))
 }
 
-/// Why a condition has no measured run; `None` if it has a measured run.
+/// The reason why a condition has no measured run; `None` if it has one.
 fn why_not(measured: &Measured, target: TargetKind) -> Option<String> {
     let mut all = measured.steps.iter().flat_map(|(_, recorded)| &recorded.runs);
     if all.any(|run| run.target == target) {
@@ -180,13 +182,13 @@ impl Text {
         Self { figure, ..Self::default() }
     }
 
-    /// The interval and the relative figure.
+    /// The text after the figure: half of the interval, and the ratio in brackets.
     pub(super) fn detail(&self) -> String {
         let relative = if self.relative.is_empty() { String::new() } else { format!("({})", self.relative) };
         [self.plus_minus.as_str(), relative.as_str()].join(" ").trim().to_owned()
     }
 
-    /// All parts in one line.
+    /// The figure, the half interval and the ratio in one line.
     pub(super) fn whole(&self) -> String {
         format!("{} {}", self.figure, self.detail()).trim_end().to_owned()
     }

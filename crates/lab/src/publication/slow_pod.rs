@@ -1,4 +1,4 @@
-//! Buoyant's six conditions under one slow pod.
+//! Buoyant's comparison of gRPC load balancing with one slow pod: Kubernetes alone, and five configurations of meshes.
 
 use crate::experiment::record::TargetKind::{Ambient, CiliumL4, CiliumL7, Istio, LenoMesh, Linkerd, Vanilla};
 use crate::report::figures::{cpu_us, p50_ms, rps};

@@ -1,4 +1,5 @@
-//! Where Leno stands: the report's first sentence, and the figures in which Leno is ahead or behind.
+//! Compares Leno with the other conditions: the report's first sentence, and the figures in which Leno is better or
+//! worse.
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::TargetKind;
@@ -11,12 +12,13 @@ use super::record::{State, StepRecord};
 /// Leno's target in all publications: the mesh, because Leno is compared with other meshes.
 pub(super) const LENO: TargetKind = TargetKind::LenoMesh;
 
-/// Every figure in which Leno can be compared, one line each.
+/// Leno against the best other condition: one line for each figure that allows a comparison.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) ahead: Vec<String>,
     pub(super) behind: Vec<String>,
-    /// The figures in which the measurement cannot distinguish Leno from the best other condition, and why.
+    /// The figures for which the measurement does not show whether Leno or the best other condition is better. Each
+    /// line has the reason.
     pub(super) level: Vec<String>,
 }
 
@@ -36,7 +38,7 @@ pub(super) fn sentence(measured: &Measured) -> String {
     };
     let left_out = left_out(&failing(measured, column));
     let own_figure = through(own, "Leno", column);
-    // Leave out the condition without a mesh: it is no rival of a mesh. The tables still have its row.
+    // Omit the condition without a mesh, because it is no mesh to compare Leno with. The tables still have its row.
     let rivals = rivals(measured, column, TargetKind::is_proxy);
     let Some((best, other)) = best(column, &rivals) else {
         let why = if left_out.is_empty() { "was measured" } else { "can be compared" };
@@ -58,7 +60,8 @@ pub(super) fn sentence(measured: &Measured) -> String {
     }
 }
 
-/// A figure and its condition. If some calls failed, the text adds that the figure covers only the answered calls.
+/// Formats the figure of a condition, with the condition's name. If some calls failed, the text adds that the figure
+/// covers only the answered calls.
 fn through(here: Here, name: &str, column: &Column) -> String {
     let answered = if here.failed > 0.0 { " (of the answered calls)" } else { "" };
     format!("{} through {name}{answered}", figure(here.mean.value, column.unit))
@@ -70,7 +73,7 @@ fn failing(measured: &Measured, column: &Column) -> Vec<&'static str> {
     conditions.filter(|it| measured.failed(column, it.target) > P99_FAILED_MAX).map(|it| it.name).collect()
 }
 
-/// Compares Leno with the best other condition, in each figure for which either less or more is better.
+/// Compares Leno with the best other condition in each column in which a smaller or a larger figure is better.
 pub(super) fn standing(measured: &Measured) -> Standing {
     let mut standing = Standing::default();
     let columns = measured.publication().tables.iter().flat_map(|table| table.columns);
@@ -78,7 +81,7 @@ pub(super) fn standing(measured: &Measured) -> Standing {
         let Some(own) = fair(measured, column, LENO) else { continue };
         let rivals = rivals(measured, column, |_| true);
         let Some((best, other)) = best(column, &rivals) else { continue };
-        // If both figures are 0, as fractions of failed calls often are, there is nothing to compare.
+        // Skip a column in which both figures are 0: neither is better. Fractions of failed calls often are 0.
         if own.mean.value == 0.0 && other.mean.value == 0.0 {
             continue;
         }
@@ -94,15 +97,17 @@ pub(super) fn standing(measured: &Measured) -> Standing {
     standing
 }
 
-/// The measured conditions in the order of a column, the best first. Leaves out conditions whose figure luck decides,
-/// and the p99 of conditions with too many failed calls.
+/// The conditions ordered by their measured figures in a column, the best first.
+///
+/// Omits a condition whose figure is the value of its worst repeat, because luck decides that value. Also omits a
+/// condition with a p99 and too many failed calls.
 pub(super) fn order_here(measured: &Measured, column: &Column) -> Vec<TargetKind> {
     let all = measured.publication().conditions.iter().map(|it| it.target);
     let figures = all.filter_map(|target| Some((target, fair(measured, column, target)?.mean.value)));
     sorted(column, figures.collect())
 }
 
-/// The conditions in the order of a column's published figures, the best first.
+/// The conditions ordered by their published figures in a column, the best first.
 pub(super) fn order_theirs(column: &Column) -> Vec<TargetKind> {
     sorted(column, column.theirs.iter().map(|(target, published)| (*target, published.value())).collect())
 }
@@ -134,7 +139,7 @@ fn best(column: &Column, rivals: &[(TargetKind, Here)]) -> Option<(TargetKind, H
     )
 }
 
-/// Why the measurement does not show which of two figures is better; `None` if the measurement shows this.
+/// The reason why the measurement does not show which of two figures is better; `None` if the measurement shows it.
 fn doubt(one: Here, other: Here) -> Option<&'static str> {
     let has_one_run = |here: Here| here.mean.plus_minus.is_none();
     if one.at_ceiling || other.at_ceiling {
@@ -152,7 +157,7 @@ fn better(column: &Column) -> Better {
     column.better.unwrap_or(Better::Less)
 }
 
-/// The reason why Leno has no figure in the headline.
+/// Returns why Leno's figure is missing. The report's first sentence then gives this reason instead of the figure.
 fn why_not(measured: &Measured) -> String {
     let parts = measured.publication().headline.column.value.parts();
     let needed = measured.description.steps.iter().find(|step| parts.iter().any(|at| at.step == step.name));

@@ -1,4 +1,4 @@
-//! The report's sentence and tables on the terminal.
+//! Prints the report's first sentence, tables and lists on the terminal.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,8 @@ use super::document::Document;
 use super::sheet::{Cell, Head, Row, Sheet};
 use crate::columns;
 
-/// Writes the sentence, the tables without intervals, and where Leno is ahead and behind.
+/// Writes the first sentence, the tables without intervals, the lists of figures in which Leno is better and worse, and
+/// the doubts.
 pub(super) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{}\n", document.sentence)?;
     for sheet in &document.sheets {
@@ -51,7 +52,7 @@ fn cells(Cell { here, theirs, ratio }: &Cell, head: &Head) -> Vec<String> {
     parts(head, [&here.figure, &theirs.figure, ratio])
 }
 
-/// The texts of a column: all three, or only the first if the column has no published figures.
+/// Returns the texts `here`, `theirs` and `ratio` of a column; only `here` if the column has no published figures.
 fn parts(head: &Head, texts: [&str; 3]) -> Vec<String> {
     let count = if head.has_theirs { 3 } else { 1 };
     texts[..count].iter().map(|&text| text.to_owned()).collect()

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 /// Reads a file that `protoc --descriptor_set_out` wrote.
 ///
 /// # Errors
-/// One line that names the option, if the file cannot be read or is no complete set of descriptors.
+/// One line that names the option, if the file cannot be read, is no descriptor set, or imports a file that it does not
+/// contain.
 pub(crate) fn read_descriptor_set(path: &Path) -> Result<DescriptorPool> {
     let unusable = |why: String| {
         Error::Usage(format!(

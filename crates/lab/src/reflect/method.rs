@@ -23,7 +23,7 @@ impl MethodName {
         &self.service
     }
 
-    /// An error of one line that names the method.
+    /// Creates an error whose one line names the method.
     pub(super) fn error(&self, why: impl fmt::Display) -> Error {
         Error::Usage(format!("--call {self}: {why}"))
     }
@@ -49,11 +49,11 @@ impl fmt::Display for MethodName {
     }
 }
 
-/// Returns the call of a unary method. `json` is the request, in protobuf's JSON.
+/// Returns the call of a unary method. `json` is the request message in protobuf's JSON encoding.
 ///
 /// # Errors
-/// One line that names the method, if the descriptors have no such unary method, or if `json` is no request of the
-/// method.
+/// One line that names the method, if the descriptors have no such unary method, or if `json` is no valid request of
+/// the method.
 pub(crate) fn call(descriptors: &DescriptorPool, name: &MethodName, json: &str) -> Result<UnaryCall> {
     let method = find(descriptors, name)?;
     if method.is_client_streaming() || method.is_server_streaming() {

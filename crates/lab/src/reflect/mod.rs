@@ -25,8 +25,8 @@ fn list(names: impl Iterator<Item = String>) -> String {
     if names.is_empty() { "none".to_owned() } else { one_line(names.join(", ")) }
 }
 
-/// Replaces control characters by spaces, so that a text from a peer or a parser stays one line and cannot control the
-/// terminal.
+/// Replaces control characters by spaces. The text comes from a peer or a parser; it must stay one line and must not
+/// control the terminal.
 fn one_line(text: impl Display) -> String {
     text.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! Descriptors from a server's reflection.
+//! Reads descriptors from a server's reflection service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,13 +28,14 @@ const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 const ANSWER_MAX_BYTES: usize = 16 << 20;
-/// Limits of the files in which a server describes one service: their number, and their total size in bytes.
+/// Maximum number of files that describe one service (here), and their maximum total size in bytes (below).
 const FILES_MAX: usize = 1_000;
 const FILES_MAX_BYTES: usize = 32 << 20;
-/// Longest time for all answers of a server together.
+/// Time limit from the first question to the server's last answer.
 const ANSWERS_MAX: Duration = Duration::from_secs(30);
 
-/// Asks the server of `channel` for the descriptors of a method's service, with all files that they import.
+/// Asks the server of `channel` for the file that describes a method's service, and for all files that this file
+/// imports.
 ///
 /// # Errors
 /// One line that names the method, if the server has no reflection or no such service, or does not answer.
@@ -85,7 +86,7 @@ impl Reflection {
             .to_owned())
     }
 
-    /// The files that describe a service, with all their imports.
+    /// Returns the file that describes a service, and all files that it imports, directly or indirectly.
     async fn files_of(&mut self, service: &str) -> std::result::Result<Vec<FileDescriptorProto>, String> {
         let mut files: BTreeMap<String, FileDescriptorProto> = BTreeMap::new();
         let mut asked = BTreeSet::new();
@@ -117,7 +118,7 @@ impl Reflection {
         Ok(files.into_values().collect())
     }
 
-    /// Makes one call for each question, so that each stream ends after its answer.
+    /// Asks one question in a call of its own, so that the call's stream ends after the answer.
     async fn ask(&mut self, question: MessageRequest) -> std::result::Result<MessageResponse, Status> {
         self.grpc.ready().await.map_err(|error| Status::unavailable(innermost(&error)))?;
         let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };

@@ -63,7 +63,7 @@ async fn a_service_that_does_not_exist_is_refused_with_those_that_do() {
 
 #[tokio::test]
 async fn without_reflection_the_fix_is_named() {
-    // This server has no gRPC service at all.
+    // The test's server has no gRPC service at all, so also no reflection.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
     let routes = tonic::service::Routes::default();

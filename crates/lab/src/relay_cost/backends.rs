@@ -1,4 +1,4 @@
-//! The five backends, without encryption and with one thread each.
+//! The five backends: servers without TLS, each with one thread.
 
 use std::fs;
 use std::io;
@@ -12,41 +12,42 @@ use crate::echo::proto::{EchoRequest, EchoResponse};
 use crate::error::{Error, Result, io as io_error};
 use crate::load::{PREFIX_BYTES, framed};
 
-/// Path of unary calls. `nghttpd` derives the content type from the path's ending.
+/// Path of unary calls. `nghttpd` derives the content type from the suffix `.grpc`.
 pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
 const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 const COUNT: usize = 5;
-/// Streams that `nghttpd` accepts on each connection: more than one client connection can have in flight
-/// (`--concurrency`, at most 1,000).
+/// Maximum number of concurrent streams on each connection to `nghttpd`. It exceeds the largest `--concurrency`
+/// (1,000), so that the backend does not limit the load.
 const MAX_STREAMS: &str = "2000";
 /// Number of messages in a server stream.
 const STREAM_MESSAGES: u32 = 10_000;
 /// Payload of each message in a server stream.
 const STREAM_PAYLOAD_BYTES: usize = 50;
-/// The name in the answers of all streaming backends: equal names give all answers the same size.
+/// The server name in every answer of the streaming backends. The name is the same for all backends, so that all
+/// answers have the same size.
 const STREAM_SERVER: &str = "backend";
 
-/// The call that every client makes.
+/// The call that every client makes, and the size of its response.
 pub(super) struct Call {
     /// The call's `:path`.
     pub(super) path: &'static str,
-    /// File with the request's body: a gRPC message with its prefix.
+    /// File with the body of every request: a gRPC message with its prefix.
     pub(super) request: PathBuf,
-    /// Size of the response's body: its messages with their prefixes.
+    /// Size of the body of every response: its messages with their gRPC prefixes.
     pub(super) response_bytes: u64,
 }
 
 /// The running backends.
 pub(super) struct Backends {
     pub(super) addresses: Vec<SocketAddr>,
-    /// The call that the backends answer.
+    /// The call that these backends can answer: unary or server-streaming.
     pub(super) call: Call,
     _children: Vec<Child>,
 }
 
 impl Backends {
-    /// Starts `nghttpd`, which answers every POST with the same message, and with `grpc-status: 0` in the trailers. The
-    /// body of each request and of each response has `body_bytes` bytes, including the gRPC prefix.
+    /// Starts backends that run `nghttpd`. It answers every POST with the same message and the trailer `grpc-status:
+    /// 0`. `body_bytes` is the size of the body of each request and of each response, including the gRPC prefix.
     pub(super) fn unary(body_bytes: u32, dir: &Path, cpus: &[usize]) -> Result<Self> {
         let program = find_program("nghttpd")
             .ok_or(Error::MissingProgram { program: "nghttpd", install: "apt-get install nghttp2-server" })?;
@@ -70,7 +71,7 @@ impl Backends {
         })
     }
 
-    /// Starts `leno echo`, which answers with a stream of small messages.
+    /// Starts backends that run `leno echo`. It answers with a stream of small messages.
     pub(super) fn streaming(dir: &Path, cpus: &[usize]) -> Result<Self> {
         let program = std::env::current_exe().map_err(io_error("finding leno's own executable"))?;
         let asked =
@@ -110,13 +111,14 @@ fn cannot_write() -> impl FnOnce(io::Error) -> Error {
     io_error("writing the backends' files")
 }
 
-/// Size of message `number` of a stream, in bytes, including the gRPC prefix.
+/// Size in bytes of the stream's message with this number, including the gRPC prefix.
 fn stream_message_bytes(number: u32) -> u64 {
     let response = EchoResponse { server: STREAM_SERVER.to_owned(), payload: vec![0; STREAM_PAYLOAD_BYTES], number };
     framed(&response.encode_to_vec()).len() as u64
 }
 
-/// Writes the files that `nghttpd` serves. The response is also the body of every request.
+/// Writes the files that `nghttpd` reads, and returns the path of the response's body. The same file is the body of
+/// every request of the load.
 fn write_files(body_bytes: u32, dir: &Path) -> io::Result<PathBuf> {
     let body = dir.join(UNARY_PATH.trim_start_matches('/'));
     fs::create_dir_all(body.parent().unwrap_or(dir))?;

@@ -17,7 +17,8 @@ fn a_unary_body_has_the_asked_size_with_its_prefix() {
 
 #[test]
 fn a_stream_message_grows_with_its_number_as_protobuf_does() {
-    // In bytes: prefix 5, name 2 + 7, payload 2 + 50. The number takes 0 bytes if it is zero, else 1 + 1 or 1 + 2.
+    // Sizes in bytes: 5 for the gRPC prefix, 2 + 7 for the server's name, 2 + 50 for the payload. Protobuf omits the
+    // number 0; any other number takes 1 for its tag, plus 1 (up to 127) or 2 for its value.
     assert_eq!(stream_message_bytes(0), 66);
     assert_eq!(stream_message_bytes(127), 68);
     assert_eq!(stream_message_bytes(128), 69);

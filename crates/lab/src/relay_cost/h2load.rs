@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 use crate::experiment::record::TargetKind;
 use crate::targets::Target;
 
-/// A warm-up makes a round's number of calls divided by this constant, but at least one call on each connection.
+/// A warm-up makes this many times fewer calls than a round, but at least one call on each connection.
 const WARM_UP_DIVISOR: u64 = 10;
 
 /// The load of each round.
 pub(super) struct Load {
     program: PathBuf,
-    /// Calls of all connections together.
+    /// Number of calls on all connections.
     pub(super) calls: u64,
     /// Client connections.
     pub(super) connections: u32,
@@ -32,7 +32,7 @@ struct LoadResult {
 }
 
 impl Load {
-    /// Determines the load that the options request.
+    /// Finds `h2load`, and computes the load from the options.
     pub(super) fn new(options: &Options) -> Result<Self> {
         let load = Self {
             program: find_program("h2load")
@@ -48,17 +48,17 @@ impl Load {
         Ok(load)
     }
 
-    /// Makes a fraction of the calls, without measuring them.
+    /// Makes the calls of a warm-up, without measuring them.
     pub(super) fn warm_up(&self, target: &Target, stage: &mut Stage) -> Result<()> {
         let calls = (self.calls / WARM_UP_DIVISOR).max(u64::from(self.connections));
         self.make(calls, target, stage).map(|_| ())
     }
 
-    /// Makes all calls. Returns the rate of answers per second.
+    /// Makes all calls of a round. Returns the rate of answers per second.
     ///
     /// # Errors
-    /// If any call fails. A call fails if its status is not 200, or if messages of its response are missing: gRPC
-    /// reports errors with status 200 and without messages.
+    /// If the HTTP status of a call is not 200, or if messages of its response are missing. A gRPC error has the HTTP
+    /// status 200 too; only its missing messages reveal it.
     pub(super) fn run(&self, target: &Target, stage: &mut Stage) -> Result<f64> {
         self.make(self.calls, target, stage)
     }
@@ -96,7 +96,8 @@ impl LoadResult {
         }
         Err(Error::CallsFailed {
             target: target.to_string(),
-            // A gRPC error is a response with status 200 and without a message.
+            // A gRPC error has the HTTP status 200 but no message, so `calls_ok` includes it. Estimate the number of
+            // such errors from the missing bytes.
             failed: failed.max(lost_bytes.div_ceil(response_bytes)),
             calls,
             why: format!("{failed} without status 200, {lost_bytes} bytes of messages missing"),

@@ -18,23 +18,24 @@ use crate::procfs::{self, mb};
 use crate::targets::Target;
 
 const CONNECTIONS: u32 = 10_000;
-/// Connections that are opened at the same time: fewer than a listener's backlog.
+/// Maximum number of connections that are being opened at any time. It is below a listener's backlog, so that the
+/// kernel drops no connection.
 const OPENING_AT_ONCE: u32 = 100;
-/// Time for the proxy to return memory to the system: once after the first client has disconnected, and again after all
-/// clients have disconnected.
+/// Pause for the proxy to return memory to the system. The lab pauses after the first client has disconnected, and
+/// again after all clients have disconnected.
 const RECOVERY: Duration = Duration::from_secs(10);
-/// Pause before memory is read, so that the proxy has finished the last call.
+/// Pause before the lab reads the proxy's memory, so that the proxy has finished the last call.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Resident memory of one target's proxy.
+/// Resident memory of one target's proxy without, with, and after its clients.
 #[derive(serde::Serialize)]
 struct IdleCost {
     target: TargetKind,
     connections: u32,
-    /// Memory after one client has connected, called and disconnected.
+    /// Memory [`RECOVERY`] after a single client connected, made a call and disconnected.
     before_kib: u64,
     connected_kib: u64,
-    /// Memory [`RECOVERY`] after the clients have disconnected.
+    /// Memory [`RECOVERY`] after all clients disconnected.
     after_kib: u64,
 }
 

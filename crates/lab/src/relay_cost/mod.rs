@@ -1,8 +1,8 @@
-//! The cost of relaying one call: Leno's proxy beside HAProxy, under the same load.
+//! The cost of relaying one call: measures Leno's proxy and other proxies, such as HAProxy, under the same load.
 //!
-//! Five backends, the proxy under test and `h2load` are separate processes. The rounds are interleaved, so that a noisy
-//! minute affects every target. On a machine with at least two CPUs the proxy has one for itself, and the kernel
-//! reports how much of this CPU the proxy used.
+//! The five backends, the proxy under test and `h2load` are separate processes. Each round measures every target once,
+//! so that a minute in which the machine is slower affects all targets. On a machine with at least two CPUs, the proxy
+//! has one CPU to itself. The proxy's CPU time, as the kernel counts it, shows how much of this CPU the proxy used.
 
 mod backends;
 mod h2load;
@@ -41,7 +41,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Number of calls for a round of a few seconds.
+    /// Default number of calls in a round, which then takes a few seconds.
     fn usual_calls(self) -> u64 {
         match self {
             Self::Unary | Self::IdleConnections => 200_000,
@@ -101,8 +101,8 @@ impl Options {
     }
 }
 
-/// The main thread, the CPUs of the processes, the backends, and the directory of their files. Dropping this value ends
-/// the backends, and then removes the directory.
+/// The resources of a measurement: signal handling, CPUs, backends, and their temporary directory. Dropping this value
+/// ends the backends, and then removes the directory.
 struct Stage {
     foreground: Foreground,
     cpus: Cpus,
@@ -112,7 +112,7 @@ struct Stage {
 
 impl Stage {
     fn set_up(options: &Options) -> Result<Self> {
-        // Handle signals from now on: a signal that ended the process at once would leave the temporary directory
+        // Handle signals before the directory exists. A signal that ended the process at once would leave the directory
         // behind.
         let foreground = Foreground::new()?;
         let dir = tempfile::tempdir().map_err(io_error("making a temporary directory"))?;
@@ -125,11 +125,11 @@ impl Stage {
     }
 }
 
-/// Measures, and writes progress and tables to `out`.
+/// Measures the scenario, and writes progress and tables to `out`.
 ///
 /// # Errors
-/// If a required program is missing or ends, any call fails, or a signal ends the measurement. A missing proxy is no
-/// error: `run` skips the proxy, and writes to `out` which command installs it.
+/// If a required program is missing or ends, if a call fails, or if a signal ends the measurement. A missing proxy is
+/// no error: `run` skips it, and writes to `out` how to install it.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     match options.scenario {
         Scenario::Unary | Scenario::ServerStream => run_calls(options, out),
@@ -158,7 +158,7 @@ fn run_calls(options: &Options, out: &mut dyn Write) -> Result<()> {
 }
 
 fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Result<Vec<Target>> {
-    // ztunnel needs a network namespace, which this command does not enter.
+    // Start `ambient` without ztunnel, which needs a network namespace of its own. This command does not create one.
     let programs = Programs { leno_proxy: options.leno_proxy.clone(), without_ztunnel: true, ..Programs::default() };
     let mut targets = Vec::new();
     for &kind in &options.targets {
@@ -211,7 +211,7 @@ fn print(out: &mut dyn Write, text: &str) -> Result<()> {
     writeln!(out, "{text}").map_err(io_error("writing to the terminal"))
 }
 
-/// The file of `--out`, if given.
+/// The file that `--out` names; `None` without `--out`.
 struct JsonLines(Option<File>);
 
 impl JsonLines {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use crate::experiment::record::TargetKind;
 use crate::procfs::{Memory, mb};
 
-/// One round of one target.
+/// The results of one target in one round.
 #[derive(Debug, Clone, serde::Serialize)]
 pub(super) struct Sample {
     pub(super) target: TargetKind,
@@ -14,12 +14,12 @@ pub(super) struct Sample {
     pub(super) calls: u64,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
-    /// Size of the messages of one response, with their gRPC prefixes.
+    /// Size of one response's body: its messages with their gRPC prefixes.
     pub(super) response_bytes: u64,
     pub(super) calls_per_second: f64,
-    /// CPU time of the proxy, in user and kernel mode; `None` without a proxy.
+    /// CPU time of the proxy per call, in user and kernel mode; `None` for a target without a proxy.
     pub(super) cpu_us_per_call: Option<f64>,
-    /// Fraction of one CPU that the proxy used during the load.
+    /// CPU time of the proxy during the load, divided by the elapsed time; `None` for a target without a proxy.
     pub(super) cpu_busy: Option<f64>,
     pub(super) memory: Option<Memory>,
 }
@@ -78,7 +78,8 @@ fn rate(calls_per_second: f64) -> String {
     format!("{calls_per_second:.decimals$}")
 }
 
-/// CPU time per call, divided by HAProxy's CPU time per call in the same round; `None` if either is unknown.
+/// The sample's CPU time per call, divided by HAProxy's CPU time per call in the same round. `None` if one of the two
+/// is unknown.
 fn ratio_to_haproxy(sample: &Sample, all: &[Sample]) -> Option<f64> {
     let haproxy = all.iter().find(|s| s.target == TargetKind::Haproxy && s.round == sample.round)?;
     Some(sample.cpu_us_per_call? / haproxy.cpu_us_per_call?)

@@ -1,5 +1,5 @@
-//! The findings of the scenarios that have conditions. A condition is a fault together with a call policy. There is one
-//! finding for each pair of a fault and a target.
+//! The findings of scenarios with conditions. A condition is a fault together with a call policy. Each finding
+//! describes one fault and one target.
 
 use crate::chart::number::{NONE, significant};
 use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
@@ -8,7 +8,7 @@ use super::figures;
 use super::group::{Group, Results};
 use super::ratio::ratio;
 
-/// The further attempts that Leno's default retry budget allows, as a fraction of the calls.
+/// Maximum number of retries that Leno's default retry budget allows, as a fraction of the calls.
 const BUDGET: f64 = 0.2;
 /// Maximum number of attempts at a call, retries included.
 const ATTEMPTS: i32 = 3;
@@ -32,7 +32,9 @@ pub(super) fn findings(results: &Results, scenario: Scenario) -> Vec<String> {
     faults.into_iter().flat_map(of_fault).collect()
 }
 
-/// How the policies of one target cope with one fault; `None` if the target has no run with this fault.
+/// Describes the calls of one target under one fault in a sentence, with a part for each call policy. A part states the
+/// latency, or the success and the calls that the servers receive; for a chain, only these calls. `None` if the target
+/// has no run with this fault.
 fn finding(results: &Results, scenario: Scenario, fault: Fault, target: TargetKind) -> Option<String> {
     let groups: Vec<&Group> =
         results.of(scenario).filter(|group| (group.condition.fault, group.target) == (fault, target)).collect();
@@ -62,8 +64,8 @@ fn part(results: &Results, group: &Group) -> Option<String> {
     Some(format!("{policy}, the p99.9 is {p999} ms{beside}{further}"))
 }
 
-/// The bound of retries against a fault, as a sentence. The bound is computed: the largest success that retries can
-/// reach, or the largest number of calls that they cause. `None` for faults without a bound.
+/// States the theoretical limits of retries against a fault: the most successes, and the most calls that the servers
+/// receive. The limits are computed, not measured. `None` for faults without such limits.
 fn bound(fault: Fault) -> Option<String> {
     match fault {
         Fault::None | Fault::SlowAtTimes { .. } | Fault::AllSlowAtTimes { .. } => None,
@@ -91,8 +93,8 @@ fn bound(fault: Fault) -> Option<String> {
     }
 }
 
-/// The bound of a chain in which only the last proxy retries. `condition` is the part of the sentence that names when
-/// the bound applies.
+/// The limit for a chain in which only the last proxy retries. `condition` is the clause that begins with "if", for
+/// example "if the services forward the pushback".
 fn one_retrying_proxy(condition: &str) -> String {
     format!(
         "The bound: {condition}, only the last proxy retries. Within a budget of 20 percent, the last servers receive \

@@ -24,7 +24,7 @@ fn a_retry_storm_has_a_sentence_and_a_bound_for_each_fault() {
     assert!(findings.iter().any(|finding| finding == wanted), "{findings:#?}");
     let bound = findings.iter().find(|finding| finding.contains("at most 60.0 %")).expect("a bound");
     assert!(bound.contains("87.5 %") && bound.contains("1.75 calls"), "{bound}");
-    // No call of the chain succeeds. The finding counts the calls at the servers, so it needs no success.
+    // The finding has a number although no call of the chain succeeds: it counts the calls that reach the servers.
     let chain = "retries without limit, the servers receive 27.00 calls for each.";
     assert!(findings.iter().any(|finding| finding.ends_with(chain)), "{findings:#?}");
     assert!(

@@ -7,7 +7,7 @@ use crate::load::Traffic;
 
 use super::read::Recorded;
 
-/// One run with round figures, which tests change.
+/// One run with round figures, from which the tests derive other runs.
 pub(crate) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
     Run {
         scenario: Scenario::SlowPod,
@@ -56,7 +56,7 @@ pub(crate) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
     }
 }
 
-/// Runs of Leno with these p99 values at skews of 0 and 50 ms, one pair for each repeat.
+/// Two runs of Leno for each pair of p99 values in ms: the first value at a skew of 0 ms, the second at 50 ms.
 pub(super) fn pairs(p99: &[(f64, f64)]) -> Vec<Run> {
     let pair = |(index, &(healthy, skewed)): (usize, &(f64, f64))| {
         let of = |skew_ms, p99_ms| Run { p99_ms, ..run(TargetKind::Leno, skew_ms, index as u32 + 1) };
@@ -111,7 +111,7 @@ pub(crate) fn cluster() -> Cluster {
     }
 }
 
-/// A complete experiment with the noise of a shared machine: every target at 0, 50 and 200 ms of skew, ten repeats.
+/// A complete experiment of ten repeats, with noise as on a shared machine: every target at 0, 50 and 200 ms of skew.
 /// HAProxy is skipped if `skip` is true.
 pub(crate) fn slow_pod(seed: u64, skip: bool) -> Recorded {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -123,7 +123,7 @@ pub(crate) fn slow_pod(seed: u64, skip: bool) -> Recorded {
     }
     let mut runs = Vec::new();
     for repeat in 1..=10 {
-        // A slow minute affects all targets.
+        // The machine is slower in some minutes, by up to 15 %, for all targets alike.
         let minute = 1.0 + 0.15 * random.f64();
         for &target in &experiment.targets {
             for skew_ms in [0, 50, 200] {
@@ -134,7 +134,7 @@ pub(crate) fn slow_pod(seed: u64, skip: bool) -> Recorded {
     Recorded { experiment, runs, notes: Vec::new() }
 }
 
-/// Plausible figures of a target in a minute in which everything takes `noise` times as long.
+/// A run with plausible figures of a target. All latencies are `noise` times as long as usual.
 fn noisy(target: TargetKind, skew_ms: u32, repeat: u32, noise: f64, random: &mut fastrand::Rng) -> Run {
     let (healthy_p50, cpu, memory, share) = match target {
         TargetKind::Direct => (5.1, None, None, f64::from(u8::from(random.f64() < 0.2))),

@@ -40,17 +40,17 @@ pub(crate) fn cpu_us(run: &Run) -> Option<f64> {
     run.proxy_cpu_us_per_call
 }
 
-/// Peak of a proxy's memory; of the largest proxy if there are several.
+/// Peak memory of a proxy, in MB. If a run has several proxies, the peak of the largest.
 pub(super) fn peak_mb(run: &Run) -> Option<f64> {
     megabytes(run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes))
 }
 
-/// CPU time for each call, in us, that a mesh's proxies in front of the backends used.
+/// CPU time per call, in us, of the mesh proxies in front of the backends (without the client's proxy).
 pub(super) fn server_cpu_us(run: &Run) -> Option<f64> {
     run.server_proxy_cpu_us_per_call
 }
 
-/// Number of calls or handshakes in one second of CPU time.
+/// Number of calls or handshakes that the proxies process in one second of CPU time.
 pub(super) fn per_cpu_s(run: &Run) -> Option<f64> {
     Some(1e6 / run.proxy_cpu_us_per_call?).filter(|often| often.is_finite())
 }
@@ -79,28 +79,29 @@ pub(super) fn after_mb(run: &Run) -> Option<f64> {
     megabytes(run.proxy_rss_after_bytes)
 }
 
-/// The faulty backend's share of the calls, in percent.
+/// Percentage of the calls that the faulty backend received.
 pub(super) fn share_percent(run: &Run) -> Option<f64> {
     Some(run.slow_share * 100.0)
 }
 
-/// Seconds until the recovered backend had its fair share of the calls again; infinite if this never happened.
+/// Seconds from the recovery of the slow backend until it received its fair share of the calls again. Infinite if it
+/// never did.
 pub(super) fn recovered_s(run: &Run) -> Option<f64> {
     Some(run.recovered_after_s.unwrap_or(f64::INFINITY))
 }
 
-/// Memory after the burst, divided by memory before it.
+/// The proxy's memory after the burst, divided by its memory before the burst.
 pub(super) fn kept(run: &Run) -> Option<f64> {
     Some(after_mb(run)? / before_mb(run)?)
 }
 
-/// The failed calls, in percent of all; `None` without calls.
+/// Percentage of all calls that failed; `None` if there were no calls.
 pub(crate) fn errors_percent(run: &Run) -> Option<f64> {
     let all = run.calls + run.errors;
     (all > 0).then(|| run.errors as f64 / all as f64 * 100.0)
 }
 
-/// The successful calls, in percent of all.
+/// Percentage of all calls that succeeded; `None` if there were no calls.
 pub(super) fn success_percent(run: &Run) -> Option<f64> {
     Some(100.0 - errors_percent(run)?)
 }
@@ -110,20 +111,21 @@ pub(super) fn attempts_per_call(run: &Run) -> Option<f64> {
     Some(run.server_calls? as f64 / sent(run).max(1) as f64)
 }
 
-/// The calls that the load sent, answered or failed. In the scenario `methods`, these are only the calls of the fast
-/// method. In `footprint`, these are only the calls of the first load, because the run's CPU time covers only that
-/// load.
+/// Number of calls that the load sent and that were answered or failed.
+///
+/// In the scenario `methods`, only the calls of the fast method. In `footprint`, only the calls of the first load,
+/// because the run's CPU time covers only the first load.
 fn sent(run: &Run) -> u64 {
     let others = [NOT_SENT, SECOND_PHASE].iter().filter_map(|&class| run.error_classes.get(class)).sum();
     (run.calls + run.errors).saturating_sub(others)
 }
 
-/// Further attempts at calls, in percent of the calls.
+/// Number of retries and hedges, in percent of the calls.
 pub(super) fn further_attempts_percent(run: &Run) -> Option<f64> {
     Some((attempts_per_call(run)? - 1.0) * 100.0)
 }
 
-/// CPU time of all proxies for each second, in thousandths of a CPU.
+/// CPU time that all proxies use per second, in thousandths of a CPU.
 pub(crate) fn millicores(run: &Run) -> Option<f64> {
     let of_other_method = run.slow_method.map_or(0, |slow| slow.calls_meanwhile);
     let all = (sent(run) + of_other_method) as f64 / run.calls.max(1) as f64;
@@ -150,9 +152,11 @@ pub(crate) fn loaded_mb_per_proxy(run: &Run) -> Option<f64> {
     Some(loaded_mb(run)? / f64::from(run.footprint?.proxies.max(1)))
 }
 
-/// Memory for each client connection, in units of 1,000 bytes: the added memory divided by the number of connections.
-/// If the run has idle connections, the added memory is the memory that these connections added; otherwise it is the
-/// memory that the load added.
+/// Memory for each client connection, in units of 1,000 bytes.
+///
+/// In the scenario `footprint`, this is the memory that the further connections added, divided by their number (in a
+/// cluster, the further connections have a second load). In other scenarios, it is the memory that the load added,
+/// divided by the number of the load's connections.
 pub(crate) fn kb_per_connection(run: &Run) -> Option<f64> {
     let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
     let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
@@ -197,24 +201,24 @@ pub(super) fn lost_abruptly(run: &Run) -> Option<f64> {
     Some(run.rollout?.abrupt.lost as f64)
 }
 
-/// The calls that were lost by graceful restarts, in percent of all calls during these restarts.
+/// Percentage of lost calls among all calls during graceful restarts.
 pub(super) fn lost_gracefully_percent(run: &Run) -> Option<f64> {
     let Restarts { calls, lost, .. } = run.rollout?.graceful;
     Some(lost as f64 / (calls + lost).max(1) as f64 * 100.0)
 }
 
-/// Messages per second of all backends together.
+/// Sum of the messages per second of all backends.
 pub(super) fn messages_per_s(run: &Run) -> Option<f64> {
     Some(run.messages_per_s.iter().sum()).filter(|&sum: &f64| sum > 0.0)
 }
 
-/// Messages of the busiest backend, divided by the mean of all backends.
+/// Messages of the busiest backend, divided by the mean number of messages of a backend.
 pub(super) fn busiest_over_mean(run: &Run) -> Option<f64> {
     let most = run.messages_per_s.iter().copied().fold(0.0, f64::max);
     Some(most * run.messages_per_s.len() as f64 / messages_per_s(run)?)
 }
 
-/// Messages of the quietest backend, divided by the mean of all backends.
+/// Messages of the quietest backend, divided by the mean number of messages of a backend.
 pub(super) fn quietest_over_mean(run: &Run) -> Option<f64> {
     let least = run.messages_per_s.iter().copied().fold(f64::INFINITY, f64::min);
     Some(least * run.messages_per_s.len() as f64 / messages_per_s(run)?)
@@ -224,13 +228,13 @@ pub(super) fn slow_method_p99_ms(run: &Run) -> Option<f64> {
     Some(run.slow_method?.p99_ms)
 }
 
-/// Seconds from the start of the load until the latency was steady; `None` if it never was.
+/// Seconds from the start of the load until the latency became steady; `None` if the latency never became steady.
 pub(crate) fn steady_s(run: &Run) -> Option<f64> {
     run.steady_after_s
 }
 
-/// Seconds from the start of the load until the latency was steady; infinite if it never was, so that a median includes
-/// the run.
+/// Seconds from the start of the load until the latency became steady. Infinite if it never became steady, so that a
+/// median over the runs includes such a run.
 pub(super) fn steady_or_never_s(run: &Run) -> Option<f64> {
     Some(run.steady_after_s.unwrap_or(f64::INFINITY))
 }
@@ -240,12 +244,13 @@ pub(crate) fn sustained_per_s(run: &Run) -> Option<f64> {
     run.capacity?.rate_per_s.map(f64::from)
 }
 
-/// The highest rate that a separate run confirmed; 0 if no rate was confirmed, so that a median includes the run.
+/// The highest rate that a separate run confirmed. 0 if no rate was confirmed, so that a median over the runs includes
+/// such a run.
 pub(super) fn sustained_or_none_per_s(run: &Run) -> Option<f64> {
     Some(run.capacity?.rate_per_s.map_or(0.0, f64::from))
 }
 
-/// The highest rate that the search found.
+/// The highest rate that the search found, whether or not a separate run confirmed it.
 pub(super) fn found_per_s(run: &Run) -> Option<f64> {
     Some(run.capacity?.found_per_s.into())
 }
@@ -254,7 +259,7 @@ fn megabytes(bytes: Option<u64>) -> Option<f64> {
     Some(bytes? as f64 / 1e6)
 }
 
-/// Formats a median; a dash if there is none.
+/// Formats a median; returns a dash if there is no median.
 pub(super) fn median(spread: Option<Spread>) -> String {
     spread.map_or_else(|| NONE.to_owned(), |spread| significant(spread.median))
 }
@@ -267,7 +272,7 @@ pub(super) fn with_sd(spread: Option<Spread>) -> String {
     }
 }
 
-/// Formats a median, the least and the greatest value: `26.1 [24.0 – 30.2]`.
+/// Formats a median, and the smallest and the largest value: `26.1 [24.0 – 30.2]`.
 pub(super) fn with_range(spread: Option<Spread>) -> String {
     match spread {
         Some(Spread { median, min, max, count, .. }) if count > 1 => {
@@ -288,8 +293,8 @@ pub(super) fn with_interval(mean: Option<Mean>) -> String {
     }
 }
 
-/// Formats a ratio. `≈` before the ratio means that the noise is too large to distinguish the ratio from 1. `?` after
-/// the ratio means that there are too few repeats.
+/// Formats a ratio. `≈` before the ratio: the repeats cannot distinguish the ratio from 1. `?` after the ratio: there
+/// are too few repeats for a decision.
 pub(super) fn ratio(estimate: Option<Estimate>) -> String {
     match estimate {
         None => NONE.to_owned(),
@@ -299,7 +304,7 @@ pub(super) fn ratio(estimate: Option<Estimate>) -> String {
     }
 }
 
-/// Explains the signs of [`ratio`].
+/// The legend of the signs `≈` and `?` that [`ratio`] writes.
 pub(super) fn ratio_signs() -> String {
     format!("≈: the repeats cannot tell it from 1; ?: fewer than {LEAST_REPEATS} repeats, too few to tell")
 }

@@ -1,4 +1,4 @@
-//! Leno's goals, and whether the runs reach them.
+//! Leno's goals, and their results: reached, missed or undecided.
 
 use std::cmp::Ordering;
 
@@ -11,9 +11,10 @@ use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// Largest uncertainty (half of the 95 % interval, as a fraction) of the ratio between a figure and the same figure
-/// over the fewest connections. With a larger uncertainty the goal is not reached, because the noise could hide a
-/// difference.
+/// A goal for more connections can be reached only if the uncertainty of its ratio is at most this fraction.
+///
+/// The ratio is the figure divided by the figure over the fewest connections; its uncertainty is half of the 95 %
+/// interval. A larger uncertainty could hide a difference.
 const FLAT_PLUS_MINUS: f64 = 0.2;
 
 /// A goal and its result.
@@ -22,12 +23,15 @@ pub(super) struct Goal {
     pub(super) name: String,
     pub(super) load: Load,
     pub(super) verdict: Verdict,
-    /// The deciding figure, its uncertainty, and its load.
+    /// The figure that decides the goal, with its uncertainty. Also states the skew or the number of connections of its
+    /// runs.
     pub(super) figure: String,
 }
 
-/// Leno's goals in `scenario`, for one proxy and for a mesh; empty if the scenario was not measured. The goals assume
-/// the lab's own servers, so a user's workload has none.
+/// Leno's goals in `scenario`, as a single proxy and as a mesh.
+///
+/// Empty if the scenario was not measured, or if the experiment used a user's workload: the goals assume the lab's own
+/// servers.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     if results.experiment.workload.is_some() {
         return Vec::new();
@@ -42,7 +46,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     goals
 }
 
-/// The goals that apply to both [`TargetKind::Leno`] and [`TargetKind::LenoMesh`]; `target` is one of the two.
+/// The goals of `target`, which must be [`TargetKind::Leno`] or [`TargetKind::LenoMesh`]. They are the same for both.
 fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<Goal> {
     if scenario == Scenario::Connections {
         return flat_over_connections(results, target);
@@ -79,8 +83,8 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 let tail = |group: &Group| {
                     Limit::RatioAtMost(1.5).judge_beside(results.healthy(group), group, figures::p999_ms)
                 };
-                // Among the hedging delays, the delay with the best result decides. A delay may be a percentile of the
-                // latencies. If this percentile lies among the slow calls, the delay is as long as a slow call, and the
+                // Judge only the hedging delay with the best result. A delay is a fixed time or a percentile of the
+                // latencies. If that percentile lies among the slow calls, the delay is as long as a slow call, and the
                 // hedge cannot help.
                 for fault in faults(&groups) {
                     let tails = hedged().filter(|group| group.condition.fault == fault).map(tail);
@@ -93,8 +97,8 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 add("further attempts of hedges ≤ 5 %", attempts.collect());
             }
             Scenario::RetryStorm => {
-                // For each call, a retry budget of 20 percent allows 1.20 attempts. Three such budgets one after the
-                // other, in a chain without protection, allow 1.73. Each limit is a little higher, because some calls
+                // A retry budget of 20 percent allows 1.20 attempts for each call. In a chain without protection, the
+                // budgets of three proxies multiply: 1.20³ = 1.73. Each goal allows a little more, because some calls
                 // are in flight at the start and at the end of the run.
                 let attempts = |group: &Group| Some(group.spread_of_all(figures::attempts_per_call)?.estimate());
                 let under = |name: &str, fault: fn(Fault) -> bool, limit: f64| {
@@ -132,13 +136,13 @@ fn sd_percent(group: &Group) -> Option<Estimate> {
     Some(Estimate { value: sd.value * 100.0, interval: sd.interval.map(percent), ..sd })
 }
 
-/// Returns a goal on several figures. The worst figure decides.
+/// Creates a goal whose result is the worst of `findings`. `None` if there are no findings.
 pub(super) fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Goal> {
     let Finding { verdict, text: figure, .. } = findings.into_iter().max_by(order)?;
     Some(Goal { name: name.to_owned(), load, verdict, figure })
 }
 
-/// Orders findings from the best to the worst.
+/// Orders findings from the best to the worst: first by verdict, then by badness.
 fn order(a: &Finding, b: &Finding) -> Ordering {
     a.verdict.cmp(&b.verdict).then(a.badness.total_cmp(&b.badness))
 }
@@ -150,14 +154,14 @@ fn faults(groups: &[&Group]) -> Vec<Fault> {
     faults
 }
 
-/// Returns the goals for p50 and p99 over more connections. A goal is reached if the percentile stays within the range
-/// that the repeats with the fewest connections have shown.
+/// Returns the goals that p50 and p99 stay the same with more connections. Such a goal is reached if the percentile's
+/// median stays within the range that the repeats have over the fewest connections.
 fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     let scenario = Scenario::Connections;
     let groups: Vec<&Group> = results.of(scenario).filter(|group| group.target == target).collect();
     let mut goals = Vec::new();
     for skew_ms in results.skews(scenario) {
-        // The groups are in the order of loads, that is, ascending by connections.
+        // The groups are in ascending order of connections, so the first group has the fewest connections.
         let mut of_skew = groups.iter().filter(|group| group.skew_ms == skew_ms);
         let Some(fewest) = of_skew.next() else { continue };
         let more: Vec<&&Group> = of_skew.filter(|group| group.load.rate_per_s == fewest.load.rate_per_s).collect();
@@ -170,7 +174,7 @@ fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     goals
 }
 
-/// Judges whether a figure is within its spread over the fewest connections.
+/// Judges whether the median of a figure lies within the range that the repeats of `fewest` span.
 fn flat(group: &Group, fewest: &Group, figure: Figure) -> Finding {
     let spreads = group.spread(figure).zip(fewest.spread(figure));
     let Some(((spread, base), ratio)) = spreads.zip(ratio(group, fewest, figure)) else {

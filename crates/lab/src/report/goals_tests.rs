@@ -2,7 +2,8 @@ use super::super::example::{pairs, recorded, run};
 use super::*;
 use crate::experiment::record::{Condition, Run};
 
-/// Ten repeats with these p99 values at skew 50; the healthy p99 is 100.
+/// Ten repeats. Each repeat has a healthy run with a p99 of 100 ms, and a run at a skew of 50 ms with one of the given
+/// p99 values.
 fn ten(skewed: [f64; 10]) -> Vec<Run> {
     pairs(&skewed.map(|ms| (100.0, ms)))
 }
@@ -17,7 +18,7 @@ fn goal(runs: Vec<Run>, name: &str) -> Goal {
 
 #[test]
 fn a_goal_is_reached_when_the_whole_interval_keeps_the_limit() {
-    // The interval is from the second to the ninth of ten values: 1.01 to 1.09.
+    // With ten repeats, the interval spans the second to the ninth smallest ratio: 1.01 to 1.09.
     let found = goal(ten([100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0, 109.0, 150.0]), "p99");
     assert_eq!(found.verdict, Verdict::Reached);
     assert_eq!(found.figure, "1.04 × [1.01 – 1.09], skew 50 ms");
@@ -33,7 +34,7 @@ fn a_goal_is_missed_when_no_part_of_the_interval_keeps_the_limit() {
 fn nobody_can_tell_when_the_interval_spans_the_limit_and_the_noise_is_said() {
     let found = goal(ten([90.0, 95.0, 102.0, 103.0, 104.0, 106.0, 106.0, 107.0, 115.0, 119.0]), "p99");
     assert_eq!(found.verdict, Verdict::CannotTell);
-    // The noise is (1.15 - 0.95) / 2 / 1.05 = 9.52 %.
+    // The noise is half of the width of the interval, divided by the median: (1.15 - 0.95) / 2 / 1.05 = 9.52 %.
     assert_eq!(found.figure, "1.05 × [0.950 – 1.15], ± 9.52 %, skew 50 ms");
 }
 
@@ -84,7 +85,7 @@ fn a_deviation_of_p50_is_judged_with_its_own_uncertainty() {
         let p50 = |repeat: u32| 10.0 * (1.0 + if repeat.is_multiple_of(2) { noise } else { -noise });
         (1..=10).map(|repeat| Run { p50_ms: p50(repeat), ..run(TargetKind::Leno, 0, repeat) }).collect()
     };
-    // For ten repeats the interval is 0.69 to 1.83 times the deviation.
+    // For ten repeats, the interval spans 0.69 to 1.83 times the standard deviation.
     assert_eq!(goal(with(0.02), "sd of p50").verdict, Verdict::Reached);
     assert_eq!(goal(with(0.04), "sd of p50").verdict, Verdict::CannotTell);
     assert_eq!(goal(with(0.09), "sd of p50").verdict, Verdict::Missed);
@@ -120,7 +121,8 @@ fn memory_is_judged_beside_what_it_was_before() {
     assert_eq!(goal(with(12_300_000), "memory").verdict, Verdict::Missed);
 }
 
-/// Ten repeats with 1 and with 8 connections; with 8, latency is `factor` times as high.
+/// Ten repeats. Each repeat has a run over 1 connection, and a run over 8 connections whose latency is `factor` times
+/// as high.
 fn connections(noise: f64, factor: f64) -> Vec<Run> {
     let of = |connections: u32, repeat: u32, p99_ms: f64| Run {
         scenario: Scenario::Connections,

@@ -1,22 +1,22 @@
-//! The repeats of one target under one load, together.
+//! Groups the runs of an experiment: a group has all repeats of one target under one load, skew and condition.
 
 use crate::experiment::record::{Condition, CurvePoint, Experiment, Fault, Run, Scenario, TargetKind};
 
 use super::read::Recorded;
 use super::spread::Spread;
 
-/// If programs outside the experiment use more CPUs than this, the run is doubtful.
+/// Number of CPUs. If programs outside the experiment use more, the report marks the run as disturbed.
 pub(crate) const FOREIGN_CPU_LIMIT: f64 = 0.2;
 
-/// If the load itself sends more than this fraction of the calls late, the latencies are doubtful: they include the
-/// delays of the load's machine.
+/// A fraction of a run's calls. If the load sends more calls late, the report marks the run, because its latencies
+/// include delays that the load's machine caused.
 pub(super) const LATE_LIMIT: f64 = 0.005;
 
-/// Largest fraction of failed calls for which the p99 of the answered calls can be compared. If more calls fail, the
-/// slowest 1 % of all calls may consist of failed calls alone.
+/// Largest fraction of failed calls up to which p99 values can be compared. A p99 covers only the answered calls. If
+/// more than 1 % of all calls fail, the slowest 1 % may all be failed calls.
 pub(crate) const P99_FAILED_MAX: f64 = 0.01;
 
-/// Whether the load sent more than [`LATE_LIMIT`] of a run's calls late, because the load could not run.
+/// Whether the load sent more than [`LATE_LIMIT`] of a run's calls late, because it did not get a CPU in time.
 pub(crate) fn is_late(run: &Run) -> bool {
     run.late as f64 > LATE_LIMIT * (run.calls + run.errors) as f64
 }
@@ -24,15 +24,16 @@ pub(crate) fn is_late(run: &Run) -> bool {
 /// The load of a run: the rate, the connections and the concurrency of its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Load {
-    /// Calls per second. `None` for a closed loop, in which each answer triggers the next call; `None` sorts first.
+    /// Calls per second. `None` for a closed loop, in which each answer triggers the next call. Loads are sorted by
+    /// this field, closed loops first.
     pub(super) rate_per_s: Option<u32>,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
-    /// Whether each run searched for its own rate, so that the runs have different rates.
+    /// Whether each run searched for its rate, so that the runs of a group may have different rates.
     pub(super) is_searched: bool,
 }
 
-/// The repeats of one target under one load.
+/// The repeats of one target under one load, skew and condition.
 #[derive(Debug, Clone)]
 pub(super) struct Group<'a> {
     pub(super) scenario: Scenario,
@@ -44,15 +45,15 @@ pub(super) struct Group<'a> {
     pub(super) runs: Vec<&'a Run>,
 }
 
-/// Numbers of the runs and calls that make a group's figures doubtful.
+/// Counts of the runs and calls that make a group's figures doubtful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Marks {
     pub(super) runs: usize,
-    /// Runs near the highest rate that the lab's own load can make.
+    /// Runs near the highest rate that the lab's load can send.
     pub(super) at_ceiling: usize,
-    /// Runs in which the load itself sent many calls late.
+    /// Runs in which the load sent more than [`LATE_LIMIT`] of the calls late.
     pub(super) late: usize,
-    /// Runs during which other programs were busy.
+    /// Runs during which other programs used more than [`FOREIGN_CPU_LIMIT`] CPUs.
     pub(super) disturbed: usize,
     /// Runs without an answered call.
     pub(super) dead: usize,
@@ -67,7 +68,7 @@ impl<'a> Group<'a> {
         Self { scenario, load, skew_ms, condition, target, runs: vec![run] }
     }
 
-    /// The values that all groups of one section of the table have in common.
+    /// The key of a section of the table. All groups of a section have the same key, but different targets.
     pub(super) fn section(&self) -> (Scenario, Load, u32, Condition) {
         (self.scenario, self.load, self.skew_ms, self.condition)
     }
@@ -77,23 +78,23 @@ impl<'a> Group<'a> {
         other.target == self.target && other.section() == self.section()
     }
 
-    /// The runs with answered calls. Other runs have no latency.
+    /// The runs that have answered calls. A run without answered calls has no latency.
     pub(super) fn alive(&self) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().copied().filter(|run| run.calls > 0)
     }
 
-    /// The spread of `figure` over the runs that have answered calls and this figure.
+    /// The spread of `figure` over the runs with answered calls. Skips runs that lack the figure.
     pub(super) fn spread(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.alive().filter_map(figure))
     }
 
-    /// The spread of `figure` over the runs that have it, including runs without answered calls.
+    /// The spread of `figure` over all runs, including runs without answered calls. Skips runs that lack the figure.
     pub(super) fn spread_of_all(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(|run| figure(run)))
     }
 
-    /// The runs' latency curves combined: the spread of the latency, in ms, at each quantile that at least half of the
-    /// curves have.
+    /// Combines the runs' latency curves: returns the spread of the latency, in ms, at each quantile. Omits a quantile
+    /// that fewer than half of the curves have.
     pub(super) fn curve(&self) -> Vec<(f64, Spread)> {
         let alive: Vec<&Run> = self.alive().collect();
         let mut points: Vec<CurvePoint> = alive.iter().flat_map(|run| run.curve.iter().copied()).collect();
@@ -124,12 +125,13 @@ impl<'a> Group<'a> {
     }
 }
 
-/// All measurements, in the order of the report.
+/// All groups of an experiment, in the order in which the report lists them.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) notes: &'a [String],
-    /// The groups, ascending by scenario, load, skew and condition, then in the requested order of targets.
+    /// The groups, in ascending order of scenario, load, skew and condition. Groups with equal values are in the order
+    /// in which the user listed the targets.
     pub(super) groups: Vec<Group<'a>>,
 }
 
@@ -181,19 +183,20 @@ impl<'a> Results<'a> {
         conditions
     }
 
-    /// The targets with runs, in the requested order.
+    /// The targets that have runs, in the order in which the user listed them.
     pub(super) fn targets(&self, scenario: Scenario) -> Vec<TargetKind> {
         distinct(self.of(scenario).map(|group| group.target))
     }
 
-    /// Returns the group of a target. If the target has a group for each of several conditions, returns the group that
-    /// sorts first.
+    /// Returns the first group of a target with this load and skew. If there are several, they differ in the condition.
     pub(super) fn find(&self, scenario: Scenario, load: Load, skew_ms: u32, target: TargetKind) -> Option<&Group<'a>> {
         self.of(scenario).find(|group| (group.load, group.skew_ms, group.target) == (load, skew_ms, target))
     }
 
-    /// Returns the group with the same target, load and policy, but without a slow backend. If the condition of `group`
-    /// has a fault, returns the group without a fault and without a policy, in which each call is sent once.
+    /// Returns the healthy counterpart of `group`: same target and load, at a skew of 0, without a fault.
+    ///
+    /// If the condition of `group` has a fault, its counterpart has no call policy either: each call is sent once.
+    /// Otherwise, both have the same policy.
     pub(super) fn healthy(&self, group: &Group) -> Option<&Group<'a>> {
         let has_fault = group.condition.fault != Fault::None;
         let condition = if has_fault { Condition::default() } else { group.condition };

@@ -1,7 +1,7 @@
 //! Compares a figure with a limit, and describes the result.
 //!
-//! A figure keeps a limit if its whole interval keeps the limit, and breaks the limit if no part of the interval keeps
-//! it. Otherwise the repeats cannot decide.
+//! If the figure's whole interval keeps the limit, the goal is reached. If no part of the interval keeps the limit, the
+//! goal is missed. Otherwise the repeats cannot decide.
 
 use std::fmt;
 
@@ -14,8 +14,7 @@ use super::labels;
 use super::ratio::ratio;
 use super::spread::{Estimate, LEAST_REPEATS};
 
-/// The result of a goal, in ascending precedence: if a goal has several figures, the greatest of their verdicts
-/// decides.
+/// The result of a goal. If a goal has several figures, the verdict that is listed last here decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Reached,
@@ -33,7 +32,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A limit for a figure. The variant determines on which side of the limit the figure may be, and the unit of both.
+/// An upper or lower limit for a figure. The variant determines the direction and the unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Limit {
     RatioAtMost(f64),
@@ -46,10 +45,11 @@ pub(super) enum Limit {
     PerSecondAtLeast(f64),
 }
 
-/// One figure of a goal, compared with the goal's limit.
+/// A figure of a goal, and the result of comparing it with the goal's limit.
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    /// How bad the figure is: larger is worse. Comparable only between the figures of one goal.
+    /// A number that is larger for a worse figure. It can be compared only with the badness of the same goal's other
+    /// figures.
     pub(super) badness: f64,
     pub(super) text: String,
 }
@@ -89,7 +89,7 @@ impl Limit {
             | Self::MegabytesAtMost(limit) => (limit, estimate.value),
             Self::RatioAtLeast(limit) | Self::PerSecondAtLeast(limit) => (limit, -estimate.value),
         };
-        // Whether the worse end of the interval keeps the limit, and whether the better end breaks it.
+        // `kept`: the worse end of the interval keeps the limit. `broken`: even the better end breaks the limit.
         let (kept, broken) = match (self, estimate.interval) {
             (_, None) => return (Verdict::CannotTell, badness),
             (Self::RatioAtLeast(_) | Self::PerSecondAtLeast(_), Some((least, most))) => (least >= limit, most < limit),
@@ -117,7 +117,7 @@ impl Limit {
     }
 }
 
-/// Formats a figure with its interval and its noise: `1.04 × [0.98 – 1.12], ± 7 %`.
+/// Formats a figure with its interval and, if `say_noise`, its noise: `1.04 × [0.98 – 1.12], ± 7 %`.
 pub(super) fn sure_text(estimate: &Estimate, unit: &str, say_noise: bool) -> String {
     let bound = |value: f64| if value.is_infinite() { "never".to_owned() } else { significant(value) };
     let value = match estimate.value {

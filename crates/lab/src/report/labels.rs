@@ -1,4 +1,4 @@
-//! The report's names of targets, scenarios, loads and marks.
+//! The report's names and descriptions of targets, scenarios, loads and marks.
 
 use crate::chart::{Color, Dash, Style, number};
 use crate::experiment::record::{
@@ -8,12 +8,12 @@ use crate::experiment::record::{
 use super::group::{Load, Marks};
 use crate::targets::ambient;
 
-/// A target in a few words. On a machine, the lab configures each target. In a cluster, the administrators have
-/// configured the meshes, and the program that implements Services.
+/// Describes a target in a few words. In a cluster, the words differ, because the cluster's administrators configured
+/// the meshes and Services, not the lab.
 pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static str {
     let is_in_cluster = experiment.cluster.is_some();
     match target {
-        // kube-proxy or an eBPF program implements the Services.
+        // Do not name kube-proxy: an eBPF program may implement the cluster's Services instead.
         TargetKind::Vanilla if is_in_cluster => "no mesh: the cluster's Services",
         TargetKind::Ambient if is_in_cluster => "ztunnel on each node",
         TargetKind::Kuma if is_in_cluster => "Envoy sidecars",
@@ -38,12 +38,12 @@ pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static
     }
 }
 
-/// Whether an experiment with these versions measured ztunnel itself, not the bare tunnel in its place.
+/// Whether the target `ambient` ran the real ztunnel, not the bare tunnel that may replace it.
 pub(crate) fn has_ztunnel(versions: &[Version]) -> bool {
     versions.iter().any(|it| it.target == TargetKind::Ambient && ambient::is_with_ztunnel(&it.version))
 }
 
-/// The style of a target, the same in all charts.
+/// The line style of a target in all charts.
 pub(super) fn style(target: TargetKind) -> Style {
     let (color, dash) = match target {
         TargetKind::Leno => return Style { color: Color::Blue, dash: Dash::Solid, strong: true },
@@ -175,7 +175,7 @@ fn workload_is(scenario: Scenario, Workload { service, call }: &Workload, endpoi
     format!("{call} of the Service {service}, with {endpoints} ready endpoint{plural} at the start. {what}")
 }
 
-/// Where the experiment ran, as pairs of a name and a value.
+/// The machine or the cluster of the experiment, as pairs of a property's name and its value.
 pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
     if let Some(Cluster { kubernetes, nodes, image, load_pods, .. }) = &experiment.cluster {
         let node = |node: &ClusterNode| format!("{} CPUs, {}, Linux {}", node.cpus, node.memory, node.kernel);
@@ -202,12 +202,12 @@ fn pods_of_load(count: u32) -> String {
     }
 }
 
-/// The unit that is counted per second.
+/// The name of the figure that counts calls, or in the scenario `handshakes` handshakes, per second.
 pub(super) fn rate_name(scenario: Scenario) -> &'static str {
     if scenario == Scenario::Handshakes { "handshakes/s" } else { "calls/s" }
 }
 
-/// Describes a load: `1 connection, 200 in flight, closed loop`.
+/// Describes a load: `1 connection, 200 calls in flight, closed loop`.
 pub(super) fn load(load: Load) -> String {
     let Load { rate_per_s, connections, concurrency, is_searched } = load;
     let plural = if connections == 1 { "" } else { "s" };
@@ -226,7 +226,8 @@ pub(super) fn load(load: Load) -> String {
     }
 }
 
-/// Describes several loads: together if they differ only in the number of connections, else one after the other.
+/// Describes several loads. Loads that differ only in the number of connections get one common text; other loads are
+/// listed one after the other.
 pub(super) fn loads(loads: &[Load]) -> String {
     let Some((first, others)) = loads.split_first() else {
         return "no load".to_owned();
@@ -238,7 +239,7 @@ pub(super) fn loads(loads: &[Load]) -> String {
     format!("{} connections, {}", counts.join(", "), load_of_all(*first))
 }
 
-/// The parts of a load that distinguish it from the other `loads`.
+/// The part of a load's description that distinguishes it from the other loads in `loads`.
 pub(super) fn load_among(one: Load, loads: &[Load]) -> String {
     match one.rate_per_s {
         _ if vary_in_connections(loads) => number::grouped(one.connections.into()),
@@ -252,7 +253,7 @@ pub(super) fn vary_in_connections(loads: &[Load]) -> bool {
     loads.windows(2).all(|pair| (pair[0].rate_per_s, pair[0].concurrency) == (pair[1].rate_per_s, pair[1].concurrency))
 }
 
-/// The parts that loads with different numbers of connections have in common.
+/// Describes the load without its number of connections.
 pub(super) fn load_of_all(load: Load) -> String {
     match load.rate_per_s {
         None => format!("{} calls in flight, closed loop", number::grouped(load.concurrency.into())),
@@ -260,7 +261,8 @@ pub(super) fn load_of_all(load: Load) -> String {
     }
 }
 
-/// The circumstances that make figures doubtful, in words: `ceiling 10/10`, `late 1/10`, `disturbed 2/10`, `12 errors`.
+/// Lists the circumstances that make a group's figures doubtful: `ceiling 10/10`, `late 1/10`, `disturbed 2/10`, `12
+/// errors`.
 pub(super) fn marks(marks: Marks) -> String {
     let Marks { runs, at_ceiling, late, disturbed, dead, errors } = marks;
     let of_runs = |count: usize, what: &str| (count > 0).then(|| format!("{what} {count}/{runs}"));
@@ -276,7 +278,7 @@ pub(super) fn marks(marks: Marks) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The name of the faulty pod in figures about its share of the calls.
+/// The name that the report uses for the faulty backend: the failing or the slow pod.
 pub(super) fn pod(scenario: Scenario) -> &'static str {
     if scenario == Scenario::FastFail { "failing pod" } else { "slow pod" }
 }

@@ -38,7 +38,8 @@ fn ambient_names_ztunnel_only_if_it_was_measured() {
         target_is(TargetKind::Ambient, &experiment)
     };
     assert_eq!(is_with("Envoy 1.40.0 with ztunnel 1.28.0"), "ztunnel around one Envoy, LEAST_REQUEST");
-    // The version of the target in records from before the lab could run ztunnel.
+    // Both versions identify a bare tunnel. The second comes from records of earlier lab versions, which could not run
+    // ztunnel.
     for version in [
         "Envoy 1.40.0 with a bare TLS tunnel in place of ztunnel, because it is no file with ztunnel in it",
         "Envoy 1.40.0",

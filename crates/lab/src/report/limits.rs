@@ -10,7 +10,7 @@ use super::labels::has_ztunnel;
 use super::load_columns::has_means;
 use super::spread::LEAST_REPEATS;
 
-/// One paragraph for each limitation.
+/// Returns one paragraph for each limitation.
 pub(super) fn limits(results: &Results) -> Vec<String> {
     let experiment = results.experiment;
     let all = results.groups.iter().map(super::group::Group::marks);
@@ -147,7 +147,8 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     limits
 }
 
-/// Names the targets with fewer repeats than planned, after an interruption or a failure; `None` if there are none.
+/// Lists the targets that have fewer repeats than planned, because a run was interrupted or failed. `None` if there are
+/// no such targets.
 fn missing_repeats(results: &Results) -> Option<String> {
     let Experiment { repeats, targets, .. } = results.experiment;
     let fewest = |&target: &TargetKind| {
@@ -161,7 +162,7 @@ fn missing_repeats(results: &Results) -> Option<String> {
         .then(|| format!("Not complete. Of {repeats} planned repeats, at least one case has fewer: {list}."))
 }
 
-/// What the lab does not know about a user's workload.
+/// Explains which properties of a user's workload the lab does not know.
 fn workload(Workload { service, call }: &Workload) -> String {
     format!(
         "The servers behind {service} are not the lab's. The lab knows neither their own time for {call} nor their other \
@@ -172,7 +173,7 @@ fn workload(Workload { service, call }: &Workload) -> String {
     )
 }
 
-/// How far the figures hold beyond the one machine, or the one cluster, of the experiment.
+/// Explains how the one machine, or the cluster, of the experiment limits the figures.
 fn place(experiment: &Experiment) -> String {
     let Some(cluster) = &experiment.cluster else {
         let cpus = experiment.machine.cpus;
@@ -199,7 +200,7 @@ fn place(experiment: &Experiment) -> String {
     )
 }
 
-/// The failures by class, in brackets and the most frequent first; empty if the records have no classes.
+/// The numbers of failures by class, in brackets, the most frequent class first. Empty if the records have no classes.
 fn by_class<'a>(classes: impl Iterator<Item = (&'a String, &'a u64)>) -> String {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, count) in classes {

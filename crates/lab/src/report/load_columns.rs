@@ -1,4 +1,4 @@
-//! The table's columns for the scenarios that measure the cost of a load.
+//! The table columns of the scenarios that measure the cost of a load, for example `ladder` and `footprint`.
 
 use crate::experiment::record::{Experiment, Scenario};
 
@@ -65,7 +65,7 @@ pub(super) fn of_cluster<'a>(experiment: &Experiment) -> Vec<Column<'a>> {
     ]
 }
 
-/// Whether the columns of `scenario` have means.
+/// Whether the table of `scenario` has columns with means. All other columns have medians.
 pub(super) fn has_means(scenario: Scenario) -> bool {
     matches!(scenario, Scenario::Ladder | Scenario::Graph | Scenario::Capacity)
 }
@@ -74,7 +74,7 @@ fn median<'a>(name: &str, figure: Figure) -> Column<'a> {
     (name.to_owned(), Box::new(move |group: &Group| figures::median(group.spread(figure))))
 }
 
-/// The failed calls. Includes runs without an answered call, because all of their calls failed.
+/// The percentage of failed calls. Includes runs without an answered call, because all calls of such a run failed.
 fn errors<'a>() -> Column<'a> {
     let cell = |group: &Group| figures::median(group.spread_of_all(figures::errors_percent));
     ("errors, %".to_owned(), Box::new(cell))
@@ -84,7 +84,7 @@ fn range<'a>(name: &str, figure: Figure) -> Column<'a> {
     (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread(figure))))
 }
 
-/// A mean with its 95 % interval. Every repeat must have the figure.
+/// A mean with its 95 % interval. The cell is a dash if a repeat with answered calls lacks the figure.
 fn mean<'a>(name: &str, figure: Figure) -> Column<'a> {
     let cell = move |group: &Group| {
         let values: Vec<f64> = group.alive().filter_map(figure).collect();

@@ -4,7 +4,7 @@ use super::super::table::table;
 use super::*;
 use crate::experiment::record::{Capacity, Footprint, Restarts, Rollout, Run, SlowMethod, TargetKind};
 
-/// The cells of a table with one row, by the names of their columns.
+/// The cells of the table's only row, each with the name of its column.
 fn cells(runs: Vec<Run>) -> Vec<(String, String)> {
     let scenario = runs[0].scenario;
     let recorded = recorded(runs);
@@ -39,10 +39,11 @@ fn loaded(scenario: Scenario, repeat: u32, p99_ms: f64) -> Run {
 fn a_ladder_has_means_with_intervals_memory_and_cpu() {
     let runs = [8.0, 12.0].iter().zip(1..).map(|(&ms, repeat)| loaded(Scenario::Ladder, repeat, ms)).collect();
     let cells = cells(runs);
-    // Two repeats: 12.706 times the standard error of 2.
+    // With two repeats, half of the interval is 12.706 (Student's quantile for one degree of freedom) times the
+    // standard error, which is 2.
     assert_eq!(cell(&cells, "p99, mean [95 %], ms"), "10.0 [-15.4 – 35.4]");
     assert_eq!(cell(&cells, "errors, %"), "0.100");
-    // 1,000 calls per second, failed calls included, of 20 us each.
+    // 1,000 calls per second (failed calls included), each with 20 us of CPU time, use 20 thousandths of a CPU.
     assert_eq!(cell(&cells, "CPU of all proxies, mCPU"), "20.0");
     assert_eq!(cell(&cells, "memory of all proxies idle, MB"), "5.00");
     assert_eq!(cell(&cells, "memory of all proxies loaded, MB"), "7.00");
@@ -115,7 +116,8 @@ fn streams_are_compared_with_the_mean_backend() {
 fn calls_that_were_not_sent_cost_no_cpu() {
     let error_classes = [("gRPC UNAVAILABLE".to_owned(), 10), ("not sent".to_owned(), 9_990)].into();
     let run = Run { errors: 10_000, error_classes, ..loaded(Scenario::Ladder, 1, 8.0) };
-    // The load sent 1,000 calls per second, and some of them failed. Each call takes 20 us of CPU time.
+    // The load sent 1,000 calls per second, and a few of them failed. Each sent call takes 20 us of CPU time; a call
+    // that was not sent takes none.
     assert_eq!(cell(&cells(vec![run]), "CPU of all proxies, mCPU"), "20.0");
 }
 
@@ -127,7 +129,7 @@ fn the_cpu_of_all_proxies_is_that_of_both_methods() {
         cell(&cells(vec![run]), "CPU of all proxies, mCPU")
     };
     assert_eq!(of(1_000), "22.0");
-    // Results of earlier versions have 0 here. Those versions divided the CPU time of both methods by the calls of the
-    // fast method alone, so nothing is added here.
+    // `calls_meanwhile` is 0 in results of earlier lab versions. Those versions divided the CPU time of both methods by
+    // the calls of the fast method alone, so the calls of the slow method must not be added.
     assert_eq!(of(0), "20.0");
 }

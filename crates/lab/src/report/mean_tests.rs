@@ -10,10 +10,12 @@ fn about(found: Option<f64>, wanted: f64) {
 
 #[test]
 fn mean_and_interval_are_as_computed_by_hand() {
-    // Mean 5, squares of the differences 9+1+1+1+0+0+4+16 = 32; sd is the root of 32 / 7, 2.138.
+    // The mean is 5. The squared differences from the mean add up to 9+1+1+1+0+0+4+16 = 32. The standard deviation is
+    // the root of 32 / 7: 2.138.
     let found = mean(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
     assert_eq!(found.value, 5.0);
-    // 2.365 * 2.138 / root of 8.
+    // Half of the interval's width is Student's quantile for 7 degrees of freedom, 2.365, times the standard error,
+    // 2.138 / root of 8.
     about(found.plus_minus, 1.788);
 }
 
@@ -29,8 +31,9 @@ fn a_gap_has_welchs_interval() {
     let (base, other) = (mean(&[10.0, 11.0, 9.0, 10.0]), mean(&[12.0, 14.0, 10.0, 12.0]));
     let gap = other.gap(&base).expect("the base is not 0");
     about(Some(gap.percent), 20.0);
-    // Variances of the means 0.6667 / 4 and 2.6667 / 4; 0.8333^2 / (0.02778 / 3 + 0.44444 / 3) = 4.41 degrees.
-    // 2.776 * root of 0.8333 = 2.534, which is 25.34 % of 10.
+    // The squared standard errors of the two means are 0.6667 / 4 and 2.6667 / 4; their sum is 0.8333. The degrees of
+    // freedom are 0.8333^2 / (0.02778 / 3 + 0.44444 / 3) = 4.41, so Student's quantile is that of 4 degrees: 2.776.
+    // Half of the interval is 2.776 * root of 0.8333 = 2.534, which is 25.34 % of the base mean, 10.
     about(gap.plus_minus, 25.34);
     assert!(gap.may_be_zero());
 }
@@ -56,7 +59,7 @@ fn one_run_differs_from_nothing() {
     let (low, high) = (mean(&[1.0, 1.1, 0.9]), mean(&[2.0, 2.1, 1.9]));
     assert!(low.differs_from(&high) && high.differs_from(&low) && !low.differs_from(&low));
     assert!(!mean(&[1.0]).differs_from(&high) && !high.differs_from(&mean(&[1.0])));
-    // A share of failed calls is often exactly 0 in each repeat.
+    // The first mean has no deviation: 0 in each repeat, as the fraction of failed calls often is.
     assert!(mean(&[0.0; 3]).differs_from(&mean(&[5.0, 5.1, 4.9])));
 }
 

@@ -1,4 +1,4 @@
-//! What meshes cost in a cluster: each mesh beside the same cluster without a mesh, in sentences.
+//! Findings about the cost of a mesh in a cluster. Each mesh is compared with the same cluster without a mesh.
 
 use crate::chart::number::significant;
 use crate::experiment::record::{Run, Scenario, TargetKind};
@@ -9,8 +9,8 @@ use super::labels;
 use super::ratio::{added, ratio};
 use super::spread::Estimate;
 
-/// One sentence for each load, skew and mesh; empty outside of a cluster, or if the scenario was not measured without a
-/// mesh.
+/// Returns one sentence for each load, skew and mesh. Empty for an experiment outside of a cluster, or without runs of
+/// the cluster without a mesh.
 pub(super) fn findings(results: &Results, scenario: Scenario) -> Vec<String> {
     if results.experiment.cluster.is_none() {
         return Vec::new();

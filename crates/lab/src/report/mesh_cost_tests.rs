@@ -2,8 +2,8 @@ use super::super::example::{cluster, recorded, run};
 use super::*;
 use crate::experiment::record::{ControlPlane, Footprint};
 
-/// The findings from six repeats. Each repeat has a run without a mesh, and a run with Leno, whose p99 is higher by the
-/// repeat's value in `added_ms`.
+/// The findings from six repeats. Each repeat has a run without a mesh, and a run with Leno. Leno's p99 is higher by
+/// one value of `added_ms`.
 fn findings_of(added_ms: [f64; 6]) -> Vec<String> {
     let repeats = added_ms.iter().zip(1..);
     let runs = repeats.flat_map(|(added, repeat)| {

@@ -1,4 +1,4 @@
-//! Leno's goals as a mesh, compared with other meshes in the same run.
+//! Leno's goals as a mesh. Some of them compare Leno with another target in the same repeats.
 
 use crate::experiment::record::{Scenario, TargetKind};
 
@@ -8,11 +8,11 @@ use super::group::{Group, Load, Results};
 use super::judge::{Finding, Limit, Verdict};
 use super::ratio::ratio;
 
-/// Maximum CPU time of both proxies together for each call, in us.
+/// Maximum CPU time per call, in us: the sum of the client's proxy and the server's proxy.
 const CPU_PER_CALL_US: f64 = 24.0;
 /// Maximum memory of a proxy under load, in MB.
 const MEMORY_MB: f64 = 8.0;
-/// Minimum throughput, as a fraction of a bare tunnel's throughput.
+/// Minimum throughput, as a fraction of the throughput of a bare TLS tunnel.
 const OF_A_TUNNEL: f64 = 0.8;
 /// Minimum number of handshakes in a second of CPU time.
 const HANDSHAKES_PER_CPU_S: f64 = 2000.0;
@@ -28,7 +28,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     results.loads(scenario).into_iter().flat_map(of_load).collect()
 }
 
-/// The groups of the mesh under one load.
+/// The groups of the target `leno-mesh` under one load.
 struct Mesh<'a> {
     results: &'a Results<'a>,
     groups: Vec<&'a Group<'a>>,
@@ -69,13 +69,13 @@ impl Mesh<'_> {
         self.groups.iter().map(|group| limit.judge(estimate(group), group)).collect()
     }
 
-    /// Judges the groups at a skew of 0.
+    /// Judges a figure of the groups at a skew of 0.
     fn healthy(&self, limit: Limit, figure: Figure) -> Vec<Finding> {
         let groups = self.groups.iter().copied().filter(|group| group.skew_ms == 0).collect();
         Mesh { results: self.results, groups }.all(limit, figure)
     }
 
-    /// Judges the groups at a skew of 0, compared with another target in the same repeats.
+    /// Judges a figure of the groups at a skew of 0, divided by the same figure of another target.
     fn beside(&self, other: TargetKind, limit: Limit, figure: Figure) -> Vec<Finding> {
         let healthy = self.groups.iter().filter(|group| group.skew_ms == 0);
         let judge = |group: &&Group| match self.results.find(group.scenario, group.load, 0, other) {

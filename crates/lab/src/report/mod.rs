@@ -80,7 +80,8 @@ pub fn write(dir: &Path) -> Result<Written> {
     Ok(written)
 }
 
-/// The runs in the report's order: by case, then by target as requested, then by repeat.
+/// Returns the runs in the report's order. Runs are sorted by scenario, load, skew and condition. After that, they are
+/// sorted by target, as the user listed the targets, and by repeat.
 pub(crate) fn ordered(recorded: &Recorded) -> Vec<&Run> {
     Results::new(recorded).groups.into_iter().flat_map(|group| group.runs).collect()
 }

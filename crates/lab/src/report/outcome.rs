@@ -1,4 +1,4 @@
-//! The result of each target as one figure.
+//! Computes, for each target, the one figure that shows how well the target copes with a scenario.
 
 use crate::chart::number::significant;
 use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
@@ -8,35 +8,36 @@ use super::group::{Group, Load, Results};
 use super::ratio::ratio;
 use super::spread::Spread;
 
-/// How a target copes with the scenario's fault.
+/// The figure that shows how well a target copes with the scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
-    /// The figure as a number. Larger is worse, except in the scenario `capacity`.
+    /// The figure as a number. A larger number is worse; in the scenario `capacity`, a larger number is better.
     pub(super) value: f64,
     /// The figure with its unit.
     pub(super) figure: String,
-    /// The text beside the figure: what the figure measures, and under which load.
+    /// The text beside the figure: the quantity that was measured, and its circumstances.
     pub(super) detail: String,
     pub(super) certainty: Certainty,
 }
 
-/// The certainty of an outcome, given the noise.
+/// Whether the repeats are enough to be certain of an outcome.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Certainty {
     /// The figure is certain.
     Told,
-    /// The outcome cannot be distinguished from its reference: the result without a fault, or over the fewest
-    /// connections. The value is the uncertainty as a fraction: 0.1 is 10 %.
+    /// The figure cannot be distinguished from its reference: the result without a fault, or over the fewest
+    /// connections. The value is the uncertainty of the ratio of the figure to its reference, as a fraction: 0.1 is 10
+    /// %.
     Same(f64),
     /// Undecided: too few repeats.
     TooFew,
 }
 
-/// If the faulty backend's share of the calls differs by more than this between repeats, luck decides the share: the
-/// target balances connections, not calls.
+/// If the faulty backend's share of the calls varies between repeats by more than this many percent of the calls,
+/// chance decides the share. The reason is that the target balances connections, not calls.
 const ALL_OR_NOTHING_PERCENT: f64 = 50.0;
 
-/// The name of the figure in [`outcome`].
+/// The name of the figure that [`outcome`] returns.
 pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
     match scenario {
         Scenario::SlowPod => "tail under failure",
@@ -60,13 +61,13 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
     }
 }
 
-/// The worst result of `target` under `load`. In the scenario `connections`: the worst with any number of connections,
-/// at the same rate.
+/// The worst outcome of `target` among its groups under `load`. In the scenario `connections`, among all groups with
+/// the same rate as `load`.
 pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> Option<Outcome> {
     worst(results, scenario, load, target).map(|(_, outcome)| outcome)
 }
 
-/// The result of [`outcome`], and the group that has this result.
+/// Returns the outcome that [`outcome`] returns, and the group that has this outcome.
 pub(super) fn worst<'r, 'a>(
     results: &'r Results<'a>,
     scenario: Scenario,
@@ -81,7 +82,7 @@ pub(super) fn worst<'r, 'a>(
     })
 }
 
-/// The groups from which [`outcome`] takes the worst result.
+/// The groups whose outcomes [`outcome`] compares in order to find the worst.
 pub(super) fn compared<'r, 'a>(
     results: &'r Results<'a>,
     scenario: Scenario,
@@ -95,7 +96,7 @@ pub(super) fn compared<'r, 'a>(
     results.of(scenario).filter(move |group| group.target == target && same_load(group))
 }
 
-/// The result of one group; `None` if its runs lack the figure.
+/// The outcome of one group; `None` if its runs lack the figure.
 fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
     match group.scenario {
         Scenario::SlowPod | Scenario::Methods => tail(results, group),
@@ -115,7 +116,7 @@ fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
         Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
         Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
         Scenario::Ladder | Scenario::Graph => Outcome::with_unit(group.spread(figures::p99_ms)?, "ms", "p99"),
-        // Include runs in which no call succeeds: such a run confirmed no rate, and counts as 0.
+        // Include runs in which no call succeeds. Such a run confirmed no rate, so its rate is 0.
         Scenario::Capacity => Some(Outcome::of_capacity(group.spread_of_all(figures::sustained_or_none_per_s)?)),
         Scenario::Crowd => {
             Outcome::with_unit(group.spread(figures::kb_per_connection)?, "KB", "of all proxies together")
@@ -149,20 +150,20 @@ impl Outcome {
         Self { value: spread.median, figure, detail: detail.to_owned(), certainty }
     }
 
-    /// The outcome for a figure that needs no explanation beside its unit. Always `Some`, to fit the match in
-    /// [`of_group`].
+    /// Creates an outcome from a median and its unit. Always returns `Some`, for the `match` in [`of_group`].
     fn with_unit(spread: Spread, unit: &str, detail: &str) -> Option<Self> {
         Some(Self::plain(spread, format!("{}\u{a0}{unit}", significant(spread.median)), detail))
     }
 
-    /// The outcome for a time that is infinite in a repeat in which the event never happened.
+    /// Creates an outcome from the seconds until an event. The time is infinite in a repeat in which the event never
+    /// happened.
     fn of_seconds(spread: Spread, detail: &str) -> Self {
         let never = spread.median.is_infinite();
         let figure = if never { "never".to_owned() } else { format!("{}\u{a0}s", significant(spread.median)) };
         Self::plain(spread, figure, detail)
     }
 
-    /// The outcome for a rate that is 0 in a repeat that confirmed no rate.
+    /// Creates an outcome from the confirmed rates. The rate is 0 in a repeat that confirmed no rate.
     fn of_capacity(spread: Spread) -> Self {
         let none = spread.median == 0.0;
         let figure = if none { "none".to_owned() } else { format!("{}\u{a0}calls/s", significant(spread.median)) };
@@ -198,8 +199,8 @@ impl Outcome {
         })
     }
 
-    /// Returns the outcome of the largest share. Most connections avoid the faulty backend, so the median would hide
-    /// the connections that reach it.
+    /// Creates an outcome from the repeat in which the faulty backend received the largest share of the calls. The
+    /// median would be misleading, because most connections avoid the faulty backend.
     fn share_by_luck(spread: Spread) -> Self {
         let [least, most] = [spread.min, spread.max].map(significant);
         Self {
@@ -211,7 +212,7 @@ impl Outcome {
     }
 }
 
-/// p99 compared with the p99 while all backends are healthy.
+/// The p99 at a skew above 0, divided by the p99 while all backends are healthy.
 fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     let healthy = results.healthy(group).filter(|_| group.skew_ms > 0)?;
     if is_request_level(results, group.target) == Some(false) {
@@ -220,8 +221,8 @@ fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(healthy, group, &format!("at {}\u{a0}ms", group.skew_ms))
 }
 
-/// p99 compared with the p99 over the fewest connections; `None` for targets that balance connections, because luck
-/// decides to which backends a few connections lead.
+/// The p99 divided by the p99 over the fewest connections. `None` if the target balances connections: over few
+/// connections, chance then decides whether any of them leads to the slow backend.
 fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     let fewest = results.fewest_connections(group).filter(|fewest| fewest.load != group.load)?;
     let share = fewest.spread(figures::share_percent)?;
@@ -230,8 +231,8 @@ fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(fewest, group, &place).filter(|_| !by_luck)
 }
 
-/// The p99 of a target that balances connections. The worst repeat counts, because the median would hide the
-/// connections that reach the slow backend.
+/// The p99 in the worst repeat, for a target that balances connections. The median would be misleading, because most
+/// connections avoid the slow backend.
 fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     let (base, spread) = (healthy.spread(figures::p99_ms)?.median, group.spread(figures::p99_ms)?);
     let value = spread.max / base;
@@ -245,9 +246,10 @@ fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     .filter(|_| value.is_finite())
 }
 
-/// Whether a target distributes the calls of one connection over the backends, according to its runs. A run can show
-/// this only if it has one connection and healthy backends, and if the answers name their servers. `None` without such
-/// a run.
+/// Whether the runs show that a target distributes the calls of one connection over the backends.
+///
+/// Only a run with a single connection and healthy backends can show this, and only if the answers name their servers.
+/// `None` without such a run.
 pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<bool> {
     if results.experiment.workload.is_some() {
         return None;

@@ -1,22 +1,24 @@
-//! One group's figure relative to another group's: the quotient or the difference of the two.
+//! Computes the ratio or the difference between a figure of one group and the same figure of a base group.
 //!
-//! The targets take turns within a repeat, so that a noisy minute affects both runs of a pair. The ratio within a
-//! repeat is therefore more certain than the ratio of the medians. The ratio of the medians is used only if no repeat
-//! gives a ratio.
+//! The runs of a repeat follow each other closely, so a slow phase of the machine affects both groups. A ratio within
+//! each repeat is therefore more certain than the ratio of the two medians. The latter is used only if no repeat yields
+//! a ratio.
 
 use crate::experiment::record::Run;
 
 use super::group::Group;
 use super::spread::{Estimate, Spread};
 
-/// The median of the ratios of `figure` within each repeat. If no repeat gives a finite ratio: the ratio of the
-/// medians, without an interval. `None` if that ratio is not finite either.
+/// The figure in `group` divided by the figure in `base`: the median of the ratios of all repeats.
+///
+/// If no repeat yields a finite ratio, returns the ratio of the two medians, without an interval. `None` if that ratio
+/// is not finite either.
 pub(super) fn ratio(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
     paired(group, base, figure, |value, base| value / base)
 }
 
-/// The median of the differences of `figure` within each repeat. If no repeat gives a finite difference: the
-/// difference of the medians, without an interval.
+/// The figure in `group` minus the figure in `base`: the median of the differences of all repeats. If no repeat yields
+/// a finite difference, returns the difference of the two medians, without an interval.
 pub(super) fn added(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
     paired(group, base, figure, |value, base| value - base)
 }

@@ -6,8 +6,8 @@ use crate::experiment::record::TargetKind;
 
 #[test]
 fn ratios_are_taken_within_each_repeat() {
-    // In every repeat the second run is 10 % slower, while the repeats differ by a factor of 4. The ratio of the
-    // medians would be 1.10 too, but with an interval from 0.5 to 2.
+    // In each repeat, the p99 of the second run is 10 % higher than that of the first, but the repeats differ by a
+    // factor of 4. The ratio of the medians would be 1.10 too, but its interval would be 0.5 to 2.
     let recorded =
         recorded(pairs(&[(10.0, 11.0), (20.0, 22.0), (40.0, 44.0), (10.0, 11.0), (30.0, 33.0), (15.0, 16.5)]));
     let results = Results::new(&recorded);

@@ -12,7 +12,7 @@ use crate::experiment::record::{Experiment, Run};
 pub(crate) struct Recorded {
     pub(crate) experiment: Experiment,
     pub(crate) runs: Vec<Run>,
-    /// Remarks about the files, for the report's reader.
+    /// Notes about damaged files, which the report shows to its reader.
     pub(crate) notes: Vec<String>,
 }
 
@@ -38,7 +38,8 @@ fn text_of(path: &Path) -> Result<String> {
     })
 }
 
-/// The runs in `text`, and a note if its last line is truncated, as after an interrupted experiment.
+/// Parses the runs in `text`. Returns a note if the last line is truncated, as it may be after an interrupted
+/// experiment.
 fn runs(text: &str, path: &Path) -> Result<(Vec<Run>, Vec<String>)> {
     let mut runs = Vec::new();
     let mut notes = Vec::new();
@@ -53,7 +54,8 @@ fn runs(text: &str, path: &Path) -> Result<(Vec<Run>, Vec<String>)> {
                 notes.push(format!("The last line of runs.jsonl ({number}) was cut off and is left out."));
             }
             Err(error) => {
-                // The parser saw only this line, so replace its line number by the line's number in the file.
+                // The parser counts lines from the start of `line`, not of the file. Report the line's number in the
+                // file instead.
                 let reason = error.to_string();
                 let reason = reason.split(" at line ").next().unwrap_or_default();
                 let (path, number, column) = (path.display(), index + 1, error.column());

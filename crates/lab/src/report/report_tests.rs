@@ -7,7 +7,7 @@ fn a_report_is_made_from_the_two_files_and_made_again() {
     fs::write(dir.path().join("lab.json"), serde_json::to_string(&recorded.experiment).expect("JSON"))
         .expect("writing");
     let lines: String = recorded.runs.iter().map(|run| serde_json::to_string(run).expect("JSON") + "\n").collect();
-    // A truncated last line, as after an interrupted experiment.
+    // The last line is truncated, as it may be after an interrupted experiment.
     fs::write(dir.path().join("runs.jsonl"), &lines[..lines.len() - 20]).expect("writing");
     for _ in 0..2 {
         let written = write(dir.path()).expect("a report");

@@ -10,7 +10,8 @@ fn about(found: f64, wanted: f64) {
 
 #[test]
 fn median_extremes_and_deviation_are_as_computed_by_hand() {
-    // Mean 5, squares of the differences 9+1+1+1+0+0+4+16 = 32, 32 / 7 = 4.571.
+    // The mean is 5. The squared differences from the mean add up to 9+1+1+1+0+0+4+16 = 32. 32 / 7 = 4.571 is the
+    // variance, and its root is 2.138.
     let found = spread(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
     assert_eq!((found.count, found.median, found.min, found.max), (8, 4.5, 2.0, 9.0));
     about(found.sd.expect("of eight values"), 2.138);
@@ -18,7 +19,9 @@ fn median_extremes_and_deviation_are_as_computed_by_hand() {
 
 #[test]
 fn the_interval_of_ten_goes_from_the_second_to_the_ninth() {
-    // At most one of ten below the median: 11 / 1024 = 1.07 %; at most two: 56 / 1024 = 5.5 %.
+    // The probability that at most one of ten values lies below the median is 11 / 1024 = 1.07 %. For at most two
+    // values, it is 56 / 1024 = 5.5 %. Only the first is below 2.5 %, so the interval begins at the second smallest
+    // value.
     let ten: Vec<f64> = (1..=10).map(f64::from).collect();
     assert_eq!(spread(&ten).interval, Some((2.0, 9.0)));
 }
@@ -57,7 +60,7 @@ fn what_never_happened_counts_as_later_than_all_else() {
 
 #[test]
 fn a_deviations_interval_is_that_of_chi_square() {
-    // Ten repeats: 0.688 to 1.826 times the deviation.
+    // For ten repeats, the interval spans 0.688 to 1.826 times the standard deviation.
     let ten = [9.0, 9.2, 9.4, 9.6, 9.8, 10.2, 10.4, 10.6, 10.8, 11.0];
     let relative = spread(&ten).relative_sd().expect("a deviation");
     about(relative.value, 0.06992);

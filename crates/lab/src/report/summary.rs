@@ -116,7 +116,8 @@ fn write_goals(text: &mut String, results: &Results, scenario: Scenario) {
     text.push('\n');
 }
 
-/// The load of a goal; in the scenario `connections` the number of connections varies within a goal.
+/// Describes the load of a goal. In the scenario `connections`, omits the number of connections, because it varies
+/// within a goal.
 pub(super) fn load_of(load: Load, scenario: Scenario) -> String {
     if scenario == Scenario::Connections { labels::load_of_all(load) } else { labels::load(load) }
 }
@@ -153,7 +154,7 @@ fn write_row(text: &mut String, cells: &[String]) {
     let _ = writeln!(text, "| {} |", cells.join(" | "));
 }
 
-/// Escapes characters that would end a table's cell or act as markup.
+/// Escapes text for a cell of a Markdown table: characters that would end the cell or act as markup.
 pub(crate) fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -9,13 +9,13 @@ use super::load_columns::{of_cluster, of_load};
 use super::ratio::ratio;
 use super::spread::Spread;
 
-/// A table. Every row has its target for the first column, and a cell for each further column.
+/// A table. The first cell of every row is the row's target.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
-    /// Names with units. The first column names the target.
+    /// The names of the columns, with units. The first column contains the targets.
     pub(super) columns: Vec<String>,
     pub(super) sections: Vec<Section>,
-    /// Targets without figures, and the reasons.
+    /// Targets that have no figures, each with the reason.
     pub(super) skipped: Vec<(TargetKind, String)>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Section {
     pub(super) rows: Vec<(TargetKind, Vec<String>)>,
 }
 
-/// A column's name, and the function that formats the column's cell for a group.
+/// The name of a column, and the function that formats its cell for a group.
 pub(super) type Column<'a> = (String, Box<dyn Fn(&Group) -> String + 'a>);
 
 pub(super) fn table(results: &Results, scenario: Scenario) -> Table {
@@ -84,7 +84,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push(("calls/s ÷ healthy".to_owned(), Box::new(beside_healthy(figures::rps))));
     }
     let per = if scenario == Scenario::Handshakes { "handshake" } else { "call" };
-    // Include runs in which no call succeeds, as in a chain: their calls cost CPU time too.
+    // Include runs in which no call succeeds, as in some chains: their calls cost CPU time too.
     let cpu = |group: &Group| figures::median(group.spread_of_all(figures::cpu_us));
     columns.push((format!("CPU per {per}, µs"), Box::new(cpu)));
     if results.targets(scenario).into_iter().any(TargetKind::is_mesh) && scenario.has_calls() {
@@ -93,7 +93,8 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push((format!("of it in front of {servers}, µs"), Box::new(cell)));
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
-    // The lab does not make a server of a user's workload slow or failing, so columns about such a server are left out.
+    // Omit the columns about a slow or failing server for a user's workload, because the lab does not make its servers
+    // slow or failing.
     if results.experiment.workload.is_none() {
         columns.extend(of_scenario(scenario));
     }
@@ -142,7 +143,8 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     }
 }
 
-/// The columns for the calls that the servers count, if there are runs with conditions.
+/// The columns about retries and hedges. The scenarios `retry-storm` and `tail` always have such columns. Another
+/// scenario has them only if some of its runs had faulty servers, retries or hedges (`Condition::is_usual`).
 fn of_condition<'a>(results: &Results, scenario: Scenario) -> Vec<Column<'a>> {
     let of_all = |name: &str, figure: Figure| -> Column<'a> {
         (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread_of_all(figure))))
@@ -159,8 +161,9 @@ fn of_condition<'a>(results: &Results, scenario: Scenario) -> Vec<Column<'a>> {
     }
 }
 
-/// Formats the faulty backend's share of the calls. Adds the range of the share if the range is wide: with a target
-/// that balances connections, the backend gets all calls in some repeats, and none in the others.
+/// Formats the faulty backend's share of the calls. If the share varies by more than 5 percentage points between
+/// repeats, adds the range. For example, a target that balances connections sends that backend all calls in some
+/// repeats, and none in others.
 fn share(spread: Option<Spread>) -> String {
     let wide = spread.is_some_and(|spread| spread.max - spread.min > 5.0);
     if wide { figures::with_range(spread) } else { figures::median(spread) }

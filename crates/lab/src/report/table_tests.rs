@@ -1,7 +1,7 @@
 use super::super::example::{pairs, recorded, slow_pod};
 use super::*;
 
-/// The cell of Leno in the last section.
+/// Leno's cell in this column of the table's last section.
 fn cell(table: &Table, column: &str) -> String {
     let index = table.columns.iter().position(|name| name == column).expect("a column");
     let rows = &table.sections.last().expect("a section").rows;

@@ -1,4 +1,4 @@
-//! The result of an experiment in one sentence, and Leno's figures beside the others'.
+//! The result of an experiment in one sentence, and Leno's figures compared with those of other targets.
 
 use crate::chart::number::{grouped, short, significant};
 use crate::experiment::record::{Scenario, TargetKind};
@@ -10,16 +10,18 @@ use super::outcome::{Certainty, Outcome, compared, worst};
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// The load for the headline. Prefers a closed loop to an open loop, and few connections to many. In the scenarios
-/// `ladder` and `retry-storm`, the load with the highest rate is chosen.
+/// Chooses the load for the headline: the highest rate in the scenarios `ladder` and `retry-storm`. In the other
+/// scenarios, a closed loop if there is one, otherwise the lowest rate; among several such loads, the fewest
+/// connections.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     let mut loads = results.loads(scenario).into_iter();
-    // In `retry-storm`, the chains have the lowest rate, but the headline describes the runs with failing servers.
+    // In `retry-storm`, the chains of proxies run at the lowest rate, and the failing servers at the highest rate. The
+    // headline describes the failing servers.
     if matches!(scenario, Scenario::Ladder | Scenario::RetryStorm) { loads.next_back() } else { loads.next() }
 }
 
 /// The result of the experiment in one sentence. If the result is a p99, a second sentence names the targets that are
-/// left out because of failed calls.
+/// omitted because too many of their calls failed.
 pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     let load = main_load(results, scenario);
     let failed = |target| load.map_or(0.0, |load| failed_beside_p99(results, scenario, load, target));
@@ -40,7 +42,7 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     let p99 = format!("p99{}", answered(first));
     let skews = results.skews(scenario);
     let most = skews.last().copied().unwrap_or_default();
-    // Two targets may have their lowest limits at different skews.
+    // State the skew of each target, because the worst skew may differ between targets.
     let at = |skew_ms: u32| match scenario {
         Scenario::Capacity if most > 0 => format!(" at a skew of {skew_ms}\u{a0}ms"),
         _ => String::new(),
@@ -110,8 +112,8 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     if others.is_empty() { format!("{head}.{left_out}") } else { format!("{head}; {others}.{left_out}") }
 }
 
-/// If the sentence has a p99, which covers only the answered calls: the largest fraction of failed calls among the
-/// groups from which the target's result is taken. Otherwise 0.
+/// The largest fraction of failed calls among the groups that the sentence compares for `target`. 0 if the sentence has
+/// no p99: only a p99 hides failed calls, because it covers only the answered calls.
 fn failed_beside_p99(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> f64 {
     match scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::Methods | Scenario::Ladder | Scenario::Graph => {
@@ -121,8 +123,8 @@ fn failed_beside_p99(results: &Results, scenario: Scenario, load: Load, target: 
     }
 }
 
-/// A sentence that follows the result, with the names of the systems that are left out because of failed calls; empty
-/// without a name.
+/// A sentence to append to the result: it names the systems that are omitted because too many of their calls failed.
+/// Empty if `names` is empty.
 pub(crate) fn left_out(names: &[&str]) -> String {
     if names.is_empty() {
         return String::new();
@@ -131,12 +133,12 @@ pub(crate) fn left_out(names: &[&str]) -> String {
     format!(" Left out, because more than {percent}\u{a0}% of the calls failed: {}.", names.join(", "))
 }
 
-/// Scenario `capacity`: whether the search found a rate in at least one repeat.
+/// Whether the search of the scenario `capacity` found a rate in at least one repeat.
 fn has_found_a_rate(group: &Group) -> bool {
     group.runs.iter().any(|run| figures::found_per_s(run) > Some(0.0))
 }
 
-/// The range of the numbers of connections, in the form `1 to 8`.
+/// The smallest and the largest number of connections, in the form `1 to 8`.
 fn connections(results: &Results) -> String {
     let loads = results.loads(Scenario::Connections);
     let counts = || loads.iter().map(|load| load.connections);
@@ -144,13 +146,14 @@ fn connections(results: &Results) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
-/// Leno's target to compare with `other`: the mesh for targets with TLS and in a cluster, otherwise the single proxy.
+/// The Leno target that is compared with `other`. It is the mesh if `other` uses TLS, and for all targets in a cluster.
+/// Otherwise it is the single proxy.
 fn own_beside(results: &Results, other: TargetKind) -> TargetKind {
     let is_mesh = other.has_tls() || results.experiment.cluster.is_some();
     if is_mesh { TargetKind::LenoMesh } else { TargetKind::Leno }
 }
 
-/// Leno's figures divided by another target's figures in the same repeats: pairs of a figure's name and the ratio.
+/// Leno's figures divided by another target's figures in the same repeats, as pairs of a figure's name and its ratio.
 pub(super) fn beside(
     results: &Results,
     scenario: Scenario,

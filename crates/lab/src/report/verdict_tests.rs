@@ -62,8 +62,9 @@ fn a_failing_pod_that_gets_all_or_nothing_is_judged_by_the_unluckiest_repeat() {
     assert_eq!(with(|repeat| f64::from(repeat) / 1000.0), "0.550\u{a0}%");
 }
 
-/// Returns the report's sentence for ten repeats. Each repeat has a run over 1 connection and a run over 8 connections,
-/// with these p99 values. With `luck`, the single connection leads to the slow pod in one repeat.
+/// Returns the report's sentence for ten repeats of Leno. Each repeat has a run over 1 connection with a p99 of
+/// `one_ms`, and a run over 8 connections with a p99 of `eight_ms` plus noise. If `luck` is true, the single connection
+/// leads to the slow pod in the first repeat only.
 fn of_connections(one_ms: f64, eight_ms: f64, luck: bool) -> String {
     let of = |connections: u32, repeat: u32, p99_ms: f64| Run {
         scenario: Scenario::Connections,
@@ -92,7 +93,7 @@ fn where_one_connection_goes_by_luck_more_of_them_are_compared_with_nothing() {
     assert!(found.ends_with("nothing was measured that could be compared."), "{found}");
 }
 
-/// The report's sentence for repeats of Leno that confirmed these rates.
+/// The report's sentence for repeats of Leno, each of which confirmed one of `rates`, or no rate.
 fn of_capacity(rates: &[Option<u32>]) -> String {
     let of = |(rate_per_s, repeat): (&Option<u32>, u32)| Run { repeat, ..confirmed(TargetKind::Leno, 0, *rate_per_s) };
     let recorded = recorded(rates.iter().zip(1..).map(of).collect());
@@ -120,8 +121,8 @@ fn a_search_that_found_nothing_has_no_rate_although_the_record_has_a_run() {
     assert_eq!(text, "No rate through leno kept the limit, not even the lowest that the search tried.");
 }
 
-/// The report's sentence for the scenario `ladder` with Leno and HAProxy. Through HAProxy, `errors` calls failed and 100,000 calls
-/// were answered.
+/// The report's sentence for the scenario `ladder` with Leno and HAProxy. Through HAProxy, `errors` calls failed, and
+/// 100,000 calls were answered.
 fn of_ladder(errors: u64) -> String {
     let of = |target, errors| Run { scenario: Scenario::Ladder, rate_per_s: Some(100), errors, ..run(target, 0, 1) };
     let recorded = recorded(vec![of(TargetKind::Leno, 0), of(TargetKind::Haproxy, errors)]);

@@ -4,7 +4,8 @@ use super::example::{cluster, recorded, run};
 use super::*;
 use crate::experiment::record::{TargetKind, Workload};
 
-/// The report on six repeats, without a mesh and with Leno, over one and eight connections and at two rates.
+/// The report on six repeats, each without a mesh and with Leno. The loads are 1 connection at 100 calls per second,
+/// and 8 connections at 100 and 500.
 fn report(scenario: Scenario) -> String {
     let runs = (1..=6).flat_map(|repeat| {
         [TargetKind::Vanilla, TargetKind::LenoMesh].into_iter().flat_map(move |target| {

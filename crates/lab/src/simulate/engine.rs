@@ -1,7 +1,7 @@
 //! A discrete-event simulation of clients, their balancers and the servers, in virtual time.
 //!
-//! Everything follows from one seed. Nothing happens between events, so seconds of simulated traffic take a fraction of
-//! a second; memory does not grow with the number of calls.
+//! All random values derive from one seed. The simulation jumps from event to event, so that seconds of simulated
+//! traffic take a fraction of a second. Its memory does not grow with the number of calls.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::service_time::exponential;
 use super::tally::Tally;
 use super::timeline::Timeline;
 
-/// Travel time of a probe and its answer together.
+/// Time from the sending of a probe until its answer arrives, in ns.
 const PROBE_NS: u64 = 200_000;
 
 /// The parameters of a simulation.
@@ -26,7 +26,8 @@ pub(super) struct Setup {
     pub(super) methods: Vec<Method>,
     pub(super) load: Load,
     pub(super) balancer: Kind,
-    /// Number of proxies that share the servers. Each has its own balancer and an equal share of the load.
+    /// Number of proxies that send calls to the same servers. Each proxy has its own balancer and an equal share of the
+    /// load.
     pub(super) clients: usize,
     pub(super) seed: u64,
 }
@@ -35,7 +36,7 @@ struct Call {
     client: u32,
     method: u32,
     started_ns: u64,
-    /// Number of calls that were open at the server when this call arrived.
+    /// Number of calls that were already open at the server when this call arrived.
     found_open: u32,
     failed: bool,
     ticket: Ticket,
@@ -43,9 +44,9 @@ struct Call {
 
 /// A simulation, in which time passes only during [`Simulation::run_for`].
 pub(super) struct Simulation {
-    /// The load. It may be changed while the simulation is paused.
+    /// The load. It may be changed between two calls of [`Simulation::run_for`].
     pub(super) load: Load,
-    /// The results of the calls since the tally was last cleared.
+    /// The results of the calls since the last clearing of the tally.
     pub(super) tally: Tally,
     pub(super) timeline: Timeline,
     servers: Vec<Server>,
@@ -60,7 +61,7 @@ pub(super) struct Simulation {
 }
 
 impl Simulation {
-    /// Creates a simulation at its start, with all servers as endpoints.
+    /// Creates a simulation at time 0, in which all servers are endpoints.
     pub(super) fn new(setup: &Setup) -> Self {
         let epoch = Instant::now();
         let mut random = fastrand::Rng::with_seed(setup.seed);
@@ -91,7 +92,7 @@ impl Simulation {
         }
     }
 
-    /// Returns a server's behavior. The caller's changes apply from now on.
+    /// Returns a server's behavior, which the caller may change. A change applies from the current simulated time on.
     pub(super) fn behaviour(&mut self, server: usize) -> &mut Behaviour {
         &mut self.servers[server].behaviour
     }
@@ -101,7 +102,7 @@ impl Simulation {
         self.clients[0].state(self.now(), server)
     }
 
-    /// Open calls and streams of each server.
+    /// Number of open calls and streams of each server.
     pub(super) fn open(&self) -> impl Iterator<Item = u32> {
         self.servers.iter().map(|server| server.open)
     }
@@ -111,7 +112,7 @@ impl Simulation {
         self.now_ns as f64 / 1e9
     }
 
-    /// Clears the tally and runs, so that the tally covers exactly this time.
+    /// Clears the tally, and then runs for `seconds`, so that the tally covers exactly this time.
     pub(super) fn measure_for(&mut self, seconds: f64) {
         self.tally.clear();
         self.run_for(seconds);
@@ -208,7 +209,7 @@ impl Simulation {
         self.now_ns + (ms * 1e6) as u64
     }
 
-    /// A worker of the call's server begins to process the call.
+    /// Lets a worker of the call's server begin to process the call.
     fn work(&mut self, key: u32) {
         let call = &self.calls[key as usize];
         let occupying_ms = self.servers[call.ticket.server].behaviour.occupying_ms;

@@ -1,4 +1,4 @@
-//! Leno's policies with simulated servers. A failed check names its seed.
+//! Tests Leno's policies against simulated servers. A failed test prints its seed.
 
 use leno_model::balance::Policy;
 
@@ -22,7 +22,7 @@ fn five(change: impl FnOnce(&mut [Behaviour])) -> Vec<Behaviour> {
     servers
 }
 
-/// Returns a simulation that has run for 5 s to settle, and then for 10 s to measure.
+/// Returns a simulation that has run for 15 s: 5 s to settle, and 10 s that its tally covers.
 fn measured(policy: Policy, servers: Vec<Behaviour>, load: Load, seed: u64) -> Simulation {
     let mut simulation = Simulation::new(&setup(policy, servers, load, seed));
     simulation.run_for(5.0);
@@ -102,7 +102,7 @@ fn an_endpoint_that_turns_slow_or_silent_is_noticed_at_once() {
             simulation.behaviour(2).added_ms = added_ms;
             simulation.measure_for(1.0);
             let picks = simulation.tally.picks[2];
-            // A fifth of the 1,000 calls would be 200.
+            // Without a reaction, the server would get a fifth of the 1,000 calls: 200.
             assert!(picks < 50, "seed {seed}, {added_ms} ms more: {picks} calls");
         }
     }
@@ -196,13 +196,13 @@ fn removed_endpoints_get_no_calls_and_those_in_flight_end() {
             for removed in 0..5 {
                 let others: Vec<usize> = (0..5).filter(|server| *server != removed).collect();
                 simulation.set_endpoints(&others);
-                // No call takes this long, so the calls from before the removal end before the measurement.
+                // Wait for the calls that began before the removal. Each of them takes less than a second.
                 simulation.run_for(1.0);
                 simulation.measure_for(1.0);
                 let share = simulation.tally.shares()[removed];
                 assert!(share == 0.0, "{policy}, seed {seed}: {share}");
             }
-            // Replace the closed loop by an open loop without arrivals, so that there are no new calls.
+            // Replace the closed loop by an open loop at 0 calls per second, so that no new calls begin.
             simulation.load = Load::Open { calls_per_s: 0.0 };
             simulation.run_for(10.0);
             assert!(simulation.open().all(|open| open == 0), "{policy}, seed {seed}");
@@ -213,7 +213,7 @@ fn removed_endpoints_get_no_calls_and_those_in_flight_end() {
 #[test]
 fn slow_endpoints_help_when_the_others_alone_cannot_take_the_load() {
     for seed in SEEDS {
-        // Five servers can process 2,000 calls/s, four servers 1,600.
+        // The five servers can process 2,000 calls/s, and the four fast servers alone 1,600.
         let servers = five(|servers| {
             servers.iter_mut().for_each(|server| server.workers = 4);
             servers[2].added_ms = 50.0;

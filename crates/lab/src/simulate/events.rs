@@ -1,4 +1,4 @@
-//! The queue of events, ordered by time, and by creation at equal times.
+//! The queue of events, ordered by time. Events at the same time are processed in the order of their creation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 /// An event. `call` is a call's key in the engine's slab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// The next call of an open loop.
+    /// The next call of an open loop arrives.
     Arrival,
     /// A server's worker has finished a call.
     WorkDone { call: u32 },
@@ -31,7 +31,7 @@ impl Events {
         self.heap.push(Reverse((at_ns, self.number, event)));
     }
 
-    /// Takes the next event, unless it is after `end_ns`.
+    /// Removes and returns the next event, or `None` if it is due after `end_ns`.
     pub(super) fn pop_until(&mut self, end_ns: u64) -> Option<(u64, Event)> {
         let Reverse((at_ns, _, _)) = self.heap.peek()?;
         if *at_ns > end_ns {

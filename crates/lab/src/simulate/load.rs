@@ -1,4 +1,4 @@
-//! The load: callers and methods.
+//! The load of a simulation: the pattern of its calls, and the methods that are called.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::service_time::ServiceTime;
 /// The pattern of calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Load {
-    /// This many callers, each with one call at a time.
+    /// `callers` callers, each of which makes one call at a time.
     Closed { callers: usize },
     /// Calls arrive at random (Poisson), whether or not earlier calls have ended.
     Open { calls_per_s: f64 },
@@ -17,7 +17,7 @@ pub(super) enum Load {
 /// A method of the simulated service.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Method {
-    /// The method's frequency relative to the other methods.
+    /// The method's weight: calls are distributed over the methods in proportion to their weights.
     pub(super) weight: f64,
     pub(super) service: ServiceTime,
     /// Mean time that a stream stays open after its first answer; `None` for unary calls.
@@ -25,13 +25,13 @@ pub(super) struct Method {
 }
 
 impl Method {
-    /// Creates the only method of a service.
+    /// Creates a method for a service that has no other methods.
     pub(super) fn only(service: ServiceTime) -> Self {
         Self { weight: 1.0, service, open_s: None }
     }
 }
 
-/// A load in the form that users write, possibly relative to the capacity of the healthy servers.
+/// A load as the user writes it. A rate may be relative to the capacity of the healthy servers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LoadSpec {
     /// `closed:200`: 200 callers, each with one call at a time.
@@ -52,7 +52,7 @@ pub enum LoadSpec {
 }
 
 impl LoadSpec {
-    /// The load for healthy servers with a capacity of `capacity_per_s` calls.
+    /// Converts this specification into a load. The healthy servers can process `capacity_per_s` calls per second.
     pub(super) fn load(self, capacity_per_s: f64) -> Load {
         match self {
             Self::Closed { callers } => Load::Closed { callers },
@@ -61,8 +61,8 @@ impl LoadSpec {
         }
     }
 
-    /// Workers of each server. In a closed loop, the healthy servers together have at least a quarter more workers than
-    /// there are callers. In an open loop, there are so few workers that queues form.
+    /// Number of workers of each server. In a closed loop, the healthy servers have in total at least a quarter more
+    /// workers than there are callers. In an open loop, each server has only 8 workers, so that queues form.
     pub(super) fn workers(self, healthy: usize) -> usize {
         match self {
             Self::Closed { callers } => (callers * 5).div_ceil(healthy * 4).max(2),

@@ -1,8 +1,8 @@
-//! `leno lab simulate`: the balancers alone, in simulated time.
+//! `leno lab simulate`: compares balancers in simulated time, without a proxy.
 //!
-//! Leno's balancers run the same code as in the proxy, for servers with random service times. A simulation takes
-//! seconds instead of hours, and equal seeds give equal figures everywhere. A simulation cannot show the cost of the
-//! proxy itself or the noise of real machines.
+//! Leno's balancers are the proxy's code. They choose among simulated servers with random service times. A simulation
+//! takes seconds instead of hours, and equal seeds give equal figures everywhere. A simulation cannot show the cost of
+//! the proxy itself or the noise of real machines.
 //!
 //! | file | subject |
 //! |---|---|
@@ -86,12 +86,12 @@ pub struct Options {
     read: Option<ServiceTime>,
 }
 
-/// Where a slow endpoint loses time.
+/// The effect of the additional latency on a slow endpoint's capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SlowBy {
-    /// After the worker has finished, as behind a slow link: the capacity stays
+    /// The latency is added after the worker has finished, as by a slow link: the capacity stays the same
     Added,
-    /// In the worker, as on a slow processor: the capacity shrinks
+    /// The latency keeps the worker busy, as on a slow processor: the capacity shrinks
     Occupying,
 }
 
@@ -146,11 +146,12 @@ impl Options {
     }
 }
 
-/// Runs the scenarios, and writes a table for people to `out`.
+/// Runs the scenarios. Writes their tables, and how many goals each balancer reached, to `out`. With `--out`, also
+/// writes result files.
 ///
 /// # Errors
-/// [`Usage`](crate::error::Error::Usage) if the service times are invalid, [`Io`](crate::error::Error::Io) if a file
-/// cannot be read or written.
+/// - [`Usage`](crate::error::Error::Usage) if the service times are invalid.
+/// - [`Io`](crate::error::Error::Io) if a file cannot be read or written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let mut options = options.clone();
     if let Some(path) = &options.service_times {
@@ -169,7 +170,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Writes the rows as lines of JSON and as tables, and their charts.
+/// Writes the rows into `directory`: as lines of JSON, as tables and as charts.
 fn write_results(directory: &Path, options: &Options, rows: &[Row]) -> Result<()> {
     std::fs::create_dir_all(directory).map_err(io_error(directory.display().to_string()))?;
     let line = |row: &Row| serde_json::to_string(row).expect("numbers and text") + "\n";

@@ -1,4 +1,4 @@
-//! Independent runs on all cores.
+//! Runs independent work on all cores.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

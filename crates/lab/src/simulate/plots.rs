@@ -1,4 +1,4 @@
-//! Charts of rows, each in its own SVG file.
+//! Draws charts of the result rows, each into its own SVG file.
 
 use super::balancers::Kind;
 use super::row::Row;
@@ -12,10 +12,10 @@ pub(super) struct Plot {
     pub(super) svg: String,
 }
 
-/// Number of steps of a timeline that are averaged for one point of its line.
+/// Number of successive steps of a timeline that the chart averages into one point.
 const SMOOTHED: usize = 5;
 
-/// Draws all useful charts of the rows.
+/// Draws the charts of each scenario that has charts.
 pub(super) fn draw(rows: &[Row]) -> Vec<Plot> {
     let mut plots = Vec::new();
     for table in rows.chunk_by(|one, other| one.setting == other.setting) {
@@ -69,7 +69,7 @@ fn over_skew(table: &[Row], figure: &str, label: &str, unit: &str, guide: Option
     plot(&format!("{} {label}", table[0].setting), &chart)
 }
 
-/// Draws the observed server's share of the calls over time, for the rows that recorded this share.
+/// Draws the observed server's share of the calls over time. Omits rows that did not record this share.
 fn timeline(table: &[Row]) -> Option<Plot> {
     let drawn: Vec<&Row> = table.iter().filter(|row| !row.share_by_100ms.is_empty()).collect();
     let first = drawn.first()?;
@@ -90,7 +90,7 @@ fn timeline(table: &[Row]) -> Option<Plot> {
     Some(plot(&format!("{}, {}", first.setting, first.case), &chart))
 }
 
-/// Draws one figure of each balancer in one case.
+/// Draws bars: one figure of each balancer, in one case.
 fn bars(table: &[Row], case: &str, figure: &str, unit: &str) -> Option<Plot> {
     let rows = table.iter().filter(|row| row.case == case);
     let bars: Vec<Bar> = rows
@@ -109,7 +109,7 @@ fn bars(table: &[Row], case: &str, figure: &str, unit: &str) -> Option<Plot> {
     drawn.then_some(Plot { file, svg })
 }
 
-/// Draws the p99 and its theoretical minimum over the rate, at the medium skew.
+/// Draws the p99, and its theoretical minimum, against the rate, at the medium skew.
 fn over_rate(rows: &[&Row]) -> Option<Plot> {
     let mut cases: Vec<&str> = rows.iter().map(|row| row.case.as_str()).collect();
     cases.dedup();
@@ -143,7 +143,7 @@ fn plot(name: &str, chart: &Chart) -> Plot {
     Plot { file: file_name(name), svg: chart.to_svg(Mode::Standalone) }
 }
 
-/// Returns the scenario and the last two parts of a setting, because the title has no room for all parts.
+/// Shortens a setting for a chart's title: keeps the scenario and the last two parts.
 fn title(setting: &str) -> String {
     let (scenario, rest) = setting.split_once(": ").unwrap_or(("", setting));
     let mut parts: Vec<&str> = rest.rsplitn(3, ", ").take(2).collect();

@@ -1,26 +1,27 @@
-//! One line of a scenario's result: one balancer in one case.
+//! A row of a result table: one balancer in one case of a scenario.
 
 use serde::Serialize;
 
 use super::balancers::Kind;
 use super::scenarios::Scenario;
 
-/// The result of one balancer in one case, all seeds together.
+/// The result of one balancer in one case, combined over all seeds.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     #[serde(serialize_with = "scenario_name")]
     pub(super) scenario: Scenario,
-    /// The common parameters of one table's rows.
+    /// The parameters that all rows of one table have in common.
     pub(super) setting: String,
-    /// The parameter that differs between rows, besides the balancer.
+    /// The parameter that varies within the table, besides the balancer.
     pub(super) case: String,
-    /// The case as a number: the skew in ms, or the calls per second; 0 if there is no such number.
+    /// The case as a number: the skew in ms, or the calls per second. 0 if the case has no number.
     pub(super) x: f64,
     #[serde(serialize_with = "balancer_name")]
     pub(super) balancer: Kind,
     pub(super) figures: Vec<Figure>,
     pub(super) goals: Vec<Goal>,
-    /// Fraction of the calls that the observed server (recovered or new) got, in each tenth of a second.
+    /// Fraction of the calls that the observed server (the recovered or the new one) received, in each tenth of a
+    /// second.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) share_by_100ms: Vec<f64>,
 }
@@ -29,7 +30,7 @@ pub(super) struct Row {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Figure {
     pub(super) name: &'static str,
-    /// `None` if there is no value, such as the time to a recovery that did not happen.
+    /// `None` if there is no value: for example, the time to a recovery that did not happen.
     pub(super) value: Option<f64>,
 }
 

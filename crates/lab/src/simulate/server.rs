@@ -1,32 +1,33 @@
-//! A simulated server: workers, a queue in front of them, and its fault.
+//! A simulated server: its workers, the queue in front of them, and its fault.
 
 use std::collections::VecDeque;
 
 use super::balancers::Report;
 
-/// Time until a failing call fails.
+/// Time from the arrival of a failing call until its error answer, in ms.
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
-/// Number of latest answers that a server remembers, to report them to probes.
+/// Number of latest answers that a server records for its reports to probes.
 const REMEMBERED_ANSWERS: usize = 32;
-/// Maximum number of remembered answers on which a report to a probe is based. The report uses the latest answers to
-/// calls that arrived when about as many calls were open as now. Without such answers, the report uses the latest
-/// answers.
+/// Maximum number of recorded answers whose median latency a report to a probe contains.
+///
+/// The report uses the latest answers to calls that arrived when about as many calls were open as now. Without such
+/// answers, it uses the latest answers to any calls.
 const REPORTED_ANSWERS: usize = 9;
-/// Largest age of an answer that is reported to probes.
+/// Largest age, in ns, of an answer that a report to a probe may use.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
 
-/// How a server behaves. A scenario may change it while the simulation is paused.
+/// The speed and the failures of a server. A scenario may change them while the simulation is paused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Behaviour {
-    /// Calls that the server processes at a time; other calls wait in a queue.
+    /// Maximum number of calls that the server processes at the same time; other calls wait in a queue.
     pub(super) workers: usize,
-    /// Time added to every answer after the worker has finished, like the delay of a slow link or disk.
+    /// Time added to every answer, in ms, after the worker has finished: like a slow link.
     pub(super) added_ms: f64,
-    /// Time added to every call while it occupies its worker, like the delay of a slow processor.
+    /// Time added to every call, in ms, during which the call occupies its worker: like a slow processor.
     pub(super) occupying_ms: f64,
     /// Fraction of the calls that fail at once, 0 to 1.
     pub(super) failing: f64,
-    /// Value of `grpc-retry-pushback-ms` in each failure; `None` for failures without it.
+    /// Value of `grpc-retry-pushback-ms` in each error answer; `None` omits the header.
     pub(super) pushback_ms: Option<f64>,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Server {
     queue: VecDeque<u32>,
     /// Open calls and streams.
     pub(super) open: u32,
-    /// The latest answers of the server. A new answer overwrites the oldest answer.
+    /// The latest answers, as a ring buffer: a new answer overwrites the oldest answer.
     answers: [Answer; REMEMBERED_ANSWERS],
     answered: usize,
 }
@@ -53,7 +54,7 @@ pub(super) struct Server {
 struct Answer {
     at_ns: u64,
     latency_ms: f64,
-    /// Number of open calls when this call arrived.
+    /// Number of calls that were already open at the server when this call arrived.
     found_open: u32,
 }
 
@@ -80,7 +81,7 @@ impl Server {
         free
     }
 
-    /// Frees a worker. Returns the call that the worker takes next.
+    /// Ends the work on a call. Returns the queued call that the worker takes next; `None` frees the worker.
     pub(super) fn work_done(&mut self) -> Option<u32> {
         let next = self.queue.pop_front();
         if next.is_none() {
@@ -104,7 +105,7 @@ impl Server {
         Report { in_flight: self.open, latency_ms }
     }
 
-    /// The median latency of the latest answers for which `count` is true; `None` without such answers.
+    /// The median latency of the latest answers for which `count` returns true. `None` if there are none.
     fn median_ms(&self, now_ns: u64, count: impl Fn(&Answer) -> bool) -> Option<f64> {
         let latest_first = (0..self.answered).rev().take(REMEMBERED_ANSWERS);
         let answers = latest_first

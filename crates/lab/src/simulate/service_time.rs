@@ -11,14 +11,16 @@ pub(super) enum ServiceTime {
     /// Lognormal: most calls are near the median, and a few take several times as long.
     Lognormal {
         median_ms: f64,
-        /// Standard deviation of the logarithm; at 0.5 the 99th percentile is 3.2 medians.
+        /// Standard deviation of the logarithm of the service time. At 0.5, the 99th percentile is 3.2 times the
+        /// median.
         sigma: f64,
     },
     /// An empirical distribution.
     Counted(Arc<Counts>),
 }
 
-/// Service times, each with the fraction of all calls that took at most this time. Times and fractions are ascending.
+/// A cumulative distribution: service times in ms, each with the fraction of all calls that took at most this time.
+/// Both ascend.
 #[derive(Debug, PartialEq)]
 pub(super) struct Counts {
     steps: Vec<(f64, f64)>,
@@ -89,7 +91,7 @@ impl Counts {
         Ok(Self { steps: counts, mean_ms })
     }
 
-    /// The service time that the fraction `part` of the calls does not exceed.
+    /// The quantile `part` of the service time: the fraction `part` of the calls takes at most this time.
     fn at(&self, part: f64) -> f64 {
         let index = self.steps.partition_point(|(_, below)| *below <= part);
         self.steps[index.min(self.steps.len() - 1)].0

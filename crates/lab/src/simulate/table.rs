@@ -1,4 +1,4 @@
-//! Rows as tables, for a terminal and for a document.
+//! Formats result rows as tables: plain text for the terminal, and Markdown.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,8 @@ use super::balancers::Kind;
 use super::row::Row;
 use crate::columns;
 
-/// Writes a table for each setting, grouped by case and then by balancer.
+/// Writes a plain-text table for each setting. Its rows are grouped by case; within a case, there is a row for each
+/// balancer.
 pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     for table in rows.chunk_by(|one, other| one.setting == other.setting) {
         writeln!(out, "\n{}", table[0].setting)?;
@@ -17,7 +18,7 @@ pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The header, and a line for each row. Only the first line of a case names the case.
+/// The header, and a line for each row. Only a case's first line contains the case's name.
 fn lines(table: &[Row]) -> Vec<Vec<String>> {
     let mut head = vec![String::new(), "balancer".to_owned()];
     head.extend(table[0].figures.iter().map(|figure| figure.name.to_owned()));
@@ -44,7 +45,8 @@ fn goals(row: &Row) -> String {
     }
 }
 
-/// A Markdown table for each setting, grouped by case and then by balancer.
+/// Returns a Markdown table for each setting. Its rows are grouped by case; within a case, there is a row for each
+/// balancer.
 pub(super) fn markdown(rows: &[Row]) -> String {
     let mut text = String::new();
     for table in rows.chunk_by(|one, other| one.setting == other.setting) {

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
-/// Largest latency that is recorded. Longer latencies are recorded as this value.
+/// Largest latency that can be recorded; longer latencies are recorded as this value.
 const MAX_LATENCY_US: u64 = 600_000_000;
-/// Significant digits of a recorded latency: the latency is exact to 0.1 %.
+/// Significant digits of a recorded latency: three, so that the latency is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Calls counted over one stretch of simulated time.
+/// The results of the calls within some simulated time.
 #[derive(Debug, Clone)]
 pub(super) struct Tally {
     /// Latencies for each method.
@@ -27,7 +27,7 @@ impl Tally {
         Self { latencies_us: vec![latencies_us; methods], picks: vec![0; servers], failed: 0 }
     }
 
-    /// Counts an answer to `method` with this latency.
+    /// Counts a successful answer to `method`.
     pub(super) fn answered(&mut self, method: u32, latency_ns: u64) {
         self.latencies_us[method as usize].saturating_record(latency_ns.div_ceil(1000));
     }
@@ -59,12 +59,12 @@ impl Tally {
         self.failed as f64 / (self.failed + self.answers()).max(1) as f64
     }
 
-    /// The latency that the fraction `part` of the answers does not exceed.
+    /// The quantile `part` of the latency: the fraction `part` of the answers took at most this time.
     pub(super) fn quantile_ms(&self, part: f64) -> f64 {
         self.all_methods().value_at_quantile(part) as f64 / 1e3
     }
 
-    /// The latency that the fraction `part` of one method's answers does not exceed.
+    /// The quantile `part` of the latency of one method: the fraction `part` of its answers took at most this time.
     pub(super) fn method_quantile_ms(&self, method: usize, part: f64) -> f64 {
         self.latencies_us[method].value_at_quantile(part) as f64 / 1e3
     }
@@ -86,7 +86,7 @@ impl Tally {
         all
     }
 
-    /// Fraction of all calls that each server got.
+    /// Fraction of all calls that each server received.
     pub(super) fn shares(&self) -> Vec<f64> {
         let all = self.picks.iter().sum::<u64>().max(1) as f64;
         self.picks.iter().map(|picks| *picks as f64 / all).collect()

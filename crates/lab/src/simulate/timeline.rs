@@ -1,11 +1,11 @@
 //! Counts the calls sent to each server in each tenth of a second.
 
-/// The length of one step.
+/// The length of one step, in seconds.
 pub(super) const STEP_S: f64 = 0.1;
 const STEP_NS: u64 = 100_000_000;
 const STEPS_PER_S: usize = 10;
 
-/// Calls sent to each server in each step since the beginning.
+/// Number of calls sent to each server in each step, from the start of the simulation.
 #[derive(Debug)]
 pub(super) struct Timeline {
     servers: usize,
@@ -25,25 +25,25 @@ impl Timeline {
         self.picks[row + server] += 1;
     }
 
-    /// Fraction of the calls that `server` got in each step; 0 in a step without calls.
+    /// Fraction of the calls that `server` received in each step; 0 in a step without calls.
     pub(super) fn shares(&self, server: usize) -> Vec<f64> {
         let share = |row: &[u32]| f64::from(row[server]) / f64::from(row.iter().sum::<u32>().max(1));
         self.picks.chunks_exact(self.servers).map(share).collect()
     }
 
-    /// The time, in seconds, from `from_s` until a whole second begins in which `server` gets at least `share` of the
-    /// calls; `None` if there is no such second.
+    /// Finds the first whole second in which `server` receives at least the fraction `share` of the calls. Returns the
+    /// start of this second, in seconds after `from_s`; `None` if there is no such second.
     pub(super) fn reaches(&self, server: usize, from_s: f64, share: f64) -> Option<f64> {
         self.seconds(server, from_s).position(|its| its >= share).map(|step| step as f64 * STEP_S)
     }
 
-    /// Largest fraction of the calls that `server` got in any second after `from_s`.
+    /// Largest fraction of the calls that `server` received within any second after `from_s`.
     pub(super) fn peak(&self, server: usize, from_s: f64) -> f64 {
         self.seconds(server, from_s).fold(0.0, f64::max)
     }
 
-    /// For each step from `from_s` on: the fraction of the calls that `server` got in the second that begins with this
-    /// step.
+    /// For each step after `from_s`, the fraction of the calls that `server` received within the second that begins
+    /// with this step.
     fn seconds(&self, server: usize, from_s: f64) -> impl Iterator<Item = f64> {
         let begin = ((from_s / STEP_S).round() as usize * self.servers).min(self.picks.len());
         let rows = self.picks[begin..].chunks_exact(self.servers);

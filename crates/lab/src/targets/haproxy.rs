@@ -12,10 +12,11 @@ use crate::experiment::record::TargetKind;
 
 /// The command that installs HAProxy on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install haproxy";
-/// TLS options of both sides: one version, one cipher suite.
+/// TLS options for clients and backends alike: TLS 1.3 with one cipher suite, and verification of the peer's
+/// certificate.
 const TLS: &str = "ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 verify required";
 
-/// Starts HAProxy as the only proxy.
+/// Starts HAProxy as the only proxy of a target.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let address = free_address()?;
     let child = start_hop(&Hop::alone("haproxy", address, setting))?.wait()?;
@@ -32,7 +33,7 @@ pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: None })
 }
 
-/// Returns HAProxy's version line, without the advertisement.
+/// Returns the line that contains HAProxy's version, without the project's URL.
 pub(super) fn version() -> Result<String> {
     let line = version_line("haproxy", &program()?, &["-v"])?;
     Ok(line.split(" - ").next().unwrap_or(&line).to_owned())
@@ -42,10 +43,10 @@ fn program() -> Result<PathBuf> {
     find_program("haproxy").ok_or(Error::MissingProgram { program: "haproxy", install: INSTALL })
 }
 
-/// The configuration with which HAProxy is fastest: one thread, no log, connections to the backends shared as far as
-/// possible.
+/// HAProxy's configuration, chosen for speed: one thread, no log, and maximal reuse of connections to the backends.
 ///
-/// HAProxy verifies certificates by their authority only, because it cannot compare URI names.
+/// HAProxy only verifies that the authority issued a certificate. It cannot check the SPIFFE id, because it does not
+/// compare URI names.
 fn config(hop: &Hop<'_>) -> String {
     let mode = if hop.downstream.wire == Wire::Opaque { "tcp" } else { "http" };
     let bind = bind_options(hop.downstream.wire, hop.downstream.tls);

@@ -1,4 +1,5 @@
-//! One proxy process of any program: its address, its upstreams, and the protocol on both sides.
+//! One proxy process, whatever its program: its address, its upstreams, and its protocols towards clients and
+//! upstreams.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
 use crate::tls::Credentials;
 
-/// The protocol on one side of a proxy.
+/// The protocol on one side of a proxy: towards its clients or towards its upstreams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
     Http1,
@@ -27,27 +28,27 @@ pub(super) struct Tls<'a> {
     pub(super) peer: &'a str,
 }
 
-/// One side of a proxy.
+/// One side of a proxy: towards its clients (downstream) or towards its upstreams.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side<'a> {
     pub(super) wire: Wire,
-    /// TLS on this side; `None` if it is not encrypted.
+    /// TLS on this side; `None` if this side is not encrypted.
     pub(super) tls: Option<Tls<'a>>,
 }
 
 /// One proxy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hop<'a> {
-    /// Name of the proxy's log and configuration, unique within a run.
+    /// Name of the proxy, from which the names of its log and configuration derive. Unique within a run.
     pub(super) name: &'a str,
     pub(super) listener: SocketAddr,
-    /// The protocol of the applications.
+    /// The protocol of the client's and the server's application.
     pub(super) protocol: Protocol,
     pub(super) downstream: Side<'a>,
     pub(super) upstream: Side<'a>,
-    /// Whether the proxy may retry or hedge a call.
+    /// Whether the proxy retries or hedges calls.
     pub(super) policy: CallPolicy,
-    /// The addresses over which the proxy balances.
+    /// The addresses among which the proxy distributes calls.
     pub(super) upstreams: &'a [SocketAddr],
     /// Directory for the proxy's configuration and log.
     pub(super) dir: &'a Path,
@@ -59,12 +60,12 @@ pub(super) struct Hop<'a> {
 pub(super) struct Started {
     pub(super) child: Child,
     pub(super) listener: SocketAddr,
-    /// The address that serves `/ready`; `None` without such a page.
+    /// The address that serves `/ready`; `None` if the proxy has no such page.
     pub(super) admin: Option<SocketAddr>,
 }
 
 impl Protocol {
-    /// The protocol between a proxy and applications.
+    /// The wire protocol between a proxy and an application.
     pub(super) fn wire(self) -> Wire {
         match self {
             Self::Grpc | Self::Http2 => Wire::Http2,
@@ -73,8 +74,8 @@ impl Protocol {
         }
     }
 
-    /// The protocol between the proxies of the mesh `kind`. Most meshes carry HTTP/1.1 requests in HTTP/2. Istio does
-    /// so only if its `h2UpgradePolicy` is set.
+    /// The wire protocol between two proxies of the mesh `kind`. Most meshes send HTTP/1.1 requests as HTTP/2 requests.
+    /// Istio does so only with `h2UpgradePolicy`, which the lab does not set.
     pub(super) fn mesh_wire(self, kind: TargetKind) -> Wire {
         match self {
             Self::Http1 if kind == TargetKind::Istio => Wire::Http1,
@@ -106,7 +107,7 @@ impl<'a> Side<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// The only proxy between clients and backends, without encryption.
+    /// A proxy that is the only one between clients and backends; it does not encrypt.
     pub(super) fn alone(name: &'a str, listener: SocketAddr, setting: &Setting<'a>) -> Self {
         let side = Side::in_clear(setting.protocol.wire());
         Self {
@@ -124,7 +125,7 @@ impl<'a> Hop<'a> {
 }
 
 impl Started {
-    /// Waits until the proxy serves.
+    /// Waits until the proxy is ready and accepts connections.
     pub(super) fn wait(self) -> Result<Child> {
         let Self { mut child, listener, admin } = self;
         if let Some(admin) = admin {

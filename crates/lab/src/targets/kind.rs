@@ -1,4 +1,4 @@
-//! The targets by name and in one line each.
+//! The kinds of targets, each with its name and a one-line description.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ambient, envoy, haproxy, l4, leno, linkerd, nginx, traefik};
 
-/// A target: the proxies, tunnels or netfilter rules between the clients and the backends. `Direct` has none of them.
+/// A target: the proxies, tunnels or netfilter rules between the clients and the backends. `Direct` has nothing between
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
@@ -26,41 +27,42 @@ pub enum TargetKind {
     HaproxyMesh,
     /// Envoy beside the client and in front of each backend, mutual TLS between them.
     EnvoyMesh,
-    /// A TLS tunnel on rustls without a proxy: for bytes only, not for calls.
+    /// A TLS tunnel of rustls only, which relays bytes but does not parse calls.
     Tunnel,
-    /// Kubernetes without a mesh: netfilter rules as of [`TargetKind::L4`].
+    /// Kubernetes without a mesh: the same netfilter rules as [`TargetKind::L4`].
     Vanilla,
-    /// Cilium without layer 7: netfilter rules as of [`TargetKind::L4`].
+    /// Cilium without layer 7: the same netfilter rules as [`TargetKind::L4`].
     CiliumL4,
-    /// One Envoy for the node with the settings of Cilium's layer 7, without TLS.
+    /// One Envoy for the whole node, with the settings of Cilium's layer 7 and without TLS.
     CiliumL7,
-    /// Envoy on both sides with the settings of Istio's sidecars.
+    /// Envoy beside the client and in front of each backend, with the settings of Istio's sidecars.
     Istio,
-    /// Envoy on both sides with the settings of Consul's sidecars.
+    /// Envoy beside the client and in front of each backend, with the settings of Consul's sidecars.
     Consul,
-    /// Envoy on both sides with the settings of Kuma's sidecars.
+    /// Envoy beside the client and in front of each backend, with the settings of Kuma's sidecars.
     Kuma,
-    /// ztunnel, or a TLS tunnel in its place, on both sides of one Envoy with the settings of Istio's waypoint.
+    /// One Envoy with the settings of Istio's waypoint, between two ztunnels. A bare TLS tunnel may replace ztunnel.
     Ambient,
     /// nginx with one worker, round robin.
     Nginx,
     /// Traefik with one thread, round robin.
     Traefik,
-    /// linkerd2-proxy on both sides with the settings of Linkerd's sidecars, and a control plane of the lab.
+    /// linkerd2-proxy beside the client and in front of each backend, with the settings of Linkerd's sidecars. The
+    /// control plane is the lab's own.
     Linkerd,
 }
 
-/// The program that does a target's work.
+/// The program that relays a target's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// None, or this program itself.
+    /// No program, or only the lab's own executable.
     None,
-    /// The kernel, with rules from nft.
+    /// The kernel's netfilter, with rules that the program nft installs.
     Netfilter,
     Leno,
     Haproxy,
     Envoy,
-    /// Envoy and ztunnel, or Envoy and this program itself.
+    /// Envoy with ztunnel, or Envoy with the lab's own tunnel.
     Ambient,
     Nginx,
     Traefik,
@@ -91,7 +93,7 @@ impl TargetKind {
         Self::Linkerd,
     ];
 
-    /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
+    /// Whether the target has processes that relay calls, so that its CPU time and memory can be measured.
     pub fn is_proxy(self) -> bool {
         self != Self::Direct && !self.is_netfilter()
     }
@@ -101,26 +103,26 @@ impl TargetKind {
         self.program() == Program::Netfilter
     }
 
-    /// Whether the target stands for a system of a published comparison. Such a target runs only if `--targets` names
-    /// it.
+    /// Whether the target represents a system of a published comparison. `leno lab run` measures such a target only if
+    /// `--targets` names it.
     pub fn is_published_condition(self) -> bool {
         let stands_for_a_mesh = matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient);
         let stands_for_a_node = matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7);
         stands_for_a_mesh || stands_for_a_node || matches!(self, Self::Nginx | Self::Traefik | Self::Linkerd)
     }
 
-    /// Whether calls go through two or more proxies with mutual TLS between them.
+    /// Whether calls pass at least two proxies, with mutual TLS between these proxies.
     pub fn is_mesh(self) -> bool {
         let is_plain_mesh = matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh);
         is_plain_mesh || matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient | Self::Linkerd)
     }
 
-    /// Whether bytes cross the network in TLS.
+    /// Whether TLS encrypts the bytes between the client's side and the servers' side.
     pub fn has_tls(self) -> bool {
         self.is_mesh() || self == Self::Tunnel
     }
 
-    /// Whether the lab configures the target to retry calls, if a scenario requires retries.
+    /// Whether the lab can configure the target to retry calls.
     pub(crate) fn can_retry(self) -> bool {
         matches!(self, Self::Leno | Self::LenoMesh | Self::Envoy | Self::EnvoyMesh)
     }
@@ -186,7 +188,7 @@ impl TargetKind {
         }
     }
 
-    /// The target's name on the command line and in records.
+    /// The target's name on the command line and in result files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",

@@ -1,9 +1,8 @@
-//! Netfilter rules as kube-proxy writes them: a new connection to the ClusterIP goes to one backend, each with the same
-//! probability, and stays there.
+//! Netfilter rules as kube-proxy writes them. For each new connection to the ClusterIP, the kernel chooses a backend at
+//! random, with equal probabilities. All packets of the connection then go to this backend.
 //!
-//! The rules exist in a separate network namespace, in which the whole experiment runs; the machine's own rules are
-//! never touched. They exist only while this target is measured, because connection tracking would slow the other
-//! targets too.
+//! The whole experiment runs in a separate network namespace, so the rules never affect the rest of the machine. They
+//! are in force only while this target is measured, because connection tracking would slow down the other targets too.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,31 +19,32 @@ use crate::experiment::record::TargetKind;
 
 /// The command that installs the required programs on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install nftables iproute2 util-linux";
-/// Environment variable of the program that was restarted in the namespace. The value is the namespace that the program
-/// left.
+/// Environment variable that the lab sets when it restarts itself inside the namespace. Its value identifies the
+/// namespace in which the lab was started.
 const OUTSIDE: &str = "LENO_LAB_OUTSIDE_NAMESPACE";
 const OWN_NAMESPACE: &str = "/proc/self/ns/net";
 /// The ClusterIP of a Service, from Kubernetes' usual range for Services.
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
 const PORT: u16 = 50051;
-/// The address of a Service. No program listens on it.
+/// The address of the Service. No program listens on it: the rules redirect its connections to a backend.
 pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), PORT);
-/// The address of the first Pod, for proxies that connect to no loopback address. The other Pods have the next
-/// addresses.
+/// The address of the first Pod; the addresses of the other Pods follow. Used for proxies that do not connect to
+/// loopback addresses.
 const FIRST_POD: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 /// Length, in bits, of the prefix that the addresses of all Pods share, as in Kubernetes' usual range for Pods.
 const POD_PREFIX: u8 = 16;
-/// The name of the trial in [`version`]. The trial fails if the user is not root and the kernel refuses user
-/// namespaces, or if the kernel has no nf_tables.
+/// The name of the test in [`version`], for its error message. The test fails if the kernel lacks nf_tables. It also
+/// fails if the user is not root and the kernel forbids user namespaces.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
 
-/// The rules, which are in force until this value is dropped.
+/// Rules that stay in force until this value is dropped.
 pub(super) struct Rules {
     nft: PathBuf,
     table: String,
 }
 
-/// A redirection of connections to another address on this machine. A program there can query the original destination.
+/// A redirection of connections from the destination `from` to `to`, an address on this machine. The program that
+/// listens on `to` can query the original destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Redirection {
     pub(super) from: SocketAddr,
@@ -53,12 +53,12 @@ pub(super) struct Redirection {
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        // The end of the namespace removes the rules in any case.
+        // Ignore an error: the rules also end with the namespace.
         let _ = nft(&self.nft, &format!("delete table ip {}\n", self.table));
     }
 }
 
-/// Starts balancing connections to [`SERVICE`].
+/// Installs the rules that balance connections to [`SERVICE`] over the backends.
 ///
 /// # Errors
 /// If the experiment is not in its own namespace.
@@ -67,7 +67,8 @@ pub(super) fn start(kind: TargetKind, setting: &Setting<'_>) -> Result<Target> {
     Ok(Target { addresses: vec![SERVICE], ..Target::of(kind) }.with_rules(rules))
 }
 
-/// Redirects connections to other addresses. No other rules in force may have the address `service`.
+/// Redirects connections to other addresses, until the returned value is dropped. The port of `service` names the
+/// table, so the other tables in force must have other ports.
 ///
 /// # Errors
 /// If the experiment is not in its own namespace.
@@ -75,28 +76,28 @@ pub(super) fn redirect(service: SocketAddr, redirections: &[Redirection]) -> Res
     Rules::install(service, &redirections.iter().map(Redirection::rule).collect::<String>())
 }
 
-/// Returns the address of the Pod with this number, on this machine.
+/// Returns the address of the Pod with this number, from 0. It is a local address of the namespace.
 pub(super) fn pod_ip(number: usize) -> IpAddr {
     Ipv4Addr::from(u32::from(FIRST_POD) + number as u32).into()
 }
 
-/// Returns an address of a Service that no other target uses.
+/// Returns the ClusterIP with a port that no other target uses.
 pub(super) fn service_address() -> Result<SocketAddr> {
     Ok(SocketAddr::from((CLUSTER_IP, free_address()?.port())))
 }
 
 impl Rules {
-    /// Puts `rules` in force, in a table that has the port of `service` in its name.
+    /// Installs `rules` in a table whose name contains the port of `service`.
     fn install(service: SocketAddr, rules: &str) -> Result<Self> {
         let name = format!("leno-lab-{}", service.port());
         let table = table(&name, rules);
         Self::load(name, &table)
     }
 
-    /// Puts the table with this name in force.
+    /// Installs a table. `name` must be its name, with which it is deleted later.
     ///
     /// # Errors
-    /// If the experiment is not in its own namespace, or the kernel refuses the table.
+    /// If the experiment is not in its own namespace, or the kernel rejects the table.
     pub(super) fn load(name: String, table: &str) -> Result<Self> {
         ensure_inside()?;
         let nft_program = program("nft")?;
@@ -111,11 +112,11 @@ impl Redirection {
     }
 }
 
-/// The versions of nft and of the kernel, which does the work.
+/// The versions of nft and of the kernel, which executes the rules.
 ///
 /// # Errors
-/// If a program is missing, or the kernel refuses namespaces or the rules. The rules are tried in a temporary
-/// namespace.
+/// If a program is missing, or if a test in a temporary namespace fails: the kernel forbids namespaces or rejects the
+/// rules.
 pub(super) fn version() -> Result<String> {
     let (ip, nft) = (program("ip")?, program("nft")?);
     let namespace = namespace()?;
@@ -128,13 +129,14 @@ pub(super) fn version() -> Result<String> {
     Ok(format!("{}, Linux {}", version_line("nft", &nft, &["--version"])?, kernel.trim()))
 }
 
-/// Whether this process runs in the namespace that [`enter`] made.
+/// Whether this process runs in the namespace that [`enter`] created.
 pub(crate) fn is_inside() -> bool {
     let outside = std::env::var_os(OUTSIDE);
     outside.is_some_and(|outside| own_namespace().is_ok_and(|own| own.as_os_str() != outside))
 }
 
-/// Fails outside of that namespace: there, the lab would change the rules, links and addresses of the machine itself.
+/// Fails if this process is not in the namespace that [`enter`] created. Otherwise, the lab would change the rules,
+/// links and addresses of the machine itself.
 pub(super) fn ensure_inside() -> Result<()> {
     if is_inside() {
         return Ok(());
@@ -158,10 +160,10 @@ pub(crate) fn enter() -> Error {
     become_it().map_or_else(|error| error, io_error("starting unshare"))
 }
 
-/// Makes loopback, the ClusterIP and the Pods' addresses reachable in the namespace. Changes nothing if they are
-/// already reachable: several experiments of one process share the namespace.
+/// Makes loopback, the ClusterIP and the Pods' addresses reachable in the namespace. Has no effect if a previous
+/// experiment of the same process has already done this.
 pub(crate) fn set_up_namespace() -> Result<()> {
-    // On a loopback device, an address makes all addresses of its prefix local.
+    // If an address is added to a loopback device, all addresses with the same prefix become local.
     let (cluster_ip, pods) = (format!("{CLUSTER_IP}/32"), format!("{FIRST_POD}/{POD_PREFIX}"));
     let link_up: [&str; 4] = ["link", "set", "lo", "up"];
     let address = |address| ["address", "replace", address, "dev", "lo"];
@@ -175,7 +177,7 @@ pub(super) fn ip(args: &[&str]) -> Result<()> {
     run(&format!("ip {}, in the network namespace of the experiment", args.join(" ")), command, "")
 }
 
-/// `unshare` and its arguments; root needs no user namespace.
+/// The program `unshare` and its arguments, which include a new user namespace unless the user is root.
 struct Namespace {
     program: PathBuf,
     args: &'static [&'static str],
@@ -191,7 +193,7 @@ fn own_namespace() -> io::Result<PathBuf> {
     fs::read_link(OWN_NAMESPACE)
 }
 
-/// Returns the path of one of the programs that set up namespaces.
+/// Returns the path of a program that sets up namespaces, links or rules.
 pub(super) fn program(name: &'static str) -> Result<PathBuf> {
     find_program(name).ok_or(Error::MissingProgram { program: name, install: INSTALL })
 }
@@ -207,13 +209,13 @@ fn balance(backends: &[SocketAddr]) -> String {
     rule(SERVICE, &format!("dnat to numgen random mod {count} map {{ {choices} }}"))
 }
 
-/// Returns the line that applies `verdict` to connections to `destination`.
+/// Returns a rule that applies `verdict` to connections to `destination`.
 pub(super) fn rule(destination: SocketAddr, verdict: &str) -> String {
     format!("        ip daddr {} tcp dport {} {verdict}\n", destination.ip(), destination.port())
 }
 
-/// Returns a table with `rules`. Clients are on this machine, so the rules are in the chain that kube-proxy uses for a
-/// node's own processes.
+/// Returns a table with `rules`. As in kube-proxy, the rules are in the chain for connections that local processes
+/// open, because the clients run on this machine.
 fn table(name: &str, rules: &str) -> String {
     format!(
         "\
@@ -237,7 +239,7 @@ fn run(what: &str, mut command: Command, input: &str) -> Result<()> {
     let mut run = || -> io::Result<Output> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A command that ended early reports the reason itself.
+            // Ignore an error: it means that the command ended early. The command's output contains the reason.
             let _ = stdin.write_all(input.as_bytes());
         }
         child.wait_with_output()

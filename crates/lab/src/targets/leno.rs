@@ -12,10 +12,10 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
 use crate::manifest::{Endpoint, Service};
 
-/// The command that builds the program.
+/// The command that builds leno-proxy.
 pub(super) const BUILD: &str = "cargo build --release";
 
-/// Starts leno-proxy with a configuration directory that has one Service.
+/// Starts leno-proxy with a configuration directory that contains one Service.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let Program { path, args: mut words } = program(setting.programs.leno_proxy.as_deref())?;
     let (outbound, admin) = (free_address()?, free_address()?);
@@ -35,7 +35,8 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target::proxy(TargetKind::Leno, outbound, child))
 }
 
-/// A Service without endpoints. Clients call it by the address to which they connect, as h2load requires.
+/// Returns a Service without endpoints. Clients connect to `address`, so it is the Service's cluster IP and port:
+/// h2load cannot call a Service by its name.
 pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'static> {
     Service {
         name: "backend",
@@ -47,8 +48,8 @@ pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'stati
     }
 }
 
-/// Writes a proxy's configuration directory. Each run writes all files, because an earlier run may have used the
-/// directory.
+/// Writes a proxy's configuration directory. Overwrites every file, even if `policy` needs none, because an earlier run
+/// may have used the directory.
 pub(super) fn write_config(dir: &Path, service: &Service<'_>, policy: CallPolicy) -> Result<()> {
     let traffic_policy = traffic_policy(service.name, policy);
     fs::create_dir_all(dir)
@@ -65,22 +66,22 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
     version_line("leno-proxy", &path, &args)
 }
 
-/// A program and the arguments that make it the proxy.
+/// An executable, and the arguments with which it runs as leno-proxy.
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) args: Vec<OsString>,
 }
 
-/// Returns the path of a binary that [`BUILD`] creates.
+/// Checks that a binary exists, and returns its path.
 ///
 /// # Errors
-/// If the binary was not built.
+/// [`Error::NotBuilt`] if the binary does not exist; the error names [`BUILD`].
 pub(crate) fn built(path: PathBuf) -> Result<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build: BUILD }) }
 }
 
-/// Returns the binary `given`. Without it, returns the leno-proxy in the directory of this program. If that file does
-/// not exist, returns this program itself, which contains the proxy but is larger.
+/// Returns the binary `given`. If the user gave none, returns the leno-proxy beside this program. If that file does not
+/// exist, returns this program itself, which contains the proxy but is a larger file.
 pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
         return Ok(Program { path: built(path.to_owned())?, args: Vec::new() });

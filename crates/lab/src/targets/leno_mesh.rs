@@ -1,4 +1,4 @@
-//! A mesh of Leno: its proxy beside the client and in front of each backend.
+//! A mesh of Leno: leno-proxy runs beside the client and in front of each backend.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,15 +16,17 @@ use crate::experiment::record::{CallPolicy, TargetKind};
 use crate::manifest::{Endpoint, Proxy, Service};
 use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mutual_tls};
 
-/// Options that a leno-proxy lacks if its version does not support meshes.
+/// Options that leno-proxy needs in a mesh. A leno-proxy without mesh support lacks some of them.
 const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 
-/// Starts all proxies. Before any call, checks that every server-side proxy requires a certificate of the authority.
+/// Starts all proxies. Before any call, checks that every server-side proxy rejects clients without a certificate of
+/// the authority.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (issuer, client) = credentials(setting)?;
     let (endpoints, servers) = start_servers(setting, &issuer, &client)?;
     let outbound = free_address()?;
-    // Opaque bytes name no destination: the proxy finds the original destination only if connections are intercepted.
+    // Opaque bytes name no destination, so the proxy must look up the original destination of each connection. Only a
+    // redirected connection has one, so redirect the connections for `l4::SERVICE` to the proxy.
     let is_opaque = setting.protocol.wire() == Wire::Opaque;
     let address = if is_opaque { l4::SERVICE } else { outbound };
     let client_side = start_client_side(setting, &issuer, (outbound, address), &endpoints)?;
@@ -43,10 +45,10 @@ pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> R
     Ok(ServerSide { target, server_name: server_name(backend), client, alpn: Wire::Http2.alpn() })
 }
 
-/// Returns leno-proxy's version line.
+/// Returns the line that contains leno-proxy's version.
 ///
 /// # Errors
-/// If the program is missing, or supports only one side of a mesh.
+/// If the program is missing, or if it lacks one of [`FLAGS`].
 pub(super) fn version(given: Option<&Path>) -> Result<String> {
     let Program { path, mut args } = leno::program(given)?;
     args.push("--help".into());
@@ -59,7 +61,7 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
     leno::version(given)
 }
 
-/// A proxy with an inbound side. It may still be starting: see [`Server::wait`].
+/// A proxy in front of a backend, which terminates TLS. It may still be starting: see [`Server::wait`].
 pub(super) struct Server {
     backend: SocketAddr,
     inbound: SocketAddr,
@@ -68,19 +70,19 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The endpoint that clients call through this proxy.
+    /// The backend as an endpoint of the Service, which clients call through this proxy.
     fn endpoint(&self) -> Endpoint {
         let (inbound_port, tunnel_port) = (self.inbound.port(), self.tunnel.port());
         Endpoint { address: self.backend, proxy: Some(Proxy { identity: SERVER, inbound_port, tunnel_port }) }
     }
 
-    /// The address on which the proxy terminates TLS for the protocol `wire`.
+    /// The address on which the proxy terminates TLS for clients that use the protocol `wire`.
     fn secure(&self, wire: Wire) -> SocketAddr {
         if wire == Wire::Opaque { self.tunnel } else { self.inbound }
     }
 
-    /// Waits until the proxy serves, and checks that it requires a certificate of the client's authority. Returns the
-    /// endpoint that clients call through it.
+    /// Waits until the proxy is ready, and checks that it rejects clients without a certificate of the authority.
+    /// Returns the endpoint that clients call through the proxy, and the process.
     pub(super) fn wait(self, wire: Wire, client: &Credentials) -> Result<(Endpoint, Child)> {
         let (secure, name, endpoint) = (self.secure(wire), server_name(self.backend), self.endpoint());
         let process = self.started.wait()?;
@@ -89,7 +91,8 @@ impl Server {
     }
 }
 
-/// Starts a proxy in front of each backend. Returns the endpoints that clients call through these proxies.
+/// Starts a proxy in front of each backend. Returns the endpoints that clients call through these proxies, and the
+/// processes.
 pub(super) fn start_servers(
     setting: &Setting<'_>,
     issuer: &Path,
@@ -97,19 +100,19 @@ pub(super) fn start_servers(
 ) -> Result<(Vec<Endpoint>, Vec<Child>)> {
     let backends = setting.backends.iter().enumerate();
     let started = backends.map(|(index, &backend)| start_server(index, backend, setting, issuer));
-    // Start all proxies before waiting for the first, so that they start concurrently.
+    // Start all proxies before waiting for any of them, so that they start concurrently.
     let started: Vec<Server> = started.collect::<Result<_>>()?;
     started.into_iter().map(|server| server.wait(setting.protocol.wire(), client)).collect()
 }
 
 fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer: &Path) -> Result<Server> {
-    // Only the caller's proxy retries or hedges calls.
+    // Do not retry or hedge calls here: the proxy beside the client does.
     let setting = &Setting { policy: CallPolicy::Once, ..*setting };
     start_inbound(&server_proxy(index), backend, setting, issuer, (None, &[Endpoint::from(backend)]))
 }
 
-/// Starts a proxy with an inbound side in front of `backend`. Its configuration has a Service with the endpoints
-/// `called`. If `outbound` is given, the proxy also listens there for the backend's own calls of this Service.
+/// Starts a proxy in front of `backend`. Its configuration has a Service with the endpoints `called`. If `outbound` is
+/// given, the backend calls this Service through the proxy, which listens on `outbound` for these calls.
 pub(super) fn start_inbound(
     name: &str,
     backend: SocketAddr,
@@ -123,7 +126,7 @@ pub(super) fn start_inbound(
         format!("--issuer={}", issuer.display()),
         format!("--inbound={inbound}"),
         format!("--tunnel={tunnel}"),
-        // The proxies of the other meshes require a certificate too.
+        // Reject clients without a certificate, as the other meshes do.
         "--default-inbound-policy=all-authenticated".to_owned(),
     ];
     let options = options.into_iter().chain(outbound.map(|outbound| format!("--outbound={outbound}")));
@@ -131,7 +134,8 @@ pub(super) fn start_inbound(
     Ok(Server { backend, inbound, tunnel, started })
 }
 
-/// Starts the proxy beside the client, which listens on `outbound`. Clients call the Service by the address `service`.
+/// Starts the proxy beside the client. It listens on `outbound`; `service` is the address of the Service that clients
+/// call.
 pub(super) fn start_client_side(
     setting: &Setting<'_>,
     issuer: &Path,
@@ -143,7 +147,7 @@ pub(super) fn start_client_side(
     start_proxy("client-proxy", setting, outbound, service, endpoints, options)?.wait()
 }
 
-/// Creates an authority for the run. Returns its directory, and the client's credentials from it.
+/// Creates an authority for the run. Returns the authority's directory, and credentials of the client.
 pub(super) fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
     let issuer = setting.dir.join("ca");
     make_authority(&issuer)?;
@@ -151,7 +155,7 @@ pub(super) fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials
     Ok((issuer, client))
 }
 
-/// Starts a proxy with a configuration directory that has one Service, which clients call by the address `service`.
+/// Starts a proxy whose configuration directory contains one Service, with the address `service`.
 fn start_proxy(
     name: &str,
     setting: &Setting<'_>,
@@ -171,7 +175,7 @@ fn start_proxy(
     Ok(Started { child: Child::start(&launch, setting.dir)?, listener, admin: Some(admin) })
 }
 
-/// Creates a new authority for every run, with `leno ca init`.
+/// Creates a new authority in `dir` with `leno ca init`. Removes the authority of an earlier run.
 fn make_authority(dir: &Path) -> Result<()> {
     if dir.exists() {
         fs::remove_dir_all(dir).map_err(io(format!("removing {}", dir.display())))?;

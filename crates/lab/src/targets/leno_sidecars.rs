@@ -1,5 +1,5 @@
-//! A chain of services in a mesh of Leno. The proxy beside each service has both sides in one process: the inbound side
-//! in front of the service, and the outbound side for the service's own calls.
+//! A chain of services in a mesh of Leno. Each service has one proxy beside it. This proxy handles the calls to the
+//! service (inbound) and the calls that the service makes (outbound).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use crate::experiment::record::TargetKind;
 use crate::manifest::Endpoint;
 use crate::tls::Credentials;
 
-/// The proxies of a chain. The lab starts them from the chain's end; the proxy beside the client comes last.
+/// The proxies of a chain. The lab starts them in reverse order: first at the end of the chain, last beside the client.
 pub(crate) struct LenoSidecars<'a> {
     kind: TargetKind,
     setting: Setting<'a>,
     /// The directory of the mesh's authority.
     issuer: PathBuf,
     client: Credentials,
-    /// The endpoints that the next proxy calls: at first the backends, later the service that was added last.
+    /// The endpoints that the next added proxy will call: at first the backends, later the service that was added last.
     called: Vec<Endpoint>,
     processes: Vec<Child>,
 }
@@ -34,8 +34,8 @@ impl<'a> LenoSidecars<'a> {
         Ok(Self { kind, setting, issuer, client, called, processes })
     }
 
-    /// Starts the proxy beside the service `name`. The service will listen on the address `service`. Returns the
-    /// address at which the service calls the next part of the chain.
+    /// Starts the proxy beside the service `name`, which will listen on the address `service`. Returns the address on
+    /// which the proxy accepts the service's own calls to the next service.
     pub(crate) fn add(&mut self, name: &str, service: SocketAddr) -> Result<SocketAddr> {
         let outbound = free_address()?;
         let sides = (Some(outbound), &*self.called);
@@ -46,7 +46,7 @@ impl<'a> LenoSidecars<'a> {
         Ok(outbound)
     }
 
-    /// Starts the proxy beside the client, which calls the service that was added last.
+    /// Starts the proxy beside the client. It calls the service that was added last.
     pub(crate) fn start_client_side(self) -> Result<Target> {
         let address = free_address()?;
         let client_side = leno_mesh::start_client_side(&self.setting, &self.issuer, (address, address), &self.called)?;

@@ -1,7 +1,7 @@
-//! A mesh of HAProxy or Envoy: one proxy beside the client, which balances, and one in front of each backend, with
-//! mutual TLS between them.
+//! A mesh of HAProxy or Envoy. One proxy runs beside the client and balances calls; one runs in front of each backend.
+//! They use mutual TLS between them.
 //!
-//! All proxies of the mesh share the CPUs that a single proxy would have, and their costs are added.
+//! All proxies of the mesh share the CPUs that a single proxy would have. The lab reports the sum of their costs.
 
 use std::net::SocketAddr;
 
@@ -12,28 +12,30 @@ use crate::error::Result;
 use crate::experiment::record::{CallPolicy, TargetKind};
 use crate::tls::{Authority, CLIENT, Credentials, SERVER, ensure_mutual_tls, spiffe_id};
 
-/// Starts one proxy of the mesh.
+/// A function that starts one proxy of the mesh.
 type StartHop = fn(&Hop<'_>) -> Result<Started>;
 
-/// A single proxy in front of a backend, and the data with which a client of the mesh connects to it.
+/// The proxy in front of a backend, without the rest of the mesh, and the parameters with which a client connects to
+/// it.
 pub(crate) struct ServerSide {
     /// The proxy.
     pub(crate) target: Target,
-    /// The server name (SNI) for clients.
+    /// The server name (SNI) that a client must send.
     pub(crate) server_name: String,
-    /// The credentials of a client.
+    /// The credentials that a client must use.
     pub(crate) client: Credentials,
-    /// The ALPN protocol for clients.
+    /// The ALPN protocol that a client must offer; `None` for no ALPN.
     pub(crate) alpn: Option<&'static str>,
 }
 
-/// Starts all proxies. Before any call, checks that every server-side proxy requires a certificate of the authority.
+/// Starts all proxies. Before any call, checks that every server-side proxy rejects clients without a certificate of
+/// the authority.
 pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop) -> Result<Target> {
     let (client, server) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
     let wire = setting.protocol.mesh_wire(kind);
     let started = backends.map(|(index, backend)| start_server((index, backend), wire, setting, &server, start_hop));
-    // Start all proxies before waiting for the first, so that they start concurrently.
+    // Start all proxies before waiting for any of them, so that they start concurrently.
     let started: Vec<Started> = started.collect::<Result<_>>()?;
     let upstreams: Vec<SocketAddr> = started.iter().map(|started| started.listener).collect();
     let servers: Vec<Child> = started.into_iter().map(Started::wait).collect::<Result<_>>()?;
@@ -68,7 +70,7 @@ pub(super) fn start_server_side(
     Ok(ServerSide { target, server_name, client, alpn })
 }
 
-/// Creates credentials of the calling and of the serving side, from a new authority for the run.
+/// Creates credentials of the client and of the servers, from a new authority for the run.
 pub(super) fn credentials(setting: &Setting<'_>) -> Result<(Credentials, Credentials)> {
     let authority = Authority::create(&setting.dir.join("certificates"))?;
     Ok((authority.issue(CLIENT)?, authority.issue(SERVER)?))
@@ -84,19 +86,19 @@ fn start_server(
     let (name, peer) = (server_proxy(index), spiffe_id(CLIENT));
     start_hop(&Hop {
         downstream: Side::secure(wire, credentials, &peer),
-        // Only the caller's proxy retries or hedges calls.
+        // Do not retry or hedge calls here: the proxy beside the client does.
         policy: CallPolicy::Once,
         upstreams: std::slice::from_ref(backend),
         ..Hop::alone(&name, free_address()?, setting)
     })
 }
 
-/// The name of the proxy in front of a backend.
+/// The name of the proxy in front of the backend with this index.
 pub(super) fn server_proxy(backend: usize) -> String {
     format!("server-proxy-{}", backend + 1)
 }
 
-/// The server name that a client of the mesh sends for a backend's port.
+/// The server name (SNI) that a client of the mesh sends for a backend.
 pub(super) fn server_name(backend: SocketAddr) -> String {
     format!("{}.leno.internal", backend.port())
 }

@@ -1,15 +1,15 @@
-//! Reading of the metrics of proxies.
+//! Reads the metrics of proxies.
 
 use std::net::SocketAddr;
 
 use crate::error::{Error, Result};
 use crate::http;
 
-/// Fails if the metrics at `address` show that the proxy `what` has sent calls without mutual TLS: `fault` returns what
-/// they show.
+/// Checks, by the metrics at `address`, that the proxy `what` has sent no calls without mutual TLS. `fault` examines
+/// the metrics, and returns the reason why they do not prove this.
 ///
 /// # Errors
-/// Also if the metrics cannot be read.
+/// [`Error::Tls`] if `fault` returns a reason, or if the metrics cannot be read.
 pub(super) fn ensure_encrypted(
     what: &str,
     address: SocketAddr,
@@ -23,7 +23,7 @@ pub(super) fn ensure_encrypted(
     why.map_or(Ok(()), |why| Err(Error::Tls { what: what.to_owned(), why }))
 }
 
-/// Returns the value of a label of a metric.
+/// Returns the value of the label `name` in a line of metrics.
 pub(super) fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let labels = line.split_once('{')?.1;
     labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\"")?.split('"').next())

@@ -1,9 +1,12 @@
-//! The targets of calls: proxies and netfilter rules in front of the backends, each configured as its users run it.
+//! The targets that the lab measures: proxies, or netfilter rules, in front of the backends. Each is configured as its
+//! users would run it.
 //!
 //! Every proxy has one worker thread. A single proxy uses the backends' protocol on both sides, without TLS. In a mesh,
-//! calls pass two proxies, with mutual TLS between them. Where a default would slow a proxy down only in this lab, its
-//! configuration changes the default. A target that stands for a system of a published comparison keeps that system's
-//! defaults; its page (`pages/`) says where they come from.
+//! calls pass two proxies, with mutual TLS between them.
+//!
+//! The lab replaces a proxy's default setting only if this default would slow the proxy down in the lab, but not in
+//! production. A target that represents a system of a published comparison keeps that system's defaults; the target's
+//! page (`pages/`) names their sources.
 
 pub(crate) mod ambient;
 mod direct;
@@ -41,14 +44,14 @@ pub(crate) use leno_sidecars::LenoSidecars;
 pub(crate) use mesh::ServerSide;
 pub(crate) use programs::Programs;
 
-/// The parameters of a target.
+/// The parameters with which a target starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting<'a> {
-    /// The final destinations of the calls.
+    /// The addresses of the servers to which the target sends the calls.
     pub(crate) backends: &'a [SocketAddr],
     /// The backends' protocol.
     pub(crate) protocol: Protocol,
-    /// Whether the proxies beside the client may retry or hedge a call.
+    /// Whether the proxy beside the client retries or hedges calls.
     pub(crate) policy: CallPolicy,
     /// Directory for the target's configuration and log.
     pub(crate) dir: &'a Path,
@@ -58,31 +61,31 @@ pub(crate) struct Setting<'a> {
     pub(crate) programs: &'a Programs,
 }
 
-/// A running target. Dropping this value ends its processes and removes all traces.
+/// A running target. Dropping this value ends its processes, and removes its netfilter rules.
 pub(crate) struct Target {
     pub(crate) kind: TargetKind,
-    /// Addresses for calls. A connection may choose any of them.
+    /// The addresses to which clients connect. If there are several, each connection chooses one of them.
     addresses: Vec<SocketAddr>,
-    /// The proxies; clients connect to the first.
+    /// The processes of the proxies. Clients connect to the first proxy.
     processes: Vec<Child>,
-    /// Servers behind the proxies that are no backends of the experiment: the services of a graph or of a chain.
+    /// The services of a graph or of a chain: servers that the proxies call in addition to the experiment's backends.
     services: Vec<Child>,
     rules: Vec<l4::Rules>,
     /// The control planes of the proxies.
     control_planes: Vec<Box<dyn ControlPlane>>,
 }
 
-/// The control plane of proxies that can decide against TLS. Dropping it ends the control plane.
+/// The control plane of proxies that may send calls without TLS. Dropping this value ends the control plane.
 trait ControlPlane {
-    /// Fails if a proxy has sent calls without mutual TLS.
+    /// Checks that every proxy has sent its calls over mutual TLS.
     ///
     /// # Errors
-    /// Also if the metrics of a proxy cannot be read.
+    /// If a proxy has not, or if a proxy's metrics cannot be read.
     fn ensure_encrypted(&self) -> Result<()>;
 }
 
 impl Target {
-    /// Starts a target in front of the backends, and waits until it serves.
+    /// Starts a target in front of the backends, and waits until it accepts connections.
     pub(crate) fn start(kind: TargetKind, setting: &Setting<'_>) -> Result<Self> {
         match kind {
             TargetKind::Direct => Ok(direct::start(setting)),
@@ -105,10 +108,11 @@ impl Target {
         }
     }
 
-    /// Starts only the proxy of a mesh, or the end of a tunnel, in front of `backend`.
+    /// Starts only the part of a target that runs in front of `backend`: a mesh's inbound proxy, or the server's end of
+    /// a tunnel.
     ///
     /// # Errors
-    /// If `kind` has no such proxy or end.
+    /// If the target `kind` terminates no TLS.
     pub(crate) fn start_server_side(
         kind: TargetKind,
         setting: &Setting<'_>,
@@ -129,36 +133,37 @@ impl Target {
         mesh::start_server_side(kind, setting, backend, start_hop)
     }
 
-    /// A target without addresses and processes.
+    /// Creates a target that has no addresses, processes and rules yet.
     fn of(kind: TargetKind) -> Self {
         let (addresses, processes, services) = (Vec::new(), Vec::new(), Vec::new());
         Self { kind, addresses, processes, services, rules: Vec::new(), control_planes: Vec::new() }
     }
 
-    /// A proxy that listens on `address`.
+    /// A target with one proxy, which listens on `address`.
     fn proxy(kind: TargetKind, address: SocketAddr, process: Child) -> Self {
         Self { addresses: vec![address], processes: vec![process], ..Self::of(kind) }
     }
 
-    /// A proxy that listens on `address`, and the proxies in front of the backends.
+    /// A target with several proxies. The client-side proxy listens on `address`; the server-side proxies run in front
+    /// of the backends.
     fn mesh(kind: TargetKind, address: SocketAddr, client_side: Child, server_sides: Vec<Child>) -> Self {
         let processes = std::iter::once(client_side).chain(server_sides).collect();
         Self { addresses: vec![address], processes, ..Self::of(kind) }
     }
 
-    /// Adds rules that end with the target.
+    /// Adds netfilter rules, which are removed when the target is dropped.
     fn with_rules(mut self, rules: l4::Rules) -> Self {
         self.rules.push(rules);
         self
     }
 
-    /// Adds the control plane of the proxies, which ends with the target.
+    /// Adds the control plane of the proxies, which ends when the target is dropped.
     fn with_control_plane(mut self, running: impl ControlPlane + 'static) -> Self {
         self.control_planes.push(Box::new(running));
         self
     }
 
-    /// Adds the proxies of another target, to which no client connects.
+    /// Adds the proxies of another target to this target. Clients still connect only to this target's addresses.
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.processes.extend(other.processes);
         self.rules.extend(other.rules);
@@ -166,27 +171,28 @@ impl Target {
         self
     }
 
-    /// Adds servers that end with the target.
+    /// Adds servers, which end when the target is dropped.
     pub(crate) fn with_services(self, services: Vec<Child>) -> Self {
         Self { services, ..self }
     }
 
-    /// CPU time of the servers of [`Target::with_services`].
+    /// CPU time of the servers that [`Target::with_services`] added.
     pub(crate) fn services_cpu_time(&self) -> Result<Duration> {
         Ok(sum_of_cpu_times(&self.services)?.unwrap_or_default())
     }
 
-    /// The first address, for targets that have only one.
+    /// The first address; a target with proxies has only one.
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// Client connections. If the target has several addresses, `random` chooses one for each connection.
+    /// Creates clients, one for each connection. If the target has several addresses, `random` chooses one for each
+    /// client.
     pub(crate) fn clients(&self, connections: u32, random: &mut fastrand::Rng) -> Vec<Client> {
         (0..connections).map(|_| client(self.addresses[random.usize(..self.addresses.len())])).collect()
     }
 
-    /// One client connection of a proxy.
+    /// Creates a client that connects to the target's first address.
     pub(crate) fn client(&self) -> Client {
         client(self.address())
     }
@@ -196,28 +202,29 @@ impl Target {
         self.processes.first().map(Child::pid)
     }
 
-    /// Fails if a proxy has ended.
+    /// Fails if a proxy or a server of the target has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
         self.processes.iter_mut().chain(&mut self.services).try_for_each(Child::ensure_running)
     }
 
-    /// Fails if a proxy whose endpoints are in the mesh has sent calls without mutual TLS. Checks only the proxies that
-    /// can decide against TLS; the others always use TLS.
+    /// Fails if a proxy has sent calls without mutual TLS. Only proxies with a control plane are checked, because they
+    /// may decide against TLS. All other proxies of meshes always use TLS.
     pub(crate) fn ensure_encrypted(&self) -> Result<()> {
         self.control_planes.iter().try_for_each(|running| running.ensure_encrypted())
     }
 
-    /// CPU time of all threads of all proxies; `None` without a proxy.
+    /// CPU time of all threads of all proxies; `None` if the target has no proxy.
     pub(crate) fn cpu_time(&self) -> Result<Option<Duration>> {
         sum_of_cpu_times(&self.processes)
     }
 
-    /// The part of [`Target::cpu_time`] that the proxies in front of the backends used; `None` without a mesh.
+    /// CPU time of the proxies in front of the backends, which [`Target::cpu_time`] includes. `None` if the target has
+    /// no such proxies.
     pub(crate) fn server_cpu_time(&self) -> Result<Option<Duration>> {
         self.processes.split_first().map_or(Ok(None), |(_, servers)| sum_of_cpu_times(servers))
     }
 
-    /// Resets the memory peak of every proxy.
+    /// Resets the peak of every proxy's memory, so that it begins again at the present value.
     pub(crate) fn forget_peaks(&self) {
         self.processes.iter().for_each(|process| procfs::forget_peak(process.pid()));
     }
@@ -227,7 +234,7 @@ impl Target {
         self.pid().map(procfs::memory).transpose()
     }
 
-    /// The number of proxies, and their resident memory together, in bytes; `None` without a proxy.
+    /// The number of proxies, and the sum of their resident memory in bytes; `None` if the target has no proxy.
     pub(crate) fn total_memory(&self) -> Result<Option<(u32, u64)>> {
         let memories = self.processes.iter().map(|process| procfs::memory(process.pid()));
         let kib = memories.map(|memory| memory.map(|memory| memory.resident_kib)).sum::<Result<u64>>()?;
@@ -235,7 +242,7 @@ impl Target {
         Ok((proxies > 0).then_some((proxies, kib * 1024)))
     }
 
-    /// The memory of the largest of a mesh's proxies in front of the backends.
+    /// The memory of one proxy in front of a backend: the proxy with the highest peak.
     pub(crate) fn server_memory(&self) -> Result<Option<Memory>> {
         let servers = self.processes.iter().skip(1).map(|process| procfs::memory(process.pid()));
         Ok(servers.collect::<Result<Vec<_>>>()?.into_iter().max_by_key(|memory| memory.peak_kib))
@@ -248,12 +255,13 @@ fn sum_of_cpu_times(processes: &[Child]) -> Result<Option<Duration>> {
     Ok((!times.is_empty()).then(|| times.iter().sum()))
 }
 
-/// A client whose authority is the address to which it connects.
+/// A client whose `:authority` is the address to which it connects.
 fn client(address: SocketAddr) -> Client {
     Client { address, authority: address.to_string() }
 }
 
-/// Whether a target uses netfilter rules, which must not touch the machine's own rules.
+/// Whether a target needs a network namespace of its own, because it uses netfilter rules that must not affect the
+/// machine.
 pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol, programs: &Programs) -> bool {
     match kind {
         TargetKind::Linkerd => true,
@@ -263,10 +271,10 @@ pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol, programs: &P
     }
 }
 
-/// The version line of the target's program.
+/// The version of the target's program, in one line.
 ///
 /// # Errors
-/// If the target cannot run here; the error names the remedy.
+/// If the target cannot run on this machine; the error names the remedy.
 pub(crate) fn version(kind: TargetKind, programs: &Programs) -> Result<String> {
     let leno_proxy = programs.leno_proxy.as_deref();
     match kind.program() {
@@ -284,11 +292,11 @@ pub(crate) fn version(kind: TargetKind, programs: &Programs) -> Result<String> {
     }
 }
 
-/// The first line that a program prints when asked for its version.
+/// Runs a program that prints its version, and returns the first line that is not empty.
 fn version_line(name: &'static str, program: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     let output = command.args(args).stdin(Stdio::null()).output().map_err(io(format!("running {name}")))?;
-    // nginx writes its version to the standard error.
+    // nginx prints its version to standard error.
     let said = if output.stdout.is_empty() && output.status.success() { &output.stderr } else { &output.stdout };
     let text = String::from_utf8_lossy(said);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());

@@ -13,7 +13,7 @@ use crate::experiment::record::TargetKind;
 /// The command that installs nginx on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install nginx-light";
 
-/// Starts nginx as the only proxy.
+/// Starts nginx as the only proxy of a target.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let address = free_address()?;
     let child = start_hop(&Hop::alone("nginx", address, setting))?.wait()?;
@@ -23,18 +23,18 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
 /// Starts nginx in the foreground, without a master process.
 ///
 /// # Errors
-/// If nginx is not installed, or should carry opaque bytes.
+/// If nginx is not installed, or if the protocol is opaque bytes.
 fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     let program = program()?;
     let path = hop.dir.join(format!("{}.conf", hop.name));
     fs::write(&path, config(hop)?).map_err(io("writing nginx's configuration"))?;
-    // Before nginx has read its configuration, it opens a log file below its prefix.
+    // Set the prefix, because nginx opens a log file below it before it has read its configuration.
     let args = ["-p".into(), hop.dir.as_os_str().to_owned(), "-e".into(), "stderr".into(), "-c".into(), path.into()];
     let launch = Launch::new(hop.name, program, args).on_cpus(hop.cpus);
     Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: None })
 }
 
-/// Returns nginx's version line, without the words before it.
+/// Returns nginx's version, without the words `nginx version:`.
 pub(super) fn version() -> Result<String> {
     let line = version_line("nginx", &program()?, &["-v"])?;
     Ok(line.trim_start_matches("nginx version: ").to_owned())
@@ -44,9 +44,10 @@ fn program() -> Result<PathBuf> {
     find_program("nginx").ok_or(Error::MissingProgram { program: "nginx", install: INSTALL })
 }
 
-/// A configuration with one worker, without an access log, and with connections to the backends that stay open. With
-/// its default `keepalive_requests`, nginx would close connections in the middle of an experiment. With its default
-/// `http2_max_concurrent_streams`, only 128 calls of a connection could be in flight; further calls would wait.
+/// nginx's configuration: one worker, no access log, and persistent connections to the backends.
+///
+/// Two defaults are replaced. With the default `keepalive_requests`, nginx would close connections in the middle of an
+/// experiment. With the default `http2_max_concurrent_streams`, a connection could have only 128 calls in flight.
 fn config(hop: &Hop<'_>) -> Result<String> {
     let (http2, pass) = match hop.downstream.wire {
         Wire::Http2 => (" http2", "grpc_pass grpc://backends;\n            grpc_read_timeout 1h;"),
@@ -96,7 +97,7 @@ http {{
     ))
 }
 
-/// nginx creates these directories at its start. Its default directories are writable only for root.
+/// The directories that nginx creates at its start. The default directories are writable only for root.
 fn temporary_paths(dir: &Path) -> String {
     let line = |kind| format!("    {kind}_temp_path {}/nginx-{kind};\n", dir.display());
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(line).concat()

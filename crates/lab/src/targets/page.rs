@@ -3,7 +3,7 @@
 use crate::experiment::record::TargetKind;
 
 impl TargetKind {
-    /// The target's page: its data plane, the source of its settings, and what it does not show.
+    /// The page about the target: its data plane, the source of its settings, and the differences from the real system.
     pub fn page(self) -> &'static str {
         match self {
             Self::Direct => include_str!("pages/direct.txt"),

@@ -1,11 +1,11 @@
-//! The binaries that the user may name.
+//! The paths of binaries that the user may set.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, io as io_error};
 
-/// Binaries to measure in place of those that the lab finds itself.
+/// Binaries that the lab measures instead of those that it finds itself.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Programs {
     /// The leno-proxy binary [default: beside this program]
@@ -20,15 +20,15 @@ pub struct Programs {
     /// The ztunnel binary [default: found in PATH; without a usable one, a bare TLS tunnel replaces ztunnel]
     #[arg(long, value_name = "PATH")]
     pub ztunnel: Option<PathBuf>,
-    /// Whether a bare TLS tunnel replaces ztunnel even if the machine has ztunnel.
+    /// Whether to use a bare TLS tunnel instead of ztunnel, even if ztunnel can run on this machine.
     #[arg(skip)]
     pub without_ztunnel: bool,
 }
 
 impl Programs {
-    /// The options on the command line that name the same binaries.
+    /// The command-line options that name the same binaries.
     pub(crate) fn words(&self) -> Vec<String> {
-        // Names every field, so that a new one cannot be forgotten.
+        // Name all fields, so that the compiler rejects this code if a field is added.
         let Self { leno_proxy, traefik, linkerd2_proxy, ztunnel, without_ztunnel: _ } = self;
         let flags = [
             ("--leno-proxy", leno_proxy),
@@ -44,16 +44,16 @@ impl Programs {
 /// Returns the path of a binary that the user named with `option`.
 ///
 /// # Errors
-/// If there is no such file; the error ends with `remedy`.
+/// If the file does not exist; the error ends with `remedy`.
 pub(super) fn named(option: &str, path: &Path, remedy: &str) -> Result<PathBuf> {
     if !path.is_file() {
         return Err(Error::Usage(format!("{option} {}: there is no such file; {remedy}", path.display())));
     }
-    // Make the path absolute: the system would search PATH for a name that has no slash.
+    // Return an absolute path. If a path is a name without a slash, the system would look for the program in PATH.
     std::path::absolute(path).map_err(io_error(path.display().to_string()))
 }
 
-/// The error for the program `name` that does not start because of `error`.
+/// Creates an error which states that the program `name` cannot be executed; `error` is the reason.
 pub(super) fn cannot_start(name: &str, path: &Path, error: &io::Error, remedy: &str) -> Error {
     let path = path.display();
     Error::Usage(match error.kind() {

@@ -1,4 +1,4 @@
-//! A thread of the lab that serves the proxies of a target.
+//! A thread on which the lab serves the proxies of a target, for example as their control plane.
 
 use std::future::Future;
 use std::net::TcpListener;
@@ -16,7 +16,8 @@ pub(super) struct ServiceThread {
 }
 
 impl ServiceThread {
-    /// Runs `serve` for the connections of `listener`, on a thread called `name`. Errors name the step `what`.
+    /// Starts a thread with the name `name`, which runs `serve` with `listener`. `what` describes the action in error
+    /// messages.
     ///
     /// # Errors
     /// If the thread does not start.
@@ -34,7 +35,7 @@ impl ServiceThread {
                 let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                 tokio::select! {
                     () = serve(listener) => {}
-                    // The sender is dropped together with the service.
+                    // Dropping the `ServiceThread` drops the sender, which completes `stopped`.
                     _ = stopped => {}
                 }
             });
@@ -47,7 +48,7 @@ impl ServiceThread {
 impl Drop for ServiceThread {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // A panic of the thread has already been printed.
+        // Ignore a panic of the thread, because it has already been printed.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

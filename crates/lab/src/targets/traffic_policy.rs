@@ -5,10 +5,10 @@ use crate::experiment::record::CallPolicy;
 
 /// Maximum number of retries of one call.
 pub(super) const RETRIES: u32 = 2;
-/// The largest `minPerSecond` of a budget.
+/// The largest value that a retry budget allows in `minPerSecond`.
 const MIN_PER_SECOND_MAX: u32 = 1_000;
 
-/// Returns the manifest of a TrafficPolicy for `service`; empty if each call is sent once.
+/// Returns the manifest of a TrafficPolicy for `service`; empty if `policy` is [`CallPolicy::Once`].
 pub(super) fn traffic_policy(service: &str, policy: CallPolicy) -> String {
     let retry = format!("  retry: {{grpcCodes: [UNAVAILABLE], attempts: {RETRIES}}}\n");
     let parts = match policy {

@@ -1,4 +1,4 @@
-//! The lab's own bare TLS tunnel on rustls: the cost of TLS without a proxy.
+//! The target `tunnel`: the lab's own bare TLS tunnel on rustls. It shows the cost of TLS without a proxy.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::error::{Result, io};
 use crate::experiment::record::TargetKind;
 use crate::tls::Credentials;
 
-/// The version of the tunnel, which is part of this program.
+/// The tunnel's version text. The tunnel has no version of its own, because it is part of this program.
 pub(super) const VERSION: &str = "rustls, of this program";
 /// The value of `--side` for the end that encrypts.
 pub(super) const CLIENT_SIDE: &str = "client";
@@ -26,7 +26,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target::mesh(TargetKind::Tunnel, address, near_end.wait()?, vec![far_end.wait()?]))
 }
 
-/// Starts the server's end of the tunnel, without a backend behind it.
+/// Starts only the server's end of the tunnel, which echoes the bytes because it has no backend.
 pub(super) fn start_server_side(setting: &Setting<'_>) -> Result<ServerSide> {
     let (client, server) = credentials(setting)?;
     let end = start_end(setting, SERVER_SIDE, SERVER_SIDE, &server, None)?;
@@ -35,7 +35,7 @@ pub(super) fn start_server_side(setting: &Setting<'_>) -> Result<ServerSide> {
     Ok(ServerSide { target, server_name: server_name(address), client, alpn: None })
 }
 
-/// Starts one end of a tunnel. `name` is unique in the run.
+/// Starts one end of a tunnel. `name` names its log, and must be unique in the run.
 pub(super) fn start_end(
     setting: &Setting<'_>,
     name: &str,

@@ -15,34 +15,34 @@ use time::OffsetDateTime;
 use super::spiffe_id;
 use crate::error::{Error, Result, io};
 
-/// A certificate's validity begins this long before its creation, in case the peer's clock is behind.
+/// A certificate is valid from this long before its creation, so that a peer whose clock is behind accepts it.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
-/// Validity of certificates: longer than any experiment.
+/// Time from a certificate's creation until it expires. It exceeds the duration of any experiment.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
 
-/// A certificate authority in a directory, in the form that `leno ca init` writes.
+/// A certificate authority whose key and certificate are files of a directory, in the format of `leno ca init`.
 pub(crate) struct Authority {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// The files of a workload's credentials, in PEM.
+/// The paths of a workload's credentials, all in PEM.
 #[derive(Debug, Clone)]
 pub(crate) struct Credentials {
-    /// Certificate of the authority, to verify the peer.
+    /// Certificate of the authority, with which the workload verifies its peers.
     pub(crate) authority: PathBuf,
     /// The workload's own certificate.
     pub(crate) certificate: PathBuf,
     /// The workload's key.
     pub(crate) key: PathBuf,
-    /// Certificate and key in one file, as HAProxy reads them.
+    /// Certificate and key in one file, the format that HAProxy reads.
     pub(crate) both: PathBuf,
 }
 
 impl Authority {
-    /// Creates an authority, with its certificate and key in `dir`.
+    /// Creates an authority, and writes its certificate and key into `dir`.
     ///
     /// # Errors
     /// If the directory cannot be written to.
@@ -58,7 +58,7 @@ impl Authority {
         Ok(Self { dir: dir.to_owned(), issuer: Issuer::new(params, key) })
     }
 
-    /// Opens the authority in `dir`.
+    /// Opens the authority whose certificate and key are in `dir`.
     ///
     /// # Errors
     /// If the authority is missing or invalid.
@@ -70,8 +70,8 @@ impl Authority {
         Ok(Self { dir: dir.to_owned(), issuer })
     }
 
-    /// Creates a key and a certificate for `workload` (for example `ns/lab/sa/client`), in files of the authority's
-    /// directory.
+    /// Creates a key and a certificate for `workload` (for example `ns/lab/sa/client`), and writes them into the
+    /// authority's directory.
     ///
     /// # Errors
     /// If the files cannot be written.
@@ -79,8 +79,8 @@ impl Authority {
         self.issue_to(workload.rsplit('/').next().unwrap_or(workload), workload_params(workload)?)
     }
 
-    /// Creates a key and a certificate for a server that clients verify by one of its IP addresses, in files of the
-    /// authority's directory.
+    /// Creates a key and a certificate for a server, and writes them into the authority's directory. Clients verify the
+    /// server by one of its IP addresses.
     ///
     /// # Errors
     /// If the files cannot be written.
@@ -118,7 +118,7 @@ impl Authority {
         fs::read_to_string(&path).map_err(io(format!("reading {}", path.display())))
     }
 
-    /// Signs a certificate as [`Self::sign`] does, if the request has no other name than `name`.
+    /// Like [`Self::sign`], but rejects a request that has any other name than `name`.
     ///
     /// # Errors
     /// If the request is invalid, lacks the name, or has another name.
@@ -130,8 +130,8 @@ impl Authority {
         self.sign(request, name)
     }
 
-    /// Signs a certificate with the key and the names of a certificate signing request, if the request has the DNS name
-    /// or the URI `name`.
+    /// Signs a certificate for the key and the names in a certificate signing request. `name` must be one of the
+    /// request's DNS names or URIs.
     ///
     /// # Errors
     /// If the request is invalid, or lacks the name.
@@ -151,7 +151,7 @@ impl Authority {
     }
 }
 
-/// Describes the action for errors.
+/// The text that names the step in error messages.
 fn signing(name: &str) -> String {
     format!("signing a certificate for {name}")
 }
@@ -160,7 +160,7 @@ fn parse(request: &[u8], what: &str) -> Result<CertificateSigningRequestParams> 
     CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request)).map_err(cannot(what))
 }
 
-/// A certificate for a certificate signing request.
+/// A signed certificate, in DER and in PEM.
 pub(crate) struct Signed {
     pub(crate) certificate: CertificateDer<'static>,
     /// The same certificate, in PEM.
@@ -176,7 +176,7 @@ fn is_named(candidate: &SanType, name: &str) -> bool {
     }
 }
 
-/// A new key of a workload, and the request for its certificate.
+/// A workload's new key, and the certificate signing request for it.
 pub(crate) struct Request {
     /// The key as PKCS #8, in DER.
     pub(crate) key: Vec<u8>,
@@ -185,7 +185,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A request for a certificate with the DNS name `name` and the SPIFFE id of `workload`.
+    /// Creates a key and a request for a certificate with the DNS name `name` and the SPIFFE id of `workload`.
     ///
     /// # Errors
     /// If `name` is no DNS name.
@@ -193,14 +193,14 @@ impl Request {
         let what = format!("requesting a certificate for {name}");
         let key = new_key()?;
         let mut params = workload_params(workload)?;
-        // linkerd2-proxy takes the first name as the peer's identity.
+        // Put the DNS name before the SPIFFE id, because linkerd2-proxy uses the first name as the peer's identity.
         params.subject_alt_names.insert(0, SanType::DnsName(name.try_into().map_err(cannot(&what))?));
         let csr = params.serialize_request(&key).map_err(cannot(&what))?.der().to_vec();
         Ok(Self { key: key.serialize_der(), csr })
     }
 }
 
-/// Parameters of a workload's certificate, which the workload presents both as a client and as a server.
+/// The parameters of a workload's certificate. The workload may present it both as a client and as a server.
 fn workload_params(workload: &str) -> Result<CertificateParams> {
     let mut params = params(workload.rsplit('/').next().unwrap_or(workload))?;
     let id = spiffe_id(workload).try_into().map_err(cannot("making a certificate"))?;
@@ -208,7 +208,7 @@ fn workload_params(workload: &str) -> Result<CertificateParams> {
     Ok(for_both_sides(params))
 }
 
-/// Lets the holder of a certificate be the server and the client of a connection.
+/// Permits the use of a certificate both as a client and as a server.
 fn for_both_sides(mut params: CertificateParams) -> CertificateParams {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];

@@ -4,7 +4,7 @@ use rustls::pki_types::pem::PemObject;
 use super::*;
 use crate::tls::{CLIENT, SERVER};
 
-/// A new authority, and the directory of its files.
+/// A new authority, and the temporary directory that contains its files.
 fn created() -> (tempfile::TempDir, Authority) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");

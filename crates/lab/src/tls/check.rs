@@ -1,4 +1,4 @@
-//! Checks a mesh's security, so that the lab never measures a mesh that accepts certificates of another authority.
+//! Checks the mutual TLS of a mesh before the lab measures the mesh.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -15,16 +15,19 @@ use super::config::{self, SUITE};
 use super::{Authority, CLIENT, Credentials, SERVER};
 use crate::error::{Error, Result};
 
-/// Longest time for a server to reject a certificate of another authority.
+/// Maximum time for a server to reject a certificate of another authority, and for a TCP connection.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Checks that the server at `address`
-/// - negotiates TLS 1.3 with the cipher suite of all meshes, and the ALPN protocol `alpn`,
-/// - presents the identity [`SERVER`],
-/// - requests the client's certificate, and
-/// - rejects a certificate of another authority.
+/// Checks that a server uses mutual TLS as all meshes of the lab must.
+///
+/// The server at `address` must
+///
+/// - negotiate TLS 1.3 with the cipher suite of all meshes, and the ALPN protocol `alpn`,
+/// - present the identity [`SERVER`],
+/// - request the client's certificate, and
+/// - reject a certificate of another authority.
 pub(crate) fn ensure_mutual_tls(
     address: SocketAddr,
     server_name: &str,
@@ -34,7 +37,7 @@ pub(crate) fn ensure_mutual_tls(
     ensure_mutual_tls_of(SERVER, address, server_name, client, alpn)
 }
 
-/// As [`ensure_mutual_tls`], with the identity `server` in place of [`SERVER`].
+/// Like [`ensure_mutual_tls`], but expects the identity `server` instead of [`SERVER`].
 pub(crate) fn ensure_mutual_tls_of(
     server: &str,
     address: SocketAddr,
@@ -59,15 +62,15 @@ pub(crate) fn ensure_mutual_tls_of(
         return Err(is_not("it does not request a client certificate".to_owned()));
     }
     let stranger = config::client(&stranger(client)?, server, alpn)?;
-    // A client may complete its handshake before the server has verified the certificate. Therefore also wait for the
-    // server to close the connection.
+    // In TLS 1.3, the client may complete its handshake before the server has verified the client's certificate.
+    // Therefore, also wait for the server to close the connection.
     match connect(address, server_name, stranger).and_then(|mut stream| wait_for_refusal(&mut stream)) {
         Ok(()) => Err(is_not("it accepts a certificate of another authority".to_owned())),
         Err(_) => Ok(()),
     }
 }
 
-/// The client's own certificate, and whether a server requested a certificate.
+/// Supplies the client's own certificate, and records whether the server requested it.
 #[derive(Debug)]
 struct Asked {
     own: Arc<dyn ResolvesClientCert>,
@@ -85,9 +88,9 @@ impl ResolvesClientCert for Asked {
     }
 }
 
-/// Credentials with the identity [`CLIENT`], from a second authority that has the same name as the authority of
-/// `client`. These credentials trust the authority of `client`, so that the handshake does not fail on the client's
-/// side.
+/// Credentials that the server must reject. They have the identity [`CLIENT`], but come from a second authority with
+/// the same name as the authority of `client`. They trust the authority of `client`, so that the handshake does not
+/// fail on the client's side.
 fn stranger(client: &Credentials) -> Result<Credentials> {
     let dir = client.authority.with_file_name("stranger");
     let credentials = Authority::create(&dir)?.issue(CLIENT)?;
@@ -109,8 +112,8 @@ fn connect(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) ->
     Ok(StreamOwned::new(connection, socket))
 }
 
-/// Fails if the server closes the connection, as a server does to reject a client. Succeeds if the server sends data,
-/// or keeps the connection open for [`TIMEOUT`].
+/// Returns an error if the server closes the connection, which means that it rejects the client. Returns `Ok` if the
+/// server sends data, or keeps the connection open for [`TIMEOUT`].
 fn wait_for_refusal(stream: &mut Stream) -> std::result::Result<(), String> {
     match stream.read(&mut [0; 1]) {
         Ok(0) => Err("closed".to_owned()),

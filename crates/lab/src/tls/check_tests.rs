@@ -11,21 +11,21 @@ use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, ServerConne
 use super::super::{Authority, CLIENT};
 use super::*;
 
-/// Serves two connections, one after the other, and sends a greeting on each.
+/// Serves two connections, one after the other, and sends five bytes on each.
 fn serve(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
     thread::spawn(move || {
         for socket in listener.incoming().take(2).flatten() {
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
-            // The write fails if the client is rejected.
+            // Ignore an error: the write fails if the server has rejected the client.
             StreamOwned::new(connection, socket).write_all(b"hello").ok();
         }
     });
     address
 }
 
-/// Checks a server that has a certificate for the identity `server` and a configuration modified by `change`.
+/// Checks a server that has a certificate for the identity `server`. `change` modifies the server's configuration.
 fn check(server: &str, change: impl FnOnce(&mut ServerConfig)) -> std::result::Result<(), String> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");
@@ -47,7 +47,7 @@ fn a_server_with_another_identity_is_not() {
     assert!(error.contains("no server of the mesh"), "{error}");
 }
 
-/// Lets `verifier` verify the clients' certificates, instead of the authority's certificate.
+/// Makes `verifier` verify the clients' certificates, instead of the authority's certificate.
 fn with_verifier(config: &mut ServerConfig, verifier: Arc<dyn ClientCertVerifier>) {
     let mut changed = ServerConfig::builder_with_provider(Arc::clone(config.crypto_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])

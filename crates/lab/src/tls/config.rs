@@ -1,4 +1,5 @@
-//! Configurations of rustls: TLS 1.3, one cipher suite, no resumption, and SPIFFE ids instead of host names.
+//! rustls configurations for the lab's meshes: TLS 1.3, one cipher suite, no resumption, and SPIFFE ids instead of host
+//! names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use rustls::{CipherSuite, PeerIncompatible};
 use super::{Credentials, spiffe_id};
 use crate::error::{Error, Result};
 
-/// The cipher suite of all meshes.
+/// The cipher suite that all meshes use.
 pub(super) const SUITE: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
 
-/// A client that presents its certificate, and trusts only servers with the identity `server`.
+/// The configuration of a client that presents its certificate, and accepts only servers with the identity `server`.
 ///
 /// # Errors
 /// If a file cannot be read or is invalid.
@@ -71,7 +72,8 @@ fn cannot<E: std::error::Error>(what: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::Tls { what, why: error.to_string() }
 }
 
-/// Verifies a server by its SPIFFE id; host names have no meaning in a mesh.
+/// Verifies a server's certificate by its SPIFFE id. Host names are ignored, because certificates of a mesh do not
+/// contain them.
 #[derive(Debug)]
 struct ServerIs {
     id: String,
@@ -121,7 +123,7 @@ impl ServerCertVerifier for ServerIs {
     }
 }
 
-/// A server that accepts any client with a certificate of its authority.
+/// The configuration of a server that accepts any client with a certificate of the server's authority.
 ///
 /// # Errors
 /// If a file cannot be read or is invalid.
@@ -141,7 +143,8 @@ pub(super) fn server(credentials: &Credentials) -> Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// A server that presents its certificate and requests none, as an authority serves workloads without a certificate.
+/// The configuration of a server that presents its certificate, and requests none from clients. A certificate service
+/// needs this, because its clients do not have a certificate yet.
 ///
 /// # Errors
 /// If a file cannot be read or is invalid.

@@ -1,4 +1,4 @@
-//! The lab's own side of mutual TLS: an authority for the duration of an experiment, and TLS on rustls.
+//! The lab's own TLS code: an authority for each experiment, and clients and servers on rustls.
 //!
 //! All meshes use TLS 1.3 with TLS_AES_128_GCM_SHA256: Envoy and Leno prefer this cipher suite, and the lab configures
 //! HAProxy to use it. Only a ztunnel as a client prefers TLS_AES_256_GCM_SHA384. All meshes present P-256 certificates
@@ -16,15 +16,15 @@ pub(crate) use config::{client as client_config, one_sided_server};
 
 /// The trust domain of all certificates of the lab.
 pub(crate) const TRUST_DOMAIN: &str = "lab.local";
-/// The identity of the calling side, without the trust domain.
+/// The identity of clients, without the trust domain.
 pub(crate) const CLIENT: &str = "ns/lab/sa/client";
-/// The identity of the serving side, without the trust domain.
+/// The identity of servers, without the trust domain.
 pub(crate) const SERVER: &str = "ns/lab/sa/server";
 
 /// The identity of a waypoint, without the trust domain.
 pub(crate) const WAYPOINT: &str = "ns/lab/sa/waypoint";
 
-/// The SPIFFE id of a workload, in the form that certificates contain.
+/// The SPIFFE id of a workload, as certificates contain it.
 pub(crate) fn spiffe_id(workload: &str) -> String {
     format!("spiffe://{TRUST_DOMAIN}/{workload}")
 }

@@ -15,9 +15,10 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::{Credentials, SERVER, config};
 use crate::error::{Error, Result, io};
 
-/// Size of a buffer, in bytes: four TLS records.
+/// Size of a buffer, in bytes: room for four TLS records.
 const BUFFER_BYTES: usize = 64 << 10;
-/// A server name like the names in a mesh. The tunnel's client verifies only the server's identity, not this name.
+/// The server name (SNI) that the tunnel's client sends, similar to the names in a mesh. The client verifies only the
+/// server's identity, not this name.
 const SERVER_NAME: &str = "tunnel.leno.internal";
 
 /// Options of `leno lab tunnel`.
@@ -72,12 +73,12 @@ async fn carry_all(listener: &TcpListener, end: End) -> std::io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let end = Arc::clone(&end);
-        // The result is ignored, because both peers see how a connection ends.
+        // Ignore the result: both peers see the connection end, so an error needs no report.
         tokio::spawn(async move { end.carry(stream).await });
     }
 }
 
-/// One end of the tunnel, with the data for its connections.
+/// One end of the tunnel, with the parameters of its connections.
 enum End {
     Client(TlsConnector, ServerName<'static>, SocketAddr),
     Server(TlsAcceptor, Option<SocketAddr>),

@@ -1,11 +1,11 @@
-//! Functions that choose one endpoint out of many.
+//! Chooses one endpoint of a cluster: by calls in flight, in turn, or at random.
 
 use fastrand::Rng;
 
 use super::endpoints::{Endpoint, EndpointId};
 
-/// If a cluster has at most this many endpoints, a pick compares all of them. Otherwise it draws [`DRAWS`] endpoints at
-/// random. It then compares all endpoints only if no drawn endpoint is ready.
+/// In a cluster with at most this many endpoints, a pick compares all of them. In a larger cluster, a pick compares
+/// [`DRAWS`] endpoints that it draws at random. If none of these is ready, it compares all endpoints.
 const COMPARE_ALL_MAX: usize = 16;
 /// Number of endpoints drawn from a large cluster for one pick.
 const DRAWS: usize = 4;
@@ -22,8 +22,8 @@ pub(super) struct Choice {
 pub(super) enum Why {
     NextInTurn,
     Drawn,
-    /// A probe, which tests whether a slow or failing endpoint has recovered. `good_answers` is the number of the
-    /// endpoint's good answers to probes so far.
+    /// A probe, which tests whether a slow or failing endpoint has recovered. `good_answers` is the number of probes
+    /// that the endpoint has answered well so far.
     Probe {
         good_answers: u32,
     },
@@ -58,11 +58,11 @@ impl Contender {
     }
 }
 
-/// Chooses the endpoint with the best rank. Among equal ranks, chooses the endpoint with the fewest calls in flight.
-/// Among equal numbers of calls, chooses the endpoint whose last pick is longest ago.
+/// Chooses the best endpoint. The first criterion is the rank, the second the fewest calls in flight, the third the
+/// longest time since the last pick.
 ///
-/// The second argument of `rank` is the number of compared endpoints. `rank` returns `None` for an endpoint that cannot
-/// be used.
+/// `rank` returns `None` for an endpoint that cannot be used. Its second argument is the number of endpoints in the
+/// comparison.
 pub(super) fn fewest_in_flight(
     list: &[Endpoint],
     random: &mut Rng,
@@ -111,7 +111,8 @@ impl Contest {
     }
 }
 
-/// Returns the first usable endpoint at or after position `next`, and moves `next` past it.
+/// Returns the first usable endpoint at or after the position `next`, and wraps around. Sets `next` to the position
+/// after it.
 pub(super) fn next_in_turn(
     list: &[Endpoint],
     next: &mut usize,

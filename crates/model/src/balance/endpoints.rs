@@ -1,7 +1,9 @@
 //! The endpoints of one cluster, in the order of their addresses, and their handles.
 //!
-//! Invariants: addresses are unique and ascending. An [`EndpointId`] finds only the endpoint for which it was made: a
-//! slot's generation changes when its endpoint is removed.
+//! Invariants:
+//! - The addresses are unique and ascending.
+//! - An [`EndpointId`] finds only the endpoint for which it was created. When an endpoint is removed, its slot gets a
+//!   new generation, so the removed endpoint's id finds nothing.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -11,7 +13,7 @@ use super::health::Health;
 
 /// Identifies one endpoint of one [`Balancer`](super::Balancer), from the endpoint's addition to its removal.
 ///
-/// The id of a removed endpoint never identifies another endpoint (until 2^32 endpoints have used its slot).
+/// The id of a removed endpoint does not identify a later endpoint, unless 2^32 endpoints have used its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EndpointId {
     slot: u32,
@@ -19,13 +21,13 @@ pub struct EndpointId {
 }
 
 impl EndpointId {
-    /// Returns a small number that is unique among the current endpoints and is reused after a removal. Use it to index
-    /// a table beside the balancer.
+    /// Returns the number of the endpoint's slot, to index a table beside the balancer. The numbers are small, and no
+    /// two current endpoints have the same number. A new endpoint may get the number of a removed endpoint.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 
-    /// Returns a number that is unique among the balancer's endpoints.
+    /// Returns a number that identifies the endpoint among all past and current endpoints of the balancer.
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
@@ -38,9 +40,9 @@ pub(super) struct Endpoint {
     pub(super) address: SocketAddr,
     /// Number of picks that are not finished yet.
     pub(super) in_flight: u32,
-    /// Number of the picks in `in_flight` whose calls have no answer so far.
+    /// Number of picks in `in_flight` whose calls have not been answered yet.
     pub(super) unanswered: u32,
-    /// Serial number of the endpoint's latest pick. The endpoint with the lowest number has waited longest.
+    /// Serial number of the endpoint's latest pick. The endpoint with the lowest number has waited longest for a pick.
     pub(super) turn: u64,
     pub(super) picks: u64,
     pub(super) failures: u64,
@@ -64,7 +66,7 @@ impl Endpoint {
 #[derive(Debug, Clone)]
 struct Slot {
     generation: u32,
-    /// Position of the slot's endpoint in `Endpoints::list`.
+    /// Position in `Endpoints::list` of the endpoint that uses the slot; `None` if the slot is free.
     index: Option<u32>,
 }
 
@@ -93,8 +95,9 @@ impl Endpoints {
         self.index(id).and_then(|index| self.list.get_mut(index))
     }
 
-    /// Replaces the endpoints by endpoints at `addresses`. Endpoints that stay keep their state. `newcomer` creates the
-    /// `health` and the `turn` of a new endpoint. Returns the slots of removed endpoints.
+    /// Replaces the list of endpoints: the new list has one endpoint for each of `addresses`. An endpoint whose address
+    /// is still present keeps its state. `newcomer` creates the `health` and the `turn` of a new endpoint. Returns the
+    /// slots of removed endpoints.
     pub(super) fn replace(
         &mut self,
         addresses: impl IntoIterator<Item = SocketAddr>,
@@ -120,8 +123,8 @@ impl Endpoints {
         }
         gone.extend(old.map(|endpoint| endpoint.id));
 
-        // Release the slots of removed endpoints only now. If a new endpoint took such a slot within the same update,
-        // the slot would change its endpoint.
+        // Release the slots of removed endpoints only after all new endpoints have their slots. The caller still has
+        // data of the removed endpoints under these slots, so no new endpoint of the same update may take one of them.
         for id in &gone {
             self.vacate(*id);
         }

@@ -1,9 +1,11 @@
 //! The running mean of one endpoint's latency, and its uncertainty.
 //!
-//! A scalar Kalman filter: each answer pulls the mean by `weight`, which is large while the estimate is uncertain and
-//! small once it rests on many recent answers. Uncertainty grows with the time since the last answer, so that new
-//! answers outweigh old answers. In numbers: the mean rests on the last 20 answers at 2 answers/s, on the last 200
-//! answers at 200 answers/s, and on the last 2,000 answers at 20,000 answers/s.
+//! The mean is a scalar Kalman filter. Each answer moves the mean towards its own latency, in proportion to a weight.
+//! The weight is large while the mean is uncertain, and small once the mean rests on many recent answers. The
+//! uncertainty grows with the time since the last answer, so that new answers outweigh old answers.
+//!
+//! In numbers: the mean rests on the last 20 answers at 2 answers/s, on the last 200 answers at 200 answers/s, and on
+//! the last 2,000 answers at 20,000 answers/s.
 
 use std::time::Instant;
 
@@ -14,11 +16,11 @@ const DRIFT_PER_S: f64 = 0.005;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) mean_ms: f64,
-    /// Like `mean_ms`, but without the cap on the latency of each answer.
+    /// The mean of the full latencies. `mean_ms` is a mean of latencies that are capped.
     pub(super) full_mean_ms: f64,
     mean_square_ms2: f64,
     /// The variance of `mean_ms`, in units of one answer's variance: 1 after one answer, 1/n after n simultaneous
-    /// answers. It is also the weight that the latest answer got.
+    /// answers. After an answer, it equals the weight that this answer had.
     pub(super) variance: f64,
     updated: Instant,
 }
@@ -28,8 +30,8 @@ impl Estimate {
         Self::of_answers(now, latency_ms, 1, 0.0)
     }
 
-    /// Creates the estimate from `answers` latencies that have this mean and a standard deviation of `spread` times the
-    /// mean.
+    /// Creates an estimate as if `answers` answers had come at the same time. `spread` is their standard deviation
+    /// divided by their mean.
     pub(super) fn of_answers(now: Instant, mean_ms: f64, answers: u32, spread: f64) -> Self {
         Self {
             mean_ms,
@@ -40,8 +42,8 @@ impl Estimate {
         }
     }
 
-    /// Adds an answer. For `mean_ms`, the latency is capped at `most_ms`: calls of one method differ widely, so one
-    /// stalled call must not move the mean far. Several stalled calls in a row do move it.
+    /// Adds an answer. For `mean_ms`, its latency is capped at `most_ms`: latencies of one method differ widely, so a
+    /// single stalled call must not move this mean far. Several stalled calls in a row still move it.
     pub(super) fn observe(&mut self, now: Instant, full_ms: f64, most_ms: f64) {
         let latency_ms = full_ms.min(most_ms);
         let age = now.saturating_duration_since(self.updated);
@@ -54,7 +56,7 @@ impl Estimate {
         self.updated = now;
     }
 
-    /// Returns the standard deviation of recent latencies, as a multiple of their mean.
+    /// Returns the standard deviation of recent latencies, divided by their mean.
     pub(super) fn spread(&self) -> f64 {
         let mean_square = self.mean_ms * self.mean_ms;
         if mean_square > 0.0 { (self.mean_square_ms2 / mean_square - 1.0).max(0.0).sqrt() } else { 0.0 }

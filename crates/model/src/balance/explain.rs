@@ -1,4 +1,4 @@
-//! Shows the balancer's state to people: its data about each endpoint, and why the last pick chose an endpoint.
+//! Explains the balancer's state to users: its data about each endpoint, and the reason for its last pick.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,24 +13,26 @@ use super::estimate::Estimate;
 use super::health::State;
 use super::probation::Probation;
 
-/// If the mean exceeds this multiple of the mean with stalled calls capped, the explanation shows both means.
+/// For an endpoint that is not slow, the explanation shows two means if stalled calls have raised one of them: the mean
+/// of full latencies must exceed the mean of capped latencies times this number.
 const STALLS_FACTOR: f64 = 1.05;
 
-/// The balancer's data about one endpoint.
+/// The balancer's state of one endpoint, for users.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     pub address: SocketAddr,
     /// `ready`, `warming`, `slow` or `failing`. Only the `latency` policy uses the state.
     pub state: &'static str,
-    /// The share of calls that the state allows, as a fraction of a full share, 0 to 1.
+    /// The share of calls that the endpoint's state allows, as a fraction of a full share, 0 to 1.
     pub weight: f64,
-    /// Number of calls to the endpoint that have not ended.
+    /// Number of calls to the endpoint that have not ended yet.
     pub in_flight: u32,
     /// The mean of recent latencies, corrected for the usual latency of each call's method; `None` before the first
     /// answer.
     pub latency_estimate_ms: Option<f64>,
-    /// The estimate above which the balancer treats the endpoint as slow. `None` before the endpoint's first answer,
-    /// and while the cluster has no median to compare with.
+    /// The balancer treats the endpoint as slow if its mean latency, with stalled calls capped, exceeds this limit.
+    /// Stalled calls alone may raise `latency_estimate_ms`, which is not capped, above the limit. `None` before the
+    /// endpoint's first answer, and while the cluster has no median to compare with.
     pub latency_limit_ms: Option<f64>,
     /// Fraction of the recent calls to the endpoint that failed, 0 to 1.
     pub failure_rate: f64,
@@ -38,37 +40,37 @@ pub struct Explanation {
     pub share: f64,
     /// Number of the cluster's last 1,024 picks that chose this endpoint.
     pub recent_picks: usize,
-    /// Number of calls that were sent to the endpoint since the balancer added it.
+    /// Number of calls sent to the endpoint since the balancer added the endpoint.
     pub picks: u64,
-    /// Number of failed calls to the endpoint since the balancer added it.
+    /// Number of calls to the endpoint that have failed since the balancer added the endpoint.
     pub failures: u64,
-    /// The state in words and numbers.
+    /// An explanation of the state, in words and numbers.
     pub reason: String,
-    /// Why the cluster's most recent pick chose this endpoint; `None` if that pick chose another endpoint.
+    /// The reason for the cluster's most recent pick, if that pick chose this endpoint; otherwise `None`.
     pub last_pick: Option<String>,
 }
 
-/// Why a pick chose its endpoint. [`fmt::Display`] puts it in words.
+/// The reason why a pick chose its endpoint. [`fmt::Display`] describes it in words.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PickReason {
     why: Why,
-    /// The second-best endpoint of the comparison. `None` if no endpoints were compared, if there was only one, or if
-    /// the second-best endpoint was removed.
+    /// The second-best endpoint of the comparison. `None` if the pick compared no endpoints or only one, or if the
+    /// second-best endpoint has been removed since.
     runner_up: Option<SocketAddr>,
 }
 
 impl Balancer {
-    /// Explains every endpoint, ascending by address.
+    /// Explains every endpoint, in ascending order of addresses.
     pub fn explain(&self, now: Instant) -> Vec<Explanation> {
         self.endpoints.list.iter().map(|endpoint| self.explain_endpoint(now, endpoint)).collect()
     }
 
-    /// Returns why the most recent pick chose its endpoint; `None` before the first pick.
+    /// Returns the reason for the most recent pick, in words; `None` before the first pick.
     pub fn explain_last_pick(&self) -> Option<String> {
         self.last_reason().map(|reason| reason.to_string())
     }
 
-    /// Returns the reason of the most recent pick.
+    /// Returns the reason for the most recent pick; `None` before the first pick.
     pub fn last_reason(&self) -> Option<PickReason> {
         self.last_pick.map(|(_, why)| self.reason(why))
     }
@@ -185,9 +187,11 @@ impl fmt::Display for Probing<'_> {
     }
 }
 
-/// An endpoint's mean latency, as the explanation shows it. The cluster's median is a median of means in which stalled
-/// calls are capped. If stalled calls raise the mean of an endpoint that is not slow, the explanation also shows the
-/// endpoint's capped mean, and compares the capped mean with the median.
+/// The mean latency of an endpoint, in the form that an explanation shows.
+///
+/// Normally, the explanation shows only the mean of full latencies, and compares it with the cluster's median. If
+/// stalled calls have raised this mean and the endpoint is not slow, the explanation also shows the mean of capped
+/// latencies. It then compares the capped mean with the median, because the median is taken over capped means.
 struct Mean {
     full_ms: f64,
     capped_ms: Option<f64>,

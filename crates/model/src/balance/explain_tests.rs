@@ -9,8 +9,8 @@ fn addresses(count: u8) -> impl Iterator<Item = SocketAddr> {
     (0..count).map(|number| SocketAddr::from((Ipv4Addr::new(10, 0, 0, number), 50051)))
 }
 
-/// Returns a balancer and the time, after ten seconds with one call per millisecond to five endpoints. Calls take 8 to
-/// 12 ms. The third endpoint takes 100 ms longer, and the fourth fails at once.
+/// Returns a balancer after ten seconds, and the time. Each millisecond, it sent a call to one of five endpoints. The
+/// calls took 8 to 12 ms, but 100 ms longer at the third endpoint. At the fourth endpoint, they failed at once.
 fn experienced(policy: Policy) -> (Balancer, Instant) {
     let mut now = Instant::now();
     let mut balancer = Balancer::new(policy, 1);

@@ -1,4 +1,4 @@
-//! One endpoint's health, from its answers: how slow it is, how often it fails, and whether it should get calls.
+//! Tracks one endpoint's latency and failures, and decides from them whether the endpoint should get calls.
 //!
 //! ```text
 //! new --> warming --3 s--> ready      from both, beyond the cluster's limits: --> slow or failing
@@ -6,13 +6,15 @@
 //!            +--------- probes show that it is well again (1.5 s of warming) -------+
 //! ```
 //!
-//! A slow endpoint also returns, without successful probes, as soon as the other endpoints have become as slow as this
-//! endpoint. A failing endpoint also returns as soon as the other endpoints fail as often as this endpoint.
+//! A slow or failing endpoint is on probation: it gets no calls except probes. A probe is a single ordinary call. The
+//! first probe is due after half a second. The wait then doubles with each probe, up to 2 to 2.5 s, or longer if calls
+//! are rare. After a successful probe, the next probe follows without this wait.
 //!
-//! A slow or failing endpoint is on probation: it gets only probes, which are single calls. The first probe is due
-//! after half a second. Later probes are less frequent: in the end one every 2 to 2.5 s, or less often if calls are
-//! rare. After a successful probe, the next probe does not wait. While the other endpoints are full, a slow endpoint
-//! also takes a part of their calls.
+//! Three other events end or change a probation:
+//!
+//! - The other endpoints have become as slow as a slow endpoint: its probation ends.
+//! - The other endpoints fail as often as a failing endpoint: its probation ends.
+//! - The other endpoints are full: a slow endpoint also gets some of their calls.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,8 @@ use super::probation::{PROBE_WAIT_MAX, PROBE_WAIT_MIN, Probation, Verdict};
 
 /// Time in which a new endpoint's share grows from a tenth of a full share to a full share.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Like [`WARM_UP`], for a recovered endpoint, whose caches and connections are warm already.
+/// Like [`WARM_UP`], but for a recovered endpoint. It is shorter, because the endpoint's caches and connections are
+/// already warm.
 const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
 /// Share at the start of warming, as a fraction of a full share.
 const WARM_UP_START: f64 = 0.1;
@@ -31,7 +34,7 @@ const PUSHBACK_MAX: Duration = Duration::from_secs(30);
 /// Smallest weight of one outcome in the failure rate: 14 failures in a row raise the rate from 0 to 10 %.
 const OUTCOME_WEIGHT_MIN: f64 = 1.0 / 128.0;
 
-/// Whether an endpoint should get calls.
+/// The state of an endpoint, which determines its share of the calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum State {
     /// New or just recovered: its share of the calls grows.
@@ -54,17 +57,18 @@ pub(super) struct Health {
     /// Fraction of recent calls that failed, 0 to 1.
     pub(super) failure_rate: f64,
     pub(super) state: State,
-    /// Time of the endpoint's last answer or, if later, the start of its oldest unanswered call.
+    /// The time from which silence is measured: the endpoint's last answer or, if later, the start of a call while no
+    /// other call was waiting.
     quiet_since: Instant,
     probe_wait: Duration,
-    /// Random factor for the waits between probes, 1 to 1.25. Several proxies may see an endpoint become slow at the
-    /// same moment. The factor spreads their probes over time.
+    /// Random factor for the waits between probes, 1 to 1.25. Several proxies may notice a slow endpoint at the same
+    /// moment. The factor spreads their probes over time.
     pace: f64,
 }
 
 impl Health {
-    /// Creates the health of an endpoint that is in the balancer from the beginning. `chance` is a random number from 0
-    /// to 1 that sets `pace`.
+    /// Creates the health of an endpoint that is ready at once, because the balancer had no endpoints before. `chance`
+    /// is a random number from 0 to 1, which determines `pace`.
     pub(super) fn ready(now: Instant, chance: f64) -> Self {
         Self {
             latency: None,
@@ -76,13 +80,13 @@ impl Health {
         }
     }
 
-    /// Creates the health of an endpoint that was added later.
+    /// Creates the health of an endpoint that joins other endpoints, so that its share of the calls must grow.
     pub(super) fn warming(now: Instant, chance: f64) -> Self {
         Self { state: State::Warming { since: now, takes: WARM_UP }, ..Self::ready(now, chance) }
     }
 
-    /// Returns the endpoint's current share, as a fraction of a full share: 1 when ready; 0 on probation unless the
-    /// other endpoints are full.
+    /// Returns the endpoint's current share of the calls, as a fraction of a full share. On probation, the share is 0,
+    /// unless the endpoint is slow and the other endpoints are full.
     pub(super) fn weight(&self, now: Instant) -> f64 {
         match self.state {
             State::Ready => 1.0,
@@ -109,13 +113,13 @@ impl Health {
         }
     }
 
-    /// Restarts the measurement of silence. The caller does this after an answer, and when a call starts while no other
-    /// call waits for an answer.
+    /// Restarts the measurement of silence. Call this after an answer, and when a call starts while no other call waits
+    /// for an answer.
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
 
-    /// Records a call to the endpoint. On probation, that call is the probe.
+    /// Records the start of a call. If the endpoint is on probation, the call is a probe.
     pub(super) fn picked(&mut self, now: Instant, baseline: &Baseline) {
         if self.probation().is_none() {
             return;
@@ -130,7 +134,7 @@ impl Health {
         }
     }
 
-    /// Records an answer after `latency_ms`. See [`Estimate::observe`] for `most_ms`, the cap.
+    /// Records an answer after `latency_ms`. `most_ms` is the cap that [`Estimate::observe`] describes.
     pub(super) fn answered(&mut self, now: Instant, latency_ms: f64, most_ms: f64) {
         match &mut self.latency {
             Some(estimate) => estimate.observe(now, latency_ms, most_ms),
@@ -146,20 +150,22 @@ impl Health {
         }
     }
 
-    /// Returns the time for which the endpoint has been silent: since its last answer or, if later, since the start of
-    /// its oldest unanswered call.
+    /// Returns how long the endpoint has been silent: since its last answer or, if later, since the start of a call
+    /// while no other call was waiting.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.quiet_since)
     }
 
-    /// Adds evidence for a slow endpoint's recovery: the call that began at `started` was answered.
+    /// Records evidence that a slow endpoint has recovered: it answered the call that began at `started`. Ignored in
+    /// other states.
     pub(super) fn proved_fast(&mut self, now: Instant, started: Instant, latency_ms: f64, baseline: &Baseline) {
         if matches!(self.state, State::Slow(_)) {
             self.proved_well(now, started, latency_ms, baseline);
         }
     }
 
-    /// Adds evidence for a failing endpoint's recovery: the call that began at `started` succeeded.
+    /// Records a success. For a failing endpoint, the success of the call that began at `started` is evidence of a
+    /// recovery.
     pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, baseline: &Baseline) {
         self.note_outcome(0.0);
         if matches!(self.state, State::Failing(_)) {
@@ -175,7 +181,7 @@ impl Health {
         let Some(probation) = self.probation_mut() else {
             return;
         };
-        // A call that began before the probation shows only how the endpoint was then.
+        // Ignore a call that began before the probation: it is no evidence that the endpoint has recovered since.
         if started < probation.since {
             return;
         }
@@ -190,7 +196,7 @@ impl Health {
         }
     }
 
-    /// Records a failure. `pushback` is the time for which the server asks for no further calls.
+    /// Records a failure. `pushback` is the time for which the server asked clients to send no calls.
     pub(super) fn failed(&mut self, now: Instant, pushback: Option<Duration>) {
         self.note_outcome(1.0);
         if let Some(probation) = self.probation_mut() {
@@ -211,7 +217,7 @@ impl Health {
         weight.max(OUTCOME_WEIGHT_MIN)
     }
 
-    /// Changes the state if the evidence, compared with the cluster's baseline, requires it.
+    /// Changes the state if the latency or the failure rate, compared with the cluster's baseline, requires it.
     pub(super) fn judge(&mut self, now: Instant, baseline: &Baseline) {
         let weight = self.outcome_weight();
         match self.state {
@@ -225,8 +231,8 @@ impl Health {
                 self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {
-                // The other endpoints have become as slow as this endpoint, perhaps because they took this endpoint's
-                // calls. Relieve the other endpoints at once.
+                // The other endpoints have become as slow as this endpoint, perhaps because they got this endpoint's
+                // calls. Send it calls again at once.
                 if self.latency.is_some_and(|estimate| baseline.welcomes_back(&estimate)) {
                     if probation.was_ready {
                         self.make_ready();
@@ -251,14 +257,14 @@ impl Health {
         }
     }
 
-    /// Sets the share of calls that a slow endpoint takes because the other endpoints are full.
+    /// Updates the share of calls that a slow endpoint gets because the other endpoints are full.
     pub(super) fn relieve(&mut self, baseline: &Baseline) {
         if let (State::Slow(probation), Some(estimate)) = (&mut self.state, &self.latency) {
             probation.relief = baseline.relief_by(estimate);
         }
     }
 
-    /// Returns the wait until the next probe, scaled so that proxies do not all send their probes at the same moments.
+    /// Returns the wait until the next probe, scaled by `pace` so that proxies do not all probe at the same moments.
     fn paced_wait(&self) -> Duration {
         self.probe_wait.mul_f64(self.pace)
     }

@@ -1,12 +1,14 @@
-//! The `latency` policy: among the endpoints that are neither slow nor failing, it chooses the endpoint with the fewest
-//! calls in flight.
+//! The `latency` policy. It chooses the endpoint with the fewest calls in flight, among the endpoints that are neither
+//! slow nor failing.
 //!
-//! The policy decides two questions separately. First, which endpoints should get calls? Latencies and failures decide
-//! this question, slowly: only after a statistical test has ruled out chance
-//! ([`Health::judge`](super::health::Health::judge)). Second, which of the chosen endpoints gets this call? The numbers
-//! of calls in flight decide this question, at once. With a single score for both questions (as in power of two choices
-//! on peak EWMA), chance would decide among equal endpoints. A mildly slow endpoint would also win whenever the others
-//! are busy.
+//! The policy decides two questions separately:
+//!
+//! 1. Which endpoints should get calls? Latencies and failures decide this, but only after a statistical test has ruled
+//!    out chance ([`Health::judge`](super::health::Health::judge)).
+//! 2. Which of these endpoints gets this call? The current numbers of calls in flight decide this.
+//!
+//! Power of two choices on peak EWMA uses a single score for both questions. This has two faults: among equal
+//! endpoints, chance decides, and a mildly slow endpoint wins whenever the others are busy.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +22,11 @@ use super::methods::Methods;
 use super::probation::Probation;
 
 /// Interval between checks. A check detects silent endpoints, calculates a new baseline, and compares every endpoint
-/// with it.
+/// with the baseline.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The interval of the first [`FIRST_REFRESHES`] checks. It is shorter, so that a new balancer soon finds endpoints
-/// that fail or are slow from the beginning.
+/// Interval between checks until [`FIRST_REFRESHES`] checks have run. It is shorter, so that a new balancer soon finds
+/// endpoints that fail or are slow from the beginning.
 const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
 /// Time constant in seconds of the mean rate of calls.
@@ -44,12 +46,12 @@ pub(super) struct Latency {
     refreshed: Option<Instant>,
     /// Running mean of the rate of calls to the cluster.
     calls_per_s: f64,
-    /// Earliest time at which a probe may be due.
+    /// Lower bound of the time of the next due probe; `None` if no probe becomes due before the next refresh.
     next_probe: Option<Instant>,
 }
 
 impl Latency {
-    /// Compares every endpoint with a new baseline, if the interval has passed.
+    /// If the interval has passed, calculates a new baseline and compares every endpoint with it.
     pub(super) fn refresh(&mut self, now: Instant, endpoints: &mut Endpoints) {
         if self.next_refresh.is_some_and(|next_refresh| now < next_refresh) {
             return;
@@ -61,8 +63,8 @@ impl Latency {
         for endpoint in &mut endpoints.list {
             if endpoint.unanswered > 0 {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
-                // The endpoint answered nothing at all. That is stronger evidence than one slow call, so the wait is
-                // not capped.
+                // Do not cap this wait: an endpoint that answers no call at all is stronger evidence than one slow
+                // call.
                 endpoint.health.waited(now, silent_ms, f64::INFINITY);
             }
         }
@@ -86,7 +88,7 @@ impl Latency {
             FAIR_INTERVAL_MAX.min(Duration::try_from_secs_f64(fair_interval_s).unwrap_or(FAIR_INTERVAL_MAX));
     }
 
-    /// Judges one endpoint right after an answer or a failure, because the reaction to a fault must not wait for the
+    /// Judges one endpoint right after an answer or a failure, so that the reaction to a fault does not wait for the
     /// next refresh.
     pub(super) fn judge(&mut self, now: Instant, endpoint: &mut Endpoint) {
         endpoint.health.judge(now, &self.baseline);
@@ -111,7 +113,8 @@ impl Latency {
         })
     }
 
-    /// Returns the usable endpoint whose probe is most overdue; `None` if no probe is due.
+    /// Returns the endpoint that is usable and whose probe has been due for the longest time. `None` if there is no
+    /// such endpoint.
     fn due_probe(
         &mut self,
         now: Instant,
@@ -124,8 +127,8 @@ impl Latency {
             let Some(probation) = endpoint.health.probation() else {
                 continue;
             };
-            // Leave out a due probe of an unusable endpoint: this probe waits for the next refresh. If the time of this
-            // probe, which has passed, became the policy's `next_probe`, every choice would scan the list again.
+            // An unusable endpoint cannot be probed, so skip its due probe until the next refresh. Otherwise,
+            // `self.next_probe` would stay in the past, and every choice would scan the list again.
             if now >= probation.next_probe && !usable(endpoint.id) {
                 continue;
             }
@@ -152,8 +155,10 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// Returns an endpoint's rank in one comparison. In some comparisons, chosen at random, an endpoint with a partial
-/// share gets the rank of a ready endpoint. So the endpoint gets its share of the calls.
+/// Returns an endpoint's rank for one comparison of `compared` endpoints.
+///
+/// An endpoint with a partial share gets the rank of a ready endpoint only in some comparisons, chosen at random. Their
+/// frequency is such that the endpoint gets its share of the calls.
 fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;
@@ -172,8 +177,8 @@ pub(super) fn as_ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Makes warming endpoints ready if no endpoint is ready. A warming endpoint takes only a part of a full share, and
-/// without a ready endpoint no other endpoint could take the rest of the calls.
+/// Makes all warming endpoints ready if no endpoint is ready. A warming endpoint gets only a part of a full share, and
+/// only ready endpoints could get the rest of the calls.
 fn promote_newcomers_without_elders(list: &mut [Endpoint]) {
     let any_ready = list.iter().any(|endpoint| endpoint.health.state == State::Ready);
     if any_ready {

@@ -1,20 +1,20 @@
 //! The usual latency of each method, so that latencies of slow and fast methods can be compared.
 //!
-//! An endpoint that happens to get slow calls must not look slow. So each latency is compared with the usual latency of
-//! its method in this cluster. Three times the usual latency is then as bad for a method of 1 ms as for a method of 200
-//! ms. The usual latency is the geometric mean, which a few slow answers hardly change.
+//! An endpoint that happens to get calls of slow methods must not look slow. Therefore, each latency is compared with
+//! the usual latency of its method in this cluster. Three times the usual latency is equally bad for a method of 1 ms
+//! and for a method of 200 ms. The usual latency is the geometric mean, which a few slow answers hardly change.
 
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
-/// The table has `SETS` sets of `WAYS` places. A place holds the usual latency of one method. Methods without their own
-/// place share one place.
+/// Number of sets in the table of methods. Each set has `WAYS` entries (`Place`), and an entry has the usual latency of
+/// one method. All methods without an entry use one further entry, which they share.
 const SETS: usize = 16;
 const WAYS: usize = 4;
-/// Index of the shared place.
+/// Index of the entry that all methods without an entry of their own share.
 const OTHERS: usize = SETS * WAYS;
-/// Number of answers over which a usual latency is averaged.
+/// Number of answers over which a running mean is taken.
 const MEMORY: u32 = 256;
 /// Number of answers after which the usual latency is known well enough to detect outliers.
 const ENOUGH: u32 = 16;
@@ -23,16 +23,17 @@ const MIN_MS: f64 = 0.001;
 
 /// The method of a call, for the comparison of latencies.
 ///
-/// Use the default if methods are not known.
+/// The default value stands for all calls whose method is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Method(u32);
 
 impl Method {
-    /// Returns the method of a call with this `:path`, in the form of gRPC: `/package.Service/Method`.
+    /// Computes the method from a call's `:path`. In gRPC, the path is `/package.Service/Method`.
     pub fn of_path(path: &[u8]) -> Self {
         let mut hasher = FxHasher::default();
         hasher.write(path);
-        // Methods with equal hashes share one usual latency. That costs only accuracy.
+        // Methods with equal hashes share one usual latency, and the percentiles of latencies that hedges and taps use.
+        // All of these are then less accurate; nothing else depends on the hash.
         Self((hasher.finish() >> 32) as u32)
     }
 }
@@ -40,13 +41,13 @@ impl Method {
 /// The usual latencies of a cluster's methods.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Methods {
-    /// The usual latency of all calls.
+    /// The usual latency over the calls of all methods.
     all: Usual,
-    /// Empty until the first answer, then the whole table.
+    /// The entries of the table: first all sets, then the shared entry. Empty until the first answer.
     places: Vec<Place>,
 }
 
-/// A running mean of logarithms.
+/// A usual latency, stored as the running mean of the logarithms of latencies.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usual {
     ln_ms: f64,
@@ -56,7 +57,8 @@ struct Usual {
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     method: Method,
-    /// Number of answers to the place's method, minus the number of answers to methods that compete for the place.
+    /// Rises with each answer of the entry's method, and falls with each answer of another method of the same set that
+    /// has no entry. At 0, such a method may take over the entry.
     claim: u32,
     usual: Usual,
 }
@@ -69,9 +71,9 @@ impl Usual {
 }
 
 impl Methods {
-    /// Records that a call of `method` took `latency_ms`. Returns the latency that an equally slow call of the
-    /// average method would have: `latency_ms` multiplied by the usual latency of all calls, and divided by the usual
-    /// latency of `method`.
+    /// Records that a call of `method` took `latency_ms`, and converts this latency to that of the average method. The
+    /// result is `latency_ms`, multiplied by the usual latency of all calls and divided by the usual latency of
+    /// `method`.
     pub(super) fn observe(&mut self, method: Method, latency_ms: f64) -> f64 {
         if self.places.is_empty() {
             self.places = vec![Place::default(); OTHERS + 1];
@@ -84,12 +86,12 @@ impl Methods {
         self.compared(latency_ms, usual_ln_ms)
     }
 
-    /// Returns the usual latency of a call; `None` until enough calls were answered.
+    /// Returns the usual latency of all calls; `None` until [`ENOUGH`] calls have been answered.
     pub(super) fn usual_ms(&self) -> Option<f64> {
         (self.all.answers >= ENOUGH).then(|| self.all.ln_ms.exp())
     }
 
-    /// Converts a wait of `at_least_ms` in a call of `method` into the equal wait in a call of the average method.
+    /// Converts a wait of `at_least_ms` in a call of `method` to the equivalent wait in a call of the average method.
     /// Records nothing.
     pub(super) fn normalised(&self, method: Method, at_least_ms: f64) -> f64 {
         let of = |place: &&Place| place.method == method && place.usual.answers > 0;
@@ -98,9 +100,9 @@ impl Methods {
         place.map_or(at_least_ms, |place| self.compared(at_least_ms, place.usual.ln_ms))
     }
 
-    /// Converts a wait of `at_least_ms` in a call of an unknown method into the equal wait in a call of the average
-    /// method. Assumes the slowest known method, so that a wait that is usual for this slowest method does not look
-    /// slow.
+    /// Converts a wait of `at_least_ms` in a call of an unknown method to the equivalent wait in a call of the average
+    /// method. Assumes the method with the highest usual latency, so that a wait that is normal for this method does
+    /// not look slow.
     pub(super) fn normalised_at_least(&self, at_least_ms: f64) -> f64 {
         let known = self.places.iter().filter(|place| place.usual.answers > 0);
         let slowest = known.map(|place| place.usual.ln_ms).fold(self.all.ln_ms, f64::max);
@@ -108,11 +110,12 @@ impl Methods {
     }
 
     fn compared(&self, latency_ms: f64, usual_ln_ms: f64) -> f64 {
-        // With a single method, the conversion changes nothing, not even by rounding.
+        // If there is only one method, return the latency unchanged, to avoid rounding errors.
         if usual_ln_ms == self.all.ln_ms { latency_ms } else { latency_ms * (self.all.ln_ms - usual_ln_ms).exp() }
     }
 
-    /// Returns the place of a method: its own place, a place taken from a rarely called method, or the shared place.
+    /// Returns the entry for a method: its own entry, an entry that it takes over from a method with few calls, or the
+    /// shared entry.
     fn place(&mut self, method: Method) -> &mut Place {
         let range = set(method);
         let set = &mut self.places[range.clone()];

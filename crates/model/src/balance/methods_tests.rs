@@ -7,7 +7,7 @@ fn close(one: f64, other: f64) -> bool {
     (one / other - 1.0).abs() < 0.01
 }
 
-/// A cluster whose FAST calls take 1 ms and whose SLOW calls take 100 ms.
+/// A cluster in which calls of FAST take 1 ms and calls of SLOW take 100 ms.
 fn settled() -> Methods {
     let mut methods = Methods::default();
     for _ in 0..500 {
@@ -31,7 +31,7 @@ fn the_latencies_of_a_single_method_are_left_as_they_are() {
 fn usual_answers_of_fast_and_slow_methods_count_the_same() {
     let mut methods = settled();
     let (fast, slow) = (methods.observe(FAST, 1.0), methods.observe(SLOW, 100.0));
-    // Each latency is converted to the latency of an average call: the geometric mean of 1 and 100 ms.
+    // Each latency is converted to that of the average method, the geometric mean of 1 and 100 ms.
     assert!(close(fast, 10.0) && close(slow, 10.0), "{fast} {slow}");
     let (fast, slow) = (methods.observe(FAST, 3.0), methods.observe(SLOW, 300.0));
     assert!(close(fast, 30.0) && close(slow, 30.0), "{fast} {slow}");

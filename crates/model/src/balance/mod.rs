@@ -1,4 +1,5 @@
-//! Chooses the endpoint of a call: a pure decision, with the time and a seed as arguments.
+//! The balancer, which chooses the endpoint of each call. It does no I/O and reads no clock: the caller passes the time
+//! and a seed.
 //!
 //! One [`Balancer`] serves one cluster on one worker thread. [`Balancer::pick`] chooses an endpoint, and
 //! [`Balancer::finish`] reports how the call ended. The caller finishes each pick exactly once.
@@ -12,7 +13,7 @@
 //! | `health` | is an endpoint ready, warming, slow or failing? |
 //! | `probation` | when has a slow or failing endpoint recovered? |
 //! | `estimate`, `baseline`, `methods` | how slow is an endpoint, and what is normal for the cluster and a method? |
-//! | `explain` | how can people see the reasons? |
+//! | `explain` | how can users see the reasons? |
 
 mod baseline;
 mod choose;
@@ -44,64 +45,66 @@ pub use methods::Method;
 pub use policy_name::{Policy, UnknownPolicy};
 pub use retry_budget::{BudgetSettings, RetryBudget};
 
-/// Chooses the endpoint of each call to one cluster, and adapts to the outcomes.
+/// Chooses the endpoint of each call to one cluster, and learns from the outcomes of the calls.
 ///
-/// Equal seeds, calls and times give equal picks. So a copy of a balancer picks the endpoint that the balancer itself
-/// would pick next, and does not change the balancer.
+/// Equal seeds, calls and times result in equal picks. To see the next pick without changing the balancer, clone the
+/// balancer and pick from the clone.
 #[derive(Debug, Clone)]
 pub struct Balancer {
     policy: Policy,
     endpoints: Endpoints,
     latency: Latency,
     random: Rng,
-    /// Serial number of the latest pick. It starts above the random `turn` of every new endpoint.
+    /// Serial number of the latest pick. It starts above the `turn` of every new endpoint, which is random.
     turn: u64,
-    /// Position at which round robin continues.
+    /// Position of the next endpoint in round robin.
     next_in_turn: usize,
     recent: RecentPicks,
     last_pick: Option<(EndpointId, Why)>,
 }
 
-/// A call in flight to an endpoint. Return it to [`Balancer::finish`].
+/// A call in flight to an endpoint. Pass it to [`Balancer::finish`] when the call ends.
 #[derive(Debug)]
 #[must_use = "a pick that is not finished counts as in flight for ever"]
 pub struct Pick {
     pub endpoint: EndpointId,
     started: Instant,
     method: Method,
-    /// Latency of the answer, converted to the average method; `None` before the answer.
+    /// Time from the request to the response headers, converted to the average method. `None` until
+    /// [`Balancer::answered`] reports the response headers.
     answered_us: Option<NonZeroU32>,
 }
 
 impl Pick {
-    /// Sets the call's method. The balancer compares the call's latency with the latencies of calls of the same method.
+    /// Sets the call's method. The balancer divides latencies by the usual latency of the method, so that it can
+    /// compare the latencies of different methods.
     pub fn of(self, method: Method) -> Self {
         Self { method, ..self }
     }
 }
 
-/// How a call ended, as far as it matters to the balancer.
+/// How a call ended. The balancer uses it as evidence about the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The endpoint worked, even if it answered with an error that the caller caused.
     Success {
-        /// Time from sending the request to the call's end. If [`Balancer::answered`] was called, the time to the
-        /// response's headers is used instead.
+        /// Time from sending the request to the end of the call. The balancer uses it as the latency unless
+        /// [`Balancer::answered`] has reported the response headers.
         latency: Duration,
     },
-    /// UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL, HTTP 5xx or 429, a broken or refused connection.
+    /// The endpoint failed: UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL, HTTP 5xx or 429, a broken or refused connection.
     Failure {
         /// Time from sending the request to the failure.
         latency: Duration,
-        /// Time for which the server asks for no further calls, if it asks. Capped at 30 s.
+        /// Time for which the server asks for no further calls; `None` without such a request. Capped at 30 s.
         pushback: Option<Duration>,
     },
-    /// The caller cancelled. A long wait is still evidence that the endpoint is at least that slow.
+    /// The caller cancelled the call. The wait until then is evidence: the endpoint takes at least that long.
     Cancelled {
         /// Time from sending the request to the cancellation.
         waited: Duration,
     },
-    /// The call was never sent, or was refused before it was processed. This is no evidence about the endpoint.
+    /// The call was not sent, or the endpoint refused it before processing. This is no evidence about the endpoint.
     NotSent,
 }
 
@@ -120,10 +123,11 @@ impl Balancer {
         }
     }
 
-    /// Replaces the endpoints by `addresses`, which may be in any order and may have duplicates.
+    /// Replaces the endpoints by `addresses`, which may be in any order and may contain duplicates.
     ///
-    /// An address that stays keeps its state and its id. A removed address is forgotten; finishing its picks has no
-    /// effect. If the balancer already has endpoints, an added address starts with a small share of the calls.
+    /// An endpoint that stays keeps its state and its id. The state of a removed endpoint is dropped, and finishing its
+    /// picks then has no effect. If the balancer already has endpoints, a new endpoint starts with a small share of the
+    /// calls.
     pub fn set_endpoints(&mut self, now: Instant, addresses: impl IntoIterator<Item = SocketAddr>) {
         let old = &self.endpoints.list;
         let alone = old.is_empty();
@@ -131,8 +135,8 @@ impl Balancer {
         let gone = self.endpoints.replace(addresses, || {
             let chance = self.random.f64();
             let health = if alone { Health::ready(now, chance) } else { Health::warming(now, chance) };
-            // The turn of a new endpoint is random, and below the turn of every pick so far. So new endpoints are
-            // picked first, and each worker picks them in another order.
+            // Give a new endpoint a random turn below the turns of all picks. Among otherwise equal endpoints, the new
+            // ones are then picked first, and each worker picks them in a different order.
             (health, self.random.u32(..).into())
         });
 
@@ -145,15 +149,15 @@ impl Balancer {
         self.latency.baseline.reserve(list.len());
     }
 
-    /// Changes the policy; the endpoints' state stays.
+    /// Changes the policy, but keeps the endpoints and their state.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
     }
 
-    /// Chooses among the endpoints for which `usable` is true; `None` if there is no such endpoint.
+    /// Chooses among the endpoints for which `usable` returns true; `None` if there is no such endpoint.
     ///
-    /// `usable` must be true if a connection is possible and this call has not tried the endpoint. `pick` may call
-    /// `usable` several times for one endpoint, and need not call it for every endpoint.
+    /// `usable` must return true if a connection to the endpoint is possible and this call has not tried the endpoint
+    /// yet. `pick` may call `usable` several times for one endpoint, and need not call it for every endpoint.
     pub fn pick(&mut self, now: Instant, mut usable: impl FnMut(EndpointId) -> bool) -> Option<Pick> {
         self.latency.refresh(now, &mut self.endpoints);
         let Choice { index, why } = match self.policy {
@@ -175,11 +179,11 @@ impl Balancer {
         Some(Pick { endpoint: endpoint.id, started: now, method: Method::default(), answered_us: None })
     }
 
-    /// Reports that the response headers arrived `latency` after the request, while the call continues.
+    /// Reports that the response headers arrived `latency` after the request was sent, while the call continues.
     ///
-    /// Use this function for long calls: the endpoint's latency is then known long before the call ends, and silence
-    /// after the headers is not treated as slowness. If this function is not called, [`Balancer::finish`] supplies the
-    /// latency.
+    /// Use this function for long calls. The balancer then learns the endpoint's latency long before the call ends. It
+    /// also does not mistake silence after the headers for slowness. Without this report, it takes the latency from
+    /// [`Balancer::finish`].
     pub fn answered(&mut self, now: Instant, pick: &mut Pick, latency: Duration) {
         if pick.answered_us.is_some() {
             return;
@@ -196,7 +200,7 @@ impl Balancer {
         self.latency.judge(now, endpoint);
     }
 
-    /// Ends a pick of this balancer. Has no effect if the endpoint was removed meanwhile.
+    /// Ends a pick of this balancer. Has no effect if the endpoint has been removed since the pick.
     #[expect(clippy::needless_pass_by_value, reason = "by value, a pick ends only once")]
     pub fn finish(&mut self, now: Instant, pick: Pick, outcome: Outcome) {
         let Pick { endpoint, started, method, answered_us } = pick;
@@ -214,8 +218,8 @@ impl Balancer {
             Outcome::Success { latency } => {
                 health.heard(now);
                 if let Some(answered_ms) = answered_ms {
-                    // `answered_ms` is converted to the average method. This is exact enough to distinguish streams
-                    // from short calls.
+                    // `answered_ms` is converted to the average method, but `latency` is not. The difference is still
+                    // accurate enough to distinguish streams from short calls.
                     baseline.note_stream(as_ms(latency) - answered_ms);
                 }
                 let latency_ms = answered_ms.unwrap_or_else(|| {
@@ -229,7 +233,8 @@ impl Balancer {
             Outcome::Failure { latency, pushback } => {
                 health.heard(now);
                 if answered_ms.is_none() {
-                    // A fast failure is no evidence of speed; a slow failure is evidence of slowness.
+                    // Record the latency only as a minimum: a slow failure shows that the endpoint is slow, but a fast
+                    // failure does not show that it is fast.
                     health.waited(now, methods.normalised(method, as_ms(latency)), baseline.surprise_ms);
                 }
                 health.failed(now, pushback);
@@ -243,24 +248,24 @@ impl Balancer {
         self.latency.judge(now, endpoint);
     }
 
-    /// The endpoints, ascending by address.
+    /// The endpoints, in ascending order of addresses.
     pub fn endpoints(&self) -> impl Iterator<Item = (EndpointId, SocketAddr)> {
         self.endpoints.list.iter().map(|endpoint| (endpoint.id, endpoint.address))
     }
 
-    /// The address of an endpoint; `None` if it was removed.
+    /// The address of an endpoint; `None` if the endpoint has been removed.
     pub fn address(&self, id: EndpointId) -> Option<SocketAddr> {
         self.endpoints.get(id).map(|endpoint| endpoint.address)
     }
 
-    /// Returns whether an endpoint gets only probes because calls to it fail. Only the `latency` policy uses this
-    /// state.
+    /// Returns whether an endpoint gets only probes because calls to it fail. Always false unless the policy is
+    /// `latency`.
     pub fn is_failing(&self, id: EndpointId) -> bool {
         let is_failing = |endpoint: &endpoints::Endpoint| matches!(endpoint.health.state, State::Failing(_));
         self.policy == Policy::Latency && self.endpoints.get(id).is_some_and(is_failing)
     }
 
-    /// Calls in flight to an endpoint; `None` if it was removed.
+    /// Number of calls in flight to an endpoint; `None` if the endpoint has been removed.
     pub fn in_flight(&self, id: EndpointId) -> Option<u32> {
         self.endpoints.get(id).map(|endpoint| endpoint.in_flight)
     }

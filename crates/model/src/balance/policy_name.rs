@@ -1,4 +1,4 @@
-//! The names of the balancing policies, as users write and read them.
+//! The names of the balancing policies in manifests, on the command line and in output.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,10 +20,10 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every policy, in the order in which messages list them.
+    /// Every policy, in the order in which error messages list them.
     pub const ALL: [Self; 4] = [Self::Latency, Self::LeastRequest, Self::RoundRobin, Self::Random];
 
-    /// The name that users write.
+    /// The policy's name in manifests, on the command line and in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Latency => "latency",
@@ -46,7 +46,7 @@ impl Serialize for Policy {
     }
 }
 
-/// The text is not the name of a [`Policy`].
+/// The error of parsing a text that is not the name of a [`Policy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a balancer; use latency, least-request, round-robin or random")]
 pub struct UnknownPolicy;

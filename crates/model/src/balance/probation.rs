@@ -1,47 +1,47 @@
-//! Probation of a slow or failing endpoint: probes, and the test that ends them.
+//! The probation of a slow or failing endpoint: the waits between probes, and the test that ends the probation.
 //!
 //! A sequential probability ratio test (Wald 1945) on the logarithms of the probes' latencies decides whether the
-//! endpoint has recovered. Each answer is evidence for "well", which means as fast as the other endpoints, or for
-//! "still slow". Probing continues until one of the two results is far more likely. A clearly slow endpoint needs one
-//! probe, and a recovered endpoint needs a few probes. Only borderline cases need many probes.
+//! endpoint has recovered. Each answer is evidence for one of two results: "well" (as fast as the other endpoints) or
+//! "still slow". Probing continues until one result is far more likely than the other. A clearly slow endpoint needs
+//! one probe, and a recovered endpoint needs a few. Only borderline cases need many probes.
 
 use std::time::{Duration, Instant};
 
 use super::baseline::Baseline;
 
-/// Wait before the first probe. Each probe without a good answer doubles the wait.
+/// Wait before the first probe. The wait doubles with each probe, until the endpoint gives a good answer to a probe.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
 /// Maximum wait between probes, unless calls are so rare that `Baseline::fair_interval` is longer. It is a compromise:
-/// a longer wait spends fewer calls on a slow endpoint, a shorter wait notices a recovery sooner.
+/// with a longer wait, fewer calls go to a slow endpoint; with a shorter wait, a recovery is noticed sooner.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Minimum number of good answers before a probation can end.
 const GOOD_ANSWERS_MIN: u32 = 5;
-/// Log-likelihood ratio at which "still slow" ends a round of probes: by chance, 1 in 30 recovered endpoints is found
-/// slow and must wait for another round.
+/// Log-likelihood ratio at which a round of probes ends with "still slow". With this value, about 1 in 30 recovered
+/// endpoints gets this result by chance, and must wait for another round.
 const STILL_SLOW_EVIDENCE: f64 = 3.4;
-/// Log-likelihood ratio at which "well" ends the probation: by chance, 1 in 200 slow endpoints is found well and
-/// returns, until it is found slow again.
+/// Log-likelihood ratio at which the probation ends with "well". With this value, about 1 in 200 slow endpoints gets
+/// this result by chance. It then gets calls until it is found slow again.
 const WELL_EVIDENCE: f64 = -5.3;
-/// Bounds of the slowness that the test assumes for "still slow": ln(a / b), where a is the endpoint's own mean latency
-/// and b is the latency of the other endpoints.
+/// Limits of the slowness that the test expects of a slow endpoint. The slowness is the logarithm of a ratio: the
+/// endpoint's mean latency divided by the latency of the other endpoints.
 const SHIFT_RANGE: (f64, f64) = (0.25, 0.7);
 
 /// The state of a probation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Probation {
     pub(super) since: Instant,
-    /// Until this time, a failing endpoint does not return without successful probes, even if the other endpoints fail
-    /// as often.
+    /// Before this time, only successful probes end the probation of a failing endpoint. From then on, it also ends if
+    /// the other endpoints fail as often.
     pub(super) closed_until: Instant,
     pub(super) next_probe: Instant,
     pub(super) good_answers: u32,
     sum_ms: f64,
-    /// Log-likelihood ratio of "still slow" to "well".
+    /// Log-likelihood ratio so far: positive for "still slow", negative for "well".
     evidence: f64,
-    /// Whether the endpoint had a full share before the probation.
+    /// Whether the endpoint was ready before the probation.
     pub(super) was_ready: bool,
-    /// The share of calls that the endpoint gets because the other endpoints are full, as a fraction of a full share, 0
-    /// to 1.
+    /// The share of calls that a slow endpoint gets because the other endpoints are full, as a fraction of a full
+    /// share, 0 to 1.
     pub(super) relief: f64,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Probation {
 pub(super) enum Verdict {
     Undecided,
     StillSlow,
-    /// The endpoint has recovered, with this mean over this many answers.
+    /// The endpoint has recovered. `mean_ms` is the mean latency of its good answers, and `answers` is their number.
     Well {
         mean_ms: f64,
         answers: u32,
@@ -71,8 +71,8 @@ impl Probation {
         }
     }
 
-    /// Records an endpoint's good answer to a probe. `slow_ms` is the mean latency of a slow endpoint; `None` for a
-    /// failing endpoint.
+    /// Records an endpoint's good answer to a probe, and returns the result so far. `slow_ms` is the mean latency of a
+    /// slow endpoint; `None` for a failing endpoint.
     pub(super) fn good_answer(&mut self, latency_ms: f64, slow_ms: Option<f64>, baseline: &Baseline) -> Verdict {
         self.good_answers += 1;
         self.sum_ms += latency_ms;
@@ -92,7 +92,8 @@ impl Probation {
         Verdict::Well { mean_ms: self.sum_ms / f64::from(self.good_answers), answers: self.good_answers }
     }
 
-    /// Discards earlier good answers, after a probe that failed or was clearly slow.
+    /// Starts a new round of probes, which ignores earlier good answers. Called after a probe that failed or was
+    /// clearly slow.
     pub(super) fn start_again(&mut self) {
         self.good_answers = 0;
         self.sum_ms = 0.0;

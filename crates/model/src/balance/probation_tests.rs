@@ -2,7 +2,7 @@ use super::super::endpoints::Endpoints;
 use super::super::health::Health;
 use super::*;
 
-/// Returns the baseline of endpoints that take 10 ms, plus or minus 5 ms.
+/// Returns a baseline of endpoints whose latencies alternate between 5 ms and 15 ms.
 fn baseline_of_10_ms(now: Instant) -> Baseline {
     let mut endpoints = Endpoints::default();
     let addresses = (1..4).map(|port| std::net::SocketAddr::from(([10, 0, 0, 1], port)));
@@ -21,7 +21,7 @@ fn probation(now: Instant) -> Probation {
     Probation::new(now, PROBE_WAIT_MIN, true)
 }
 
-/// Returns the verdict after answers of `latency_ms`, and how many answers the verdict took.
+/// Returns the verdict after repeated answers of `latency_ms`, and the number of answers until the verdict.
 fn verdict(latency_ms: f64, slow_ms: f64) -> (Verdict, u32) {
     let now = Instant::now();
     let (baseline, mut probation) = (baseline_of_10_ms(now), probation(now));

@@ -1,12 +1,12 @@
-//! The most recent picks, from which each endpoint's share is computed.
+//! Records the most recent picks, from which the balancer computes each endpoint's share.
 
 /// Number of recent picks from which shares are computed.
 pub(super) const RECENT_PICKS: usize = 1024;
 
-/// The slot that stands for picks of removed endpoints.
+/// Replaces the slot of an endpoint that has been removed since its pick.
 const GONE: u32 = u32::MAX;
 
-/// A ring buffer of the slots that were picked last.
+/// A ring buffer of the slots that were picked most recently.
 #[derive(Debug, Clone)]
 pub(super) struct RecentPicks {
     slots: Vec<u32>,
@@ -28,7 +28,8 @@ impl RecentPicks {
         }
     }
 
-    /// Marks the picks of removed endpoints, before their slots are reused.
+    /// Marks the picks of the endpoints in the slots `gone`, which were removed. Call this before new endpoints use
+    /// these slots.
     pub(super) fn forget(&mut self, gone: &[usize]) {
         for slot in &mut self.slots {
             if gone.contains(&(*slot as usize)) {
@@ -37,7 +38,7 @@ impl RecentPicks {
         }
     }
 
-    /// Returns the number of recent picks of `slot`, and of all recent picks.
+    /// Returns two numbers: of the recent picks of `slot`, and of all recent picks.
     pub(super) fn count(&self, slot: usize) -> (usize, usize) {
         let count = self.slots.iter().filter(|recent| **recent as usize == slot).count();
         (count, self.slots.len())

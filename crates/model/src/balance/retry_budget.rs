@@ -1,9 +1,9 @@
-//! Retry budget: bounds the retries of the calls to one cluster, so that failing endpoints do not get many times the
-//! load (GEP-3388).
+//! The retry budget of a cluster. It limits the number of retries, so that they do not multiply the load on failing
+//! endpoints (GEP-3388).
 //!
-//! The budget divides the latest interval into ten parts, and counts the calls and the retries in each part. The
-//! allowed retries are a share of the counted calls. A token bucket would be less exact, because tokens could live
-//! longer than the interval.
+//! The budget divides the latest interval into ten parts of equal length, and counts the calls and the retries in each
+//! part. The retries may be at most a percentage of the calls. A token bucket would be less exact, because a token
+//! could be used long after the call that earned it.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use serde::Serialize;
 
 use crate::settings::milliseconds;
 
-/// Number of parts of the interval.
+/// Number of parts into which the interval is divided.
 const PARTS: usize = 10;
 
 /// The settings of a retry budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BudgetSettings {
-    /// Retries allowed for each 100 calls of the interval: 0 to 100.
+    /// Number of retries that the budget allows for each 100 calls of the interval: 0 to 100.
     pub percent: u8,
-    /// The interval: only the calls and retries within it are counted.
+    /// Length of the interval. The budget counts only the calls and retries within this time before the present.
     #[serde(rename = "interval_ms", serialize_with = "milliseconds")]
     pub interval: Duration,
-    /// Retries per second that are always allowed, even without calls.
+    /// Number of retries per second that the budget always allows, even without calls.
     pub min_per_second: u32,
 }
 
@@ -33,15 +33,17 @@ impl Default for BudgetSettings {
     }
 }
 
-/// The calls and retries of the latest interval. A retry is allowed if the interval's retries, including this retry, do
-/// not exceed the larger of two numbers: `percent` % of the interval's calls, and the minimum.
+/// A retry budget: its settings, and the counted calls and retries of the latest interval.
+///
+/// A retry is allowed if the interval's retries, including this retry, do not exceed the larger of two numbers:
+/// `percent` % of the interval's calls, and the minimum that is always allowed.
 #[derive(Clone, Debug)]
 pub struct RetryBudget {
     settings: BudgetSettings,
-    /// The number of budgets that share the minimum: one for each worker.
+    /// Number of budgets for the same cluster, one for each worker. Each of them allows an equal part of the minimum.
     sharers: u32,
     parts: [Part; PARTS],
-    /// Index of the latest part in `parts`. The part ends at `latest_ends`.
+    /// Index in `parts` of the part that contains the present. This part ends at `latest_ends`.
     latest: usize,
     latest_ends: Instant,
     /// The length of a part.
@@ -55,15 +57,16 @@ struct Part {
 }
 
 impl RetryBudget {
-    /// Creates a budget that has seen no calls. `sharers` such budgets, at least 1, share the minimum.
+    /// Creates a budget that has counted no calls. `sharers` budgets divide the minimum equally among themselves; 0
+    /// means 1.
     pub fn new(settings: BudgetSettings, sharers: u32, now: Instant) -> Self {
         let length = length_of(&settings);
         let (parts, latest_ends) = (Default::default(), now + length);
         Self { settings, sharers: sharers.max(1), parts, latest: 0, latest_ends, length }
     }
 
-    /// Changes the settings, and keeps the counts. After a change of the interval, the budget adds up parts of the old
-    /// and of the new length until the old parts are over.
+    /// Changes the settings, and keeps the counts. If the length of the interval changes, the budget adds up parts of
+    /// the old and of the new length, until new parts have replaced all old ones.
     pub fn set_settings(&mut self, settings: BudgetSettings) {
         if self.settings != settings {
             self.settings = settings;
@@ -76,7 +79,7 @@ impl RetryBudget {
         self.pass_to(now).calls += 1;
     }
 
-    /// Takes a retry from the budget. Returns whether a retry was left.
+    /// Counts a retry if the budget allows one more. Returns whether it does.
     pub fn take(&mut self, now: Instant) -> bool {
         self.pass_to(now);
         let has_left = self.left() > 0;
@@ -84,14 +87,15 @@ impl RetryBudget {
         has_left
     }
 
-    /// Returns the number of retries that are left at `now`.
+    /// Returns the number of further retries that the budget allows at `now`.
     pub fn left_at(&self, now: Instant) -> u64 {
         let mut passed = self.clone();
         passed.pass_to(now);
         passed.left()
     }
 
-    /// Returns the number of retries that are left, as of the latest call or retry.
+    /// Returns the number of further retries that the budget allows, as of the latest call of [`Self::note_call`] or
+    /// [`Self::take`].
     pub fn left(&self) -> u64 {
         let (mut calls, mut retries) = (0u64, 0u64);
         for part in &self.parts {
@@ -102,13 +106,14 @@ impl RetryBudget {
         share.max(self.minimum()).saturating_sub(retries)
     }
 
-    /// The number of retries that this budget allows in an interval even if there are no calls.
+    /// The number of retries that this budget always allows in an interval, even without calls.
     fn minimum(&self) -> u64 {
         let per_interval = u128::from(self.settings.min_per_second) * self.settings.interval.as_millis() / 1000;
         u64::try_from(per_interval.div_ceil(u128::from(self.sharers))).unwrap_or(u64::MAX)
     }
 
-    /// Returns the part of the interval to which `now` belongs, after emptying the parts that are over.
+    /// Returns the part of the interval that contains `now`. Clears the counts of parts that are now older than the
+    /// interval.
     fn pass_to(&mut self, now: Instant) -> &mut Part {
         if now >= self.latest_ends {
             self.begin_part(now);

@@ -30,7 +30,7 @@ fn what_is_older_than_the_interval_counts_no_more() {
     let mut budget = RetryBudget::new(SETTINGS, 1, start);
     (0..1_000).for_each(|_| budget.note_call(start));
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(5)), 200);
-    // The calls are too old to count. The retries still count.
+    // The retries are still within the interval, but the calls are older than the interval.
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(10)), 0);
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(15)), 10);
     assert_eq!(take_all(&mut budget, start + Duration::from_secs(10_000)), 10);
@@ -51,8 +51,9 @@ fn retries_stay_within_the_share_at_any_time() {
             } else if budget.take(now) {
                 retries.push(now);
                 let since = |times: &[Instant], span| times.iter().filter(|at| now - **at < span).count();
-                // The ten parts of the budget cover nine to ten tenths of the interval. So the budget counts all
-                // retries of the last nine tenths, and no call that is older than the interval.
+                // The latest part is not complete, so the ten parts cover only 9 to 10 tenths of the interval. The
+                // budget therefore counts all retries of the last 9 tenths, and no call that is older than the
+                // interval.
                 let (calls, retries) = (since(&calls, SETTINGS.interval), since(&retries, SETTINGS.interval * 9 / 10));
                 assert!(retries * 5 <= calls, "LENO_SEED={seed}: {retries} of {calls}");
             }

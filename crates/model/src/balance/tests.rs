@@ -1,4 +1,4 @@
-//! The balancer's guarantees to its caller, one decision at a time.
+//! Tests what the balancer guarantees to its caller, one decision at a time.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -38,7 +38,7 @@ fn failure(pushback: Option<Duration>) -> Outcome {
     Outcome::Failure { latency: MS, pushback }
 }
 
-/// Gives each endpoint 20 answers of `latency`, 1 ms apart, and returns the time after them.
+/// Finishes 20 calls to each endpoint with the latency `latency`, 1 ms apart. Returns a time 200 ms after the last.
 fn settle(balancer: &mut Balancer, mut now: Instant, latency: Duration) -> Instant {
     for _ in 0..20 {
         for id in ids(balancer) {
@@ -50,8 +50,8 @@ fn settle(balancer: &mut Balancer, mut now: Instant, latency: Duration) -> Insta
     now + Duration::from_millis(200)
 }
 
-/// Returns a balancer whose second endpoint has let a call wait for `waited`, this endpoint's id, and the time at which
-/// the call began. Before this call, every endpoint answered in 10 ms.
+/// Returns a balancer whose second endpoint is slow, the id of this endpoint, and the start of its slow call. At first,
+/// every endpoint answered in 10 ms. Then one call to the second endpoint was cancelled after a wait of `waited`.
 fn one_slow(endpoints: u32, waited: Duration) -> (Balancer, EndpointId, Instant) {
     let start = Instant::now();
     let mut balancer = balancer(Policy::Latency, endpoints, start);
@@ -339,8 +339,9 @@ fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
     assert_eq!(explanation(&balancer, now, streaming).state, "ready");
 }
 
-/// Makes calls for 3 s, 100 in each second. The first endpoint sends headers after 6 ms, the others after 2 ms. The
-/// calls then go on for `further`. Returns the share of the first endpoint in the last second.
+/// Makes 100 calls per second for 3 s. The first endpoint sends response headers after 6 ms, the others after 2 ms.
+/// Each call ends `further` after its headers. Returns the fraction of the calls of the last second that the first
+/// endpoint got.
 fn share_of_an_endpoint_with_late_headers(further: Duration) -> f64 {
     let start = Instant::now();
     let mut balancer = balancer(Policy::Latency, 4, start);
@@ -416,7 +417,8 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
         failures += u32::from(fails);
         balancer.finish(now, pick, if fails { failure(None) } else { success(MS) });
     }
-    // The calls take half a second. At most 50 failures in the first 10 ms are expected, and later one probe.
+    // The calls take half a second in total. About 50 calls may fail in the first 10 ms, before the balancer notices
+    // the failures; later, one probe may fail.
     assert!(failures <= 60, "{failures}");
     assert!(ids(&balancer).into_iter().all(|id| balancer.is_failing(id) == (id == failing)));
     balancer.set_policy(Policy::RoundRobin);
@@ -427,8 +429,8 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
 fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
     let (mut balancer, slow, mut now) = one_slow(50, 5000 * MS);
     assert_eq!(explanation(&balancer, now, slow).state, "slow");
-    // With one call a second among 50 endpoints, a fair share is one call in 50 s. The wait between probes is at most
-    // 30 s.
+    // With one call per second to 50 endpoints, a fair share would be one call in 50 s. But the balancer waits at most
+    // 30 s between probes, so it sends about 10 probes in 300 s.
     let mut probes = 0;
     for _ in 0..300 {
         now += 1000 * MS;
@@ -440,7 +442,7 @@ fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
     assert!((5..=14).contains(&probes), "{probes} probes in 300 s");
 }
 
-/// A scan of all endpoints for each call would be slow with many endpoints.
+/// The balancer must not scan all endpoints at each call, because a cluster may have many.
 #[test]
 fn a_due_probe_of_an_unusable_endpoint_is_not_looked_for_at_every_call() {
     let (mut balancer, slow, mut now) = one_slow(50, 5000 * MS);

@@ -1,8 +1,8 @@
 //! Deserializes a parsed tree into a Kubernetes type, and reports the position of each field that does not fit the
 //! type.
 //!
-//! Kubernetes' own types ignore unknown fields. This deserializer reports them: a misspelled `prots:` is a mistake with
-//! a line, and does not lead to a Service without ports.
+//! Kubernetes' own types ignore unknown fields. This deserializer reports them with a line number. Otherwise, a
+//! misspelled `prots:` would result in a Service without ports, and without a message.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -32,7 +32,8 @@ impl Misfit {
         self.mark.unwrap_or_default()
     }
 
-    /// Adds the position unless an inner value has set it: the innermost position is the most exact.
+    /// Sets the position and the path. Has no effect if the error already has those of an inner value, because they are
+    /// more exact.
     fn at(mut self, mark: Mark, path: &Path<'_>) -> Self {
         if self.mark.is_none() {
             self.mark = Some(mark);
@@ -45,7 +46,7 @@ impl Misfit {
 /// Deserializes `node` as a `T`.
 ///
 /// # Errors
-/// Returns every field that `T` does not have, and the first field whose value has another type.
+/// Every field that `T` does not have, and the first field whose value has the wrong type.
 pub(super) fn decode<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Misfit>> {
     let unknown = RefCell::new(Vec::new());
     let reader = Reader { node, key_mark: node.mark, path: &Path::Root, owner: None, unknown: &unknown };
@@ -95,7 +96,7 @@ struct Reader<'a> {
     node: &'a Node,
     key_mark: Mark,
     path: &'a Path<'a>,
-    /// The type whose field this value is, if any.
+    /// The Kubernetes type of which this value is a field; `None` if the value is no field of such a type.
     owner: Option<Owner>,
     unknown: &'a RefCell<Vec<Misfit>>,
 }
@@ -115,7 +116,8 @@ impl Reader<'_> {
     }
 }
 
-/// Interprets unquoted text (YAML 1.2 core schema). `yes` and `0x50`, on which YAML parsers disagree, stay text.
+/// Interprets unquoted text by the YAML 1.2 core schema. `yes` and `0x50`, which YAML parsers interpret differently,
+/// stay text.
 fn visit_plain<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value, Misfit> {
     let is_number = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     match text {
@@ -199,7 +201,7 @@ struct Fields<'a> {
     parent: Reader<'a>,
     owner: Option<Owner>,
     entries: std::slice::Iter<'a, Entry>,
-    /// The entry whose key was read last.
+    /// The entry whose key was read last. Its value is read next.
     value: Option<&'a Entry>,
 }
 
@@ -281,8 +283,8 @@ impl de::Error for Misfit {
     }
 }
 
-/// Returns the range of a type of whole numbers; `None` for other types. Messages must not contain the type's name, which
-/// only Rust uses.
+/// Returns the range of one of Rust's integer types; `None` for other types. Error messages show the range, because
+/// users do not know the names of Rust's types.
 fn whole_numbers(kind: &str) -> Option<(i128, i128)> {
     Some(match kind {
         "i8" => (i8::MIN.into(), i8::MAX.into()),

@@ -1,8 +1,9 @@
-//! Parses manifests, as people apply them to Kubernetes, into [`Object`]s.
+//! Parses manifests, in the form in which users apply them to Kubernetes, into [`Object`]s.
 //!
-//! A file holds YAML documents (`---` between them) or JSON; `kind: List` is expanded. A file is accepted completely or
-//! not at all, so the caller can keep the last valid objects of a file that becomes invalid. An object of a kind that
-//! the mesh does not read causes a [`Notice`] and no mistake, because a directory may hold Deployments too.
+//! A file contains JSON or YAML documents, which `---` separates. An object of `kind: List` is replaced by its items. A
+//! file is accepted completely or not at all, so that the caller can keep the last valid objects of a file that becomes
+//! invalid. An object of a kind that the mesh does not use causes a [`Notice`] instead of a mistake, because a
+//! directory may contain Deployments, for example.
 
 mod decode;
 mod review;
@@ -25,18 +26,20 @@ use crate::spelling::closest;
 pub(crate) use review::{Findings, Review};
 use tree::{Node, Value};
 
-/// The namespace of an object without a namespace, in manifests that are read without Kubernetes.
+/// The default namespace if Leno reads manifests from files, without Kubernetes. It applies to objects without
+/// `metadata.namespace`.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// Maximum size of a file: larger than the largest object that a cluster can store (1.5 MiB). A Service has about 1
-/// KiB.
+/// Maximum size of a file. It exceeds the size of the largest object that a cluster can store (1.5 MiB); a typical
+/// Service has about 1 KiB.
 pub const FILE_MAX_BYTES: usize = 2 << 20;
-/// Limit on the number of problems, and on the number of notices, that are reported for one file.
+/// Maximum number of problems, and maximum number of notices, that are reported for one file.
 pub const FINDINGS_MAX: usize = 32;
 
 /// A file's text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// The path, for messages. Paths also order the files: if two files define the same object, the first file wins.
+    /// The path, for messages and for the order of files. If two files define the same object, the file whose path
+    /// sorts first wins.
     pub path: String,
     pub text: String,
 }
@@ -46,39 +49,42 @@ pub struct SourceFile {
 pub struct Manifest {
     /// The file's objects, in the file's order.
     pub objects: Vec<Object>,
-    /// Remarks that do not make the file invalid, at most [`FINDINGS_MAX`].
+    /// Notices about the file, at most [`FINDINGS_MAX`]. The file is valid nevertheless.
     pub notices: Vec<Notice>,
 }
 
-/// Why a file or an object was rejected, and which of its policies apply nevertheless.
+/// The result for a rejected file or object: its mistakes, and its AuthorizationPolicies. The policies may be used
+/// although the file is rejected, because ignoring them could allow too many callers.
 #[derive(Debug, Default)]
 pub struct Refused {
-    /// Every mistake found, at most [`FINDINGS_MAX`].
+    /// The mistakes, at most [`FINDINGS_MAX`].
     pub problems: Vec<Problem>,
-    /// The AuthorizationPolicies in the file or object. Use them if there is no earlier valid version. A readable
-    /// policy is returned as it is; an unreadable policy is replaced by a policy that allows no caller
+    /// The AuthorizationPolicies of the file or object. Use them if there is no earlier valid version. A policy without
+    /// mistakes is unchanged. A policy with a mistake is replaced by a policy that allows no caller
     /// ([`Mode::Unreadable`](crate::policy::Mode)).
     pub policies: Vec<Object>,
-    /// Whether the file's structure could be parsed, so that `policies` is complete.
+    /// For [`Refused::into_policy`]: if true and `policies` is empty, no policy is needed. False if an object from an
+    /// API could not be parsed into a tree.
     is_tree: bool,
 }
 
-/// Parses one file. Objects without `metadata.namespace` are in `default_namespace`.
+/// Parses one file. An object without `metadata.namespace` belongs to `default_namespace`.
 ///
 /// # Errors
-/// [`Refused`] with the mistakes. The mistakes of each object are in the file's order.
+/// [`Refused`] with the mistakes, in the order of the objects in the file.
 pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest, Refused> {
     let mut reader = Reader::new(&file.path, default_namespace);
     reader.read_text(&file.text);
     reader.finish()
 }
 
-/// Reads one object, or a List of objects, from a Kubernetes API. The findings name no file.
+/// Parses one object, or a List of objects, from a Kubernetes API. The findings contain no file name.
 ///
-/// The argument may be any deserializer, for example a JSON value. Convert a Kubernetes type to JSON first.
+/// `object` may be any deserializer, for example a JSON value. Convert a Kubernetes type to JSON first.
 ///
 /// # Errors
-/// [`Refused`] with the mistakes. Kubernetes accepts some of them, for example an unknown annotation of Leno.
+/// [`Refused`] with the mistakes. Kubernetes may store an object with mistakes, for example with an unknown annotation
+/// of Leno.
 pub fn read_object<'de, D>(object: D) -> Result<Manifest, Refused>
 where
     D: Deserializer<'de, Error: Display>,
@@ -99,7 +105,7 @@ struct Reader<'a> {
     path: &'a str,
     findings: Findings,
     objects: Vec<Object>,
-    /// Replacements for unreadable policies; each replacement allows no caller.
+    /// Replacements for AuthorizationPolicies with mistakes. Each replacement allows no caller.
     stand_ins: Vec<Object>,
     is_tree: bool,
     default_namespace: &'a str,
@@ -177,8 +183,8 @@ impl<'a> Reader<'a> {
             }
             _ => self.read_foreign(node, version, kind),
         }
-        // An object of our own group that has a mistake gets a replacement policy, even if the object's kind is
-        // unknown: the object may be a policy that protects a workload.
+        // If an object of Leno's API group has a mistake, add a replacement policy, which allows no caller. Do so even
+        // if its kind is unknown, because its author may have meant an AuthorizationPolicy.
         let may_be_authorization = group(version) == authorization_policy::GROUP && kind != traffic_policy::KIND;
         if may_be_authorization && self.findings.problem_count() > problems_before {
             let stand_in = stand_in::of_document(node, self.path, self.default_namespace);
@@ -213,8 +219,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Handles an object of a kind or version that the mesh does not read. Reports a mistake if the kind or the version
-    /// is missing, misspelled or unsupported; otherwise adds a notice that the mesh does not read the object.
+    /// Reports an object of a kind or version that Leno does not read. This is a mistake if the kind or the version is
+    /// missing, misspelled or unsupported. Otherwise, it is a notice that Leno ignores the object.
     fn read_foreign(&mut self, node: &Node, version: &str, kind: &str) {
         let known = [
             (core::v1::Service::API_VERSION, core::v1::Service::KIND),

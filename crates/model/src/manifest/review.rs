@@ -1,4 +1,4 @@
-//! Collects the mistakes and the notices while a file or an object is read.
+//! Collects mistakes and notices while a file or an object is read.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::problem::{Mark, Notice, Place, Problem};
 pub(crate) struct Findings {
     file: Arc<str>,
     problems: Vec<Problem>,
-    /// Number of problems, including those beyond [`FINDINGS_MAX`]: an object with only unreported mistakes is invalid
-    /// too.
+    /// Number of problems, including those beyond [`FINDINGS_MAX`], which are not reported. An object is invalid even
+    /// if none of its mistakes is reported.
     problem_count: usize,
     notices: Vec<Notice>,
 }
@@ -27,9 +27,9 @@ impl Findings {
         self.problem_count
     }
 
-    /// Adds a problem that concerns the whole file.
+    /// Adds a problem of the whole file, not of one object.
     pub(super) fn file_problem(&mut self, mark: Mark, what: String, fix: String) {
-        // Positions start at line 1, column 1, whatever the parser reports.
+        // The parser may return line 0 or column 0, but positions in messages begin at line 1, column 1.
         let mark = mark.max(Mark { line: 1, column: 1 });
         let place = Place { file: self.file.clone(), mark, field: String::new(), object: String::new() };
         self.add(Problem { place, what, fix });
@@ -51,7 +51,7 @@ impl Findings {
 #[derive(Debug)]
 pub(crate) struct Review<'a> {
     findings: &'a mut Findings,
-    /// `None` for an object that does not come from text.
+    /// The object's tree, in which positions are looked up; `None` if the object does not come from text.
     root: Option<&'a Node>,
     object: String,
     default_namespace: &'a str,
@@ -70,14 +70,14 @@ impl<'a> Review<'a> {
         Self { findings, root: Some(root), object, default_namespace, problems_before }
     }
 
-    /// Creates a review of an object that does not come from text; `name` is `namespace/name`.
+    /// Creates a review of an object that does not come from text. `name` has the form `namespace/name`.
     pub(crate) fn of_typed(findings: &'a mut Findings, kind: &str, name: &str) -> Self {
         let object = one_line(&format!("{kind} {name}"));
-        // The API server sets each object's namespace, so no default is needed.
+        // There is no default namespace, because the API server has set the namespace of each object.
         Self { findings, root: None, object, default_namespace: "", problems_before: 0 }
     }
 
-    /// Returns the namespace of objects that name no namespace.
+    /// Returns the namespace of objects whose metadata contain no namespace.
     pub(crate) fn default_namespace(&self) -> &'a str {
         self.default_namespace
     }
@@ -92,12 +92,13 @@ impl<'a> Review<'a> {
         self.findings.file.clone()
     }
 
-    /// Returns the position of `field`, or of the nearest part of its path that exists in the file.
+    /// Returns the position of `field`. If the field does not exist, returns the position of its nearest existing
+    /// parent.
     pub(crate) fn mark(&self, field: &str) -> Mark {
         self.root.map(|root| root.locate(field)).unwrap_or_default()
     }
 
-    /// Returns whether this object has no mistake so far.
+    /// Returns whether no mistake in this object has been reported so far.
     pub(crate) fn is_clean(&self) -> bool {
         self.findings.problem_count == self.problems_before
     }
@@ -125,7 +126,8 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Replaces control characters in a name from the file, so that the name cannot break a log line. Cuts a long name.
+/// Replaces control characters in a name from a file, so that the name cannot break a log line, and truncates a long
+/// name.
 fn one_line(text: &str) -> String {
     const NAME_MAX_CHARS: usize = 200;
     let printable = |c: char| if c.is_control() { '?' } else { c };

@@ -1,8 +1,10 @@
-//! Replaces an unreadable AuthorizationPolicy by a policy that allows no caller.
+//! Replaces an AuthorizationPolicy with mistakes by a policy that allows no caller.
 //!
-//! Without the replacement, the default inbound policy would decide, which may allow every caller. The replacement is
-//! as narrow as the text allows. It selects the written target if the target can be read, otherwise the whole
-//! namespace. It selects the written ports if the ports can be read, otherwise every port.
+//! Without the replacement, the default inbound policy would apply, which may allow every caller. The replacement
+//! selects as little as the text permits:
+//!
+//! - the policy's target if the target can be read, otherwise the whole namespace;
+//! - the policy's ports if the ports can be read, otherwise every port.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +16,11 @@ use crate::object::{AuthorizationPolicy, Identity, Object, authorization_policy,
 use crate::policy;
 use crate::problem::{Mark, Problem};
 
-/// Name of the replacement for a policy whose own name cannot be read.
+/// Name of the replacement policy if the name of the original policy cannot be read.
 const UNNAMED: &str = "unreadable";
 
-/// Returns the replacement for the policy in a document; `None` if the policy's mode can be read and is `Audit`.
+/// Returns the replacement for the policy in a document. `None` if the policy's mode is `Audit`, because a policy in
+/// this mode rejects no call.
 pub(super) fn of_document(document: &Node, file: &str, default_namespace: &str) -> Option<AuthorizationPolicy> {
     let spec = document.get("spec");
     let field = |key: &str| spec.and_then(|spec| spec.get(key));
@@ -41,15 +44,17 @@ pub(super) fn of_document(document: &Node, file: &str, default_namespace: &str) 
     Some(object(policy, file, document.mark))
 }
 
-/// Returns the result of `read`; `None` if `read` reports a mistake.
+/// Returns the result of `read`, but `None` if `read` reports a mistake.
 fn without_mistake<T>(document: &Node, file: &str, read: impl FnOnce(&mut Review<'_>) -> Option<T>) -> Option<T> {
     let mut findings = Findings::new(file);
     let mut review = Review::new(&mut findings, document, authorization_policy::KIND, "");
     read(&mut review).filter(|_| review.is_clean())
 }
 
-/// Returns replacements for the policies in a text that cannot be parsed or is too large. Searches each document for
-/// words that show a policy, and for the namespaces that the document names.
+/// Returns replacements for the policies in a text that cannot be parsed or is too large.
+///
+/// A document may contain a policy if it contains the kind and the API group of AuthorizationPolicies. Each namespace
+/// that such a document names gets a replacement.
 pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Object> {
     let mut named = BTreeSet::new();
     for document in text.split("\n---") {
@@ -66,7 +71,7 @@ pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Ob
     named.into_iter().map(|name| Object::AuthorizationPolicy(of_namespace(name, UNNAMED, file, mark))).collect()
 }
 
-/// Returns every word that is written as a value of the key `namespace`.
+/// Returns every word that is the value of a key `namespace` in the text.
 fn namespaces(text: &str) -> impl Iterator<Item = &str> {
     text.split("namespace").skip(1).filter_map(|after| {
         let value = after.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
@@ -77,7 +82,7 @@ fn namespaces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the replacement for a policy if only its namespace is known.
+/// Returns a replacement that selects the whole namespace, for a policy whose target is unknown.
 fn of_namespace(namespace: &str, name: &str, file: &str, mark: Mark) -> AuthorizationPolicy {
     object(policy::AuthorizationPolicy::unreadable(namespace, name, None, None), file, mark)
 }
@@ -89,15 +94,17 @@ fn object(policy: policy::AuthorizationPolicy, file: &str, mark: Mark) -> Author
 }
 
 impl Refused {
-    /// Creates the result for a rejected text that cannot be parsed. Searches the text for AuthorizationPolicies. If a
-    /// document contains a policy, every namespace that the document names gets a replacement.
+    /// Creates the result for a text that cannot be parsed.
+    ///
+    /// A document may contain an AuthorizationPolicy if it contains the kind and the API group of this kind. Each
+    /// namespace that such a document names gets a replacement policy.
     pub fn of_text(problem: Problem, file: &SourceFile, default_namespace: &str) -> Self {
         let policies = of_text(&file.text, &file.path, default_namespace);
         Self { problems: vec![problem], policies, is_tree: false }
     }
 
-    /// Returns the replacement for a rejected policy: as narrow as its text allows, or for its whole namespace if the
-    /// text cannot be parsed. `None` if the policy's mode can be read and is `Audit`.
+    /// Returns the replacement for a rejected policy. It selects as little as the policy's text permits, or the whole
+    /// namespace if the text cannot be parsed. `None` if the policy's mode is `Audit`.
     pub fn into_policy(self, namespace: &str, name: &str) -> Option<Object> {
         match self.policies.into_iter().next() {
             Some(policy) => Some(policy),

@@ -3,7 +3,7 @@ use crate::object::Object;
 use crate::policy::Mode;
 use crate::translate::translate;
 
-/// Returns the mode, the name and the target of each policy of a rejected file.
+/// Returns the mode, the name and the target of each policy that remains of a rejected file.
 fn policies(text: &str) -> Vec<String> {
     shown(&parse(text).expect_err("a mistake").policies)
 }
@@ -78,7 +78,7 @@ fn whatever_is_of_our_own_group_may_be_a_policy() {
         let text = policy("{allow: []}").replace(from, to);
         assert_eq!(policies(&text), ["Unreadable shop/cart: every port in namespace shop"], "{to}");
     }
-    // Another API group's policy does not concern us.
+    // An AuthorizationPolicy of another API group is not Leno's, so it gets no replacement.
     let text = policy("{allow: []}").replace("leno.dev", "security.example.org");
     assert!(parse(&text).is_ok());
 }

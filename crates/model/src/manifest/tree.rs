@@ -1,7 +1,8 @@
-//! Parses YAML text into a tree that records the position of each part.
+//! Parses YAML text into a tree that records the position of each value.
 //!
-//! Accepts JSON too, which is a subset of YAML. Invariant: a tree is at most [`DEPTH_MAX`] deep and takes at most
-//! [`TREE_MAX_BYTES`], even with repeated aliases, so a hostile or mistaken file costs little.
+//! Accepts JSON too, which is a subset of YAML. Invariant: a tree is at most [`DEPTH_MAX`] deep, and the trees of a
+//! file take at most [`TREE_MAX_BYTES`], even if the text repeats aliases. A hostile or mistaken file therefore cannot
+//! exhaust the memory.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,23 +11,24 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInpu
 
 use crate::problem::{Mark, quoted};
 
-/// Maximum nesting of lists and mappings; Kubernetes objects need about ten levels.
+/// Maximum nesting depth of lists and mappings; Kubernetes objects need about ten levels.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Maximum memory for the trees of one file, with aliases expanded.
+/// Maximum memory for the trees of one file, after aliases have been expanded.
 pub(super) const TREE_MAX_BYTES: usize = 16 << 20;
 
 /// One value of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Start of the value in the text. For a list, a mapping or an empty value that has a key: the start of the key.
+    /// Position of the value in the text. But if a key's value is a list, a mapping or empty, this is the position of
+    /// the key.
     pub(crate) mark: Mark,
     pub(crate) value: Value,
 }
 
-/// The content of a [`Node`]. Scalars stay text, because their meaning depends on the field.
+/// The content of a [`Node`]. The values of scalars are stored as text, because their meaning depends on the field.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// `quoted` scalars are always strings.
+    /// A number, a boolean, null or a string; always a string if `quoted` is true.
     Scalar {
         text: Box<str>,
         quoted: bool,
@@ -43,7 +45,7 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// Why a text cannot be parsed.
+/// The reason why a text cannot be parsed, with the position and the fix.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) mark: Mark,
@@ -54,8 +56,8 @@ pub(super) struct Fault {
 /// Parses every document of `text`.
 ///
 /// # Errors
-/// Returns the first place where the text is not YAML, uses features that Kubernetes manifests do not have (foreign
-/// tags, non-text keys, duplicate keys), or exceeds the limits.
+/// The first position at which the text is not YAML, exceeds a limit, or uses a feature that Kubernetes manifests do
+/// not have (foreign tags, non-text keys, duplicate keys).
 pub(super) fn documents(text: &str) -> Result<Vec<Node>, Fault> {
     let mut builder = Builder { events: Parser::new_from_str(text), anchors: HashMap::new(), weight_bytes: 0 };
     let mut documents = Vec::new();
@@ -90,7 +92,7 @@ impl Node {
         }
     }
 
-    /// Returns whether this is YAML's null: empty, `~` or `null`.
+    /// Returns whether this is a null in YAML: an unquoted scalar that is empty, `~` or `null`.
     pub(crate) fn is_null(&self) -> bool {
         match &self.value {
             Value::Scalar { text, quoted } => !quoted && matches!(&**text, "" | "~" | "null" | "Null" | "NULL"),
@@ -98,8 +100,8 @@ impl Node {
         }
     }
 
-    /// Returns the position of a field, given by its path (`spec.ports[0].port`, `metadata.labels["a/b"]`), or of the
-    /// nearest existing part of the path.
+    /// Returns the position of a field with this path, for example `spec.ports[0].port` or `metadata.labels["a/b"]`. If
+    /// the field does not exist, returns the position of its nearest existing parent.
     pub(crate) fn locate(&self, path: &str) -> Mark {
         let mut node = self;
         let mut rest = path;
@@ -124,7 +126,8 @@ impl Node {
     }
 }
 
-/// Splits `spec.ports[0]` into `spec` and `.ports[0]`; `None` at the end.
+/// Splits a path into its first step and the rest, for example `spec.ports[0]` into `spec` and `.ports[0]`. `None` if
+/// the path is empty.
 fn first_step(path: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = path.strip_prefix("[\"") {
         return quoted.split_once("\"]");
@@ -148,7 +151,7 @@ impl<'a> Builder<'a> {
         match self.events.next_event() {
             Some(Ok(next)) => Ok(next),
             Some(Err(error)) => Err(syntax(&error)),
-            // The parser stops after StreamEnd, and no caller reads beyond it.
+            // Unreachable: the parser ends after StreamEnd, and no caller reads beyond it.
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
@@ -234,7 +237,8 @@ impl<'a> Builder<'a> {
             }
             let (event, span) = self.next()?;
             let mut node = self.node(event, span, depth + 1)?;
-            // Report the key's position: a mapping's value starts on the next line, and an empty value has no position.
+            // Use the position of the key for a list, a mapping or an empty value. A list or a mapping starts on a
+            // later line, and an empty value has no position.
             if node.text().is_none() {
                 node.mark = key_mark;
             }
@@ -267,7 +271,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns whether the tag marks a string. A tag that YAML itself does not define is a fault.
+/// Returns whether the tag marks a string. It is a fault if YAML itself does not define the tag.
 fn is_text_tag(tag: Option<&Cow<'_, Tag>>, mark: Mark) -> Result<bool, Fault> {
     match tag {
         None => Ok(false),

@@ -1,4 +1,4 @@
-//! Converts objects from a Kubernetes API into [`Node`]s, the same tree that `tree` creates from text.
+//! Converts objects from a Kubernetes API into [`Node`]s. The module `tree` creates the same type from text.
 
 use std::fmt;
 

@@ -12,7 +12,7 @@ use super::super::read_object;
 use crate::fixtures::lines;
 use crate::object::Object;
 
-/// Reads `object`, after Kubernetes' own type has read it and recognized each of its fields.
+/// Reads `object` after a check that Kubernetes' own type has all of its fields.
 fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     let typed: T = serde_json::from_value(object.clone()).expect("what Kubernetes stores");
     let value = serde_json::to_value(&typed).expect("JSON");
@@ -20,7 +20,7 @@ fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     read_object(value).map_err(|refused| lines(&refused.problems)).expect("no mistake").objects.remove(0)
 }
 
-/// Compares the fields of our type and of Kubernetes' type, so that our type lacks or misspells no field.
+/// Checks that our type lacks or misspells no field of Kubernetes' own type.
 #[test]
 fn http_routes_have_the_fields_that_kubernetes_knows() {
     let reference = json!({"group": "", "kind": "Service", "namespace": "shop", "name": "cart", "port": 80});
@@ -67,7 +67,7 @@ fn http_routes_have_the_fields_that_kubernetes_knows() {
     let Object::Route(route) = read_as::<HttpRoute>(&object) else { panic!("not a route") };
     assert_eq!((&*route.identity.namespace, &*route.identity.name, route.created), ("shop", "a", Some(1_795_327_200)));
     assert_eq!((route.rules.len(), route.rules[0].filters.mirrors.len()), (2, 2));
-    // The refused filters are CORS and ExtensionRef.
+    // The mesh does not support the filters CORS and ExtensionRef, so each causes a refusal.
     assert_eq!(route.rules[0].refusals.len(), 2);
 }
 
@@ -101,7 +101,7 @@ fn grpc_routes_have_the_fields_that_kubernetes_knows() {
     assert_eq!((route.rules[0].matches.len(), route.rules[0].backends.len()), (1, 1));
 }
 
-/// TCPRoutes have the same fields, except the hostnames.
+/// Also covers TCPRoutes, which have the same fields except for the hostnames.
 #[test]
 fn tls_routes_have_the_fields_that_kubernetes_knows() {
     let reference = json!({"group": "", "kind": "Service", "namespace": "shop", "name": "cart", "port": 443});

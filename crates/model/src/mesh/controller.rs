@@ -7,15 +7,15 @@ use serde::{Serialize, Serializer};
 
 use crate::object::is_dns_subdomain;
 
-/// The controller of a Pod, under the name that users know. For a Pod of a Deployment, this is the Deployment, not its
-/// ReplicaSet. Written as `deployment/cart`.
+/// The controller of a Pod, as users know it. For a Pod of a Deployment, this is the Deployment, not its ReplicaSet.
+/// Written as `deployment/cart`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Controller {
     pub kind: ControllerKind,
     pub name: Box<str>,
 }
 
-/// The kinds of controllers that metrics name, as in Linkerd.
+/// The kinds of controllers that have labels in metrics: the same kinds as in Linkerd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ControllerKind {
     CronJob,
@@ -27,12 +27,12 @@ pub enum ControllerKind {
     StatefulSet,
 }
 
-/// The text is not a [`Controller`].
+/// The error of parsing a text that is not a [`Controller`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAController;
 
-/// Number of digits after the name of a CronJob in the names of its Jobs. The digits are a time since 1970, in minutes
-/// or in seconds.
+/// Number of digits at the end of a Job's name if a CronJob created the Job. The digits are a time since 1970, in
+/// minutes or in seconds.
 const CRON_JOB_DIGITS: std::ops::RangeInclusive<usize> = 8..=10;
 
 impl ControllerKind {
@@ -46,7 +46,7 @@ impl ControllerKind {
         Self::StatefulSet,
     ];
 
-    /// The kind in Kubernetes' spelling.
+    /// The kind, as Kubernetes objects contain it.
     fn kubernetes(self) -> &'static str {
         match self {
             Self::CronJob => "CronJob",
@@ -74,11 +74,13 @@ impl ControllerKind {
 }
 
 impl Controller {
-    /// Returns the controller of a Pod whose owner has this kind and name. `template_hash` is the Pod's label
-    /// `pod-template-hash`. Returns `None` for kinds that metrics do not name.
+    /// Returns the controller of a Pod whose owner has this kind and name. `None` if the kind is not a
+    /// [`ControllerKind`].
     ///
-    /// The owner of a Deployment's Pod is a ReplicaSet. The name of this ReplicaSet ends with the hash. The owner of a
-    /// CronJob's Pod is a Job. The name of this Job ends with a time.
+    /// The owner may itself belong to another controller, which is then returned:
+    /// - A ReplicaSet belongs to a Deployment if its name ends with `template_hash`, the Pod's label
+    ///   `pod-template-hash`.
+    /// - A Job belongs to a CronJob if its name ends with a time.
     pub fn of_pod(kind: &str, name: &str, template_hash: Option<&str>) -> Option<Self> {
         let kind = ControllerKind::ALL.into_iter().find(|known| known.kubernetes() == kind)?;
         let (kind, name) = match kind {
@@ -96,8 +98,8 @@ impl Controller {
     }
 }
 
-/// Returns the name of the Deployment of a ReplicaSet. `template_hash` is the label `pod-template-hash` of the
-/// ReplicaSet's Pods. `None` if the name of the ReplicaSet does not end with this hash.
+/// Returns the name of the Deployment to which a ReplicaSet belongs. `template_hash` is the label `pod-template-hash`
+/// of the ReplicaSet's Pods. `None` if the name of the ReplicaSet does not end with this hash.
 pub fn deployment_of<'a>(replica_set: &'a str, template_hash: &str) -> Option<&'a str> {
     replica_set.strip_suffix(template_hash)?.strip_suffix('-')
 }

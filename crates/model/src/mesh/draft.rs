@@ -1,5 +1,5 @@
-//! A mesh that changes. It records its changes since the last [`Draft::take`], so that the caller needs to examine only
-//! these changes.
+//! A mesh under construction. It records its changes since the last [`Draft::take`], so that a caller can update only
+//! the parts that depend on these changes.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,28 +11,28 @@ use crate::policy::AuthorizationPolicy;
 use crate::route::RouteTable;
 use crate::sorted::SortedList;
 
-/// A mesh that is built up from a control plane's answers.
+/// A mesh that is built and updated from the answers of a control plane.
 #[derive(Debug)]
 pub struct Draft {
     mesh: Mesh,
     changes: Changes,
 }
 
-/// The changes of a mesh. They may include unchanged items, but never omit a changed item.
+/// The changes of a mesh. Contains every changed item, and may also contain items that have not changed.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// Clusters that were added, changed or removed.
     pub clusters: BTreeSet<ClusterKey>,
-    /// Clusters that are no longer known because no call needs them; they may still exist.
+    /// Clusters that the mesh has removed because no call needs them. The Services may still exist in Kubernetes.
     pub forgotten_clusters: BTreeSet<ClusterKey>,
-    /// Clusters whose routes were added, changed or removed, and clusters whose routes lead to a cluster that was added
-    /// or removed.
+    /// Clusters whose routes may have changed. Either a route was added, changed or removed, or a cluster to which a
+    /// route leads was added or removed.
     pub routes: BTreeSet<ClusterKey>,
-    /// Subjects whose answer has become known.
+    /// Subjects that had no valid answer, and now have one.
     pub answered: BTreeSet<Subject>,
-    /// Subjects whose answer has changed or is no longer known.
+    /// Subjects whose answer has changed, or is no longer valid.
     pub changed_answers: BTreeSet<Subject>,
-    /// Subjects that were forgotten because no call needs them.
+    /// Subjects that the mesh has removed because no call needs them.
     pub forgotten: BTreeSet<Subject>,
     /// Whether the policies, or the HTTP ports of the proxy's own workload, changed.
     pub policies: bool,
@@ -49,14 +49,14 @@ impl Changes {
 }
 
 impl Draft {
-    /// Creates a mesh without clusters, policies and routes, in which no answer is known. `default_namespace` is the
-    /// namespace of names without a namespace, and of clients without an identity.
+    /// Creates a mesh without clusters, policies, routes and answers. `default_namespace` applies to names without a
+    /// namespace, and to clients without an identity.
     pub fn new(default_namespace: &str) -> Self {
         let nothing = Mesh::new(default_namespace, Vec::new(), [], Vec::new(), Vec::new());
         Self { mesh: nothing.answering([]), changes: Changes::default() }
     }
 
-    /// The mesh as it is now.
+    /// The mesh in its present state.
     pub fn mesh(&self) -> &Mesh {
         &self.mesh
     }
@@ -66,8 +66,8 @@ impl Draft {
         (Arc::new(self.mesh.clone()), std::mem::take(&mut self.changes))
     }
 
-    /// Sets a cluster, or removes it with `None`. The cost is proportional to the endpoints that were added or removed,
-    /// plus one comparison for each other endpoint.
+    /// Adds or replaces a cluster; `None` removes it. The cost is one comparison for each endpoint, and one update of
+    /// the mesh for each endpoint that is added or removed.
     pub fn set_cluster(&mut self, key: &ClusterKey, cluster: Option<Arc<Cluster>>) {
         self.changes.forgotten_clusters.remove(key);
         let before = self.mesh.cluster(key);
@@ -89,7 +89,7 @@ impl Draft {
         self.changes.clusters.insert(key.clone());
     }
 
-    /// Removes a cluster that no call needs any more.
+    /// Removes a cluster because no call needs it any more.
     pub fn forget_cluster(&mut self, key: &ClusterKey) {
         if self.mesh.cluster(key).is_some() {
             self.set_cluster(key, None);
@@ -120,13 +120,13 @@ impl Draft {
         self.renew_routes(key);
     }
 
-    /// Records that the routes of the cluster `key` must be examined again, because a cluster to which they lead was
-    /// added or removed.
+    /// Records that the caller must examine the routes of the cluster `key` again, because a cluster to which they lead
+    /// was added or removed.
     pub fn renew_routes(&mut self, key: &ClusterKey) {
         self.changes.routes.insert(key.clone());
     }
 
-    /// Replaces the list of ports of the proxy's own workload that Services declare to be HTTP.
+    /// Replaces the HTTP ports: the ports of the proxy's own workload that Services declare to be HTTP.
     pub fn set_http_ports(&mut self, mut ports: Vec<u16>) {
         ports.sort_unstable();
         ports.dedup();
@@ -145,7 +145,7 @@ impl Draft {
         }
     }
 
-    /// Sets whether the answer to a subject is known.
+    /// Sets whether the control plane has answered a subject.
     pub fn set_answered(&mut self, subject: &Subject, is_answered: bool) {
         if self.mesh.answers(subject) == is_answered {
             return;
@@ -162,7 +162,7 @@ impl Draft {
         }
     }
 
-    /// Forgets a subject that no call needs any more.
+    /// Removes a subject and its answer because no call needs the subject any more.
     pub fn forget(&mut self, subject: &Subject) {
         if let Subject::Address(address) = subject {
             self.set_address(*address, None);
@@ -171,7 +171,7 @@ impl Draft {
         self.changes.forgotten.insert(subject.clone());
     }
 
-    /// Records that a subject's answer, if known, has changed.
+    /// Records that the answer to a subject has changed. Has no effect if the subject has no answer yet.
     pub fn look_again(&mut self, subject: &Subject) {
         if self.mesh.answers(subject) {
             self.changes.changed_answers.insert(subject.clone());

@@ -6,7 +6,7 @@ use crate::discovery::Subject;
 use crate::fixtures::{echo_with, translated};
 use crate::mesh::{Cluster, ClusterKey, Mesh};
 
-/// Returns the cluster of `echo` with two of its three endpoints at these addresses.
+/// Returns the cluster of `echo`. Two of its three endpoints have these addresses.
 fn echo(first: &str, second: &str) -> Arc<Cluster> {
     let manifests = echo_with("127.0.0.1", first).replace("127.0.0.2", second);
     let mesh = translated(&[("a.yaml", &manifests)]).mesh;
@@ -21,7 +21,7 @@ fn keys(keys: &BTreeSet<ClusterKey>) -> Vec<String> {
     keys.iter().map(ToString::to_string).collect()
 }
 
-/// Formats the results of all lookups.
+/// Formats all clusters, addresses and endpoints of a mesh, and so the results of all lookups.
 fn shown(mesh: &Mesh) -> String {
     let clusters: Vec<_> = mesh.clusters().iter().collect();
     let addresses: Vec<_> = mesh.addresses().map(|(address, cluster)| (address, &cluster.key)).collect();

@@ -1,8 +1,8 @@
-//! Meshed Pods at their own addresses: a client that dials a Pod's address selects the Pod itself, whether or not a
-//! Service has the port.
+//! Meshed Pods, which clients can call at the Pods' own addresses. A client that dials a Pod's address selects this
+//! Pod, whether or not a Service has the port.
 //!
-//! A call to such an address gets a cluster with one endpoint, made on demand. So the table grows with the number of
-//! Pods, not with Pods times ports.
+//! A lookup creates a cluster with a single endpoint for such a call. Therefore, the mesh stores only one entry for
+//! each address of a Pod, not one for each port.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use crate::balance::Policy;
 use crate::protocol::{PortRanges, Protocol};
 use crate::settings::Settings;
 
-/// The Pods of a Kubernetes cluster that have a proxy, by each of their addresses.
+/// The Pods of a Kubernetes cluster that have a proxy. A Pod with two addresses has an entry for each.
 pub type MeshedPods = BTreeMap<IpAddr, MeshedPod>;
 
 /// A Pod that has a proxy.
@@ -22,8 +22,8 @@ pub struct MeshedPod {
     pub namespace: Box<str>,
     pub name: Box<str>,
     pub controller: Option<Controller>,
-    /// The Pod's address of the other IP family, if the Pod has such an address. A Service may list only one of the two
-    /// addresses.
+    /// The Pod's address of the other IP family; `None` if the Pod has only one address. A Service may list only one of
+    /// the two addresses.
     pub other_ip: Option<IpAddr>,
     pub proxy: EndpointProxy,
     /// Ports on which connections bypass the proxy.
@@ -32,24 +32,25 @@ pub struct MeshedPod {
     pub opaque_ports: PortRanges,
 }
 
-/// Prefix of a Pod cluster's name. A Service's name cannot begin with this character.
+/// First character of [`ClusterKey::service`] in the key of a Pod. A Service's name cannot begin with this character.
 const PREFIX: char = '-';
 
 impl Mesh {
-    /// Returns the same mesh with these Pods, which can be called at their addresses.
+    /// Returns this mesh with `pods` as the Pods that clients can call at the Pods' own addresses.
     #[must_use]
     pub fn with_pods(mut self, pods: Arc<MeshedPods>) -> Self {
         self.pods = pods;
         self
     }
 
-    /// The Pods that can be called at their addresses.
+    /// The Pods that clients can call at the Pods' own addresses.
     pub fn pods(&self) -> &Arc<MeshedPods> {
         &self.pods
     }
 
-    /// Returns the cluster of the Pod at an address, if the Pod's proxy serves that port. Addresses of Services and of
-    /// their endpoints take precedence: the caller looks up Services and endpoints first.
+    /// Creates the cluster for calls to a Pod's own address. `None` if no meshed Pod has the address, or if connections
+    /// to the port bypass the Pod's proxy. The caller must look up Services and their endpoints first, because they
+    /// take precedence.
     pub fn pod_by_address(&self, address: SocketAddr) -> Option<Cluster> {
         let address = canonical(address);
         let pod = self.pods.get(&address.ip()).filter(|pod| !pod.skipped_ports.contains(address.port()))?;
@@ -75,14 +76,14 @@ impl Mesh {
         })
     }
 
-    /// Returns the cluster with this key, if the key belongs to a Pod.
+    /// Creates the cluster with this key, if it is the key of a meshed Pod.
     pub fn pod_cluster(&self, key: &ClusterKey) -> Option<Cluster> {
         self.pod_by_address(key.pod_address()?).filter(|cluster| cluster.key == *key)
     }
 }
 
 impl ClusterKey {
-    /// Returns the name of the cluster of a Pod's address, for example `-10-244-1-7.shop:9102`.
+    /// Returns the key for a Pod's address, for example `-10-244-1-7.shop:9102`.
     fn of_pod(address: SocketAddr, namespace: &str) -> Self {
         let digits = match address.ip() {
             IpAddr::V4(ip) => ip.octets().map(|octet| octet.to_string()).join("-"),
@@ -91,7 +92,7 @@ impl ClusterKey {
         Self { namespace: namespace.into(), service: format!("{PREFIX}{digits}").into(), port: address.port() }
     }
 
-    /// Returns the address of the Pod to which this key belongs; `None` for a Service's key.
+    /// Returns the address of the Pod that this key contains; `None` for a Service's key.
     pub fn pod_address(&self) -> Option<SocketAddr> {
         let digits = self.service.strip_prefix(PREFIX)?;
         let parts: Vec<&str> = digits.split('-').collect();

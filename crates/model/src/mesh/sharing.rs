@@ -1,12 +1,12 @@
-//! Lets successive meshes share their equal parts in memory.
+//! Lets a new mesh share the memory of its unchanged parts with the previous mesh.
 
 use std::sync::Arc;
 
 use super::Mesh;
 
 impl Mesh {
-    /// Returns the same mesh, which shares equal clusters, policies and tables of routes with `previous`. Changes can
-    /// then be found by comparing pointers.
+    /// Returns this mesh, in which each cluster, policy or table of routes that equals one of `previous` is replaced by
+    /// a pointer to it. A comparison of pointers is then enough to find the changes.
     #[must_use]
     pub fn sharing(mut self, previous: &Self) -> Self {
         for cluster in self.clusters.iter_mut() {

@@ -1,4 +1,4 @@
-//! Leno's own annotations of Services, EndpointSlices and TrafficPolicies.
+//! Reads Leno's annotations of Services, EndpointSlices and TrafficPolicies.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -19,16 +19,16 @@ use crate::spiffe::Workload;
 use crate::traffic::status::TargetKind;
 use crate::traffic::{NotAnObjective, Objectives};
 
-/// The prefix of our annotations and labels.
+/// The prefix of Leno's annotations and labels.
 pub const PREFIX: &str = "leno.dev/";
 const BALANCER: &str = "leno.dev/balancer";
 const CONNECT_TIMEOUT: &str = "leno.dev/connect-timeout";
 const MAX_CONNECTIONS: &str = "leno.dev/max-connections-per-endpoint";
 const IDLE_TIMEOUT: &str = "leno.dev/idle-timeout";
 const MAX_CONNECTION_AGE: &str = "leno.dev/max-connection-age";
-/// On a Service or a Pod: the ports whose bytes the proxy relays without inspection.
+/// On a Service or a Pod: the ports whose bytes the proxy relays without detecting their protocol.
 pub const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
-/// On a Service, or on a TrafficPolicy for Services: the objectives for the calls.
+/// On a Service, or on a TrafficPolicy for Services: the objectives for the calls to the Service.
 pub const OBJECTIVE: &str = "leno.dev/objective";
 const SERVICE: [&str; 7] =
     [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS, OBJECTIVE];
@@ -43,7 +43,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_CONNECTIONS_LIMIT: u16 = 1024;
 
-/// The annotations of a Service.
+/// The values of Leno's annotations on a Service.
 #[derive(Default)]
 pub(super) struct OfService {
     pub(super) balancer: Policy,
@@ -52,7 +52,7 @@ pub(super) struct OfService {
     pub(super) settings: Settings,
 }
 
-/// The annotations of an EndpointSlice.
+/// The values of Leno's annotations on an EndpointSlice.
 pub(super) struct OfSlice {
     pub(super) proxy: Option<EndpointProxy>,
     pub(super) controller: Option<Controller>,
@@ -60,8 +60,8 @@ pub(super) struct OfSlice {
 
 type Annotations = BTreeMap<String, String>;
 
-/// Reads a Service's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. An invalid annotation
-/// leaves the default in force.
+/// Reads a Service's annotations that begin with `leno.dev/`. Reports unknown and invalid annotations as mistakes. If
+/// an annotation is invalid, its setting keeps the default.
 pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<'_>) -> OfService {
     let mut read = OfService::default();
     let settings = &mut read.settings;
@@ -116,8 +116,11 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
     read
 }
 
-/// Reads a TrafficPolicy's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. An objective is
-/// a mistake too if the policy selects a route, because the metrics of a method name its Service, not its route.
+/// Reads a TrafficPolicy's annotations that begin with `leno.dev/`. Reports an unknown or invalid annotation as a
+/// mistake.
+///
+/// An objective is also a mistake if the policy selects a route: an objective applies to all calls of a Service,
+/// because the metrics of a method name its Service, but not its route.
 pub(super) fn of_policy(
     annotations: Option<&Annotations>,
     targets: &[PolicyTarget],
@@ -140,8 +143,8 @@ pub(super) fn of_policy(
     objectives
 }
 
-/// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. `None` if the
-/// slice has proxies whose identity is invalid or missing.
+/// Reads an EndpointSlice's annotations that begin with `leno.dev/`. Reports an unknown or invalid annotation as a
+/// mistake. `None` if the slice declares proxies without a valid identity.
 pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_>) -> Option<OfSlice> {
     let (mut identity, mut inbound_port, mut tunnel_port, mut controller) = (None, None, None, None);
     let mut has_identity = false;
@@ -197,7 +200,8 @@ fn read_port(review: &mut Review<'_>, key: &str, value: &str) -> Option<u16> {
     read(review, key, value, ("a port", "use 1 to 65535")).map(NonZeroU16::get)
 }
 
-/// Parses a value. `wanted` has two texts for the report of an invalid value: what a valid value is, and the fix.
+/// Parses a value, or reports it as invalid. `wanted` contains two texts for the report: a description of valid values,
+/// and the fix.
 fn read<T: FromStr>(review: &mut Review<'_>, key: &str, value: &str, wanted: (&str, &str)) -> Option<T> {
     let read = value.parse().ok();
     if read.is_none() {

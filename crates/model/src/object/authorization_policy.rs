@@ -1,7 +1,7 @@
-//! A leno.dev/v1alpha1 AuthorizationPolicy: the callers that may call some workloads of its namespace.
+//! Reads a leno.dev/v1alpha1 AuthorizationPolicy, which decides which callers may call some workloads of its namespace.
 //!
-//! An empty rule, an empty list of ports, identities or networks, and a field without a value are mistakes. A reader
-//! could take them to allow more than intended.
+//! An empty rule, a field without a value, and an empty list of ports, identities or networks are mistakes. They could
+//! be read as "allow all", which the author may not have intended.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use crate::policy::{self, Allow, Mode, Rule};
 use crate::problem::quoted;
 use crate::spelling::closest;
 
-/// The API group of our own kinds.
+/// The API group of Leno's own kinds.
 pub const GROUP: &str = "leno.dev";
 /// The `apiVersion` of an AuthorizationPolicy.
 pub(crate) const API_VERSION: &str = "leno.dev/v1alpha1";
@@ -27,13 +27,13 @@ pub(crate) const KIND: &str = "AuthorizationPolicy";
 /// The parts of an AuthorizationPolicy that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct AuthorizationPolicy {
-    /// The policy's name, and where it was defined.
+    /// The policy's name, and the position of its definition.
     pub identity: Identity,
     /// The callers that the policy allows, and the workloads that it selects.
     pub policy: Arc<policy::AuthorizationPolicy>,
 }
 
-/// The object as it is written.
+/// The object's fields, as its author writes them.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "AuthorizationPolicy", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -41,8 +41,8 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Option<Spec>,
-    // These fields are listed so that they are not reported as unknown. The first two fields selected this type, and
-    // the API server adds the last field.
+    // These fields exist only so that they are not reported as unknown. `apiVersion` and `kind` have already been used
+    // to select this type, and the API server adds `status`.
     #[serde(default, rename = "apiVersion", deserialize_with = "pass_over")]
     _api_version: (),
     #[serde(default, rename = "kind", deserialize_with = "pass_over")]
@@ -51,55 +51,57 @@ pub(crate) struct Written {
     _status: (),
 }
 
-/// The workloads, and their allowed callers.
+/// The `spec` of the object: the selected workloads, and their allowed callers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "AuthorizationPolicySpec", rename_all = "camelCase", default)]
 struct Spec {
-    /// The workloads. Default: all workloads of the policy's namespace.
+    /// The workloads that the policy selects. Default: all workloads of the policy's namespace.
     #[serde(deserialize_with = "given")]
     target_ref: Option<TargetRef>,
-    /// The ports on which the workload listens, which a Service calls its target ports. Default: all.
+    /// The ports on which the workload itself listens (the `targetPort` of a Service). Default: all ports.
     #[serde(deserialize_with = "given")]
     ports: Option<Vec<i32>>,
-    /// `Enforce`, the default: calls that no rule allows are denied. `Audit`: such calls are only logged.
+    /// `Enforce` (the default) or `Audit`. `Enforce` denies the calls that no rule allows; `Audit` only logs them.
     #[serde(deserialize_with = "given")]
     mode: Option<String>,
-    /// The allowed callers. A caller needs one rule that allows it; an empty list allows no caller.
+    /// The allowed callers. A caller is allowed if at least one rule allows it; an empty list allows no caller.
     #[serde(deserialize_with = "given")]
     allow: Option<Vec<AllowRule>>,
-    /// Paths that every caller may GET, with or without an identity, to check the workload's health, such as
-    /// `/healthz`. For gRPC, `/grpc.health.v1.Health/Check`.
+    /// Paths of health checks, such as `/healthz`, or `/grpc.health.v1.Health/Check` for gRPC. Every caller, with or
+    /// without an identity, may GET them (POST for gRPC).
     health_checks: Vec<String>,
 }
 
-/// The target of a policy, in the form of Gateway API's policies.
+/// The target of a policy, in the format that Gateway API defines for policies.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct TargetRef {
-    /// Must be empty, because both kinds belong to Kubernetes' core group.
+    /// The API group of the target. Must be empty, because both allowed kinds belong to Kubernetes' core group, whose
+    /// name is empty.
     group: String,
-    /// `ServiceAccount`: the workloads that run as the named service account. `Namespace`: all workloads of the
-    /// policy's own namespace.
+    /// `ServiceAccount` selects the workloads that run as the named service account. `Namespace` selects all workloads
+    /// of the policy's own namespace.
     kind: String,
-    /// The name of the service account, or of the policy's own namespace.
+    /// The name of the service account. For a namespace, it must be the policy's own namespace.
     name: String,
 }
 
-/// A rule that allows callers. A caller must meet the conditions of all fields, and a rule needs at least one field.
+/// A rule that allows callers. A caller must meet the conditions of all fields; at least one field is required.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AllowRule {
-    /// The caller's certificate has one of these identities: `ns/<namespace>/sa/<service-account>`, in which `*`
-    /// matches any name. A prefix `spiffe://<trust-domain>/` selects another trust domain. `*` alone matches every
-    /// identity.
+    /// The caller's certificate must contain one of these identities.
+    ///
+    /// An identity is `ns/<namespace>/sa/<service-account>`, in which `*` matches any name. A prefix
+    /// `spiffe://<trust-domain>/` selects another trust domain. `*` alone matches every identity.
     #[serde(deserialize_with = "given")]
     identities: Option<Vec<String>>,
-    /// The caller's address is in one of these networks: `10.0.0.0/8`, `fd00::/8`, `10.1.2.3`.
+    /// The caller's address must be in one of these networks, for example `10.0.0.0/8`, `fd00::/8` or `10.1.2.3`.
     #[serde(deserialize_with = "given")]
     networks: Option<Vec<String>>,
 }
 
-/// Checks an AuthorizationPolicy and extracts what the mesh needs.
+/// Checks an AuthorizationPolicy, and extracts the parts that the mesh keeps.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let Some(spec) = written.spec else {
@@ -123,7 +125,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     review.is_clean().then_some(Object::AuthorizationPolicy(policy))
 }
 
-/// Returns the target service account; `None` for the whole namespace, and after a mistake.
+/// Returns the service account that the target names. `None` if the target is the whole namespace. Also `None` if the
+/// target is invalid; the mistake is then reported.
 pub(crate) fn service_account(target: TargetRef, namespace: &str, review: &mut Review<'_>) -> Option<Box<str>> {
     let TargetRef { group, kind, name } = target;
     if !group.is_empty() {
@@ -203,7 +206,7 @@ fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Allow {
     rules.into()
 }
 
-/// Reads a list in a rule. An empty list is a mistake, because a reader could take an empty list to mean "all".
+/// Reads a list in a rule. An empty list is a mistake, because it could be read as "all".
 fn members<T>(rule: &str, key: &str, noun: &str, written: &[String], review: &mut Review<'_>) -> Box<[T]>
 where
     T: FromStr<Err: fmt::Display>,
@@ -232,8 +235,8 @@ where
     read.into()
 }
 
-/// Reads a field that may be absent but must have a value if present. Kubernetes' own types do not distinguish a field
-/// without a value from an absent field.
+/// Deserializes an optional field that needs a value if it is present. Kubernetes' own types do not distinguish between
+/// a field without a value and an absent field.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

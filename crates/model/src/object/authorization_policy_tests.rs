@@ -212,10 +212,10 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
     assert_eq!((read.service_account.as_deref(), read.ports.as_deref()), (Some("cart"), Some(&[8080][..])));
 }
 
-/// A deserializer that finds the fields of a type: it stops at once, with an error that contains the fields.
+/// A deserializer that deserializes nothing, but returns the names of a struct's fields as an error.
 struct FieldsOf;
 
-/// An error that contains the fields of a type, and stops the deserialization.
+/// The error of [`FieldsOf`]: the names of a struct's fields.
 #[derive(Debug, PartialEq)]
 struct Fields(&'static [&'static str]);
 

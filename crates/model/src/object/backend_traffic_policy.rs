@@ -1,9 +1,9 @@
-//! A gateway.networking.x-k8s.io/v1alpha1 XBackendTrafficPolicy: Gateway API's experimental policy for the retry budget
-//! of Services (GEP-3388).
+//! Reads a gateway.networking.x-k8s.io/v1alpha1 XBackendTrafficPolicy, Gateway API's experimental policy for the retry
+//! budget of Services (GEP-3388).
 //!
 //! The object becomes a [`TrafficPolicy`] that sets only a retry budget. The values in its `retryConstraint` have the
-//! same bounds as in a TrafficPolicy's `budget`. Gateway API allows larger values. An object with such a value is
-//! invalid, and its last valid version stays in force.
+//! same limits as those in a TrafficPolicy's `budget`. Gateway API allows larger values, but an object with such a
+//! value is invalid for Leno, so its last valid version stays in force.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +28,13 @@ pub const GROUP: &str = "gateway.networking.x-k8s.io";
 pub(crate) const API_VERSION: &str = "gateway.networking.x-k8s.io/v1alpha1";
 pub(crate) const KIND: &str = "XBackendTrafficPolicy";
 
-/// The bounds of `minRetryRate` in Gateway API.
+/// The limits that Gateway API sets for `count` in a `minRetryRate`.
 const RATE_COUNT: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 const RATE_INTERVAL_MAX: Duration = Duration::from_secs(3_600);
-/// The interval of a `minRetryRate` that has no interval.
+/// The interval of a `minRetryRate` that sets no `interval`.
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An XBackendTrafficPolicy as its author writes it.
+/// The fields of an XBackendTrafficPolicy, as its author writes them.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "XBackendTrafficPolicy", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -42,7 +42,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // These fields are listed only so that they are not reported as unknown.
+    // These fields exist only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -88,7 +88,7 @@ struct RequestRate {
     interval: Option<String>,
 }
 
-/// Checks an XBackendTrafficPolicy and extracts what the mesh needs.
+/// Checks an XBackendTrafficPolicy, and extracts the parts that the mesh keeps.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let Spec { target_refs, retry_constraint, session_persistence } = written.spec;
@@ -101,8 +101,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
         Some(constraint) => {
             budget(&constraint, &mut remarks, review).map(|budget| Setting::enforced(budget, &review.object().into()))
         }
-        // A missing retryConstraint is not a mistake: Gateway API accepts the object. If it were a mistake, the last
-        // valid version would stay in force, and so would a retryConstraint that the author has just removed.
+        // A missing retryConstraint is not a mistake, because Gateway API accepts such an object. If it were a mistake,
+        // an author could not remove the retryConstraint: the last valid version would stay in force.
         None => {
             remarks.push("without retryConstraint, the policy has no effect".into());
             None
@@ -123,8 +123,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     review.is_clean().then_some(Object::TrafficPolicy(Arc::new(policy)))
 }
 
-/// Reads a target; `None` for an object of a kind that the mesh does not have, such as a ServiceImport. Another
-/// implementation may act on such a target.
+/// Reads a target. `None` if the target is not a Service: Leno ignores a target of another kind, such as a
+/// ServiceImport, because another implementation may use it.
 fn target(field: &str, written: WrittenTarget, review: &mut Review<'_>) -> Option<TargetRef> {
     let WrittenTarget { group, kind, name } = written;
     let is_core = ["", CORE].contains(&&*group);
@@ -160,8 +160,8 @@ fn budget(written: &RetryConstraint, remarks: &mut Vec<Box<str>>, review: &mut R
     Some(BudgetSettings { percent: percent?, interval: interval?, min_per_second: min_per_second? })
 }
 
-/// Returns the rate in whole retries per second, rounded up because the rate is a minimum. If it were rounded down, a
-/// rate of less than one retry per second would be 0, and so no minimum at all.
+/// Converts a `minRetryRate` to whole retries per second, rounded up, because the rate is a minimum. If it were rounded
+/// down, a rate of less than one retry per second would become 0, which is no minimum at all.
 fn min_per_second(rate: &RequestRate, usual: u32, remarks: &mut Vec<Box<str>>, review: &mut Review<'_>) -> Option<u32> {
     const FIELD: &str = "spec.retryConstraint.minRetryRate";
     let count = match rate.count {

@@ -5,7 +5,7 @@ use crate::fixtures::{notices, parse, problems};
 use crate::object::{Object, TrafficPolicy};
 use crate::traffic::{Mode, PolicyKind};
 
-/// A policy for the Service `cart` with these further lines in its spec.
+/// A policy for the Service `cart`, with the additional lines `spec` in its spec.
 fn text(spec: &str) -> String {
     with_targets("[{group: '', kind: Service, name: cart}]", spec)
 }

@@ -1,4 +1,4 @@
-//! Reads the values of time limits, retries and retry budgets, which routes and policies have in the same form.
+//! Checks the values of time limits, retries and retry budgets. Routes and policies write them in the same format.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,13 +9,13 @@ use crate::problem::quoted;
 use crate::settings::parse_duration;
 use crate::traffic::{BACKOFF_MAX, RETRIES_MAX};
 
-/// Shortest and longest interval of a retry budget. With a longer interval, the budget could collect retries from hours
-/// of calls and then allow all of these retries at once.
+/// Allowed intervals of a retry budget. With an interval of hours, the budget could save up the retries of hours, and
+/// allow all of them at once.
 const BUDGET_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
-/// Upper limit for the retries per second that a budget always allows.
+/// Maximum number of retries per second that a budget may always allow.
 pub(super) const MIN_PER_SECOND_MAX: u32 = 1_000;
 
-/// What is wrong with a value, and the fix.
+/// The reason why a value is invalid, and the fix.
 pub(super) struct Fault {
     pub(super) what: String,
     pub(super) fix: String,
@@ -27,7 +27,7 @@ impl Fault {
     }
 }
 
-/// Returns a valid value, or reports what is wrong with it.
+/// Returns the value if it is valid. Otherwise, reports the mistake and returns `None`.
 pub(super) fn valid<T>(field: &str, value: Result<T, Fault>, review: &mut Review<'_>) -> Option<T> {
     value.map_err(|Fault { what, fix }| review.problem(field, what, fix)).ok()
 }
@@ -48,7 +48,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
     parse_duration(text).ok_or_else(not_one)
 }
 
-/// Sorts HTTP statuses, and checks that each is a status of a failed request.
+/// Sorts HTTP statuses, and checks that each of them indicates a failed request.
 pub(super) fn http_codes(mut codes: Vec<u16>) -> Result<Box<[u16]>, Fault> {
     codes.sort_unstable();
     codes.dedup();
@@ -60,7 +60,7 @@ pub(super) fn http_codes(mut codes: Vec<u16>) -> Result<Box<[u16]>, Fault> {
     }
 }
 
-/// Checks the number of retries of one request.
+/// Checks the maximum number of retries of one request.
 pub(super) fn attempts(written: i64) -> Result<u8, Fault> {
     let attempts = u8::try_from(written).ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts));
     attempts.ok_or_else(|| {
@@ -78,7 +78,7 @@ pub(super) fn backoff(pause: Duration) -> Result<Duration, Fault> {
     Ok(pause)
 }
 
-/// Checks the number of retries that a budget allows for each 100 calls.
+/// Checks the percentage of a budget: the number of retries that it allows for each 100 calls.
 pub(super) fn percent(written: i64) -> Result<u8, Fault> {
     number(written, 0..=100)
 }
@@ -88,7 +88,7 @@ pub(super) fn min_per_second(written: i64) -> Result<u32, Fault> {
     number(written, 0..=MIN_PER_SECOND_MAX)
 }
 
-/// Reads a budget's interval: the budget counts the calls within this interval.
+/// Reads the interval of a retry budget. The budget counts the calls and retries within this interval.
 pub(super) fn budget_interval(text: &str) -> Result<Duration, Fault> {
     let interval = duration(text)?;
     if !BUDGET_INTERVAL.contains(&interval) {
@@ -98,7 +98,7 @@ pub(super) fn budget_interval(text: &str) -> Result<Duration, Fault> {
     Ok(interval)
 }
 
-/// Checks that the limit for an attempt is not longer than the limit for the whole request.
+/// Checks that the time limit of an attempt is not longer than the time limit of the whole request.
 pub(super) fn check_order(request: Option<Duration>, attempt: Option<Duration>) -> Result<(), Fault> {
     match (request, attempt) {
         (Some(request), Some(attempt)) if attempt > request => {

@@ -1,4 +1,4 @@
-//! A discovery.k8s.io/v1 EndpointSlice: some of the endpoints of one Service.
+//! Reads a discovery.k8s.io/v1 EndpointSlice, which contains some of the endpoints of one Service.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// The parts of an EndpointSlice that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct EndpointSlice {
-    /// The slice's name, and where it was defined.
+    /// The slice's name, and the position of its definition.
     pub identity: Identity,
-    /// The slice's Service, in the same namespace.
+    /// The name of the Service to which the slice belongs. It is in the slice's namespace.
     pub service: Box<str>,
-    /// The TCP ports, the same for each address of the slice.
+    /// The TCP ports of the endpoints. All endpoints of the slice have the same ports.
     pub ports: Box<[SlicePort]>,
     /// Position of the ports in the file.
     pub ports_mark: Mark,
-    /// The Leno proxy at each address of the slice; `None` if the slice declares no proxy.
+    /// The Leno proxy of every endpoint of the slice; `None` if the slice declares no proxy.
     pub proxy: Option<EndpointProxy>,
-    /// The controller of the Pods at all addresses of the slice, if known.
+    /// The controller of the Pods of all endpoints of the slice, if known.
     pub controller: Option<Controller>,
-    /// The addresses, in the order of the object.
+    /// The endpoints, in the object's order.
     pub addresses: Box<[Address]>,
 }
 
 /// One TCP port of an [`EndpointSlice`].
 #[derive(Clone, Debug)]
 pub struct SlicePort {
-    /// The name of the Service's port.
+    /// The name of the port, which is the name of the corresponding port of the Service.
     pub name: Box<str>,
     /// The number of the port on which the endpoints listen.
     pub port: u16,
 }
 
-/// One endpoint of an [`EndpointSlice`], for all ports of the slice.
+/// One endpoint of an [`EndpointSlice`], without the ports, which the slice contains.
 #[derive(Clone, Debug)]
 pub struct Address {
     pub ip: IpAddr,
@@ -50,15 +50,16 @@ pub struct Address {
     pub readiness: Readiness,
     /// The endpoint's zone, if known.
     pub zone: Option<Box<str>>,
-    /// The endpoint's own DNS name within the Service's domain, if it has one (a StatefulSet's Pod has one).
+    /// The endpoint's hostname, the first label of its own DNS name. A StatefulSet's Pods have hostnames; `None` for an
+    /// endpoint without one.
     pub hostname: Option<Box<str>>,
     /// The name of the endpoint's Pod, if the endpoint is a Pod.
     pub pod: Option<Box<str>>,
-    /// The namespace of this Pod; `None` if it is the namespace of the slice.
+    /// The namespace of the Pod `pod`; `None` if it is the slice's namespace.
     pub pod_namespace: Option<Box<str>>,
-    /// The Leno proxy of this address, as its Pod declares it; takes precedence over the proxy of the slice.
+    /// The Leno proxy that the endpoint's Pod declares. It takes precedence over the proxy of the slice.
     pub proxy: Option<EndpointProxy>,
-    /// The controller of this Pod, as the Pod names it; takes precedence over the controller of the slice.
+    /// The controller of the Pod `pod`. It takes precedence over the controller of the slice.
     pub controller: Option<Controller>,
     /// Ports on which connections bypass the endpoint's proxy.
     pub skipped_ports: PortRanges,
@@ -70,14 +71,20 @@ pub struct Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Readiness {
     Ready,
-    /// The endpoint is terminating, but still serves. It gets calls only if no endpoint is ready.
+    /// The endpoint is terminating, but still accepts calls. It gets calls only if no endpoint is ready.
     Draining,
     Unready,
 }
 
-/// Checks an EndpointSlice and extracts what the mesh needs. If only annotations are invalid, the result has only the
-/// endpoints that name a Pod. `None` if the identity of the slice's proxies is invalid or missing: callers must not
-/// reach these proxies without TLS.
+/// Checks an EndpointSlice, and extracts the parts that the mesh keeps.
+///
+/// Returns `None` in these cases:
+/// - The slice names no Service.
+/// - The slice has a mistake outside of its annotations.
+/// - The slice declares proxies without a valid identity. Without the identity, clients would call these proxies
+///   without TLS.
+///
+/// If only other annotations are invalid, the result contains only the endpoints that name a Pod.
 pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&slice.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let address_type = slice.address_type.as_str();
@@ -103,7 +110,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
     let mut addresses = Vec::new();
     for (index, endpoint) in slice.endpoints.unwrap_or_default().into_iter().enumerate() {
         let field = format!("endpoints[{index}].addresses");
-        // Kubernetes defines no meaning for further addresses, and kube-proxy ignores them.
+        // Use only the first address, as kube-proxy does: Kubernetes does not define what further addresses mean.
         if endpoint.addresses.len() > 1 {
             let what = "only the first address is used: give each of the others an endpoint of its own";
             review.notice(&field, what);
@@ -184,8 +191,8 @@ fn address(ip: IpAddr, endpoint: kubernetes::Endpoint, own_namespace: &str) -> A
     }
 }
 
-/// Returns the readiness of an endpoint. Missing conditions have the values that Kubernetes documents: ready, serving,
-/// not terminating.
+/// Derives the readiness of an endpoint from its conditions. A missing condition has the default that Kubernetes
+/// documents: ready, serving, not terminating.
 fn readiness(conditions: Option<&kubernetes::EndpointConditions>) -> Readiness {
     let Some(conditions) = conditions else {
         return Readiness::Ready;

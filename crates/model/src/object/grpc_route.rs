@@ -25,7 +25,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // These fields are listed only so that they are not reported as unknown.
+    // These fields exist only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -70,7 +70,7 @@ struct WrittenMethod {
     method: Option<String>,
 }
 
-/// Checks a GRPCRoute and extracts what the mesh needs.
+/// Checks a GRPCRoute, and extracts the parts that the mesh keeps.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Grpc, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
@@ -113,7 +113,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     reading.rule(index, parts);
 }
 
-/// Reads a method. `None` if its type is unknown or a pattern could not be compiled.
+/// Reads a method match. `None` if its type is unknown, or if a pattern could not be compiled.
 fn read_method(field: &str, written: &WrittenMethod, reading: &mut Reading<'_, '_>) -> Option<GrpcMethod> {
     const KINDS: [(&str, bool); 2] = [("Exact", false), ("RegularExpression", true)];
     let is_pattern = reading.choose(&format!("{field}.type"), written.kind.as_deref().unwrap_or("Exact"), &KINDS)?;

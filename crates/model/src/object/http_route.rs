@@ -26,7 +26,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // These fields are listed only so that they are not reported as unknown.
+    // These fields exist only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -89,12 +89,12 @@ struct WrittenRetry {
     backoff: Option<String>,
 }
 
-/// Checks an HTTPRoute and extracts what the mesh needs.
+/// Checks an HTTPRoute, and extracts the parts that the mesh keeps.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Http, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
     reading.hostnames(&hostnames.unwrap_or_default());
-    // A route without rules has one rule that matches everything and has no backend.
+    // Gateway API's default is one rule, which matches all requests and has no backend.
     let rules = rules.unwrap_or_else(|| vec![Rule::default()]);
     for (index, rule) in rules.into_iter().enumerate() {
         read_rule(index, rule, &mut reading);
@@ -132,7 +132,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     reading.rule(index, parts);
 }
 
-/// Reads a match. `None` if the type of a condition is unknown or a pattern could not be compiled.
+/// Reads a match. `None` if the type of one of its conditions is unknown, or if a pattern could not be compiled.
 fn read_match(field: &str, written: RuleMatch, reading: &mut Reading<'_, '_>) -> Option<Match> {
     const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
     let RuleMatch { path, method, headers, query_params } = written;
@@ -168,7 +168,7 @@ fn read_path(field: &str, written: WrittenPath, reading: &mut Reading<'_, '_>) -
     }
 }
 
-/// The limit for the whole request, and the limit for an attempt.
+/// The time limit for the whole request, and the time limit for each attempt.
 type Timeouts = (Option<Setting<TimeLimit>>, Option<Setting<TimeLimit>>);
 
 fn read_timeouts(field: &str, written: &WrittenTimeouts, set_by: &Arc<str>, reading: &mut Reading<'_, '_>) -> Timeouts {
@@ -181,7 +181,7 @@ fn read_timeouts(field: &str, written: &WrittenTimeouts, set_by: &Arc<str>, read
     }
     let setting = |after: Duration| Setting {
         value: TimeLimit { after },
-        // 0 means no limit, even if a less specific policy sets a limit (GEP-1742).
+        // A limit of 0 turns the limit off. This also overrides a limit that a less specific policy sets (GEP-1742).
         mode: if after.is_zero() { Mode::Off } else { Mode::Enforce },
         set_by: set_by.clone(),
     };
@@ -192,18 +192,19 @@ fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_
     valid(field, call_values::duration(written?), reading)
 }
 
-/// Returns a valid value, or reports what is wrong with it.
+/// Returns the value if it is valid. Otherwise, reports the mistake and returns `None`.
 fn valid<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
     value.map_err(|Fault { what, fix }| reading.problem(field, what, fix)).ok()
 }
 
-/// Returns a supported value. Refuses a value that Kubernetes accepts but the mesh does not support.
+/// Returns the value if the mesh supports it. Otherwise, records a refusal instead of a mistake, because Kubernetes
+/// accepts the value.
 fn supported<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
     value.map_err(|Fault { what, fix }| reading.refuse(field, Reason::UnsupportedValue, what, fix)).ok()
 }
 
-/// Reads the conditions for retries (GEP-1731). `None` if a value is not valid. For a gRPC call, an HTTP code stands
-/// for the gRPC status with the same meaning.
+/// Reads the retry settings of a rule (GEP-1731). `None` if a value is invalid or not supported. For gRPC calls, each
+/// HTTP code selects the gRPC status with the same meaning.
 fn read_retry(field: &str, written: WrittenRetry, reading: &mut Reading<'_, '_>) -> Option<Retry> {
     let codes = call_values::http_codes(written.codes.unwrap_or_default());
     let http_codes = valid(&format!("{field}.codes"), codes, reading)?;

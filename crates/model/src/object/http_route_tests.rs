@@ -10,7 +10,7 @@ use crate::route::{
 };
 use crate::traffic::{CallPolicy, GrpcCodes, Mode, Retry, Setting, TimeLimit};
 
-/// A route for the Service echo with these rules, in YAML's flow style.
+/// A route for the Service `echo`. `rules` is the list of its rules, in YAML's flow style.
 fn with_rules(rules: &str) -> String {
     let parent = "{group: '', kind: Service, name: echo}";
     format!(
@@ -19,7 +19,7 @@ fn with_rules(rules: &str) -> String {
     )
 }
 
-/// A route for `parents` with one rule.
+/// A route with the parents `parents` and one rule.
 fn with_parents(parents: &str) -> String {
     with_rules("[{}]").replace("[{group: '', kind: Service, name: echo}]", parents)
 }
@@ -31,7 +31,7 @@ fn route(text: &str) -> Route {
     }
 }
 
-/// Returns the only problem of a route with these rules, without its place.
+/// Returns the only mistake of a route with these rules, without its position.
 fn mistake(rules: &str) -> String {
     only_mistake(&with_rules(rules))
 }
@@ -43,14 +43,15 @@ fn only_mistake(text: &str) -> String {
     line.replacen("echo.yaml:", "", 1).replacen(" of HTTPRoute default/canary", "", 1)
 }
 
-/// Returns the refusals of the only rule: field, reason, text.
+/// Returns the refusals of a route's only rule, each as field, reason and text.
 fn refused(rule: &str) -> Vec<(String, Reason, String)> {
     let route = route(&with_rules(&format!("[{rule}]")));
     let refusals = route.rules[0].refusals.iter();
     refusals.map(|refusal| (refusal.spot.field.to_string(), refusal.reason, refusal.what.clone())).collect()
 }
 
-/// The API server stores routes with so many patterns that the compiled patterns, at 10 KiB each, would take 40 MiB.
+/// The API server would store this route, but its patterns are too large: after compilation, they would take 10 KiB
+/// each, 40 MiB in total.
 #[test]
 fn patterns_beyond_what_any_table_takes_are_not_compiled() {
     let named = |number: usize| format!("{{type: RegularExpression, name: x{number}, value: '[a-z]{{300}}'}}");
@@ -60,13 +61,13 @@ fn patterns_beyond_what_any_table_takes_are_not_compiled() {
     let route = route(&with_rules(&format!("[{rule}, {rule}]")));
     let matches = route.rules.iter().flat_map(|rule| &rule.matches);
     let held: usize = matches.map(|one| one.size_bytes()).sum();
-    // The names and the entries themselves take some memory besides the patterns.
+    // Besides the patterns, the matches also contain their names and other fields.
     assert!((1..TABLE_MAX_BYTES * 11 / 10).contains(&held), "{held} bytes of matches");
     assert!(route.size_bytes() > TABLE_MAX_BYTES, "no table takes it: {} bytes", route.size_bytes());
     assert!(route.rules.iter().all(|rule| rule.refusals.is_empty()), "its size is what is wrong with it");
 }
 
-/// Returns a limit in milliseconds.
+/// Returns the duration of a time limit, in milliseconds.
 fn limit_ms(limit: &Option<Setting<TimeLimit>>) -> Option<u128> {
     limit.as_ref().map(|limit| limit.value.after.as_millis())
 }
@@ -108,7 +109,7 @@ fn what_is_left_out_is_what_kubernetes_takes_it_for() {
     assert!(whole.rules[0].backends.is_empty());
     assert_eq!(route(&with_rules("[{matches: []}]")).rules[0].matches, [Arc::new(Match::any())]);
     assert_eq!(route(&with_rules("[{matches: [{}]}]")).rules[0].matches, [Arc::new(Match::any())]);
-    // No limit, even if a less specific policy sets a limit.
+    // `0s` turns the limit off, and overrides the limit of a less specific policy.
     let unlimited = route(&with_rules("[{timeouts: {request: 0s}}]")).rules[0].calls.clone();
     assert_eq!(unlimited.request_timeout.as_ref().map(|limit| limit.mode), Some(Mode::Off));
     assert_eq!(unlimited.without_off(), CallPolicy::default());
@@ -163,7 +164,7 @@ fn filters_are_read() {
     ));
     let filters = &read.rules[0].filters;
     let header = |name: &str, value: &str| Header { name: name.into(), value: value.into() };
-    // If two entries have the same name, the first applies.
+    // If two entries have the same name, only the first applies.
     let modifier = HeaderModifier {
         set: [header("x-a", "b")].into(),
         add: [header("b", "d")].into(),

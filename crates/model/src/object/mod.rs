@@ -1,4 +1,4 @@
-//! The parts of Kubernetes objects that the mesh keeps: checked, small, and free of Kubernetes types.
+//! Checked Kubernetes objects. They contain only the parts that the mesh needs, and do not use Kubernetes' own types.
 
 pub mod annotations;
 pub(crate) mod authorization_policy;
@@ -47,7 +47,7 @@ pub enum Object {
     ReferenceGrant(ReferenceGrant),
 }
 
-/// An object's name, and where it was defined.
+/// An object's name, and the position of its definition.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The object's namespace, a DNS label.
@@ -85,7 +85,8 @@ impl Object {
     }
 }
 
-/// Reads `metadata.name` and `metadata.namespace`. `is_name` checks a name, and `rule` describes the allowed names.
+/// Reads `metadata.name` and `metadata.namespace`, and reports mistakes. `is_name` checks the name, and `rule`
+/// describes the allowed names.
 fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) -> bool, rule: &str) -> Identity {
     let name = metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() {
@@ -109,7 +110,7 @@ fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) ->
 
 const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dashes, with no dash first or last";
 
-/// Returns whether `text` is a lower-case label (RFC 1123).
+/// Returns whether `text` is a DNS label in lower case (RFC 1123).
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
@@ -117,20 +118,20 @@ pub(crate) fn is_dns_label(text: &str) -> bool {
 
 const DNS_SUBDOMAIN_RULE: &str = "use at most 253 lower-case letters, digits, dashes and dots";
 
-/// Returns whether `text` is a sequence of labels with dots between them.
+/// Returns whether `text` is a DNS subdomain: a sequence of DNS labels that are separated by dots.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
-/// Converts a port number; `None` outside of 1 to 65535.
+/// Converts a port number; `None` if it is not within 1 to 65535.
 fn port_number(port: i32) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
-/// Kubernetes' default for a port without `protocol`.
+/// Kubernetes' default protocol, which applies to a port without `protocol`.
 const TCP: &str = "TCP";
 
-/// Checks the protocol of a port. Returns whether it is TCP, the only protocol that carries calls.
+/// Checks the protocol of a port. Returns whether it is TCP: Leno ignores ports of other protocols.
 fn is_tcp(protocol: Option<&str>, field: &str, review: &mut Review<'_>) -> bool {
     match protocol.unwrap_or(TCP) {
         TCP => true,

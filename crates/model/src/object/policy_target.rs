@@ -1,4 +1,4 @@
-//! The objects that a policy selects (GEP-713).
+//! Reads the targets of a policy: the objects that the policy selects (GEP-713).
 
 use super::route::Spot;
 use super::{DNS_SUBDOMAIN_RULE, is_dns_subdomain};
@@ -8,21 +8,21 @@ use crate::traffic::status::TargetRef;
 
 /// Maximum number of targets of a policy.
 const TARGETS_MAX: usize = 16;
-/// Gateway API's other name for the group of Services.
+/// The name that Gateway API also allows for the core group, whose own name is empty. Services belong to this group.
 pub(super) const CORE: &str = "core";
-/// The field of a policy that names its targets.
+/// The field of a policy that lists its targets.
 const FIELD: &str = "spec.targetRefs";
 
 /// An object that a policy selects.
 #[derive(Clone, Debug)]
 pub struct PolicyTarget {
     pub reference: TargetRef,
-    /// Where the reference is written.
+    /// The field of the policy that contains the reference.
     pub spot: Spot,
 }
 
-/// Reads the targets of a policy. `read` reads one target, given its field. `missing` is the fix for a policy without
-/// targets.
+/// Reads the targets of a policy. `read` reads one target; its first argument is the path of the target's field.
+/// `missing` is the fix that the report names if the policy has no targets.
 pub(super) fn targets<T>(
     written: Vec<T>,
     missing: &str,
@@ -48,7 +48,7 @@ pub(super) fn targets<T>(
     targets.into()
 }
 
-/// Checks a name in a target; `part` is its field within the target.
+/// Checks a name in a target. `field` is the path of the target, and `part` is the name's field in the target.
 pub(super) fn check_name(field: &str, part: &str, name: &str, review: &mut Review<'_>) {
     if !is_dns_subdomain(name) {
         review.problem(&format!("{field}.{part}"), format!("{} is not a name", quoted(name)), DNS_SUBDOMAIN_RULE);

@@ -1,5 +1,5 @@
-//! A gateway.networking.k8s.io ReferenceGrant: allows objects in other namespaces to refer to objects in the grant's
-//! namespace.
+//! Reads a gateway.networking.k8s.io ReferenceGrant, which allows objects in other namespaces to refer to objects in
+//! the grant's namespace.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -12,21 +12,21 @@ use crate::problem::quoted;
 
 /// The `kind` of a ReferenceGrant.
 pub(crate) const KIND: &str = "ReferenceGrant";
-/// Limit on the number of entries in each list of a grant.
+/// Maximum number of entries in each list of a grant.
 const ITEMS_MAX: usize = 16;
 
 /// The parts of a ReferenceGrant that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct ReferenceGrant {
-    /// The grant's name, and where it was defined.
+    /// The grant's name, and the position of its definition.
     pub identity: Identity,
-    /// The objects that may refer to objects in the grant's namespace.
+    /// Selects the objects that may refer to the objects in `to`.
     pub from: Box<[GrantFrom]>,
-    /// The objects of the grant's namespace to which the objects in `from` may refer.
+    /// Selects the objects in the grant's namespace to which the objects in `from` may refer.
     pub to: Box<[GrantTo]>,
 }
 
-/// Objects that may refer to objects in the grant's namespace.
+/// Selects the objects of a group, kind and namespace that may refer to objects in the grant's namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename = "ReferenceGrantFrom", default)]
 pub struct GrantFrom {
@@ -35,14 +35,14 @@ pub struct GrantFrom {
     pub namespace: Box<str>,
 }
 
-/// Objects of the grant's namespace to which other objects may refer.
+/// Selects objects in the grant's namespace to which other objects may refer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename = "ReferenceGrantTo", default)]
 pub struct GrantTo {
     /// API group; empty for Services.
     pub group: Box<str>,
     pub kind: Box<str>,
-    /// The name of one object; `None` for all objects of the kind.
+    /// The name of one object; `None` selects all objects of the kind.
     pub name: Option<Box<str>>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // These fields are listed only so that they are not reported as unknown.
+    // These fields exist only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -69,7 +69,7 @@ struct Spec {
 }
 
 impl ReferenceGrant {
-    /// Returns whether objects of this group, kind and namespace may refer to the Service with this name in the grant's
+    /// Returns whether an object of this group, kind and namespace may refer to the Service `service` in the grant's
     /// namespace.
     pub fn allows(&self, group: &str, kind: &str, namespace: &str, service: &str) -> bool {
         let from = |from: &GrantFrom| &*from.group == group && &*from.kind == kind && &*from.namespace == namespace;
@@ -80,7 +80,7 @@ impl ReferenceGrant {
     }
 }
 
-/// Checks a ReferenceGrant and extracts what the mesh needs.
+/// Checks a ReferenceGrant, and extracts the parts that the mesh keeps.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let Spec { from, mut to } = written.spec;
@@ -105,7 +105,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
         if to.kind.is_empty() {
             review.problem(&format!("spec.to[{index}].kind"), "missing", "write Service");
         }
-        // Kubernetes treats an empty name as a missing name.
+        // Treat an empty name like a missing name, as Kubernetes does.
         to.name = to.name.take().filter(|name| !name.is_empty());
     }
     let grant = ReferenceGrant { identity, from: from.into(), to: to.into() };

@@ -13,25 +13,25 @@ use crate::protocol::{PortRanges, Protocol, declares_tls};
 use crate::settings::Settings;
 use crate::traffic::Objectives;
 
-/// The parts of a Service that the mesh keeps.
+/// A Service, reduced to the values that the mesh uses.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// The Service's name, a DNS label, and where it was defined.
     pub identity: Identity,
     /// The Service's virtual addresses; empty if the Service is headless or the addresses are unknown.
     pub cluster_ips: Box<[IpAddr]>,
-    /// Whether the Service's DNS name resolves to the endpoints' own addresses (`clusterIP: None`).
+    /// Whether the Service is headless (`clusterIP: None`): its DNS name resolves to the addresses of the endpoints.
     pub headless: bool,
     /// The Service's TCP ports; numbers and names are unique.
     pub ports: Box<[ServicePort]>,
     /// The balancer (annotation `leno.dev/balancer`).
     pub balancer: Policy,
-    /// Ports, of the Service or of its endpoints, whose bytes the proxy relays without inspection (annotation
-    /// `leno.dev/opaque-ports`). Takes precedence over other protocol settings.
+    /// Opaque ports of the Service or of its endpoints: the proxy relays their bytes without inspection (annotation
+    /// `leno.dev/opaque-ports`). This setting takes precedence over other protocol settings.
     pub opaque_ports: PortRanges,
     /// The objectives for calls to the Service (annotation `leno.dev/objective`).
     pub objectives: Option<Arc<Objectives>>,
-    /// The settings from the other annotations.
+    /// The connection settings, from the annotations that [`Settings`] lists.
     pub settings: Settings,
 }
 
@@ -53,7 +53,7 @@ pub struct ServicePort {
 }
 
 impl Service {
-    /// Returns a Service with the addresses and ports of `newer`, and with this Service's annotations.
+    /// Returns a Service with the name, addresses and ports of `newer`, but with the annotation values of `self`.
     pub fn with_spec_of(&self, newer: &Self) -> Self {
         let Self { identity, cluster_ips, headless, ports, .. } = newer.clone();
         Self { identity, cluster_ips, headless, ports, ..self.clone() }
@@ -61,7 +61,7 @@ impl Service {
 }
 
 /// Checks a Service and extracts what the mesh needs. If only annotations are invalid, the result is the Service
-/// without these annotations.
+/// without the invalid annotations.
 pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&service.metadata, review, is_dns_label, DNS_LABEL_RULE);
     let spec = service.spec.unwrap_or_default();

@@ -20,7 +20,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // These fields are listed only so that they are not reported as unknown.
+    // The reader ignores the next three fields. Without them here, it would report them as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]

@@ -72,7 +72,7 @@ fn what_kubernetes_would_not_store_is_a_mistake() {
     assert!(only_mistake(&port).contains("0 is not a port"));
 }
 
-/// Former versions of the API allow several rules.
+/// Former versions of the API allow several rules, but a TCPRoute's first rule matches every connection.
 #[test]
 fn a_second_rule_is_told_to_be_never_used() {
     let two = TEXT.replace("}]}]", "}]}, {backendRefs: [{name: db-c, port: 1}]}]");

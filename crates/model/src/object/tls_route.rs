@@ -23,7 +23,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // These fields are listed only so that they are not reported as unknown.
+    // The reader ignores the next three fields. Without them here, it would report them as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -45,8 +45,8 @@ struct Spec {
 /// Checks a TLSRoute and extracts what the mesh needs.
 ///
 /// GEP-1294 asks meshes to ignore the `hostnames` of routes, because an HTTP route can match the header `host` instead.
-/// A TLSRoute has no other matches, so its host names are not ignored: the server name in the ClientHello must match
-/// one of them.
+/// A TLSRoute has no other matches, so the mesh uses its host names: the server name in the ClientHello must match one
+/// of them.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Tls, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
@@ -55,8 +55,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     reading.finish(&written.metadata, parent_refs.unwrap_or_default())
 }
 
-/// Returns the matches of a route's connections. Without names, which former versions of the API allow, the route
-/// matches every connection.
+/// Returns one match for each host name. A route without host names matches every connection; former versions of the
+/// API allow such a route.
 fn read_hostnames(hostnames: &[String], reading: &mut Reading<'_, '_>) -> Vec<Match> {
     const FIELD: &str = "spec.hostnames";
     reading.check_length(FIELD, hostnames, HOSTNAMES_MAX);

@@ -4,7 +4,7 @@ use crate::fixtures::{objects, problems};
 use crate::object::{Object, Route};
 use crate::route::{Match, RouteKind, ServerName};
 
-/// A route for these names, in YAML's flow style.
+/// Returns the manifest of a TLSRoute; `hostnames` is a YAML list in flow style (`[a.example.org]`).
 fn with_hostnames(hostnames: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: {{name: shop}}\nspec:\n  \

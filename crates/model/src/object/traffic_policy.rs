@@ -1,7 +1,7 @@
 //! A leno.dev/v1alpha1 TrafficPolicy: the time limits, retries, hedging and retry budget of some calls.
 //!
-//! A policy selects objects of its own namespace, as Gateway API's policies do (GEP-713). A part that is not valid
-//! makes the whole object invalid, so the object's last valid version stays in force.
+//! A policy selects objects of its own namespace, as Gateway API's policies do (GEP-713). If one field is invalid, the
+//! whole object is invalid, and the object's last valid version stays in force.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ use crate::traffic::{
 /// The `kind` of a TrafficPolicy.
 pub(crate) const KIND: &str = "TrafficPolicy";
 
-/// The parts of a TrafficPolicy, or of an XBackendTrafficPolicy, that the mesh keeps.
+/// A TrafficPolicy or XBackendTrafficPolicy, reduced to the values that the mesh uses.
 #[derive(Clone, Debug)]
 pub struct TrafficPolicy {
     pub kind: PolicyKind,
@@ -36,13 +36,13 @@ pub struct TrafficPolicy {
     pub identity: Identity,
     /// The objects that the policy selects, all in the policy's namespace.
     pub targets: Box<[PolicyTarget]>,
-    /// The settings for single calls.
+    /// The settings for each single call: time limits, retries and hedging.
     pub calls: CallPolicy,
-    /// The setting for all calls to a Service together.
+    /// The limit on retries, counted over all calls to a Service.
     pub retry_budget: Option<Setting<BudgetSettings>>,
     /// The objectives for the calls to the selected Services (annotation `leno.dev/objective`).
     pub objectives: Option<Arc<Objectives>>,
-    /// The differences between the mesh's behavior and the policy. The policy's status lists them.
+    /// Remarks on fields that the mesh ignores or rounds, or that are missing. The policy's status lists these remarks.
     pub remarks: Box<[Box<str>]>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // These fields are listed only so that they are not reported as unknown.
+    // The reader ignores the next three fields. Without them here, it would report them as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -169,7 +169,7 @@ fn target(field: &str, written: WrittenTarget, review: &mut Review<'_>) -> Optio
     Some(TargetRef { kind: known, name: name.into(), section_name: section_name.map(Into::into) })
 }
 
-/// The state of reading one policy.
+/// Collects the problems of one policy while its fields are read.
 struct Reading<'r, 'a> {
     review: &'r mut Review<'a>,
     /// The policy's kind and name.

@@ -7,7 +7,7 @@ use crate::object::Object;
 use crate::traffic::status::{TargetKind, TargetRef};
 use crate::traffic::{HedgeDelay, Mode};
 
-/// A policy whose spec has a target and these further lines.
+/// Returns the manifest of a TrafficPolicy for the Service `cart`; `spec` has the lines of its spec after the target.
 fn text(spec: &str) -> String {
     format!(
         "apiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: cart, namespace: shop}}\nspec:\n  \
@@ -66,7 +66,7 @@ fn a_part_that_is_off_needs_nothing_else() {
     let read = policy("  timeouts: {mode: 'Off'}\n  retry: {mode: 'Off'}\n  hedge: {mode: 'Off'}\n");
     assert_eq!(read.calls.retry.as_ref().map(|retry| retry.mode), Some(Mode::Off));
     assert!(read.calls.without_off().is_empty());
-    // No limit, even if a less specific policy sets a limit.
+    // `0s` switches the limit off, even if a less specific policy sets a limit.
     let unlimited = policy("  timeouts: {request: 0s}\n").calls;
     assert_eq!(unlimited.request_timeout.map(|limit| limit.mode), Some(Mode::Off));
 }
@@ -179,7 +179,7 @@ fn a_mistake_allows_and_denies_no_caller() {
     assert!(refused.policies.is_empty(), "it is no AuthorizationPolicy: {:?}", refused.policies);
 }
 
-/// A policy with this annotation `leno.dev/objective`, and with these further lines of its spec.
+/// Like [`text`], with the annotation `leno.dev/objective` set to `objective`.
 fn with_objective(objective: &str, spec: &str) -> String {
     let annotations = format!("annotations: {{leno.dev/objective: '{objective}'}}");
     text(spec).replace("namespace: shop}", &format!("namespace: shop, {annotations}}}"))

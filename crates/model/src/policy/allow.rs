@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use super::{Caller, Identities, Network, Rule};
 use crate::spiffe::{SpiffeId, TrustDomain};
 
-/// The rules of a policy, in the order of the text.
+/// The rules of a policy, in the order in which the policy lists them.
 #[derive(Clone, Debug, Default)]
 pub struct Allow {
     rules: Box<[Rule]>,
@@ -28,30 +28,31 @@ pub struct Allow {
 /// means the workload's own trust domain; for the other parts, `None` matches anything.
 type Key<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-/// The position of an [`Identities`] value in the rules.
+/// The position of an [`Identities`] value: the index of its rule, and the index of the value within that rule.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     rule: u32,
     member: u32,
 }
 
-/// Finds the [`Identities`] that contain an identity.
+/// An index of [`Identities`]: finds out quickly whether one of them contains a caller's identity.
 #[derive(Clone, Debug, Default)]
 struct IdentityIndex {
-    /// Whether the index contains every identity.
+    /// Whether the index contains every identity, because a rule lists `*`.
     any: bool,
-    /// A bit set: bit `n` is set if a key has the [`shape`] `n`.
+    /// A bit set: bit `n` is set if at least one key in `sorted` has the [`shape`] `n`.
     shapes: u8,
-    /// All other identities, sorted by [`key`].
+    /// All identities except `*`, sorted by [`key`].
     sorted: Box<[Place]>,
 }
 
-/// Finds the [`Network`] that contains an address. Sorted by the first address; no network contains another.
+/// An index of [`Network`]s: finds the network that contains an address. The networks are sorted by their first
+/// address, and no network contains another.
 #[derive(Clone, Debug, Default)]
 struct NetworkIndex(Box<[Network]>);
 
 impl Allow {
-    /// Returns whether one of the rules allows the caller of a workload in the trust domain `own`.
+    /// Returns whether a rule allows `caller`. `own` is the trust domain of the called workload.
     pub(super) fn allows(&self, caller: &Caller<'_>, own: &TrustDomain) -> bool {
         let has = |index: &IdentityIndex| caller.identity.is_some_and(|id| index.contains(&self.rules, id, own));
         has(&self.identities)
@@ -84,7 +85,8 @@ impl<T: Into<Box<[Rule]>>> From<T> for Allow {
     }
 }
 
-/// Converts a position in the list of rules or identities. It always fits: an object has at most 1.5 MiB.
+/// Converts an index in the list of rules or identities to `u32`. The index always fits, because an object has at most
+/// 1.5 MiB.
 fn number(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
@@ -112,8 +114,8 @@ impl IdentityIndex {
         Self { sorted: places.into(), ..index }
     }
 
-    /// Returns whether the index contains `identity`. Makes one lookup for each shape that occurs: at most eight,
-    /// usually one.
+    /// Returns whether the index contains `identity`. Makes one lookup for each [`shape`] of the keys: at most eight
+    /// lookups, usually one.
     fn contains(&self, rules: &[Rule], identity: &SpiffeId, own: &TrustDomain) -> bool {
         let has = |shape: u8| {
             let part = |bit: u8, name| (shape & bit != 0).then_some(name);
@@ -134,7 +136,7 @@ const TRUST_DOMAIN: u8 = 4;
 const NAMESPACE: u8 = 2;
 const SERVICE_ACCOUNT: u8 = 1;
 
-/// Returns which parts of a key are set, as a number below 8.
+/// Returns a bit mask of the parts of a key that are not `None`: a number below 8.
 fn shape((trust_domain, namespace, service_account): Key<'_>) -> u8 {
     let bit = |part: Option<&str>, bit: u8| if part.is_some() { bit } else { 0 };
     bit(trust_domain, TRUST_DOMAIN) | bit(namespace, NAMESPACE) | bit(service_account, SERVICE_ACCOUNT)
@@ -153,7 +155,8 @@ fn key(identities: &Identities) -> Option<Key<'_>> {
 impl NetworkIndex {
     fn new(mut networks: Vec<Network>) -> Self {
         networks.sort_by_key(|network| (network.first(), network.prefix_bits()));
-        // If two networks overlap, one contains the other, and the larger network sorts first.
+        // Drop each network within another network. If two networks overlap, one of them contains the other, and the
+        // larger one sorts first.
         networks.dedup_by(|later, kept| kept.contains(later.first()));
         Self(networks.into())
     }

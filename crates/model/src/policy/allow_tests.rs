@@ -50,7 +50,7 @@ fn scan(rules: &[Rule], caller: &Caller<'_>) -> bool {
 fn the_index_decides_as_a_scan_of_all_rules() {
     let mut random = 7_u64;
     let mut next = |below: usize| {
-        // A linear congruential generator (Knuth, MMIX): the same rules in every run.
+        // A linear congruential generator (Knuth, MMIX), so that every run of the test uses the same rules.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) as usize % below
     };
@@ -102,7 +102,7 @@ fn a_denied_caller_does_not_cost_a_look_at_every_identity() {
         (0..100).for_each(|_| assert!(!std::hint::black_box(decide())));
         begun.elapsed()
     };
-    // The index takes 16 steps, the scan 50,000. So a required factor of ten leaves a wide margin on both sides.
+    // The index takes 16 steps, and the scan takes 50,000. The required factor of ten leaves a wide margin for noise.
     let (indexed, scanned) = (took(&|| allow.allows(&caller, &own())), took(&|| scan(&rules, &caller)));
     assert!(indexed * 10 < scanned, "{indexed:?} against {scanned:?}");
 }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use super::{AuthorizationPolicy, DefaultInboundPolicy, Mode};
 
-/// Whether a call may continue.
+/// The decision of the policies about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow,
-    /// The call may continue, but a policy in audit mode, or the default policy `audit`, would deny it: log the reason.
+    /// The call may continue, and the proxy logs the reason: a policy in audit mode, or the default policy `audit`,
+    /// would deny the call.
     AllowAudited(Reason),
     Deny(Reason),
 }
 
-/// Why a call is denied or would be denied. Its text helps to find out what to change. Cheap to clone.
+/// The reason why a policy denies a call, or would deny it without audit mode. The displayed text names the policy to
+/// change. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No policy is enforced on the port, and the default policy does not allow the caller.
@@ -23,8 +25,8 @@ pub enum Reason {
     Private,
     /// No rule of the policies that select the port allows the caller.
     NoRule {
-        /// The policy that the text names: the first unreadable policy or, if every policy is readable, the first
-        /// policy by name.
+        /// The policy that the displayed text names: the first unreadable policy or, if every policy is readable, the
+        /// first policy by name.
         policy: Arc<AuthorizationPolicy>,
         /// Number of the other policies that select the port.
         others: usize,

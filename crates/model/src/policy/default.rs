@@ -25,7 +25,7 @@ pub enum DefaultInboundPolicy {
 }
 
 impl DefaultInboundPolicy {
-    /// Every policy, in the order in which messages list them.
+    /// All default inbound policies, in the order in which messages list them.
     pub const ALL: [Self; 5] =
         [Self::AllUnauthenticated, Self::AllAuthenticated, Self::ClusterAuthenticated, Self::Deny, Self::Audit];
 
@@ -51,7 +51,8 @@ impl DefaultInboundPolicy {
         if allowed { Decision::Allow } else { Decision::Deny(Reason::Default(self)) }
     }
 
-    /// Returns the policy's requirement, as a phrase that follows "which" in a message.
+    /// Returns the end of a message such as "the default inbound policy is all-authenticated, which requires a client
+    /// certificate": the text after "which".
     pub(super) const fn demand(self) -> &'static str {
         match self {
             Self::AllUnauthenticated => "allows every caller",
@@ -75,7 +76,7 @@ impl Serialize for DefaultInboundPolicy {
     }
 }
 
-/// The text is not the name of a [`DefaultInboundPolicy`]; the message lists the names.
+/// Error: a text is not the name of a [`DefaultInboundPolicy`]. The message lists the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a default inbound policy; use all-unauthenticated, all-authenticated, cluster-authenticated, deny or audit"

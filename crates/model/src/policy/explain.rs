@@ -16,7 +16,7 @@ const POLICIES_MAX: usize = 16;
 pub struct PortExplanation {
     pub verdict: Verdict,
     pub decided_by: DecidedBy,
-    /// Why the call is denied, or would be denied if an audited policy were enforced. `None` for an allowed call.
+    /// The reason for the verdict `Denied` or `Audited`; `None` for `Allowed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The default inbound policy of the proxy.
@@ -30,26 +30,27 @@ pub struct PortExplanation {
     pub omitted: usize,
 }
 
-/// What happens to a call.
+/// The result of a decision: whether the proxy allows the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Allowed,
-    /// Allowed and logged: a policy in audit mode, or the default policy `audit`, would deny it.
+    /// The call is allowed and logged, because a policy in audit mode, or the default policy `audit`, would deny the
+    /// call.
     Audited,
     Denied,
 }
 
-/// What decides about a call.
+/// The policy or probe that determines the verdict about a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
-    /// An AuthorizationPolicy, for example `shop/cart`: the policy that allows the call, or the policy that a denial
-    /// names.
+    /// An AuthorizationPolicy with this name, for example `shop/cart`. The policy allows the call or, if the call is
+    /// denied, is the policy that the reason names.
     AuthorizationPolicy(String),
     /// The default inbound policy with this name.
     Default(String),
-    /// A probe of the Pod's spec: no policy applies to it.
+    /// The call is a probe that the Pod's spec lists, so no policy applies to the call.
     Probe,
 }
 
@@ -92,7 +93,7 @@ impl PortPolicy {
         let default = || DecidedBy::Default(self.default.name().to_owned());
         let listing = || self.policies.iter().find(|policy| policy.lists(caller, Some(request), &self.trust_domain));
         let (verdict, decided_by) = match &decision {
-            // The call is allowed although the policies alone would not allow it: the call is a probe.
+            // `authorize` allows the call, but the policies alone would not: the call is a probe.
             Decision::Allow if self.decide(caller, Some(request)) != Decision::Allow => {
                 (Verdict::Allowed, DecidedBy::Probe)
             }
@@ -123,8 +124,8 @@ impl PortPolicy {
 
 impl AuthorizationPolicy {
     fn explain(&self, caller: &Caller<'_>, request: &Request<'_>, own: &TrustDomain) -> PolicyLines {
-        // The decision looks the caller up in an index. Search for the caller's line only if the policy lists the
-        // caller.
+        // `lists` is fast, because it uses an index, but it does not return the line. Scan the lines only if `lists`
+        // returns true.
         let is_listed = self.lists(caller, Some(request), own);
         let health_checks = self.health_checks.iter().enumerate();
         let check = |(place, path): (usize, &super::HealthPath)| Line {

@@ -19,7 +19,7 @@ spec:
   healthChecks: [/healthz]
 ";
 
-/// What the policies and the default policy decide about a GET to port 8080 of ns/shop/sa/cart.
+/// Explains the decision about a GET to port 8080 of ns/shop/sa/cart, under these policies and this default policy.
 fn explain(
     policies: &str,
     default: DefaultInboundPolicy,

@@ -14,11 +14,12 @@ const PATH_MAX_BYTES: usize = 1_024;
 
 /// A path in normal form: nothing is escaped, no segment is `.` or `..`, and only the last segment may be empty.
 ///
-/// A request matches only if its path has the same bytes, so that no server can interpret it as another path.
+/// A request's path matches only if its bytes are equal. Since the normal form is unambiguous, no server can interpret
+/// a matching path as another path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthPath(Box<str>);
 
-/// The text is not a path in normal form; the message says what to write.
+/// Error: a text is not a path in normal form. The message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
     /// The path does not begin with a slash, or is too long.
@@ -33,7 +34,7 @@ pub enum BadPath {
 }
 
 impl HealthPath {
-    /// Returns the method of requests for this path.
+    /// Returns the HTTP method of health checks for this path.
     pub fn method(&self) -> &'static str {
         if self.is_grpc() { "POST" } else { "GET" }
     }

@@ -15,7 +15,7 @@ const SCHEME: &str = "spiffe://";
 pub enum Identities {
     /// Every identity, of any trust domain whose trust anchors we have.
     Any,
-    /// The identities with all of these parts.
+    /// The identities that match all of these fields.
     Of {
         /// Trust domain; `None` for the trust domain of the called workload.
         trust_domain: Option<TrustDomain>,
@@ -26,7 +26,7 @@ pub enum Identities {
     },
 }
 
-/// The text is not a set of identities; the message says what to write.
+/// Error: a text is not a set of identities. The message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "write ns/<namespace>/sa/<service-account>, in which either name may be *, with spiffe://<trust-domain>/ before it for \
@@ -36,7 +36,8 @@ pub struct BadIdentities;
 
 impl Identities {
     /// Returns whether the set contains `identity`, for a workload of the trust domain `own`. Decisions use the
-    /// policy's index instead. This function finds the line of the policy that allows a caller; tests compare both.
+    /// policy's index instead. An explanation uses this function to find the line of the policy that allows a caller.
+    /// Tests check that this function and the index agree.
     pub(super) fn contain(&self, identity: &SpiffeId, own: &TrustDomain) -> bool {
         let is = |wanted: &Option<Box<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
         match self {

@@ -1,9 +1,10 @@
-//! Authorization: a pure decision for each incoming connection and request.
+//! Authorization: decides whether each incoming connection and request is allowed. A decision is a pure function of the
+//! policies, the caller and the request.
 //!
 //! An [`AuthorizationPolicy`] lists the callers that may call the workloads that it selects. If no policy is enforced
-//! on a port, the proxy's [`DefaultInboundPolicy`] decides. Otherwise the proxy denies calls that no rule of any
-//! enforced policy allows. Each further policy only extends the list of allowed callers, so the order of the policies
-//! does not matter. A policy in audit mode changes only the log.
+//! on a port, the proxy's [`DefaultInboundPolicy`] decides. If policies are enforced on the port, the proxy allows only
+//! the calls that a rule of one of these policies allows. Each further policy only extends the list of allowed callers,
+//! so the order of the policies does not matter. A policy in audit mode changes only the log.
 
 mod allow;
 mod decision;
@@ -29,7 +30,7 @@ use serde::Serialize;
 
 use crate::spiffe::{SpiffeId, TrustDomain, Workload};
 
-/// The callers that may call some workloads of one namespace.
+/// An AuthorizationPolicy: selects workloads of its namespace, and lists their allowed callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuthorizationPolicy {
     /// The policy's namespace, which is also the workloads' namespace.
@@ -37,19 +38,19 @@ pub struct AuthorizationPolicy {
     pub name: Box<str>,
     /// The service account of the workloads; `None` for every workload of the namespace.
     pub service_account: Option<Box<str>>,
-    /// The selected ports, which are the ports on which the workload listens; `None` for all.
+    /// The selected ports: numbers on which the workload listens, not ports of a Service. `None` for all ports.
     pub ports: Option<Box<[u16]>>,
     pub mode: Mode,
-    /// The allowed callers; empty allows no caller.
+    /// The allowed callers. An empty list allows no caller.
     pub allow: Allow,
     /// Paths that every caller may request.
     pub health_checks: Box<[HealthPath]>,
 }
 
-/// Whether a policy is in force.
+/// The mode of an [`AuthorizationPolicy`]: whether it denies calls or only logs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub enum Mode {
-    /// Calls that no rule allows are denied.
+    /// The proxy denies the calls that no rule of an enforced policy allows.
     #[default]
     Enforce,
     /// The policy cannot be read, and allows no caller until it is corrected.
@@ -58,8 +59,8 @@ pub enum Mode {
     Audit,
 }
 
-/// A rule that allows some callers. A rule without identities and networks allows no caller, so that an omission never
-/// allows more.
+/// A rule that allows some callers. A rule without identities and networks allows no caller, so that a forgotten field
+/// never allows more callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// The caller must have one of these identities; `None` for any caller, with or without an identity.
@@ -86,12 +87,12 @@ pub struct Request<'a> {
     /// Whether the request asks to switch the connection to another protocol. Requests in that protocol would not be
     /// checked.
     pub upgrade: bool,
-    /// Whether the request may have content: it did not end with its header section.
+    /// Whether the request may have content, because it did not end with its header section.
     pub has_content: bool,
 }
 
-/// Decides whether callers may call one port of one workload. Cheap to clone. If the mesh changes, a new [`PortPolicy`]
-/// may be needed.
+/// Decides whether callers may call one port of one workload. Cheap to clone. A [`PortPolicy`] never changes: create a
+/// new one after a change of the policies.
 #[derive(Clone, Debug)]
 pub struct PortPolicy {
     trust_domain: TrustDomain,
@@ -105,7 +106,7 @@ pub struct PortPolicy {
 }
 
 impl PortPolicy {
-    /// Creates the policy for `port` of the workload `own` from the policies of its namespace.
+    /// Creates the policy for `port` of the workload `own`. `policies` are the policies of the workload's namespace.
     pub(crate) fn new<'a>(
         policies: impl IntoIterator<Item = &'a Arc<AuthorizationPolicy>>,
         own: &SpiffeId,
@@ -121,10 +122,11 @@ impl PortPolicy {
         Self { trust_domain, default, policies, is_enforced, is_private: false, probes }
     }
 
-    /// Creates the policy for a `port` of the workload `own` where the proxy itself serves private data. Only an
-    /// enforced policy whose ports name this port allows a caller, and only by the caller's identity. The reasons: a
-    /// policy for every port of the workload was written for the application, and neither an address nor a health check
-    /// shows who the caller is.
+    /// Creates the policy for a `port` of the workload `own` at which the proxy itself serves private data.
+    ///
+    /// A call is allowed only by an enforced policy that lists this port, and only by a rule with identities. Policies
+    /// without a list of ports are ignored, because their authors meant the ports of the application. Rules without
+    /// identities, and health checks, are ignored, because they allow callers without an identity.
     pub(crate) fn private<'a>(
         policies: impl IntoIterator<Item = &'a Arc<AuthorizationPolicy>>,
         own: &SpiffeId,
@@ -135,7 +137,7 @@ impl PortPolicy {
         Self { is_private: true, ..Self::new(&by_identity, own, port, DefaultInboundPolicy::Deny) }
     }
 
-    /// Additionally allows every caller to make the requests of a kubelet's probes on this port.
+    /// Additionally allows, for every caller, the requests that the kubelet's probes send to this port.
     #[must_use]
     pub fn with_probes(self, probes: ProbePaths) -> Self {
         Self { probes, ..self }
@@ -151,8 +153,8 @@ impl PortPolicy {
         self.probes.match_any(request)
     }
 
-    /// Decides whether `caller` may make `request`. Without a request, decides whether the caller may send anything to
-    /// the port. The proxy calls this function without a request for a connection whose content it does not parse.
+    /// Decides whether `caller` may make `request`. `request` is `None` for a connection whose content the proxy does
+    /// not parse. For such a connection, decides whether the caller may send any bytes to the port.
     pub fn authorize(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
         match self.decide(caller, request) {
             Decision::Allow => Decision::Allow,
@@ -233,7 +235,8 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// Returns the policy without the rules that allow callers without an identity.
+    /// Returns a copy of the policy that allows only callers with an identity: drops rules without identities, and all
+    /// health checks.
     fn by_identity(&self) -> Self {
         let rules: Vec<Rule> = self.allow.iter().filter(|rule| rule.identities.is_some()).cloned().collect();
         Self { allow: rules.into(), health_checks: Box::default(), ..self.clone() }
@@ -260,7 +263,8 @@ impl AuthorizationPolicy {
             && self.ports.as_deref().is_none_or(|ports| ports.contains(&port))
     }
 
-    /// Returns whether the policy selects some port of the workloads of its namespace that run as this service account.
+    /// Returns whether the policy selects workloads that run as this service account in the policy's namespace, at any
+    /// port.
     pub fn selects_account(&self, service_account: &str) -> bool {
         self.service_account.as_deref().is_none_or(|account| account == service_account)
     }

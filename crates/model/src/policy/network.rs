@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The addresses with a common prefix: `10.0.0.0/8`, `fd00::/8`; a single address is a network too.
+/// A range of addresses with a common prefix, for example `10.0.0.0/8` or `fd00::/8`. A single address is a network
+/// too.
 ///
 /// Invariant: the bits after the prefix are zero, and IPv4 is not mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Network {
     prefix_bits: u8,
 }
 
-/// The text is not a network; the message says what to write.
+/// Error: a text is not a network. The message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadNetwork {
     /// The text is not an address with an optional prefix length.
@@ -75,7 +76,7 @@ impl FromStr for Network {
         let whole = if address.is_ipv4() { 32 } else { 128 };
         let prefix_bits = match prefix {
             None => whole,
-            // `parse` would accept a plus sign.
+            // Reject a plus sign, which `parse` would accept.
             Some(digits) if digits.starts_with('+') => return Err(BadNetwork::Form),
             Some(digits) => digits.parse().ok().filter(|bits| *bits <= whole).ok_or(BadNetwork::Form)?,
         };

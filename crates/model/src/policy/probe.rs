@@ -1,8 +1,8 @@
 //! A kubelet's probes of a workload, as the Pod's spec lists them.
 //!
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
-//! The proxy therefore allows the requests of probes on their ports, regardless of the policies. It treats a policy's
-//! health checks in the same way.
+//! The proxy therefore allows the requests of probes on their ports, regardless of the policies. The paths in a
+//! policy's `healthChecks` are likewise open to every caller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{BadPath, HealthPath, Request};
 
-/// One probe: its port and its path. Its text is `8080/healthz`.
+/// One probe: its port and its path, written as `8080/healthz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The port on which the application listens, 1 to 65535.
@@ -20,7 +20,7 @@ pub struct Probe {
     pub path: HealthPath,
 }
 
-/// The text is not a probe; the message says what to write.
+/// Error: a text is not a probe. The message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadProbe {
     /// No port precedes the path.
@@ -50,7 +50,7 @@ impl Probes {
 }
 
 impl FromIterator<Probe> for Probes {
-    /// Keeps the first [`Probes::MAX`] probes.
+    /// Collects the first [`Probes::MAX`] probes, and drops the others.
     fn from_iter<I: IntoIterator<Item = Probe>>(probes: I) -> Self {
         let mut by_port: BTreeMap<u16, Vec<HealthPath>> = BTreeMap::new();
         for Probe { port, path } in probes.into_iter().take(Self::MAX) {
@@ -61,7 +61,7 @@ impl FromIterator<Probe> for Probes {
 }
 
 impl ProbePaths {
-    /// Returns whether the port has no probe.
+    /// Returns whether no probe uses the port.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -77,7 +77,7 @@ impl FromStr for Probe {
 
     fn from_str(text: &str) -> Result<Self, BadProbe> {
         let (port, path) = text.find('/').and_then(|slash| text.split_at_checked(slash)).ok_or(BadProbe::Form)?;
-        // `parse` would accept a plus sign.
+        // Require digits: `parse` would also accept a plus sign.
         let digits = Some(port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
         let port = digits.and_then(|port| port.parse().ok()).filter(|port| *port != 0).ok_or(BadProbe::Form)?;
         Ok(Self { port, path: path.parse()? })

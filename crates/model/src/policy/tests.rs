@@ -29,7 +29,7 @@ fn id(text: &str) -> Option<SpiffeId> {
     (text != PLAIN).then(|| text.parse().expect("an id"))
 }
 
-/// Returns the decision of the workload ns/shop/sa/cart on its port 8080; "audit" and "deny" come with the reason.
+/// Returns the decision for port 8080 of the workload ns/shop/sa/cart: `allow`, `audit: <reason>` or `deny: <reason>`.
 fn decide(mesh: &Mesh, default: DefaultInboundPolicy, caller: (&str, &str), request: Option<&Request<'_>>) -> String {
     let own = "spiffe://example.org/ns/shop/sa/cart".parse().expect("an id");
     let identity = id(caller.0);

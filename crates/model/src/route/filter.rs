@@ -49,9 +49,9 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mirror {
     pub to: ClusterKey,
-    /// Number of requests, among every `denominator` requests, that are copied. At most `denominator`.
+    /// Numerator of the fraction of requests that the proxy copies. At most `denominator`.
     pub numerator: u32,
-    /// At least 1.
+    /// Denominator of the fraction of requests that the proxy copies. At least 1.
     pub denominator: u32,
 }
 
@@ -63,7 +63,7 @@ impl Filters {
 }
 
 impl Mirror {
-    /// Returns whether to copy a request; `random` is uniformly distributed.
+    /// Decides by a random number whether to copy a request. `random` must be uniform over all `u64`.
     pub fn takes(&self, random: u64) -> bool {
         let ticket = (u128::from(random) * u128::from(self.denominator)) >> 64;
         ticket < u128::from(self.numerator)

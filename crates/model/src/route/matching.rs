@@ -23,8 +23,8 @@ pub trait RequestHead {
 /// Conditions on a request or on a TLS connection; all must be true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Match {
-    /// Required server name of a TLS connection; `None` matches any name. For TLS connections, all other fields match
-    /// everything. Always `None` for requests.
+    /// Required server name of a TLS connection; `None` matches any name. A match for requests has no server name. A
+    /// match for TLS connections sets only this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<ServerName>,
     /// Required path.
@@ -97,7 +97,7 @@ impl Match {
         }
     }
 
-    /// A match for TLS connections to a server.
+    /// A match for TLS connections with this server name.
     pub fn server(name: ServerName) -> Self {
         Self { server_name: Some(name), ..Self::any() }
     }

@@ -1,11 +1,11 @@
-//! Mismatch: the condition of a rule that a request does not meet, in words.
+//! Explains in words why a request does not match a rule: the first condition of the rule that the request fails.
 
 use std::fmt;
 
 use super::{GrpcMethod, HeaderMatch, Match, PathMatch, QueryMatch, RequestHead, ValueMatch};
 use crate::problem::quoted;
 
-/// Maximum number of values of one header field that a text shows.
+/// Maximum number of values of one header field that an explanation shows.
 const VALUES_MAX: usize = 3;
 
 /// The first condition that a request does not meet.
@@ -20,7 +20,7 @@ pub(super) enum Mismatch<'a> {
 }
 
 impl Mismatch<'_> {
-    /// Describes the condition and what the request has instead. Escapes the request's texts.
+    /// Describes the condition, and the request's value that fails the condition. Escapes the request's texts.
     pub(super) fn explain(self, head: &impl RequestHead) -> String {
         let text = |bytes: &[u8]| quoted(&String::from_utf8_lossy(bytes));
         match self {
@@ -97,7 +97,7 @@ impl fmt::Display for ValueMatch {
 }
 
 impl ValueMatch {
-    /// The text or the pattern.
+    /// Returns the text of the condition: the required text, or the regular expression.
     fn plain(&self) -> &str {
         match self {
             Self::Exact(text) => text,

@@ -1,8 +1,8 @@
 //! Gateway API routes: find the rule for a request or a connection, and apply it.
 //!
-//! Pure: no sockets, no clock, and randomness is an argument. A [`RouteTable`] has all rules for calls to one cluster,
-//! in order of precedence; finding a rule is a scan that stops at the first match. [`status`] describes the result for
-//! each route.
+//! This module is pure: it uses no sockets and no clock, and random numbers are arguments. A [`RouteTable`] has all
+//! rules for calls to one cluster, in order of precedence. To find a rule, it scans the entries up to the first match.
+//! [`status`] describes the result for each route.
 
 mod filter;
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub struct PatternError(regex_lite::Error);
 impl Pattern {
     /// Maximum size of a compiled pattern.
     pub const SIZE_MAX_BYTES: usize = 16 << 10;
-    /// Size that is recorded for every smaller pattern.
+    /// Minimum size that is recorded for a compiled pattern. A smaller pattern is recorded with this size.
     const SIZE_MIN_BYTES: usize = 256;
     /// Maximum nesting of groups.
     const NEST_MAX: u32 = 32;
@@ -41,8 +41,8 @@ impl Pattern {
         // Compile the text alone first: `a)(b` is a mistake, but would be valid within the added parentheses.
         compile(text, Self::SIZE_MAX_BYTES)?;
         let whole = whole(text);
-        // The engine does not report a pattern's size, but rejects a pattern that is larger than its limit. So double
-        // the limit until the engine accepts the pattern.
+        // The engine does not report a pattern's size, but rejects a pattern that is larger than a given limit. So
+        // double the limit until the engine accepts the pattern.
         let mut limit_bytes = Self::SIZE_MIN_BYTES;
         let regex = loop {
             match compile(&whole, limit_bytes) {
@@ -54,8 +54,8 @@ impl Pattern {
         Ok(Self { text: text.into(), regex, size_bytes: limit_bytes + text.len() })
     }
 
-    /// Returns an upper bound of the pattern's size in bytes. Unless the pattern is smaller than 256 bytes, the bound
-    /// is at most twice the size.
+    /// Returns an upper bound of the pattern's size in bytes, including its text. For the compiled form, the bound is a
+    /// power of two: at most twice the true size, but at least 256 bytes.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
@@ -71,8 +71,8 @@ impl Pattern {
         str::from_utf8(text).is_ok_and(|text| compiled.as_ref().is_some_and(|regex| regex.is_match(text)))
     }
 
-    /// Frees the compiled form, for a program that keeps patterns and does not match them: the compiled form of a few
-    /// letters may take 16 KiB.
+    /// Frees the compiled form, which may take 16 KiB for a pattern of a few letters. The next match compiles the
+    /// pattern again. Programs that store patterns without matching them call this function.
     pub fn forget_compiled(&mut self) {
         self.regex = OnceLock::new();
     }

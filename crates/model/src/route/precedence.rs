@@ -59,8 +59,8 @@ pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
     keyed.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// The sort key of a match; a smaller key is more specific. First the kind of the path or the name, then its lengths,
-/// whether there is no method, and the numbers of headers and query parameters.
+/// The sort key of a match; a smaller key is more specific. Its parts, in order: the kind of the path or server name,
+/// its lengths, whether the match has no method, the number of headers, and the number of query parameters.
 type Specificity = (u8, Reverse<usize>, Reverse<usize>, bool, Reverse<usize>, Reverse<usize>);
 
 fn specificity(matches: &Match) -> Specificity {

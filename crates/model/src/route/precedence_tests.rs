@@ -14,7 +14,7 @@ fn grpc(name: &str, service: &str, method: &str, headers: usize) -> Candidate {
     Candidate { created: None, index: 0, matches: vec![matches.into()], rule: rule(RouteKind::Grpc, "default/a", name) }
 }
 
-/// A match of everything, with this many headers and parameters.
+/// Returns a match for any path, with the given numbers of header conditions and query conditions.
 fn with(headers: usize, query: usize) -> Match {
     let value = || ValueMatch::Exact("x".into());
     let headers = (0..headers).map(|n| HeaderMatch { name: format!("h{n}").into(), value: value() });
@@ -92,7 +92,7 @@ fn the_older_route_goes_first_and_one_of_unknown_age_last() {
 #[test]
 fn of_equal_age_the_first_by_the_text_namespace_slash_name_goes_first() {
     let of = |route: &str| Candidate { rule: rule(RouteKind::Http, route, route), ..http("", Match::any()) };
-    // In the text `namespace/name`, `-` sorts before `/`.
+    // `a-b/z` is first, because `-` sorts before `/` in the text `namespace/name`.
     assert_eq!(order(&[of("b/a"), of("a/b"), of("a/a"), of("a-b/z")]), ["a-b/z", "a/a", "a/b", "b/a"]);
 }
 

@@ -13,7 +13,7 @@ pub struct Redirect {
     /// The port. Default: if a scheme is set, that scheme's port; otherwise the Service's port to which the request was
     /// sent.
     pub port: Option<u16>,
-    /// The path; the query stays.
+    /// The new path. The query of the request stays.
     pub path: Option<PathRewrite>,
     /// The status: 301, 302, 303, 307 or 308.
     pub status: u16,
@@ -23,9 +23,9 @@ pub struct Redirect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// `http`, whose own port is 80.
+    /// `http`, with the default port 80.
     Http,
-    /// `https`, whose own port is 443.
+    /// `https`, with the default port 443.
     Https,
 }
 
@@ -47,8 +47,8 @@ impl Scheme {
 }
 
 impl Redirect {
-    /// Returns the status and the `Location` for a request that arrived with `scheme` for the Service's port `port`.
-    /// `matched` is the condition that the request's path matched.
+    /// Returns the status and the `Location` of the redirect. The request has the scheme `scheme`, and was sent to the
+    /// Service's port `port`. `matched` is the condition that the request's path matched.
     pub fn location(&self, head: &impl RequestHead, scheme: Scheme, port: u16, matched: &PathMatch) -> (u16, Vec<u8>) {
         let port = self.port.unwrap_or_else(|| self.scheme.map_or(port, Scheme::port));
         let scheme = self.scheme.unwrap_or(scheme);
@@ -70,7 +70,7 @@ impl Redirect {
     }
 }
 
-/// An authority without its port.
+/// Returns an authority without its port.
 fn host(authority: &[u8]) -> &[u8] {
     match authority.iter().rposition(|byte| matches!(byte, b':' | b']')) {
         Some(colon) if authority.get(colon) == Some(&b':') => authority.get(..colon).unwrap_or_default(),

@@ -16,7 +16,7 @@ pub struct Rewrite {
     pub path: Option<PathRewrite>,
 }
 
-/// How to change a path; the query stays.
+/// The change of a path. The query of the request stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathRewrite {
@@ -33,8 +33,8 @@ impl Rewrite {
     }
 }
 
-/// Changes `path`, which includes its query. Replaces a prefix only if a prefix was matched. A route that replaces a
-/// prefix without matching a prefix is rejected when the route is read.
+/// Returns `path`, which includes the query, with `change` applied. To replace a prefix, the rule must have matched a
+/// prefix; the reader rejects other routes that replace a prefix.
 pub(super) fn rewritten<'a>(path: &'a [u8], change: Option<&PathRewrite>, matched: &PathMatch) -> Cow<'a, [u8]> {
     let (old, query) = split_query(path);
     let mut new = match (change, matched) {

@@ -1,4 +1,4 @@
-//! A rule of a route: what happens to the requests that match it.
+//! Rules of routes: how the proxy treats the requests that match a rule.
 
 use serde::Serialize;
 use std::fmt;
@@ -10,14 +10,14 @@ use crate::traffic::CallPolicy;
 /// A rule: what the proxy does with the requests that match it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// The route of the rule.
+    /// The route that the rule belongs to.
     pub route: RouteName,
     /// The rule's name, if it has one; unique within the route.
     pub name: Option<Box<str>>,
     /// Filters for every backend.
     pub filters: Filters,
     /// The backends, chosen by weight. If the weights sum to zero and there is no redirect, the proxy answers requests
-    /// with 500, and closes connections.
+    /// with 500, and closes opaque connections.
     pub backends: Box<[Backend]>,
     /// The policy for the rule's requests: time limits, retries and hedging.
     pub calls: CallPolicy,
@@ -38,15 +38,16 @@ pub struct Backend {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendTarget {
-    /// A port of a Service. The Service's own routes do not apply here.
+    /// A port of a Service. The proxy sends the request directly to one of the Service's endpoints, and ignores the
+    /// routes of that Service.
     Cluster(ClusterKey),
     /// An invalid reference, with the reason. The proxy answers requests with 500, or UNAVAILABLE for gRPC, and closes
-    /// connections.
+    /// opaque connections.
     Invalid(Box<str>),
 }
 
-/// The kind of a route. A Service's port uses routes of one kind only: of the first kind in this list that has a route
-/// for the port (GEP-1294, "Route types").
+/// The kind of a route. If routes of several kinds are attached to a port, only the kind that comes first in this enum
+/// applies (GEP-1294, "Route types").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum RouteKind {
     /// A request that no rule matches is answered with UNIMPLEMENTED.
@@ -55,14 +56,14 @@ pub enum RouteKind {
     /// A request that no rule matches is answered with 404.
     #[serde(rename = "HTTPRoute")]
     Http,
-    /// A TLS connection that no rule matches is rejected; other connections go to the Service itself.
+    /// A TLS connection that no rule matches is rejected. Connections without TLS go to the Service itself.
     #[serde(rename = "TLSRoute")]
     Tls,
     /// One rule matches every connection; the proxy does not parse the connection's bytes.
     #[serde(rename = "TCPRoute")]
     Tcp,
-    /// No route object: the port has no route, and its only rule has the TrafficPolicy of the Service. The rule's
-    /// [`RouteName`] has the Service's name.
+    /// The port has no route object. Its only rule carries the Service's TrafficPolicy, and the rule's [`RouteName`]
+    /// has the Service's name.
     Service,
 }
 
@@ -103,7 +104,7 @@ impl RouteKind {
         }
     }
 
-    /// Returns whether rules of this kind match requests, and not connections whose content is opaque.
+    /// Returns whether rules of this kind match requests. The rules of other kinds match opaque connections.
     pub fn is_of_requests(self) -> bool {
         matches!(self, Self::Grpc | Self::Http | Self::Service)
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Maximum length of a name in bytes (RFC 1123 section 2.1).
 const NAME_MAX_BYTES: usize = 253;
-/// Prefix that matches all names below a name.
+/// Prefix of a wildcard: `*.example.org` matches all names below `example.org`.
 const WILDCARD: &str = "*.";
 
 /// A required server name: exactly this name or, with the prefix `*.`, any name below it at any depth.
@@ -29,7 +29,7 @@ impl ServerName {
         (is_name && !is_address).then(|| Self(text.into()))
     }
 
-    /// Returns whether `name` matches; ignores case.
+    /// Returns whether `name` meets this requirement; ignores case.
     pub fn is_match(&self, name: &str) -> bool {
         match self.0.strip_prefix('*') {
             None => name.eq_ignore_ascii_case(&self.0),

@@ -1,4 +1,4 @@
-//! Memory that routes take in every proxy that calls their Service.
+//! The size of routes in the memory of a client's proxy.
 //!
 //! The owner of a Service writes the routes, but clients' proxies in any namespace store them. A table therefore has a
 //! limit in bytes ([`TABLE_MAX_BYTES`]), not only in entries: a pattern of a few letters may take 16 KiB.
@@ -20,8 +20,8 @@ impl RouteTable {
 }
 
 impl Entry {
-    /// Returns the size in bytes of the entry and its whole rule. The size of a rule is included in each of its
-    /// entries, because a proxy creates a separate rule for every entry that it parses.
+    /// Returns the size in bytes of the entry and its whole rule. A rule with several entries counts once for each
+    /// entry, because a proxy creates a separate copy of the rule for every entry that it parses.
     fn size_bytes(&self) -> usize {
         let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
         self.matches.size_bytes() + self.rule.calls.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()
@@ -29,7 +29,7 @@ impl Entry {
 }
 
 impl Match {
-    /// Returns the size in bytes of a table's entry with this match, without its rule.
+    /// Returns the size in bytes of a table entry with this match. Does not include the size of the entry's rule.
     pub fn size_bytes(&self) -> usize {
         let headers = self.headers.iter().map(|header| header.name.len() + header.value.size_bytes());
         let query = self.query.iter().map(|parameter| parameter.name.len() + parameter.value.size_bytes());

@@ -57,16 +57,17 @@ pub enum ConditionKind {
 pub enum Reason {
     /// Accepted.
     Accepted,
-    /// Not accepted: the Service or its port does not exist, or cannot have this route.
+    /// Not accepted: the Service or its port does not exist, the Service is headless, or the port is opaque and the
+    /// route matches requests.
     NoMatchingParent,
-    /// Not accepted: the port has routes of another kind, or its routes of the same kind leave no space for this route.
-    /// For a policy: an older policy has the same target.
+    /// Not accepted: the port has routes of another kind, or this route would exceed the size limit of the port's route
+    /// table. For a policy: an older policy has the same target.
     Conflicted,
     /// Not accepted: an unknown or unsupported value.
     UnsupportedValue,
     /// Not accepted: filters, or a filter and a match, that cannot be combined.
     IncompatibleFilters,
-    /// Not accepted: a policy selects an object, or a part of it, that does not exist.
+    /// Not accepted: a policy selects an object, or a rule or port of an object, that does not exist.
     TargetNotFound,
     /// Not accepted: a policy that is not valid.
     Invalid,

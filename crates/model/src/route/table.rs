@@ -49,13 +49,13 @@ impl RouteTable {
         Self { kind, entries: entries.into(), is_plain }
     }
 
-    /// Creates a table of rules from routes of one kind, in any order.
+    /// Creates a table from rules of routes of one kind. The rules may be in any order.
     pub fn of_candidates(kind: RouteKind, candidates: Vec<Candidate>) -> Self {
         Self::new(kind, precedence::sorted(candidates))
     }
 
-    /// Returns the rule for the request. `None` if no rule matches: the caller answers the request with 404, or
-    /// UNIMPLEMENTED for GRPCRoutes.
+    /// Returns the rule for the request. `None` if no rule matches: the proxy then answers the request with 404, or
+    /// with UNIMPLEMENTED for GRPCRoutes.
     ///
     /// Scans the entries up to the first match; [`Match::is_match`] documents the cost of one match.
     pub fn find(&self, head: &impl RequestHead) -> Option<Found<'_>> {
@@ -77,8 +77,9 @@ impl RouteTable {
         self.entries.iter().enumerate().find(|(_, entry)| entry.matches.is_match_of_server(name)).map(Found::new)
     }
 
-    /// Returns whether the table has only one entry, and the entry's rule sends all requests with a path to one backend
-    /// and changes nothing. Usually this is the rule of a Service without routes. Such a rule needs no search.
+    /// Returns whether one rule treats all requests alike: it is the table's only entry, matches every request, has one
+    /// backend and changes nothing. Usually this is the rule of a Service without routes. For a plain table, the proxy
+    /// need not call [`RouteTable::find`].
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }
@@ -93,7 +94,7 @@ impl RouteTable {
         &self.entries
     }
 
-    /// Every cluster to which the rules lead: as a backend, or as a mirror. A cluster may appear several times.
+    /// Iterates over the clusters of all backends and mirrors. A cluster may appear several times.
     pub fn destinations(&self) -> impl Iterator<Item = &ClusterKey> {
         self.entries.iter().flat_map(|Entry { rule, .. }| {
             let backends = rule.backends.iter().filter_map(|backend| match &backend.to {
@@ -106,7 +107,7 @@ impl RouteTable {
     }
 }
 
-/// Returns whether the entries are one rule that matches everything, has one backend and changes nothing.
+/// Computes [`RouteTable::is_plain`] for a table of HTTP rules.
 fn is_plain(entries: &[Entry]) -> bool {
     let [Entry { matches, rule }] = entries else { return false };
     let [Backend { to: BackendTarget::Cluster(_), weight: 1.., filters }] = &*rule.backends else { return false };

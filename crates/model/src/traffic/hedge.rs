@@ -12,14 +12,14 @@ use crate::settings::{format_duration, parse_duration};
 
 /// Maximum number of further attempts of one call that a policy may allow.
 pub const HEDGES_MAX: u8 = 3;
-/// Shortest delay before a further attempt: below it, most calls would be sent twice.
+/// Shortest delay before a further attempt. With a shorter delay, most calls would be sent twice.
 const SHORTEST_DELAY: Duration = Duration::from_millis(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
-/// The percentiles that a delay may name, in tenths of a percent. Below the median, most calls would be sent twice. For
-/// percentiles above 99.9 %, the proxy would have to remember more calls of a method than it does.
+/// The percentiles that a delay may name, in tenths of a percent. Below the median, most calls would be sent twice.
+/// Above 99.9 %, the proxy does not record enough calls of a method to compute the percentile.
 const PERMILLE: std::ops::RangeInclusive<u16> = 500..=999;
 
-/// Decides when a call is sent to further endpoints.
+/// A hedging policy: when, how often and for which methods the proxy sends a call to a further endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Hedge {
     /// The time from the start of the latest attempt to the next attempt.
@@ -35,7 +35,7 @@ pub struct Hedge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HedgeDelay {
     Fixed(Duration),
-    /// A percentile of the latency of the method's own calls, in tenths of a percent: 500 to 999.
+    /// A percentile of the latencies of the call's method, in tenths of a percent: 500 to 999.
     Percentile(u16),
 }
 
@@ -53,8 +53,8 @@ impl Hedge {
 }
 
 impl HedgeDelay {
-    /// Returns the expected share of calls that are slower than the delay, in tenths of a percent. A percentile defines
-    /// this share. It is 0 for a fixed delay.
+    /// Returns the expected share of calls that are slower than the delay, in tenths of a percent: 10 for p99, and 0
+    /// for a fixed delay.
     pub fn expected_permille(self) -> u16 {
         match self {
             Self::Fixed(_) => 0,

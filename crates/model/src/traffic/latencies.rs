@@ -1,9 +1,9 @@
 //! The latencies of a cluster's latest calls, by method. If a hedge's delay is a percentile, its value comes from these
-//! latencies. `leno tap --slower-than p99` finds slow calls with the same type.
+//! latencies. `leno tap --slower-than p99` uses the same type to find slow calls.
 //!
 //! If the further attempt of a hedged call answers first, the recorded latency of the call is the time for which the
-//! first attempt had waited. This time is longer than the delay. So the same share of calls is slower than the delay,
-//! with and without hedging, and the percentile stays the same.
+//! first attempt had waited. This time is longer than the delay. So the call still counts as slower than the delay, and
+//! hedging does not lower the percentile.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,21 @@ use hdrhistogram::Histogram;
 
 use crate::balance::Method;
 
-/// Maximum number of methods of a cluster whose latencies are known. Without known latencies, a method's calls are not
-/// hedged after a percentile, and a tap with a percentile does not show them.
+/// Maximum number of methods of a cluster whose latencies are recorded. For any further method, there are no
+/// percentiles. If a hedge's delay is a percentile, calls of such a method are not hedged. A tap with a percentile does
+/// not show them.
 const METHODS_MAX: usize = 64;
 /// Length of a period. Percentiles are computed from the latencies of the current and of the previous period.
 const PERIOD: Duration = Duration::from_secs(30);
 /// Time for which a percentile is used before it is computed again.
 const FRESH: Duration = Duration::from_millis(100);
-/// A percentile is known once this number of calls is above it. For p95, this takes 100 calls; for p99.9, 5,000 calls.
+/// Minimum number of calls that must be slower than a percentile before the percentile is used. So p95 needs 100 calls,
+/// and p99.9 needs 5,000 calls.
 const ENOUGH_SLOWER: u64 = 5;
 /// In each period, all of the first latencies of a method are recorded, up to this number.
 const ALL_MAX: u32 = 10_000;
-/// After the first [`ALL_MAX`] latencies, one latency in this number is recorded, with this number as its weight.
-/// Recording a latency costs more than deciding whether to record it.
+/// After the first [`ALL_MAX`] latencies, only one latency in `ONE_OF` is recorded, and counts `ONE_OF` times. This
+/// saves time: to record a latency costs more than to decide whether to record it.
 const ONE_OF: u32 = 8;
 /// The largest latency that is recorded, in microseconds. A larger latency is recorded as this latency.
 const LONGEST_US: u64 = 60_000_000;
@@ -46,7 +48,7 @@ pub struct KnownPercentile {
     pub value: Option<Duration>,
     /// Number of calls of this period and of the previous period.
     pub calls: u64,
-    /// Number of calls that are needed to know the percentile.
+    /// Minimum number of calls from which the percentile can be computed.
     pub calls_needed: u64,
 }
 
@@ -67,8 +69,8 @@ struct Latencies {
 }
 
 impl MethodLatencies {
-    /// Adds a latency. For hedging: the time until the response headers of a call, or the time that the call has waited
-    /// for them. For taps: the whole time of a call.
+    /// Adds the latency of a call. For hedging, `latency` is the time until the response headers arrived or, if they
+    /// have not arrived, the time that the call has waited. For taps, it is the whole time of the call.
     pub fn add(&mut self, method: Method, latency: Duration, now: Instant) {
         match self.of(method) {
             Some(latencies) => latencies.add(latency, now),
@@ -81,8 +83,8 @@ impl MethodLatencies {
         self.latencies.get_mut(place)
     }
 
-    /// Adds the first latency of a method. If [`METHODS_MAX`] methods are known, first forgets the methods without
-    /// recent calls. If every known method has recent calls, drops the latency.
+    /// Adds the first latency of a method. If [`METHODS_MAX`] methods are recorded already, first removes the methods
+    /// without recent calls. If every recorded method has recent calls, drops the latency.
     #[cold]
     fn add_method(&mut self, method: Method, latency: Duration, now: Instant) {
         if self.methods.len() >= METHODS_MAX {
@@ -122,7 +124,7 @@ impl MethodLatencies {
         KnownPercentile { value: latencies.percentile(permille), calls, calls_needed }
     }
 
-    /// Returns the percentile, in tenths of a percent, that was computed last for a method.
+    /// Returns which percentile was computed last for a method, in tenths of a percent: 990 for p99.
     pub fn latest_permille(&self, method: Method) -> Option<u16> {
         self.find(method)?.known.map(|(permille, ..)| permille)
     }
@@ -151,7 +153,7 @@ impl Latencies {
         self.recent.saturating_record_n(us, weight);
     }
 
-    /// Begins the period of `now`, if it has not begun.
+    /// Begins a new period if the current period has ended before `now`.
     #[inline]
     fn pass_to(&mut self, now: Instant) {
         if now >= self.ends {
@@ -164,7 +166,7 @@ impl Latencies {
         std::mem::swap(&mut self.recent, &mut self.before);
         self.recent.reset();
         self.added = 0;
-        // After two periods without a call, no latencies are left.
+        // The last call was more than a period ago, so its latencies do not belong to the previous period.
         if now >= self.ends + PERIOD {
             self.before.reset();
         }
@@ -190,9 +192,10 @@ impl Latencies {
     }
 }
 
-/// Returns whether to record the latency with this number. Chooses one of every [`ONE_OF`] numbers. If calls go to the
-/// endpoints in turn, every eighth call could go to the same endpoint. So the choice uses multiples of the golden
-/// ratio, which are spread evenly and without a period (Fibonacci hashing): it then includes calls to every endpoint.
+/// Returns whether to record the latency with this number. Chooses about one of [`ONE_OF`] numbers. Does not choose
+/// exactly every eighth call: a balancer may use the endpoints in turn, so all chosen calls could go to the same
+/// endpoint. Instead, the choice uses multiples of the golden ratio, which are spread evenly and without a period
+/// (Fibonacci hashing).
 #[inline]
 fn is_chosen(number: u32) -> bool {
     number.wrapping_mul(0x9e37_79b9) < u32::MAX / ONE_OF

@@ -91,7 +91,8 @@ fn the_number_of_methods_is_bounded_and_idle_ones_make_room() {
     assert_eq!(latencies.methods.len(), 1);
 }
 
-/// A hedge that answers first hides how long the first attempt would have taken.
+/// If the second attempt of a hedged call answers first, the proxy does not learn how long the first attempt would have
+/// taken.
 #[test]
 fn calls_that_were_hedged_do_not_pull_the_percentile_down() {
     let (mut latencies, get, now) = (MethodLatencies::default(), method("/shop.Cart/Get"), Instant::now());
@@ -118,7 +119,9 @@ fn of_many_calls_some_are_recorded_and_count_for_all() {
     let p85 = latencies.percentile(get, 850, now).expect("enough calls");
     let p90 = latencies.percentile(get, 900, now).expect("enough calls");
     assert!(p85 < 2 * MS && p90 > 180 * MS, "{p85:?} {p90:?}: 12.5 % are slow");
-    // Half of all calls become slow: the later calls weigh as much as the first calls.
+    // Add slow calls until half of all calls are slow. Percentiles just below the median must then be fast, and
+    // percentiles just above it slow. This tests that later calls, of which one in eight is recorded, weigh as much as
+    // the first calls.
     for _ in 0..300_000 {
         latencies.add(get, 200 * MS, now);
     }

@@ -1,9 +1,10 @@
-//! What a call may do: time limits, retries and hedging.
+//! Policies for calls: time limits, retries and hedging.
 //!
-//! Two kinds of objects set the parts of a [`CallPolicy`]: routes, where Gateway API has a field for the part, and
-//! TrafficPolicies. XBackendTrafficPolicies and TrafficPolicies set the retry budget of a Service. [`CallPolicy::or`]
-//! joins policies from the most specific one to the least specific one. Pure: the relay owns the timers and the
-//! attempts.
+//! Routes and TrafficPolicies set the fields of a [`CallPolicy`]. A route can set only the fields that exist in Gateway
+//! API. TrafficPolicies and XBackendTrafficPolicies set the retry budget of a Service. [`CallPolicy::or`] joins the
+//! policies for a call; a more specific policy takes precedence.
+//!
+//! This module is pure: the relay owns the timers and the attempts.
 
 mod hedge;
 mod latencies;
@@ -31,7 +32,7 @@ pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_
 pub use slow_share::SlowShare;
 pub use unsupported::{Unsupported, XdsClient, unsupported};
 
-/// What the calls of a route rule, or of a Service, may do. `None` for a part that no object sets.
+/// The policy for the calls of a route rule or of a Service. A field is `None` if no object sets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CallPolicy {
     /// Limit on the time from the request's header section to the end of the response (GEP-1742).
@@ -43,39 +44,43 @@ pub struct CallPolicy {
     /// Limit on the time in which neither side of a call sends content or a header section.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_idle_timeout: Option<Setting<TimeLimit>>,
-    /// When a call may be sent again although an endpoint may have processed it (GEP-1731).
+    /// The retry policy: the failures after which the proxy sends a call again, although an endpoint may have processed
+    /// it (GEP-1731).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Setting<Retry>>,
-    /// When a call may be sent to another endpoint although the first endpoint may still answer (gRFC A6).
+    /// The hedging policy: the delay after which the proxy sends a call to another endpoint, although the first
+    /// endpoint may still answer (gRFC A6).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hedge: Option<Setting<Hedge>>,
 }
 
-/// A part of a policy, and the object that sets it.
+/// The value of a field in a [`CallPolicy`], its mode, and the object that sets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting<T> {
     #[serde(flatten)]
     pub value: T,
     pub mode: Mode,
-    /// The kind and name of the object, for example `TrafficPolicy shop/cart`.
+    /// The kind and name of the object that sets the field, for example `TrafficPolicy shop/cart`.
     pub set_by: Arc<str>,
 }
 
-/// Whether the proxy acts on a part of a policy.
+/// The mode of a [`Setting`]: whether the proxy applies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Mode {
-    /// The proxy acts on the part.
+    /// The proxy applies the setting.
     #[default]
     Enforce,
-    /// The proxy counts and logs what it would have done.
+    /// The proxy does not apply the setting. It only counts and logs the cases in which the setting would have had an
+    /// effect.
     Audit,
-    /// The part is switched off, even if a less specific object sets it. No joined policy has such a part.
+    /// The setting is switched off, even if a less specific object sets it. [`CallPolicy::without_off`] removes such
+    /// settings.
     Off,
 }
 
 /// Shortest idle time that a policy may set. The relay checks a stream four times within its idle time.
 pub const SHORTEST_IDLE: Duration = Duration::from_millis(100);
-/// Longest limit on time. It has the same effect as no limit.
+/// Upper bound of all time limits, 10 years: in effect no limit.
 pub const LONGEST_LIMIT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -85,7 +90,7 @@ pub struct TimeLimit {
 }
 
 impl Mode {
-    /// Every mode with its name in objects.
+    /// Every mode with its name in manifests.
     pub const NAMED: [(&str, Self); 3] = [("Enforce", Self::Enforce), ("Audit", Self::Audit), ("Off", Self::Off)];
 
     pub fn name(self) -> &'static str {
@@ -98,7 +103,7 @@ impl Mode {
 }
 
 impl<T> Setting<T> {
-    /// Creates a part on which the proxy acts.
+    /// Creates a setting that the proxy applies.
     pub fn enforced(value: T, set_by: &Arc<str>) -> Self {
         Self { value, mode: Mode::Enforce, set_by: set_by.clone() }
     }
@@ -109,7 +114,8 @@ impl<T> Setting<T> {
 }
 
 impl CallPolicy {
-    /// Returns this policy. Parts that it does not set come from a less specific policy, `other`.
+    /// Returns this policy, completed by `other`: each setting that this policy lacks is taken from `other`, which is a
+    /// less specific policy.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
         Self {
@@ -121,7 +127,8 @@ impl CallPolicy {
         }
     }
 
-    /// Returns the policy without the parts that are switched off. Call it after the last [`Self::or`].
+    /// Returns the policy without the settings in mode [`Mode::Off`]. Call it after the last [`Self::or`], because a
+    /// setting in this mode hides the settings of less specific policies.
     #[must_use]
     pub fn without_off(self) -> Self {
         fn on<T>(part: Option<Setting<T>>) -> Option<Setting<T>> {

@@ -14,14 +14,14 @@ use super::{HedgeDelay, Repeatable};
 use crate::problem::quoted;
 use crate::settings::format_duration;
 
-/// Maximum number of lines of an objective.
+/// Maximum number of lines in the objectives of one Service.
 pub const OBJECTIVE_LINES_MAX: usize = 32;
-/// Maximum length of a line in bytes: enough for the longest name of a method and an objective.
+/// Maximum length of a line in bytes. A line has a method's name and the objective for this method.
 const LINE_MAX_BYTES: usize = 512;
 /// The name of the line for all calls that no other line names.
 const ALL: &str = "*";
-/// The methods of HTTP that [`Repeatable`] rejects when it parses a name, because they are not safe or not worth
-/// hedging (RFC 9110 section 9.3, RFC 5789).
+/// HTTP methods that an objective may name, although the parser of [`Repeatable`] rejects them. [`Repeatable`] rejects
+/// methods that are not safe or not worth hedging (RFC 9110 section 9.3, RFC 5789).
 const NOT_REPEATABLE: [&str; 6] = ["POST", "PUT", "DELETE", "PATCH", "CONNECT", "TRACE"];
 /// 100 % in thousandths of a percent.
 const WHOLE: u32 = 100_000;
@@ -35,11 +35,11 @@ const EXAMPLE: &str = "write success 99.9 %, p99 50ms, or one of the two";
 pub struct Objectives {
     /// 1 to [`OBJECTIVE_LINES_MAX`] lines with different methods, the most specific line first.
     lines: Box<[Line]>,
-    /// The kind and name of the object, for example `Service shop/cart`.
+    /// The kind and name of the object that sets the objectives, for example `Service shop/cart`.
     pub set_by: Arc<str>,
 }
 
-/// The objective of some calls.
+/// One line of the objectives: the calls that the line selects, and the objective of these calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Line {
     /// The method, or a gRPC service with all its methods; `None` for all calls that no other line names.
@@ -60,10 +60,10 @@ pub struct Objective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u32);
 
-/// The share of the successful calls that should be fast, and the time limit for a fast call.
+/// The latency objective: at least this share of the successful calls should take at most `bound`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyObjective {
-    /// The share of calls that should take at most `bound`: 50 % to 99.9 %.
+    /// The required share of fast calls: 50 % to 99.9 %.
     pub share: Share,
     /// The longest time of a fast call: 1 ms to 1 h.
     pub bound: Duration,
@@ -112,7 +112,8 @@ impl Objectives {
         self.lines.iter().find(is_match).map(|line| &line.objective)
     }
 
-    /// Returns the objective of calls whose method has no name in the metrics.
+    /// Returns the objective of the line `*`. It also applies to calls that the metrics count without their method's
+    /// name.
     pub fn of_others(&self) -> Option<&Objective> {
         self.lines.iter().find(|line| line.method.is_none()).map(|line| &line.objective)
     }
@@ -134,7 +135,8 @@ impl Line {
         self.method.as_ref().map_or_else(|| ALL.to_owned(), ToString::to_string)
     }
 
-    /// Orders lines: a method, a gRPC service, all other calls.
+    /// Returns the sort key that puts the most specific line first: lines for one method, for a gRPC service, for all
+    /// other calls.
     fn rank(&self) -> u8 {
         match &self.method {
             Some(Repeatable::Grpc(_) | Repeatable::Http(_)) => 0,
@@ -156,7 +158,7 @@ impl FromStr for Line {
     }
 }
 
-/// Reads the name of a line's calls; `None` for all other calls.
+/// Parses the method or gRPC service of a line; `None` for `*`, all other calls.
 fn method_of(name: &str) -> Result<Option<Repeatable>, NotAnObjective> {
     if name == ALL {
         return Ok(None);
@@ -204,7 +206,8 @@ fn success(text: &str) -> Result<Share, NotAnObjective> {
     })
 }
 
-/// Reads a number with at most two digits before a dot and three digits after it, in thousandths.
+/// Reads a decimal number, and returns it in thousandths: 99,900 for `99.9`. Allows two digits before the dot and three
+/// digits after the dot.
 fn thousandths(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number =
@@ -212,7 +215,8 @@ fn thousandths(text: &str) -> Option<u32> {
     (is_number(whole, 2) && is_number(part, 3)).then(|| format!("{whole}{part:0<3}").parse().ok()).flatten()
 }
 
-/// Reads a percentile and its bound, which have the forms of a hedge's delay.
+/// Parses a percentile, such as `p99`, and its bound, such as `50ms`. Uses the parser of [`HedgeDelay`], which reads
+/// both forms.
 fn latency(percentile: &str, bound: &str) -> Result<LatencyObjective, NotAnObjective> {
     let not = |text: &str, noun: &str, fix: &str| NotAnObjective::new(format!("{} is not {noun}", quoted(text)), fix);
     let share = match percentile.parse() {
@@ -256,7 +260,7 @@ impl Share {
 
     /// Converts a ratio from 0 to 1 to a share, rounded to thousandths of a percent.
     pub fn of_ratio(ratio: f64) -> Self {
-        // A cast from floating point saturates.
+        // The cast saturates: it cannot overflow.
         Self((ratio * f64::from(WHOLE)).round() as u32)
     }
 

@@ -1,4 +1,4 @@
-//! The kinds of policies that set what calls may do.
+//! The kinds of policies for calls.
 
 use serde::Serialize;
 

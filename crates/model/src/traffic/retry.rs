@@ -1,4 +1,5 @@
-//! Retry: when a call may be sent to another endpoint although an endpoint may have processed it (GEP-1731, gRFC A6).
+//! The retry policy: the failures after which the proxy sends a call again, although an endpoint may have processed it
+//! (GEP-1731, gRFC A6).
 
 use std::time::Duration;
 
@@ -8,17 +9,17 @@ use crate::settings::milliseconds;
 
 /// Maximum number of retries of one call that a rule may allow.
 pub const RETRIES_MAX: u8 = 10;
-/// Longest pause before the first retry that a rule may set.
+/// Maximum value that a rule may set for the pause before the first retry.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// The pause before the first retry, unless the rule sets another pause.
 pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(25);
-/// Limits for the pause before a retry: a multiple of the pause before the first retry, and an absolute limit. A call
-/// holds memory during its pause.
+/// Upper limits of the pause before a retry, because a call holds memory during its pause. `LONGEST_PAUSE` is a
+/// multiple of the pause before the first retry, and `PAUSE_MAX` is an absolute limit.
 const LONGEST_PAUSE: u32 = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(20);
 
-/// The conditions for retries of a call, and their maximum number. Lost connections, resets and attempts that take too
-/// long are failures too, even if the lists of codes are empty.
+/// The statuses after which a call is retried, and the maximum number of its retries. Lost connections, resets and
+/// attempts that exceed their time limit are failures too, even if the lists of statuses are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Retry {
     /// The HTTP statuses that count as failures, ascending; each is 400 to 599.
@@ -27,8 +28,8 @@ pub struct Retry {
     pub grpc_codes: GrpcCodes,
     /// Maximum number of retries of one call: 1 to [`RETRIES_MAX`].
     pub attempts: u8,
-    /// Shortest pause before the first retry. The pause before each further retry is twice as long, but neither longer
-    /// than ten times the first pause nor longer than 20 s.
+    /// Shortest pause before the first retry. The pause doubles before each further retry, up to ten times the first
+    /// pause and up to 20 s.
     #[serde(rename = "backoff_ms", serialize_with = "milliseconds")]
     pub backoff: Duration,
 }
@@ -62,7 +63,7 @@ const NAMES: [&str; 17] = [
 ];
 
 impl Default for Retry {
-    /// One retry. No status counts as a failure.
+    /// Allows one retry. No HTTP status and no gRPC status counts as a failure.
     fn default() -> Self {
         let (http_codes, grpc_codes) = Default::default();
         Self { http_codes, grpc_codes, attempts: 1, backoff: DEFAULT_BACKOFF }
@@ -83,13 +84,13 @@ impl Retry {
         }
     }
 
-    /// Returns whether gRPC clients without a proxy retry after each status in `grpc_codes` (gRFC A44).
+    /// Returns whether gRPC clients without a proxy support all of `grpc_codes` in a retry policy (gRFC A44).
     pub fn is_known_to_grpc(&self) -> bool {
         self.grpc_codes.iter().all(|(code, _)| KNOWN_TO_GRPC.contains(&code))
     }
 
-    /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed. It makes the
-    /// pause up to 50 % longer, so that calls that failed together are not retried at the same moment.
+    /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed. The random part
+    /// makes the pause up to 50 % longer, so that calls that failed together are not retried at the same moment.
     pub fn pause(&self, number: u8, random: u32) -> Duration {
         let doubled = 1u32.checked_shl(u32::from(number.saturating_sub(1))).unwrap_or(u32::MAX);
         let shortest = (self.backoff * doubled.min(LONGEST_PAUSE)).min(PAUSE_MAX);

@@ -1,5 +1,5 @@
-//! The share of calls that are slow. It shows whether a whole Service is loaded, or only a few calls are slow by
-//! chance. Further attempts at the calls of a loaded Service would only add to its load.
+//! The share of calls that are slow. A large share shows that the whole Service is loaded; a small share, that a few
+//! calls are slow by chance. Hedging stops for a loaded Service, because further attempts would only add to its load.
 //!
 //! Each delay has its own share, because a call that is slow for one delay may be fast for a longer delay.
 
@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 
 use super::HedgeDelay;
 
-/// Shortest length of a period. The share includes the calls of the current and of the previous period. The period is
-/// at least as long as a fixed delay, so that most of the calls that are slow now began in one of the two periods.
+/// Shortest length of a period. The share includes the calls of the current and of the previous period. A call is
+/// counted when it begins, and counted as slow only after its delay. The period is therefore at least as long as a
+/// fixed delay, so that most calls are counted as slow within the two periods.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
-/// Minimum number of calls. The share of slow calls among fewer calls shows nothing.
+/// Minimum number of calls. With fewer calls, the share of slow calls is not meaningful, and the Service does not count
+/// as loaded.
 const FEW: u32 = 20;
-/// If the share of slow calls exceeds the expected share by more than this, in tenths of a percent, a Service is
-/// loaded. The expected share is the share of calls above a percentile, or 0 for a fixed delay. For percentiles below
-/// p80, half of the expected share takes the place of this constant.
+/// Margin above the expected share of slow calls, in tenths of a percent. A Service is loaded if its share of slow
+/// calls exceeds the expected share by more than this margin. The expected share is 1 % for p99, for example, and 0 for
+/// a fixed delay. For percentiles below p80, the margin is half of the expected share.
 const LOADED_PERMILLE: u32 = 100;
 
-/// Counts the calls with one delay, and the slow calls among them, which have not been answered within the delay.
+/// Counts the calls with one delay, and how many of them are slow: not answered within the delay.
 #[derive(Debug, Clone)]
 pub struct SlowShare {
     recent: Counts,

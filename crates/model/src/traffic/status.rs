@@ -18,7 +18,8 @@ pub struct TargetStatus {
     pub condition: Condition,
 }
 
-/// An object in the policy's own namespace, or a part of it, as the policy names it (`LocalPolicyTargetReference`).
+/// A target as the policy names it (`LocalPolicyTargetReference`): an object in the policy's namespace, or one rule or
+/// port of this object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct TargetRef {
     pub kind: TargetKind,

@@ -1,7 +1,7 @@
 //! The parts of a call policy that programs without a proxy ignore.
 //!
-//! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes a part of the policy into a
-//! field that such programs know, if there is such a field. The programs ignore all other parts, and all parts in mode
+//! gRPC clients and Envoy can get the same routes and clusters over xDS as the mesh's proxies do. If xDS has a field
+//! for a part of the policy, `leno_xds` sets the field. The programs ignore all other parts, and all parts in mode
 //! Audit.
 
 use std::fmt;
@@ -58,7 +58,8 @@ pub fn unsupported(
     let shared = budget.filter(|budget| !is_grpc && !budget.is_audited());
     let parts = [
         part_of(request_timeout.as_ref(), "timeouts.request", false),
-        // Without retries, a call has one attempt, so the limit of the attempt is written as the limit of the call.
+        // Without enforced retries, a call has only one attempt. `leno_xds` then sends the attempt's time limit as the
+        // time limit of the call.
         part_of(backend_request_timeout.as_ref(), "timeouts.backendRequest", is_grpc && enforced.is_some()),
         part_of(stream_idle_timeout.as_ref(), "timeouts.streamIdle", is_grpc),
         of_retry(retry.is_some_and(Setting::is_audited), "retry"),
@@ -70,7 +71,7 @@ pub fn unsupported(
         ),
         part_of(hedge.as_ref(), "hedge", true),
         part_of(budget.filter(|_| is_grpc || shared.is_none()), "budget", true),
-        // Envoy applies the percentage to the requests in flight, not to the requests of an interval.
+        // Envoy ignores the interval: it applies the percentage to the requests in flight.
         part_of(shared, "budget.interval", true),
         part_of(shared.filter(|budget| budget.value.min_per_second > 0), "budget.minPerSecond", true),
     ];

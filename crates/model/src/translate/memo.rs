@@ -23,7 +23,7 @@ pub struct Memo {
 
 #[derive(Debug)]
 struct WithPolicies {
-    /// Keeps the address of the cluster without policies in use.
+    /// Holds the cluster without policies, so that its memory address is not reused.
     _without: Arc<Cluster>,
     cluster: Arc<Cluster>,
     is_used: bool,
@@ -31,7 +31,7 @@ struct WithPolicies {
 
 #[derive(Debug)]
 struct Made {
-    /// Keeps the Service's address in use.
+    /// Holds the Service, so that its memory address is not reused.
     _service: Arc<Service>,
     slices: Vec<Arc<EndpointSlice>>,
     joined: Arc<JoinedService>,
@@ -82,7 +82,7 @@ impl Memo {
         with
     }
 
-    /// Drops results that were not used since the last call of this function.
+    /// Drops the results that no translation has used since the last call of this function.
     pub(super) fn forget_unused(&mut self) {
         self.services.retain(|_, made| std::mem::take(&mut made.is_used));
         self.with_policies.retain(|_, made| std::mem::take(&mut made.is_used));

@@ -58,7 +58,7 @@ pub fn translate_again<'a>(
     let mut objects: Vec<&Object> = objects.into_iter().collect();
     objects.sort_by_key(|object| {
         let Identity { file, mark, created_s, namespace, name } = object.identity();
-        // Objects that are in no file are ordered by age and name.
+        // Objects from a Kubernetes API have no file: all have an empty path and position, so age and name order them.
         (file, *mark, *created_s, object.kind(), namespace, name)
     });
     let mut join = Join::new(dialled);
@@ -83,7 +83,7 @@ pub fn translate_again<'a>(
     join.problems.extend(attached.problems.into_iter().chain(traffic.problems));
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
-    // If addresses are equal, the mesh uses the first, so put clusterIPs before endpoints' own addresses.
+    // Put clusterIPs before the addresses of endpoints: if an address occurs twice, the mesh uses the first.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
         mesh: Mesh::dialling(dialled, default_namespace, clusters, addresses, policies, attached.tables),
@@ -94,7 +94,7 @@ pub fn translate_again<'a>(
     }
 }
 
-/// The slices of each Service, by namespace and the Service's name.
+/// The EndpointSlices of each Service; the key is the Service's namespace and name.
 type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Arc<EndpointSlice>>>;
 
 /// The objects of each kind. All objects except the slices are in order of file and line. Names are unique within a
@@ -113,7 +113,7 @@ struct Unique<'a> {
 struct Join {
     dialled: Dialled,
     clusters: Vec<Arc<Cluster>>,
-    /// The owner of each clusterIP and port.
+    /// The cluster for each clusterIP and port.
     cluster_ips: HashMap<SocketAddr, ClusterKey>,
     /// Addresses of headless Services' endpoints. Calls to such an address are balanced over the whole Service.
     headless: Vec<(SocketAddr, ClusterKey)>,
@@ -193,8 +193,8 @@ impl Join {
         }
     }
 
-    /// Adds notices about unreadable policies. Adds notices about policies in audit mode that report no calls, or only
-    /// some calls, because other policies are enforced.
+    /// Adds notices about unreadable policies, and about policies in audit mode that overlap with an enforced policy.
+    /// On the ports that both select, the policy in audit mode reports no calls.
     fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
         let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
         for policy in policies.iter().filter(|policy| policy.policy.mode.is_enforced()) {
@@ -311,8 +311,8 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
                 let named = found.controller.as_ref().or(slice.controller.as_ref());
                 let socket = SocketAddr::new(found.ip, port.port);
                 let (address, proxy, controller) = known.entry(socket).or_insert((found, before, named));
-                // An endpoint that moves between slices is briefly in both. Use the better readiness, and never drop a
-                // proxy that one of the slices knows: without it, calls would be unencrypted.
+                // An endpoint that moves from one slice to another is briefly in both. Use the better readiness. Keep
+                // the endpoint's proxy even if only one slice names it: without the proxy, calls would be unencrypted.
                 if found.readiness < address.readiness {
                     *address = found;
                 }
@@ -330,7 +330,8 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
             address: socket,
             zone: address.zone.clone(),
             hostname: address.hostname.clone(),
-            // Users of one namespace must not redirect the connections that clients open to Pods of another namespace.
+            // Keep only a Pod of the slice's own namespace. Otherwise users of one namespace could redirect the
+            // connections that clients open to Pods of another namespace.
             pod: address.pod.clone().filter(|_| address.pod_namespace.is_none()),
             controller: controller.cloned(),
             proxy: proxy.cloned(),

@@ -1,4 +1,4 @@
-//! Resolves the references of routes: whether the object exists, and whether the route may refer to it.
+//! Resolves the references of routes to Services: checks that the Service exists, and that the route may refer to it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -59,18 +59,18 @@ impl<'a> Known<'a> {
         self.opaque.contains(key)
     }
 
-    /// Returns whether the port's own `appProtocol` declares TLS. A port that is opaque for another reason may speak
+    /// Returns whether the `appProtocol` of the port declares TLS. An opaque port without this declaration may speak
     /// HTTP.
     fn is_tls(&self, key: &ClusterKey) -> bool {
-        // Every such port is opaque, so most ports need no search.
+        // A port that declares TLS is always opaque. So look up the Service only for opaque ports.
         self.is_opaque(key)
             && self
                 .service(&key.namespace, &key.service)
                 .is_some_and(|service| service.ports.iter().any(|port| port.port == key.port && port.is_tls))
     }
 
-    /// Returns a rule with its references resolved. Adds failures to `faults`. A rule with an unsupported part answers
-    /// with an error, because skipping a filter would be unsafe.
+    /// Returns a rule with its references resolved. Adds failures to `faults`. If a part of the rule is unsupported,
+    /// the returned rule answers every request with an error, because to skip a filter would be unsafe.
     pub(super) fn rule(&self, rule: &RouteRule, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Rule {
         let filters = self.filters(&rule.filters, from, faults);
         let mut backends = Vec::new();

@@ -25,7 +25,7 @@ use sharing::{Resolved, Tables};
 /// and each may be wrong.
 const PROBLEMS_MAX: usize = 16;
 
-/// The result for all routes.
+/// The result of attaching all routes to their Services.
 #[derive(Default)]
 pub(super) struct Attached {
     pub(super) tables: Vec<AttachedRoutes>,
@@ -37,12 +37,12 @@ pub(super) struct Attached {
 /// A cluster, and the namespace of the routes that are attached to it.
 type Group<'a> = (ClusterKey, &'a str);
 
-/// A route at one of its Services.
+/// A route, and one Service to which it is attached.
 struct Attachment<'a> {
     route: &'a Route,
     parent: &'a Parent,
     parent_namespace: &'a str,
-    /// The clusters, or why there are no clusters.
+    /// The clusters of the Service's ports to which the route is attached, or why there are none.
     clusters: Result<Vec<ClusterKey>, Refusal>,
 }
 
@@ -89,8 +89,8 @@ impl<'a> Attachment<'a> {
     }
 }
 
-/// Returns the clusters of a parent: of all its ports, or of the port that the reference names. For routes that match
-/// requests, opaque ports are left out.
+/// Returns the clusters of the Service `parent`: of all its ports, or of the port that the reference names. Leaves out
+/// opaque ports if the route matches requests.
 fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<ClusterKey>, Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
@@ -177,7 +177,8 @@ impl Attached {
                 condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, resolves, faults.first()),
             ];
             refusal.into_iter().chain(refused().cloned()).for_each(|fault| findings.add(fault));
-            // Drop the reported faults except the first: a route may have thousands of faults at each of 32 Services.
+            // Keep only the first fault, which the status at the next Service needs. All faults are reported already,
+            // and a route may have thousands of faults and 32 Services.
             let first = faults.first().cloned();
             faults.drain(..).for_each(|fault| findings.add(fault));
             faults.extend(first);
@@ -201,14 +202,15 @@ impl Attached {
         let (has, lacks): (Vec<_>, Vec<_>) =
             groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
         let in_force = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
-        // Both TCPRoutes are accepted, regardless of which route gets the connections (GEP-2644).
+        // If two TCPRoutes compete for a port, both are accepted, although only one of them gets the connections
+        // (GEP-2644).
         let is_twin = |first: &Route| (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
         let mut goes_before = lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first)));
         let Some((cluster, first)) = goes_before.clone().find(|(_, first)| is_twin(first)).or(goes_before.next())
         else {
             let shadow = has.iter().find_map(|group| admitted.get(group)?.shadow(route, &group.0));
             let Some(shadow) = shadow else { return Ok((has, in_force)) };
-            // Both routes are accepted, as with two TCPRoutes (GEP-2644).
+            // The route stays accepted although older routes get some of its calls, as with two TCPRoutes (GEP-2644).
             self.notices.push(Notice { place: place_of(route, &parent.spot), what: shadow.clone() });
             return Ok((has, format!("{in_force}, but {shadow}")));
         };

@@ -35,7 +35,7 @@ fn http(name: &str, parents: &str, rules: &str) -> String {
     route("HTTPRoute", name, parents, rules)
 }
 
-/// A rule with this name, which sends everything to `cart.shop:80`.
+/// Returns a list of one rule with this name, which sends all requests to `cart.shop:80`.
 fn to_cart(name: &str) -> String {
     format!("[{{name: {name}, backendRefs: [{{name: cart, namespace: shop, port: 80}}]}}]")
 }
@@ -61,7 +61,7 @@ fn found(translation: &Translation, namespace: &str, head: Head<'_>) -> Option<S
     found.rule.name.as_deref().map(str::to_owned)
 }
 
-/// The only rule at `cart.shop:80`, which matches everything.
+/// Returns the only rule of the table for `cart.shop:80`; it must match `GET /`.
 fn only_rule(translation: &Translation) -> Rule {
     let table = table(&translation.mesh, "shop").expect("a table");
     Rule::clone(table.find(&get("/")).expect("a rule").rule)
@@ -290,7 +290,8 @@ fn a_backend_that_expects_the_applications_tls_gets_no_requests() {
             assert_eq!(translation.routes[0].conditions[1].message, expected);
         }
     }
-    // A port that is opaque for another reason may speak HTTP. A route of connections carries the TLS of the client.
+    // These routes have no fault: an opaque port without TLS in `appProtocol` may speak HTTP, and a TCPRoute relays the
+    // client's own TLS.
     for (kind, app_protocol, annotations) in [
         ("HTTPRoute", "appProtocol: tcp", "{}"),
         ("HTTPRoute", "", "{leno.dev/opaque-ports: '4443'}"),
@@ -402,7 +403,8 @@ fn of_several_tcp_routes_the_oldest_is_in_force() {
     let shadowed = "cart.shop:80 has TCPRoute shop/c, which goes before; put the backendRefs of both into one";
     let accepted: Vec<_> = translation.routes.iter().map(|status| status.conditions[0].message.as_str()).collect();
     assert_eq!(accepted, [shadowed, shadowed, "in force for Service shop/cart"]);
-    // A second port with routes of another kind makes no difference.
+    // A TCPRoute for both ports is accepted, although one of the ports has an HTTPRoute and the other has an older
+    // TCPRoute.
     let all_ports = "{group: '', kind: Service, name: cart, namespace: shop}";
     for port in [80, 81] {
         let at = |port: u16| CART.replace("port: 80", &format!("port: {port}"));
@@ -410,7 +412,7 @@ fn of_several_tcp_routes_the_oldest_is_in_force() {
         let translation = with(&[before.concat(), route("TCPRoute", "shop/b", all_ports, &to_cart("b"))]);
         assert!(translation.routes[2].conditions[0].status, "{port}: {:?}", translation.routes[2]);
     }
-    // If two routes have no time, the first by name wins.
+    // If two routes have no creation time, the first by name wins.
     let both = with(&[route("TCPRoute", "shop/b", CART, &to_cart("b")), undated]);
     assert_eq!(only_rule(&both).route.to_string(), "TCPRoute shop/a");
 }
@@ -711,7 +713,7 @@ fn the_ports_of_a_service_share_the_rules_of_its_routes() {
     assert_eq!(lines(&translation.problems), [""; 0]);
     let table = |port| translation.mesh.routes(&key("wide.shop", port), "web").expect("a table");
     assert!(Arc::ptr_eq(table(1), table(500)), "equal tables are one table");
-    // A port with a policy of its own has another table. It still shares the matches.
+    // Port 7 has its own policy, and so its own table. The tables still share the matches in memory.
     let (all, one) = (&table(1).entries()[0], &table(7).entries()[0]);
     assert_ne!(all.rule.calls, one.rule.calls);
     assert!(Arc::ptr_eq(&all.matches, &one.matches));

@@ -1,6 +1,6 @@
 //! Joins policies with the objects that they select.
 //!
-//! The parts of a rule's policy come from these objects. The first object that sets a part decides this part.
+//! Several objects can set a field of a rule's policy. The first object in this list that sets the field wins.
 //!
 //! 1. the route itself
 //! 2. a policy for the rule
@@ -46,7 +46,7 @@ struct Fault {
 }
 
 impl<'a> Policies<'a> {
-    /// Joins policies, the oldest first, with their targets.
+    /// Joins policies with their targets. `policies` must be sorted, the oldest first.
     pub(super) fn new(policies: &[&'a Arc<TrafficPolicy>], routes: &[&'a Route], known: &Known<'a>) -> Self {
         let mut joined = Self::default();
         if policies.is_empty() {
@@ -101,8 +101,9 @@ impl<'a> Policies<'a> {
         self.problems.push(Problem { place, what, fix: fix.to_owned() });
     }
 
-    /// Writes into the status of a policy that the policy has no effect, if the mesh reads no calls at any selected
-    /// port, or if the selected route is not in force. `attached` are the tables of routes.
+    /// Finds the policies that have no effect, and writes the reason into their statuses. A policy has no effect if the
+    /// mesh reads calls at none of the selected ports, or if the selected route is not in force. `attached` are the
+    /// tables of routes.
     pub(super) fn report_idle(&mut self, attached: &[AttachedRoutes], known: &Known<'_>) {
         let (of_requests, of_connections): (Vec<_>, Vec<_>) =
             attached.iter().partition(|routes| routes.table.kind().is_of_requests());
@@ -225,7 +226,8 @@ impl<'a> Policies<'a> {
     }
 }
 
-/// Returns `own` with the parts of less specific policies, in their order, without the parts that are switched off.
+/// Returns `own`, completed by `policies`, which must be ordered from the most to the least specific. Then removes the
+/// settings in mode `Off`.
 fn joined<'p>(own: CallPolicy, policies: impl Iterator<Item = &'p TrafficPolicy>) -> CallPolicy {
     policies.fold(own, |calls, policy| calls.or(&policy.calls)).without_off()
 }
@@ -251,7 +253,7 @@ fn rules_in_force<'a>(attached: &'a [AttachedRoutes], known: &Known<'_>) -> Hash
     targets
 }
 
-/// Returns the kind as a policy's target; `None` for routes that a policy cannot select.
+/// Returns the kind of route as a kind of policy target; `None` if a policy cannot select routes of this kind.
 fn target_kind(kind: RouteKind) -> Option<TargetKind> {
     match kind {
         RouteKind::Http => Some(TargetKind::HttpRoute),
@@ -289,8 +291,8 @@ fn missing(
     not_found(what, "correct sectionName, or remove it to select all")
 }
 
-/// Returns the message of a policy in force: the differences between the mesh's behavior and the policy, and the parts
-/// that programs without a proxy ignore. Empty if there is nothing to report.
+/// Returns the status message of a policy in force: the policy's remarks, and the parts of the policy that programs
+/// without a proxy ignore. Empty if there is nothing to report.
 fn accepted(policy: &TrafficPolicy) -> String {
     let sets_something = policy.retry_budget.is_some() || policy.objectives.is_some() || !policy.calls.is_empty();
     let mut remarks: Vec<String> = policy.remarks.iter().map(ToString::to_string).collect();

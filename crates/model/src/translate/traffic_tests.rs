@@ -20,8 +20,8 @@ items:
 - {apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {ports: [{port: 3306}]}}
 ";
 
-/// A GRPCRoute `namespace/name` of `cart.shop:80`, with a rule `get` for one method and a rule without a name for the
-/// rest.
+/// A GRPCRoute `namespace/name` of `cart.shop:80`, with a rule `get` for one method and a rule without a name for all
+/// other methods.
 fn grpc_route(route: &str) -> String {
     let (namespace, name) = route.split_once('/').expect("a namespace and a name");
     let backend = "backendRefs: [{name: cart, namespace: shop, port: 80}]";
@@ -32,7 +32,7 @@ fn grpc_route(route: &str) -> String {
     )
 }
 
-/// A policy in the namespace shop, for one target, with these further lines of its spec.
+/// Returns a TrafficPolicy in the namespace shop, for one target; `spec` has the fields of its spec after `targetRefs`.
 fn policy(name: &str, target: &str, spec: &str) -> String {
     let group = if target.contains("Service") { "" } else { "group: gateway.networking.k8s.io, " };
     format!(
@@ -41,7 +41,8 @@ fn policy(name: &str, target: &str, spec: &str) -> String {
     )
 }
 
-/// A policy of Gateway API in the namespace shop, for the Service `cart`, with these further lines of its spec.
+/// Returns an XBackendTrafficPolicy in the namespace shop, for the Service `cart`; `spec` has the fields of its spec
+/// after `targetRefs`.
 fn backend_policy(name: &str, spec: &str) -> String {
     format!(
         "---\napiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackendTrafficPolicy\n\
@@ -118,7 +119,7 @@ fn a_rule_goes_before_its_route_and_a_route_before_its_service() {
     ]);
     assert_eq!(numbers(&calls(&translation, "shop", "/shop.Cart/Get")), [Some(1_000), Some(300), Some(4)]);
     assert_eq!(numbers(&calls(&translation, "shop", "/shop.Cart/Add")), [Some(2_000), Some(300), Some(4)]);
-    // The other port has no routes.
+    // Port 81 has no routes: only the policy for the Service applies.
     let admin = table(&translation, "cart", 81, "shop").expect("a table");
     assert_eq!(numbers(&admin.find(&get("/")).expect("a rule").rule.calls), [Some(3_000), None, Some(4)]);
 }
@@ -139,7 +140,7 @@ fn the_policy_of_a_service_is_also_for_the_routes_of_its_consumers() {
     let translation =
         with(&[grpc_route("web/mine"), policy("service", "kind: Service, name: cart", "retry: {attempts: 4}")]);
     assert_eq!(numbers(&calls(&translation, "web", "/shop.Cart/Get"))[2], Some(4));
-    // For clients in other namespaces, there are no routes.
+    // The route in `web` does not apply to clients in `bank`.
     assert_eq!(table(&translation, "cart", 80, "bank").map(RouteTable::kind), Some(RouteKind::Service));
 }
 
@@ -199,7 +200,7 @@ fn a_budget_belongs_to_the_clusters_of_its_service() {
         .collect();
     let own = Some(BudgetSettings { percent: 5, ..BudgetSettings::default() });
     assert_eq!(budgets, [own, own, None]);
-    // A budget alone needs no rule.
+    // A policy that sets only a retry budget creates no table of routes.
     assert!(table(&translation, "cart", 80, "shop").is_none());
 }
 
@@ -350,7 +351,7 @@ fn a_policy_where_the_mesh_reads_no_calls_says_that_it_has_no_effect() {
     let (cart, admin) = ("kind: Service, name: cart", "kind: Service, name: cart, sectionName: admin");
     assert_eq!(message(admin, &[tcp_route("shop", 81)]), idle("port admin of Service shop/cart"));
     assert_eq!(message(cart, &[tcp_route("shop", 80), tcp_route("shop", 81)]), idle("every port of Service shop/cart"));
-    // The mesh still reads the calls of the other port, and of clients in other namespaces.
+    // The policy has an effect while the mesh reads the calls of one port, or the calls of clients in one namespace.
     assert_eq!(message(cart, &[tcp_route("shop", 81)]), "");
     assert_eq!(message(admin, &[tcp_route("web", 81)]), "");
     let of_consumers = grpc_route("web/mine").replace("port: 80", "port: 81");
@@ -409,7 +410,7 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     let budget = with_constraint.mesh.clusters()[0].retry_budget.clone().expect("a retry budget");
     let expected = BudgetSettings { percent: 10, interval: Duration::from_secs(30), min_per_second: 3 };
     assert_eq!((budget.value, &*budget.set_by), (expected, "XBackendTrafficPolicy shop/cart"));
-    // The documentation page quotes this message.
+    // The documentation page must quote the message for a percentile above p99.9.
     let mistake = whole.replace("p95", "p101");
     let file = SourceFile { path: "b.yaml".to_owned(), text: mistake };
     let refused = parse_file(&file, "default").expect_err("a mistake");

@@ -6,7 +6,7 @@ use leno_relay::access_log::{Protocol, Record};
 use leno_relay::audit::AuditedParts;
 use leno_relay::metrics::Direction;
 
-/// A connection with the least possible information.
+/// The record with the fewest values: an opaque connection that was not sent to a server.
 pub(super) fn connection() -> Record<'static> {
     Record {
         time: SystemTime::UNIX_EPOCH,

@@ -17,7 +17,7 @@ fn a_log_that_is_off_hands_nothing_over() {
 #[test]
 fn lines_that_the_writer_has_no_room_for_are_dropped_and_counted() {
     let metrics = WorkerMetrics::new();
-    // There is no writer thread.
+    // No writer thread empties this buffer.
     let outlet = Outlet::to(Arc::default());
     let mut log = AccessLog::on(Format::Json, Queries::Drop, metrics.clone());
     let mut written = 0;

@@ -16,7 +16,7 @@ const MAX_PENDING_BYTES: usize = 2 << 20;
 /// Time for which lines are collected, so that one system call writes many lines.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// Buffer capacity that is kept after writing.
+/// Maximum capacity in bytes of a buffer that is used again after writing. A larger buffer is freed.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// Shortest interval between two warnings that the access log cannot be written.
@@ -97,7 +97,8 @@ impl Writer {
 }
 
 impl Destination {
-    /// Opens the destination as a separate `File`, which has no buffer.
+    /// Opens the destination as an unbuffered `File`. Standard output and standard error are duplicated, because the
+    /// `File` closes its descriptor.
     fn open(&self) -> io::Result<File> {
         match self {
             Self::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
@@ -156,7 +157,7 @@ impl Pending {
         self.changed.notify_all();
     }
 
-    /// Waits for lines and takes them. Returns `false` once the log is closed and all its lines are taken.
+    /// Waits for lines and moves them into `text`. Returns `false` once the log is closed and no lines are left.
     fn take(&self, text: &mut Vec<u8>) -> bool {
         let none_came = |state: &mut State| state.text.is_empty() && !state.closed;
         let state = self.changed.wait_while(self.lock(), none_came).unwrap_or_else(PoisonError::into_inner);

@@ -78,7 +78,7 @@ fn a_worker_never_waits_for_the_lock() {
 
 #[test]
 fn nobody_waits_for_a_writer_that_is_stuck() {
-    // This writer has no thread.
+    // Without a thread, this writer never ends.
     let writer = Writer(std::sync::Arc::default());
     let began = Instant::now();
     writer.finish(Duration::from_millis(10));

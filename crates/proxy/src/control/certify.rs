@@ -72,7 +72,7 @@ pub(super) async fn start(service: &IdentityService, workload: &Workload) -> Upk
     }
 }
 
-/// The identity service as an issuer.
+/// Issues certificates by requests to the identity service.
 struct ServiceIssuer {
     service: IdentityService,
     /// Our identity; empty until the first certificate is issued.
@@ -124,8 +124,8 @@ impl ServiceIssuer {
 
 /// Why the identity service issued no certificate.
 enum Failure {
-    /// The connection could not be opened, or it broke. Our end of the connection opens before the service has verified
-    /// our certificate. So if the service rejects the certificate, the connection breaks only afterwards.
+    /// The connection could not be opened, or it broke. It also breaks if the service rejects our certificate, because
+    /// the service verifies our certificate only after the TLS handshake has ended on our side.
     NoAnswer(String),
     /// The service refused the request, for this reason.
     Refused(String),

@@ -28,7 +28,7 @@ use tower_service::Service;
 
 /// Longest time for a connection and its handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Silence after which we send the control plane a PING, and the longest time for the PING's answer.
+/// Time without data from the control plane after which we send a PING, and the longest time for the PING's answer.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -37,9 +37,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct ControlPlane {
     /// A name or an address, and a port.
     pub(super) address: String,
-    /// The required identity; not verified without TLS.
+    /// The identity that the control plane must prove; not verified without TLS.
     pub(super) workload: Workload,
-    /// How both sides authenticate each other.
+    /// How the proxy and the control plane authenticate each other.
     pub(super) security: Security,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Security {
 }
 
 impl ControlPlane {
-    /// Connects.
+    /// Opens a channel to the control plane.
     ///
     /// # Errors
     /// One line with the reason and the remedy.
@@ -85,7 +85,8 @@ impl ControlPlane {
             return Ok(TokioIo::new(Box::new(stream)));
         };
         let expected = SpiffeId { trust_domain, workload: self.workload };
-        // We verify the SPIFFE id, not this server name. The name only shows that a Leno proxy connects.
+        // TLS needs a server name. This name only shows that a Leno proxy connects: we verify the control plane's
+        // SPIFFE id, and not the name.
         let name = ServerName::try_from("control.leno.internal").map_err(io::Error::other)?;
         let stream = TlsConnector::from(config).connect(name, stream).await;
         let stream = stream.map_err(|error| io::Error::other(explain_io(&error)))?;
@@ -118,13 +119,14 @@ impl Security {
     }
 }
 
-/// Why the control plane did not answer, and the remedy.
+/// Returns a message with the reason why the control plane gave no answer or an error, and the remedy.
 pub(super) fn explain_status(status: &Status) -> String {
     match status.source() {
         // The control plane's own answer; its message names the remedy.
         None if !status.message().is_empty() => status.message().to_owned(),
         None => format!("the control plane answered {:?} without a reason; look at its log", status.code()),
-        // The message names a layer of the library ("h2 protocol error"); the innermost source has the reason.
+        // The status's message names only a layer of the library ("h2 protocol error"). The innermost source has the
+        // reason.
         Some(source) => format!(
             "the connection to the control plane broke: {}; if this repeats, look whether its Pods restart (kubectl get pods -n leno) and at \
              the network between",

@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
     runtime::run(start(args, limits))
 }
 
-/// Starts the parts in the order that finds mistakes soonest: files, then addresses, then threads.
+/// Starts the proxy. To find mistakes early, first opens files, then binds addresses, and then starts threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
     let Handover { sockets, restarts } = if args.supervised { supervise::take_over()? } else { Handover::default() };
@@ -129,7 +129,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let tap = args.tap.map(|address| listen("tap", address)).transpose()?;
     let tap_port = tap.as_ref().map(TcpListener::local_addr).transpose()?.map(|address| address.port());
     let admin_address = admin.local_addr()?;
-    // Empty until the proxy can serve. Until then, the pages report what the proxy waits for.
+    // Empty until the proxy can serve. While it is empty, the admin pages report what the proxy waits for.
     let serving: Rc<OnceCell<Rc<Shared>>> = Rc::default();
     let asked = serving.clone();
     spawn_local(leno_admin::serve(admin, async move |request| match asked.get() {
@@ -169,8 +169,9 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     if questions.is_some() {
         config_metrics = config_metrics.with_connection(false);
     }
-    // The tap port accepts HTTP only. In bytes that the proxy does not parse, a caller could write the name of another
-    // caller, and the log would show this name.
+    // Accept only HTTP at the tap port: the proxy writes the caller's identity into each HTTP request. In bytes that
+    // the proxy does not parse, a caller could claim the identity of another caller, and the log would show that
+    // identity.
     let http_ports = args.http_ports.unwrap_or_default();
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
@@ -225,9 +226,9 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         access_log.writer.finish(ACCESS_LOG_PATIENCE);
     }
     drop(end_of_calls);
-    // A collector that is a Service can only be reached through the workers, which have ended.
+    // Do not wait for a collector that is a Service: only the workers can reach it, and they have ended.
     if let Some(exporting) = exporting.filter(|_| ended.is_ok() && !calls_collector_by_name) {
-        // Spans that the collector has not accepted by then are lost.
+        // Spans that the collector does not accept within this time are lost.
         let _ = timeout(TRACES_PATIENCE, exporting).await;
     }
     ended
@@ -331,8 +332,8 @@ async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Opti
     started.map(Some).map_err(|source| ControlError::Identity { path, source: Box::new(source) })
 }
 
-/// Obtains the first certificate. A failure of an authority on this machine is an error. Requests to the control plane
-/// are repeated until they succeed.
+/// Obtains the first certificate, from an authority on this machine or from the control plane. Repeats requests to the
+/// control plane until one succeeds.
 ///
 /// # Errors
 /// [`UpkeepError`] of an authority on this machine.

@@ -19,7 +19,7 @@ use crate::worker::WorkerHandle;
 /// Longest wait for the answers of the workers.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 
-/// Maximum length of a query in an answer, in characters.
+/// Maximum number of characters of the request's query that an error message repeats.
 const QUERY_SHOWN_MAX: usize = 100;
 
 /// The page at /.

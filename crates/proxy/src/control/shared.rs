@@ -55,12 +55,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Whether the inbound policies are not known yet.
+    /// Whether the proxy still waits for its inbound policies.
     pub(super) fn lacks_policies(&self) -> bool {
         self.is_called && self.configuration.borrow().mesh.unanswered_inbound().is_some()
     }
 
-    /// The metrics to export now.
+    /// Reads the current values of all metrics.
     pub(super) fn scrape(&self) -> Scrape {
         let process = ProcessMetrics {
             restarts: self.restarts,
@@ -72,13 +72,13 @@ impl Shared {
         scrape.with_traces(self.traces.clone())
     }
 
-    /// The first address for connections of the own application.
+    /// The first address at which the proxy accepts connections that its own application opens.
     pub(super) fn outbound(&self) -> Option<SocketAddr> {
         let listening = self.workers.first()?.listening();
         listening.iter().find(|(door, _)| *door == Door::Outbound).map(|(_, address)| *address)
     }
 
-    /// Reads the directory again, and gives changes to the workers.
+    /// Reads the directory again. If its files have changed, gives the new mesh to the workers.
     pub(super) fn reload(&self, directory: &mut Directory) {
         if !directory.refresh() {
             return;
@@ -89,7 +89,8 @@ impl Shared {
         self.take(configuration);
     }
 
-    /// Applies the changes of an answer of the control plane.
+    /// Gives the workers the mesh after an answer of the control plane. Does nothing for the workers if the answer has
+    /// not changed the mesh.
     pub(super) fn change_mesh(&self, mesh: Arc<Mesh>, changes: Changes) {
         self.config_metrics.set(self.config_metrics.get().after_read(0, SystemTime::now()));
         if changes.is_empty() {

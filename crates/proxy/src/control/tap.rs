@@ -20,7 +20,7 @@ use super::shared::Shared;
 
 /// Interval at which lines are taken from the workers.
 const EVERY: Duration = Duration::from_millis(50);
-/// Time without a call after which an empty line is sent: only a failed send shows that the user has left.
+/// Time without a call after which an empty line is sent, because only a failed send shows that the user has left.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// Maximum number of pieces of the response that wait for the connection. Further lines stay in the tap, which drops
 /// lines when it is full.
@@ -30,7 +30,7 @@ const PIECES: usize = 1;
 #[derive(Default)]
 pub(super) struct OpenTaps(Rc<Cell<usize>>);
 
-/// One of the [`MAX_TAPS`] places for open taps. Dropping this value frees the place.
+/// A permit for one open tap; there are at most [`MAX_TAPS`] permits. Dropping this value returns the permit.
 struct TapPlace(Rc<Cell<usize>>);
 
 impl OpenTaps {
@@ -78,8 +78,8 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: 
         return text(StatusCode::SERVICE_UNAVAILABLE, format!("{MAX_TAPS} taps are open already; end one of them\n"));
     };
     let tap = OpenTap(Tap::new(selection.clone()));
-    // A worker that does not answer in time begins the tap later. If the user leaves meanwhile, this function is
-    // dropped.
+    // A worker that does not answer in time begins the tap later. If the user leaves during this wait, the server drops
+    // this future, and so closes the tap.
     ask(shared, |worker| worker.begin_tap(tap.0.clone())).await;
     tracing::info!(?selection, caller, "a tap begins");
     let (sender, lines) = mpsc::channel(PIECES);
@@ -94,7 +94,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: 
 /// Sends lines until the user leaves.
 async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>) {
     let mut sent = Instant::now();
-    // The response's header is sent together with the first piece.
+    // Send an empty line at once: the response's header is sent together with the first piece of the body.
     if sender.send(Bytes::from_static(b"\n")).await.is_err() {
         return;
     }

@@ -67,8 +67,8 @@ fn a_reader_never_sees_a_part_of_a_file() {
             is_over.store(true, Ordering::Relaxed);
         });
         while !is_over.load(Ordering::Relaxed) {
-            // The generation may be replaced while the path's two links are resolved. Then reading fails, and gRPC
-            // would read again.
+            // Reading may fail, because the generation may be replaced between the resolution of the path's two links.
+            // gRPC would then read again.
             if let Ok(text) = fs::read_to_string(directory.path().join("tls.crt")) {
                 assert_eq!(text.len(), 100_000);
                 assert!(text.bytes().all(|byte| byte == text.as_bytes()[0]));

@@ -80,7 +80,7 @@ async fn start(options: Options) -> Result<(), GrpcError> {
     }
 }
 
-/// Sets `written` once the files are complete.
+/// Obtains the identity, writes the files, and keeps them up to date. Sets `written` after the first complete write.
 async fn serve(options: &Options, written: &OnceCell<Rc<Cell<IdentityMetrics>>>) -> Result<Infallible, GrpcError> {
     let failed = |source| GrpcError::Directory { path: options.directory.clone(), source };
     // A wrong directory is a mistake in the command line: find it before waiting for a certificate.
@@ -108,7 +108,7 @@ async fn follow(
 ) -> Infallible {
     loop {
         if identities.changed().await.is_err() {
-            // The sender lives as long as `Upkeep`, which runs for ever.
+            // Never reached: the sender belongs to `Upkeep`, which runs for ever.
             std::future::pending::<()>().await;
         }
         let mut files = files(&identities.borrow_and_update(), bootstrap);
@@ -121,7 +121,7 @@ async fn follow(
     }
 }
 
-/// The files' names and contents.
+/// Returns the names and contents of the files to write.
 fn files(identity: &TlsIdentity, bootstrap: &str) -> [(&'static str, String); 4] {
     let pair = identity.svid().key_pair_pem();
     [

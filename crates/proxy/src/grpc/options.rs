@@ -17,7 +17,7 @@ pub(super) const CHAIN: &str = "tls.crt";
 pub(super) const KEY: &str = "tls.key";
 /// The file of the trust anchors.
 pub(super) const ANCHORS: &str = "ca.crt";
-/// The file that the variable GRPC_XDS_BOOTSTRAP of a gRPC program names.
+/// The bootstrap file. The environment variable GRPC_XDS_BOOTSTRAP of the gRPC program must name this file.
 pub(super) const BOOTSTRAP: &str = "bootstrap.json";
 
 /// Gives a gRPC program without a proxy its identity: writes its certificate, its key, the trust anchors and an xDS

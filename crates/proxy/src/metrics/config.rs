@@ -11,9 +11,9 @@ use leno_relay::metrics::{counter, encode_count, gauge};
 /// of the control plane is counted as a reload without a problem.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConfigMetrics {
-    /// Reloads of changed files without a problem.
+    /// Number of reloads of changed files that found no problem.
     pub(crate) good_reloads: u64,
-    /// Reloads of changed files with a problem.
+    /// Number of reloads of changed files that found a problem.
     pub(crate) bad_reloads: u64,
     /// Problems in the current files.
     pub(crate) problems: usize,
@@ -21,12 +21,12 @@ pub(crate) struct ConfigMetrics {
     pub(crate) last_success_since_1970: Duration,
     /// Whether a stream to the control plane is open. `None` if the configuration comes from a directory.
     pub(crate) is_connected: Option<bool>,
-    /// Names that the control plane refuses because of a limit.
+    /// Number of names that the control plane refuses because of a limit.
     pub(crate) refused_names: usize,
 }
 
 impl ConfigMetrics {
-    /// The metrics after a reload with this number of problems.
+    /// Returns the metrics after one more reload, which found this number of problems.
     pub(crate) fn after_read(mut self, problems: usize, now: SystemTime) -> Self {
         self.problems = problems;
         if problems > 0 {
@@ -38,13 +38,13 @@ impl ConfigMetrics {
         self
     }
 
-    /// The metrics after a stream to the control plane began or ended.
+    /// Returns the metrics with a new value of `is_connected`, after a stream to the control plane has begun or ended.
     pub(crate) fn with_connection(mut self, is_connected: bool) -> Self {
         self.is_connected = Some(is_connected);
         self
     }
 
-    /// The metrics when the control plane refuses this number of names.
+    /// Returns the metrics with a new value of `refused_names`.
     pub(crate) fn with_refused_names(mut self, refused_names: usize) -> Self {
         self.refused_names = refused_names;
         self

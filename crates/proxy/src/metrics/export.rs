@@ -44,14 +44,15 @@ impl Scrape {
         Self { traces, ..self }
     }
 
-    /// The text in a format. The older format has no exemplars.
+    /// Returns the metrics as text in the format `exposition`. Only OpenMetrics has exemplars; the older Prometheus
+    /// text has none.
     pub(crate) fn into_text(self, exposition: Exposition) -> String {
         let exemplars = self.relays.exemplars();
         let text = exposition.of_open_metrics(self.into_open_metrics());
         if exposition == Exposition::OpenMetrics { exemplars.add_to(text) } else { text }
     }
 
-    /// The text without exemplars, which ends with `# EOF`.
+    /// Returns the metrics as OpenMetrics text, without exemplars; the text ends with `# EOF`.
     fn into_open_metrics(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
@@ -72,7 +73,7 @@ impl Collector for Scrape {
         if let Some(traces) = &self.traces {
             super::traces::encode(traces, &mut encoder)?;
         }
-        // A gauge, not OpenMetrics' info type, which readers of the older Prometheus text reject.
+        // Use a gauge, because readers of the older Prometheus text reject OpenMetrics' info type.
         gauge(&mut encoder, "leno_build_info", "Version of this proxy")?
             .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?
             .encode_gauge(&1_u64)

@@ -41,7 +41,7 @@ fn configuration_identity_and_process_are_exported() {
     assert_line(&text, &format!("leno_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")));
 }
 
-/// The older text of a proxy with all kinds of series.
+/// The metrics of a proxy with all kinds of series, in the older Prometheus text format.
 fn text_of_everything() -> String {
     let worker = WorkerMetrics::new();
     let calls =

@@ -9,10 +9,10 @@ use rustix::process::{Resource, getrlimit};
 
 use leno_relay::metrics::{counter, gauge};
 
-/// The `process_*` numbers. A number that cannot be read is `None` and is not exported.
+/// The metrics `process_*`. A value that cannot be read is `None` and is not exported.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ProcessMetrics {
-    /// Processor time used, all threads, user and system.
+    /// Processor time that all threads have used, in user mode and in system mode.
     pub(crate) cpu_seconds: Option<f64>,
     /// Memory in RAM.
     pub(crate) resident_bytes: Option<u64>,
@@ -28,12 +28,12 @@ pub(crate) struct ProcessMetrics {
     pub(crate) started_since_1970: Duration,
     /// Number of times that a supervisor has started the process again.
     pub(crate) restarts: u64,
-    /// Maximum memory that peers can make all workers together hold.
+    /// Upper limit of the memory that peers can make the proxy hold, for all workers together.
     pub(crate) memory_budget_bytes: Option<u64>,
 }
 
 impl ProcessMetrics {
-    /// Reads the numbers of this process, which started at `started`.
+    /// Reads the metrics of this process, which started at `started`.
     pub(crate) fn read(started: SystemTime) -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -42,7 +42,7 @@ impl ProcessMetrics {
             cpu_seconds: cpu_seconds(&stat),
             virtual_bytes: pages(0),
             resident_bytes: pages(1),
-            // Do not count the directory itself, which is open during the reading.
+            // Subtract 1: this reading itself opens the directory.
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1)),
             max_fds: getrlimit(Resource::Nofile).current,
             threads: stat_field(&stat, 20),

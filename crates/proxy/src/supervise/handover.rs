@@ -75,7 +75,7 @@ fn read(text: &str) -> Result<Handover, HandoverError> {
     let mut sockets: Vec<Vec<Bound>> = Vec::new();
     for word in words {
         let (worker, door, fd) = entry(word).ok_or(HandoverError::Unreadable)?;
-        // The sockets are listed worker by worker.
+        // The list has all sockets of worker 0, then all of worker 1, and so on.
         if worker == sockets.len() {
             sockets.push(Vec::new());
         }

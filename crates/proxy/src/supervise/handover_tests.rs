@@ -8,7 +8,7 @@ use crate::worker::bind_workers;
 fn a_proxy_has_every_socket_that_its_supervisor_lends() {
     let address: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     let bound = bind_workers(&[(Door::Outbound, address), (Door::Tunnel, address)], 3).expect("ports are free");
-    // Like a child process, use separate descriptors of the same sockets.
+    // Duplicate the descriptors, as if a child process had inherited them.
     let inherited = |bound: &Bound| {
         let copy = bound.socket.try_clone().expect("a copy");
         Bound::new(bound.door, copy).expect("it is bound")

@@ -39,7 +39,8 @@ const NAME: &CStr = c"leno-proxy";
 /// Path of the supervisor's own program. It stays valid after the program's file was replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Longest time for which connections wait for a proxy that has no identity yet.
+/// Longest time for which the kernel keeps new connections waiting for a restarted proxy that has no identity yet.
+/// After this time, new connections are refused.
 pub(crate) const REFUSE_AFTER: Duration = Duration::from_secs(2);
 /// Maximum number of restarts within [`RESTARTS_WITHIN`]. After the next unexpected end, the supervisor exits, so that
 /// the kubelet reports the failure.
@@ -91,7 +92,8 @@ async fn keep_running(words: &[OsString], sockets: Vec<Vec<Bound>>) -> Result<u8
             _ = interrupt.recv() => Some(Signal::INT),
         };
         if let Some(signal) = signal {
-            // Refuse new connections from now on, as a proxy without a supervisor does.
+            // Close the supervisor's copies of the listening sockets. Otherwise, the kernel would still accept new
+            // connections after the proxy has closed its own copies.
             sockets = None;
             let _ = kill_process(Pid::from_child(&child), signal);
         }
@@ -127,7 +129,7 @@ fn start(words: &[OsString], sockets: &[Vec<Bound>], restarts: u64) -> Result<Ch
     command.env(handover::VARIABLE, handover::describe(sockets, restarts));
     // Use another process group, or else Ctrl-C would signal the child twice.
     let child = command.process_group(0).spawn().map_err(SuperviseError::Start)?;
-    // From now on the supervisor only waits, so return its unused memory to the system.
+    // Return unused memory to the system: from here on, the supervisor only waits.
     memory::trim();
     Ok(child)
 }
@@ -150,17 +152,19 @@ enum Next {
 #[derive(Debug, Default)]
 struct Pace {
     restarts: u64,
-    /// Whether a proxy has served. A later proxy may end while it still waits for its identity.
+    /// Whether any proxy has served so far. If one has, a later proxy is started again even if it ends before it
+    /// serves, for example while it waits for its identity.
     has_served: bool,
     /// The times of the restarts within the last [`RESTARTS_WITHIN`].
     latest: VecDeque<Instant>,
 }
 
 impl Pace {
-    /// Decides what to do after a proxy has ended at `now` although the supervisor sent it no signal. If no proxy has
-    /// served yet, the supervisor ends: the command line or the environment is wrong.
+    /// Decides what to do after a proxy has ended at `now` without a signal from the supervisor. If no proxy has served
+    /// yet, ends the supervisor, because the command line or the environment is wrong.
     fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
-        // Code 0: SIGTERM was sent directly to the proxy. Code 2: the command line is invalid.
+        // Do not start the proxy again after these codes: it ends with code 0 if a user or a program sent SIGTERM to
+        // it, and with code 2 if its command line is invalid.
         let is_meant = matches!(status.code(), Some(0 | 2));
         self.has_served |= has_served;
         if is_meant || !self.has_served {
@@ -188,7 +192,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 /// this before it opens anything.
 pub(crate) fn take_over() -> Result<Handover, HandoverError> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
-    // Without this, tools show the name of the file that was executed.
+    // Set the name that tools show for this process. Otherwise they show the name of the executed file.
     set_name(NAME).map_err(io::Error::from)?;
     handover::take()
 }
@@ -202,7 +206,7 @@ pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Boun
     // kernel would end every connection that the socket accepts later.
     let listens = |bound: &&Bound| bound.socket.is_listener().unwrap_or(false);
     for bound in sockets.iter().flatten().filter(listens) {
-        // Later, the worker makes the socket listen again.
+        // When the worker starts, it makes the socket listen again.
         let _ = bound.socket.shutdown(Shutdown::Read);
     }
     pending().await

@@ -33,7 +33,7 @@ pub(super) struct Arrival {
     pub(super) since: Instant,
     /// Whether reading waits for the control plane's answer about the connection's destination.
     pub(super) is_held: bool,
-    /// Bytes received so far, decrypted if the proxy takes part in the TLS.
+    /// Bytes received so far, decrypted if the proxy terminates the connection's TLS.
     pub(super) first: Vec<u8>,
     /// Target port that another proxy sent in its TLS server name. This port applies only if netfilter did not redirect
     /// the connection.
@@ -42,8 +42,8 @@ pub(super) struct Arrival {
     pub(super) is_outdated: bool,
     /// Whether the worker guessed that the server speaks first, and the guess was wrong.
     pub(super) was_guessed: bool,
-    /// Number of sweeps that have checked whether the server should send first. The count begins after
-    /// `server_first_after_ms`.
+    /// Number of sweeps that have checked for this silent client whether its server sends first. Counts only sweeps at
+    /// least `server_first_after_ms` after `since`.
     pub(super) late_looks: u8,
     /// Memory that the worker's budget counts for this connection, in bytes.
     pub(super) charged_bytes: usize,
@@ -57,8 +57,8 @@ fn origin_of(door: Door, peer: SocketAddr, socket: &TcpStream) -> io::Result<Ori
         IpAddr::V4(_) => reference.original_dst_v4(),
         IpAddr::V6(_) => reference.original_dst_v6(),
     };
-    // Connection tracking also knows connections that netfilter did not redirect. Their original destination is
-    // `local`.
+    // For a connection that netfilter did not redirect, the kernel may report `local` as the original destination. We
+    // then record no original destination.
     let original_destination =
         original.ok().and_then(|original| original.as_socket()).map(canonical).filter(|&original| original != local);
     Ok(Origin { door, peer: canonical(peer), local, original_destination })
@@ -80,7 +80,7 @@ impl Worker {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // New connections wait until the next sweep.
+                    // Stop accepting until the next sweep: new connections wait in the kernel's queue.
                     let is_out_of_files = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
                     let advice = if is_out_of_files { "; raise the limit of open files (ulimit -n)" } else { "" };
                     tracing::warn!("cannot accept a connection: {error}{advice}");

@@ -1,5 +1,5 @@
-//! Arrival: detects the protocol of a new connection, takes part in the connection's TLS if the client addresses it to
-//! the proxy, and turns the arrival into a client's connection.
+//! Arrival: a new connection whose protocol is not known yet. This module detects the protocol. It terminates TLS,
+//! unless the client has addressed the TLS to an application. Then it turns the arrival into a client's connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::tls::{SERVER_NAME_SUFFIX, Tls};
 use super::trust::{Peer, id_shown};
 use super::wire::{Carries, Fill, WireError, WireId};
 
-/// What to do with a connection next.
+/// The worker's next step for an arrival.
 enum Step {
     Wait,
-    /// Begin the handshake of TLS that is addressed to the proxy. `port` is the target port in the server name.
+    /// Begin the TLS handshake: the TLS is addressed to the proxy. `port` is the target port in the server name.
     Begin {
         tls: Box<Tls>,
         port: Option<u16>,
@@ -32,7 +32,8 @@ enum Step {
 }
 
 impl Worker {
-    /// Reads from an arrival and takes the next step. Called on each of its poll events, and when it has more to read.
+    /// Reads from an arrival and takes the next step. Called for each poll event of the arrival's socket, and when the
+    /// socket may have more bytes.
     pub(super) fn read_arrival(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         if arrival.is_held {
@@ -126,7 +127,7 @@ impl Worker {
         }
     }
 
-    /// Reviews the arrivals for which `due` returns `true`.
+    /// Calls [`Self::review_arrival`] for the arrivals for which `due` returns `true`.
     pub(super) fn review_arrivals(&mut self, due: impl Fn(&Arrival) -> bool) {
         let due = self.arrivals.iter().filter(|(_, arrival)| due(arrival)).map(|(id, _)| id);
         for id in due.collect::<Vec<_>>() {
@@ -135,8 +136,8 @@ impl Worker {
     }
 
     /// Ends the wait of a held connection, if the control plane has answered or takes too long to answer. Also
-    /// continues a connection that has turned out to be opaque, whether or not its client has sent bytes. The worker
-    /// then reads the connection in its next turn, as if the connection had more to read.
+    /// continues a connection that is now known to be opaque, even if its client has sent no bytes. In both cases, the
+    /// worker reads the connection in its next turn.
     pub(super) fn review_arrival(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         if arrival.is_held && self.relay.awaits_answer(&arrival.origin) {
@@ -167,10 +168,15 @@ impl Worker {
         }
     }
 
-    /// Returns whether the client must have a certificate, because the connection could reach ports of the application
-    /// that the client could not reach without the proxy. A connection that netfilter redirected reaches the port that
-    /// it was opened to, as it would without a proxy. A connection that names no port, or a port of our own, reaches no
-    /// application. Such a connection only shows our certificate, which `leno identity` needs.
+    /// Returns whether the client must have a certificate, because through the proxy it could reach ports of the
+    /// application that it could not reach directly.
+    ///
+    /// - Tunnel: always.
+    /// - Inbound connection that netfilter redirected: no. It reaches only the port to which the client opened it.
+    /// - Other inbound connection: only if its server name contains a port that is not a port of the proxy itself.
+    ///   Without such a port, the connection reaches no application. `leno identity` opens such connections to read our
+    ///   certificate.
+    /// - Outbound connection: no.
     fn is_for_members(&self, origin: &Origin, named_port: Option<u16>) -> bool {
         let local = origin.local.ip();
         let leads_nowhere = || named_port.is_none_or(|port| self.relay.is_own(SocketAddr::new(local, port), local));
@@ -181,7 +187,8 @@ impl Worker {
         }
     }
 
-    /// Begins the handshake with the ClientHello, which has only been inspected so far.
+    /// Begins the TLS handshake. Its first input is the ClientHello, which the worker has received already to detect
+    /// TLS.
     fn begin_tls(&mut self, id: ArrivalId, mut tls: Box<Tls>, port: Option<u16>) {
         let Some(arrival) = self.arrivals.get_mut(id) else { return };
         let mut hello = std::mem::take(&mut arrival.first);
@@ -198,7 +205,7 @@ impl Worker {
         }
     }
 
-    /// Admits a connection as opaque: the proxy relays its bytes unchanged, and does not wait for more bytes first.
+    /// Admits a connection as opaque, without waiting for more bytes: the proxy relays its bytes unchanged.
     fn admit_opaque(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         let contents = if begins_tls(&arrival.first) { Contents::Tls(None) } else { Contents::Unknown };
@@ -224,7 +231,7 @@ impl Worker {
             match speaks {
                 Speaks::Http2 => wire.limit_unread(ms(relay.unread_timeout_ms)),
                 Speaks::Http1 => wire.limit_unread(ms(relay.stall_timeout_ms)),
-                // No limit for opaque bytes: their receiver may leave them unread for any time.
+                // Set no limit: in an opaque protocol, the client may leave bytes unread for any time.
                 Speaks::Opaque(_) | Speaks::Nothing => {}
             }
             if let Some(id) = &peer_id {
@@ -254,22 +261,25 @@ impl Worker {
         self.mark_unfinished(wire);
     }
 
-    /// Returns the identity of a peer whose handshake, if there is one, is complete. If the peer has shown a
-    /// certificate, the connection takes a place in the pool for clients with a certificate.
+    /// Returns the identity that a client has proved; `None` without a certificate. With a certificate, also moves the
+    /// connection to the pool for clients with a certificate. Call this after the TLS handshake, or for a connection
+    /// without TLS.
     fn place_of_peer(&mut self, wire: WireId) -> Result<Option<SpiffeId>, Box<ConnectionFailure>> {
         let tls = self.tls_on(wire);
         let has_tls = tls.is_some();
         let peer_id = id_shown(tls)?;
         match &peer_id {
             Some(id) => self.take_member_place(wire, id).map_err(|Full| Box::new(ConnectionFailure::NoPlace))?,
-            // After a complete handshake, even without a certificate, the connection is no longer silent.
+            // A complete handshake, even without a certificate, ends the time in which the pool treats the connection
+            // as silent.
             None if has_tls => self.doors.settle(wire),
             None => {}
         }
         Ok(peer_id)
     }
 
-    /// Makes a client's connection an arrival again, because its protocol was guessed wrong.
+    /// Makes a client's connection an arrival again: the worker had guessed that the server speaks first, and the guess
+    /// was wrong.
     pub(super) fn recall(&mut self, wire_id: WireId, origin: Origin, first: Vec<u8>) {
         let now = self.relay.now();
         let Some(wire) = self.wires.get_mut(wire_id) else { return };
@@ -312,8 +322,8 @@ impl Worker {
         }
     }
 
-    /// Decides on a connection whose protocol was not detected in time. A silent client may be waiting for a server
-    /// that speaks first.
+    /// Decides what to do with a connection whose protocol was not detected in time. A silent client may be waiting for
+    /// a server that speaks first.
     pub(super) fn decide_late(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         if self.tls_of(arrival).is_some() || arrival.origin.door == Door::Tunnel {
@@ -326,9 +336,8 @@ impl Worker {
         self.admit_undetected(id);
     }
 
-    /// Admits a connection whose client has not shown its protocol. The worker no longer waits for the client. The
-    /// bytes are opaque, unless the port is declared to speak HTTP: then it is an HTTP connection without a request so
-    /// far.
+    /// Admits a connection whose protocol could not be detected. If the port is declared to speak HTTP, the connection
+    /// is an HTTP connection without a request so far. Otherwise the connection is opaque.
     fn admit_undetected(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         match self.relay.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {
@@ -346,7 +355,7 @@ impl Worker {
         self.drop_arrival(id);
     }
 
-    /// Returns the TLS of an arrival, if its client has begun TLS that is addressed to the proxy.
+    /// Returns the TLS of an arrival, if the client has begun TLS with the proxy.
     pub(super) fn tls_of(&self, arrival: &Arrival) -> Option<&Tls> {
         self.tls_on(arrival.wire)
     }
@@ -359,7 +368,7 @@ impl Worker {
     }
 }
 
-/// Returns whether a ClientHello is addressed to the proxy and not to the application.
+/// Returns whether a ClientHello with this server name is addressed to the proxy and not to the application.
 fn is_ours(server_name: Option<&str>) -> bool {
     server_name.is_some_and(|name| name.ends_with(SERVER_NAME_SUFFIX))
 }

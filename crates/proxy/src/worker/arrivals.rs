@@ -1,4 +1,4 @@
-//! Charges the memory of arrivals to the worker's budget.
+//! Charges the memory of arrivals (connections whose protocol is not known yet) to the worker's memory budget.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use super::Worker;
 use super::accept::{Arrival, ArrivalId};
 
 impl Worker {
-    /// Updates the charge of an arrival.
+    /// Measures the memory of an arrival, and updates what the budget counts for it.
     pub(super) fn charge_arrival(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get_mut(id) else { return };
         let mut bytes = CONNECTION_BYTES + arrival.first.capacity();
@@ -27,21 +27,21 @@ impl Worker {
         self.relay.charge_arrival(arrival.charged_bytes, 0);
     }
 
-    /// Keeps the worker within its budget. Called once in each turn of the event loop.
+    /// Closes connections until the worker is within its memory budget. Called once in each turn of the event loop.
     pub(super) fn keep_budget(&mut self) {
         if self.relay.exceeds_budget() {
             self.drop_arrivals();
             let mut relief = Relief::default();
             while self.relay.relieve(&mut relief) {
-                // This also closes the connections to servers that carried only this client's calls. Otherwise their
-                // memory would still be counted, and more clients than necessary would be disconnected.
+                // The flush also closes the connections to servers that carried only this client's calls. Otherwise the
+                // budget would still count their memory, and the loop would disconnect more clients than necessary.
                 self.flush_all();
             }
         }
     }
 
-    /// Drops arrivals until the worker holds little enough memory, or until all arrivals together hold at most an
-    /// eighth of the budget. Begins with the source that holds the most memory, and with the oldest arrival of that
+    /// Drops arrivals until the worker holds at most seven eighths of its budget, or until all arrivals together hold
+    /// at most an eighth of it. Begins with the source that holds the most memory, and with the oldest arrival of that
     /// source. Connections of our own application are dropped last.
     fn drop_arrivals(&mut self) {
         if !self.relay.has_many_arrivals() {

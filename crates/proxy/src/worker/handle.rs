@@ -33,7 +33,7 @@ use crate::access_log::Outlet;
 /// Stack size of a worker thread. The event loop does not recurse.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// What a worker needs to start.
+/// The configuration of a worker.
 pub struct WorkerConfig {
     /// Number of this worker, from 0.
     pub index: usize,
@@ -43,17 +43,18 @@ pub struct WorkerConfig {
     pub listen: Vec<Bound>,
     /// The proxy's identity; `None` without mutual TLS.
     pub identity: Option<Arc<TlsIdentity>>,
-    /// Sends the worker's questions to the control plane; `None` if the given mesh is complete.
+    /// Channel for the worker's questions to the control plane. `None` without a control plane: the mesh is then
+    /// complete from the start.
     pub discovery: Option<tokio_mpsc::Sender<Subject>>,
     /// The best certificates that peers have shown, shared by all workers.
     pub standing: Arc<Standing>,
     /// Settings of the inbound side, for the proxy's own application.
     pub settings: Settings,
-    /// Which calls are logged, and how.
+    /// The access log of this worker, on or off.
     pub access_log: AccessLog,
-    /// How calls are traced; `None` if calls are not traced.
+    /// The settings by which calls are traced; `None` if calls are not traced.
     pub tracing: Option<Tracing>,
-    /// The requests that their callers must not retry; all workers share this table.
+    /// The failed requests that callers must not send again. All workers share this table.
     pub spent_chains: Arc<SpentChains>,
     /// Outlet to the writer of the access log.
     pub outlet: Outlet,
@@ -109,7 +110,7 @@ impl WorkerHandle {
         let mut worker = Worker::new(poll, listeners, received, config, mesh);
         let thread =
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
-                // Return to the system the memory that only the start needed, before a call needs memory.
+                // Return memory that only the start has needed to the system now, before calls need memory.
                 memory::trim();
                 let outcome = worker.run();
                 worker.outlet.finish(worker.relay.access_log());
@@ -152,7 +153,8 @@ impl WorkerHandle {
         self.ask(|answer| Command::ShowCalls(longer_than, answer))
     }
 
-    /// Asks which answers of the control plane current calls use, or calls have used since the last report.
+    /// Asks for a usage report: the subjects and clusters that calls use now, and those that calls have used since the
+    /// last report.
     pub fn usage(&self) -> oneshot::Receiver<Usage> {
         self.ask(Command::ReportUsage)
     }
@@ -167,8 +169,8 @@ impl WorkerHandle {
         self.ask(|answer| Command::ExplainCall(Box::new(question), answer))
     }
 
-    /// Ends the thread. It accepts no new connections, sends GOAWAY to clients, and ends when all clients have finished
-    /// or `grace` is over.
+    /// Drains the worker: it accepts no new connections, and sends GOAWAY to clients. The thread ends when all clients
+    /// have finished, or when `grace` has passed.
     pub fn drain(&self, grace: Duration) {
         self.order(Command::Drain(grace));
     }
@@ -186,7 +188,7 @@ impl WorkerHandle {
     }
 
     fn order(&self, command: Command) {
-        // A worker that has ended takes no commands, and needs none.
+        // Ignore a failed send: a worker that has ended needs no commands.
         if self.commands.send(command).is_ok()
             && let Err(error) = self.waker.wake()
         {
@@ -257,8 +259,8 @@ impl Worker {
     }
 
     pub(super) fn run_commands(&mut self) {
-        // First assign endpoints to the calls that were routed with the current mesh: a new mesh may have no endpoint
-        // for them.
+        // First assign endpoints to the calls that were routed with the current mesh. A command may replace the mesh by
+        // one that has no endpoint for these calls.
         self.relay.dispatch();
         while let Ok(command) = self.commands.try_recv() {
             match command {
@@ -271,7 +273,7 @@ impl Worker {
                     self.review_changed_arrivals(&changes);
                 }
                 Command::SetIdentity(identity) => self.set_identity(&identity),
-                // In the following arms, ignore failed answers: the receiver may have been dropped.
+                // In the following arms, ignore a failed send of the answer: the receiver may have been dropped.
                 Command::BeginTap(tap, begun) => {
                     self.relay.begin_tap(tap);
                     let _ = begun.send(());
@@ -285,7 +287,7 @@ impl Worker {
         }
     }
 
-    /// Returns the questions and clusters that connections and calls use, or have used since the last report.
+    /// Returns the subjects and clusters that connections and calls use now, or have used since the last report.
     fn report_usage(&mut self) -> Usage {
         let mut usage = self.relay.report_usage();
         for (_, arrival) in self.arrivals.iter() {
@@ -296,8 +298,8 @@ impl Worker {
         usage
     }
 
-    /// Reviews the arrivals that a change of the mesh may affect: the destination's cluster decides what to detect in a
-    /// connection.
+    /// Reviews the outbound arrivals that a change of the mesh may affect. The destination's cluster determines whether
+    /// the worker must detect the protocol, so a change may end the wait of an arrival.
     fn review_changed_arrivals(&mut self, changes: &Changes) {
         let concerns_all = !changes.clusters.is_empty() || !changes.routes.is_empty();
         let concerns = |arrival: &Arrival| {

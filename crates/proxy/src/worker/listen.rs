@@ -48,13 +48,13 @@ pub struct BindError {
     pub door: Door,
     /// The address.
     pub address: SocketAddr,
-    /// Why the proxy cannot listen there.
+    /// Why the proxy cannot listen at this address.
     pub source: io::Error,
 }
 
 /// Binds the sockets of each worker, at no more than [`MAX_LISTENERS`] addresses. Port 0 selects a free port, the same
-/// for all workers. `[::1]` is left out if the system has no IPv6 and the same door also has an IPv4 address: no
-/// connection could arrive at `[::1]`.
+/// for all workers. Leaves out `[::1]` if the system has no IPv6, because no connection could arrive there. Does so
+/// only if the same door (outbound, inbound or tunnel) also has an IPv4 address.
 ///
 /// # Errors
 /// An address does not belong to this machine, or another program listens there.
@@ -86,8 +86,8 @@ fn usable_of(wanted: &[(Door, SocketAddr)]) -> Vec<(Door, SocketAddr)> {
     wanted.iter().filter(is_usable).copied().collect()
 }
 
-/// Checks that no other socket listens at an address. With SO_REUSEPORT alone, the kernel would share the port between
-/// doors or processes.
+/// Checks that no other socket listens at an address. Without this check, SO_REUSEPORT would let two doors of the
+/// proxy, or two processes, share the port by mistake.
 fn check_free(address: SocketAddr) -> io::Result<()> {
     let address = usable(address);
     stream_socket(address)?.bind(&address.into())
@@ -111,21 +111,21 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Makes a bound socket listen. The kernel probes clients that are silent for `silence` (TCP keepalive). The first
-    /// worker checks that no other door and no other program has begun to listen at the address since the socket was
-    /// bound.
+    /// Makes a bound socket listen. The kernel probes clients that are silent for `silence` (TCP keepalive). If
+    /// `is_first` (for the first worker), checks that no other door or program has begun to listen at the address since
+    /// the socket was bound.
     ///
     /// # Errors
     /// Another door or program has begun to listen at the address.
     pub(super) fn open(bound: Bound, is_first: bool, silence: Duration) -> Result<Self, BindError> {
         let Bound { door, address, socket } = bound;
         let listen = || {
-            // A supervisor's socket already listens if an earlier proxy process used it.
+            // A socket from a supervisor already listens if an earlier proxy process has used it.
             if is_first && !socket.is_listener()? {
                 check_free(address)?;
             }
             socket.set_nonblocking(true)?;
-            // Accepted sockets inherit this setting.
+            // Accepted sockets inherit the keepalive setting.
             socket.set_tcp_keepalive(&keepalive(silence))?;
             socket.listen(BACKLOG)
         };

@@ -1,5 +1,5 @@
-//! Returns memory to the system after a burst of traffic, and after the start; the allocator alone would keep most of
-//! it.
+//! Returns unused memory to the system after a burst of traffic, and after the start of the process. The allocator
+//! alone would keep most of this memory.
 //!
 //! glibc keeps free memory in three places:
 //!
@@ -9,9 +9,9 @@
 //! - Each thread's cache: a few hundred free chunks, which lie on as many pages after a burst. Only the thread's end
 //!   empties the cache.
 //!
-//! Pages of the program and its libraries are returned, too, because otherwise these pages would be most of an idle
-//! proxy's memory. When a page is touched, the kernel maps the pages around it, and the start touches far more pages
-//! than a call does. Pages that are needed again come back from the page cache.
+//! Pages of the program and its libraries are returned, too: otherwise they would be most of an idle proxy's memory.
+//! The start touches far more of these pages than a call does, and for each touched page the kernel also maps the pages
+//! around it. If such a page is needed again, the kernel maps it from the page cache.
 
 use std::ops::Range;
 use std::{fs, thread};
@@ -33,8 +33,8 @@ pub(super) fn limit_arenas(count: usize) {
     }
 }
 
-/// Empties this thread's cache of free chunks: takes the chunks out of it and gives them to another thread, which frees
-/// them and then ends. Soon afterwards [`trim`] can return them to the system.
+/// Empties this thread's cache of free chunks. Allocates the cached chunks and moves them to a new thread, which frees
+/// them and ends. After the end of the new thread, [`trim`] can return the chunks to the system.
 pub(super) fn empty_cache() {
     let sizes = CACHED_SIZES.step_by(CACHED_SIZES_STEP).flat_map(|size| [size; CACHED_PER_SIZE]);
     let chunks: Vec<Vec<u8>> = sizes.map(Vec::with_capacity).collect();
@@ -59,11 +59,12 @@ fn trim_heap() {
     }
 }
 
-/// Drops `pages` from this process's memory. They must come from [`unchanged_file_pages`].
+/// Drops `pages` from this process's memory. The pages must come from [`unchanged_file_pages`].
 #[allow(unsafe_code)]
 fn let_go(pages: Range<usize>) {
-    // SAFETY: these pages are read-only and equal to their file, so at the next access the kernel reads them from there
-    // again. The addresses still belong to the same mappings: a running proxy does not unmap its program or libraries.
+    // SAFETY: these pages are read-only and equal to their file, so at the next access the kernel reads them from the
+    // file again. The addresses still belong to the same mappings: a running proxy does not unmap its program or
+    // libraries.
     unsafe {
         libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED);
     }

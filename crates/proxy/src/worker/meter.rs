@@ -1,5 +1,5 @@
-//! Meter: the counters of one connection. They count from the start, even if the connection's metric labels become
-//! known only later.
+//! Meter: counts the bytes of one connection from its start. The metric series of the connection may become known only
+//! later; it then gets all bytes counted so far.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -42,7 +42,8 @@ impl Meter {
         self.error.get_or_insert(error.kind());
     }
 
-    /// Counts the connection in this series, including the bytes that it has carried so far.
+    /// Counts the connection in this metric series from now on, and adds the bytes that the connection has carried so
+    /// far.
     pub(super) fn count_in(&mut self, series: Arc<TcpMetrics>) {
         series.opened();
         series.read_bytes_total.add(self.read_bytes);

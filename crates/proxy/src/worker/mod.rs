@@ -83,9 +83,10 @@ struct Worker {
     /// Whether accepting failed; the next sweep then tries again.
     accept_failed: bool,
     buffers: Buffers,
-    /// Whether a burst has used memory that was not returned to the system yet.
+    /// Whether a burst of traffic has used memory that was not returned to the system yet.
     burst: bool,
-    /// Whether the tables are small again and the thread's cache is empty, so that the next trim finds their memory.
+    /// Whether the next upkeep shall call [`memory::trim`]: the tables are shrunk and the thread's cache is emptied, so
+    /// that their memory can be returned.
     trim_next: bool,
     next_trim: Instant,
 }
@@ -133,8 +134,8 @@ impl Worker {
                 None if event.token() == WAKER => self.run_commands(),
                 None => self.accept_again = true,
             }
-            // Carry out the closing of ended connections now: a closed connection frees its place before another
-            // connection needs a place.
+            // Carry out requested effects now. So a connection that has ended is closed, and frees its place, before
+            // another connection needs a place.
             self.carry_out();
         }
     }

@@ -22,8 +22,8 @@ use super::wire::{Carries, WireId};
 /// closed at once.
 const MAX_YIELDING: usize = 256;
 
-/// Identifies a client that has shown a certificate: a digest of its SPIFFE id, with a random key. Two ids with the
-/// same digest would share their places, which would only be unfair.
+/// Identifies a client that has shown a certificate: a digest of its SPIFFE id, with a random key. If two ids had the
+/// same digest, the pool would count them as one client. This would only be unfair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Member(u64);
 
@@ -41,7 +41,7 @@ pub(super) struct Doors {
     yielding: FxHashSet<WireId>,
 }
 
-/// Error: there is no place for a connection, because its own client holds the most places.
+/// Error: the pool is full, and the client of the new connection already holds the most places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -94,7 +94,7 @@ impl Doors {
     }
 }
 
-/// Returns the connection that loses its place for a new connection, if any.
+/// Returns the connection that loses its place to a new connection, if any.
 fn replaced(entry: Entry<WireId>) -> Result<Option<WireId>, Full> {
     match entry {
         Entry::Free => Ok(None),

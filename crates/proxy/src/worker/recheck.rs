@@ -20,11 +20,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Maximum number of chains whose verdict is kept until the round ends; about 100 bytes each.
 const MAX_VERDICTS: usize = 16_384;
 
-/// The verdict about a chain.
+/// The result of verifying a certificate chain.
 type Verdict = Result<(), rustls::Error>;
 
-/// The verdicts about chains. A peer chooses the length of its chain, so this stores a digest of the chain: 128 bits of
-/// SipHash. The keys are random and secret, so a peer cannot make two chains with the same digest.
+/// The results of verifying certificate chains. A peer chooses the length of its chain, so this table stores only a
+/// digest of the chain: 128 bits of SipHash. The keys are random and secret, so a peer cannot make two chains with the
+/// same digest.
 #[derive(Debug, Default)]
 struct Verdicts {
     keys: [RandomState; 2],
@@ -35,22 +36,23 @@ struct Verdicts {
 #[derive(Debug, Default)]
 pub(super) struct Recheck {
     due: VecDeque<WireId>,
-    /// Connections whose peers may still show a better certificate on a new connection.
+    /// Deferred connections: their peers still have time to show a better certificate on a new connection.
     waiting: Vec<WireId>,
     verdicts: Verdicts,
     next_slice: Option<Instant>,
 }
 
 impl Recheck {
-    /// Begins a round with a new identity: the verdicts of the previous identity are void.
+    /// Begins a round, which verifies the peers of all `wires` with a new identity. Forgets the verdicts of the
+    /// previous identity.
     pub(super) fn begin(&mut self, wires: impl Iterator<Item = WireId>) {
         self.forget_verdicts();
         self.waiting.clear();
         self.due = wires.collect();
     }
 
-    /// Forgets the verdicts. If a new identity trusts every anchor of the previous identity, the round continues with
-    /// the new identity.
+    /// Forgets the verdicts, so that the round continues with a new identity. Use this function instead of
+    /// [`Self::begin`] if the new identity trusts every anchor of the previous identity.
     pub(super) fn forget_verdicts(&mut self) {
         self.verdicts = Verdicts::default();
     }
@@ -65,7 +67,7 @@ impl Recheck {
         self.waiting.push(wire);
     }
 
-    /// Makes the deferred connections due again: their peers have had some time. Called in each sweep.
+    /// Makes the deferred connections due again. Called in each sweep.
     pub(super) fn sweep(&mut self) {
         self.due.extend(self.waiting.drain(..));
     }
@@ -81,7 +83,7 @@ impl Recheck {
         Some(Instant::now() + SLICE)
     }
 
-    /// Returns the next connection of a slice. Ends the slice if its time is over or no connection is due.
+    /// Returns the next connection of a slice. Ends the slice if its time has passed or no connection is due.
     pub(super) fn next(&mut self, end: Instant) -> Option<WireId> {
         let now = Instant::now();
         let next = if now < end { self.due.pop_front() } else { None };

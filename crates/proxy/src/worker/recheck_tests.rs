@@ -32,7 +32,7 @@ fn eight_thousand_peers_with_few_chains_are_looked_at_within_a_second() {
         let (number, is_good) = (wire.place() as usize % 48, wire.place() % 2 == 0);
         let verdict = recheck.verdict(&chain(number), |_| {
             verified += 1;
-            // This sleep is longer than the verification of a chain takes in a debug build.
+            // Sleep for longer than the verification of one chain takes, even in a debug build.
             std::thread::sleep(Duration::from_millis(1));
             if is_good { Ok(()) } else { Err(rustls::Error::DecryptError) }
         });

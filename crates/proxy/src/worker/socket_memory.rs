@@ -21,13 +21,13 @@ use super::wire::KERNEL_UNSENT_MAX_BYTES;
 
 /// Number of values of SO_MEMINFO.
 const VALUES: usize = 9;
-/// Positions of the values that are memory: what both queues of the socket take with the kernel's overhead, and what
-/// the kernel has reserved beyond that. See sock_diag(7): SK_MEMINFO_RMEM_ALLOC, SK_MEMINFO_FWD_ALLOC,
+/// Positions of the values to add: the memory of both queues of the socket, including the kernel's overhead, and the
+/// memory that the kernel has reserved in advance. See sock_diag(7): SK_MEMINFO_RMEM_ALLOC, SK_MEMINFO_FWD_ALLOC,
 /// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_BACKLOG.
 const MEMORY: [usize; 4] = [0, 4, 5, 7];
 
-/// Returns the number of bytes that the kernel holds for a socket. `is_blocked`: whether the socket accepts no bytes;
-/// only an estimate uses this parameter.
+/// Returns the number of bytes that the kernel holds for a socket. If the kernel does not report the number, returns an
+/// estimate. Only the estimate uses `is_blocked`, which is true if the socket accepts no bytes.
 pub(super) fn socket_memory(socket: &TcpStream, is_blocked: bool) -> usize {
     let Some(values) = ask(socket) else { return estimate(socket, is_blocked) };
     MEMORY.iter().filter_map(|place| values.get(*place)).map(|bytes| *bytes as usize).sum()

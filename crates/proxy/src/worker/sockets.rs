@@ -34,7 +34,7 @@ impl Worker {
             Some(Carries::Link(id)) => id,
             None => return,
         };
-        // If the relay has paused the reading of this connection, the flag stays set until the relay reads on.
+        // `has_unread` stays set while the relay has paused the reading of this connection.
         wire.has_unread |= event.is_readable();
         if wire.is_connecting && !self.finish_connecting(wire_id, id) {
             return;
@@ -241,7 +241,7 @@ impl Worker {
 
     fn refuse_question(&mut self, subject: &Subject, too_many: bool) {
         self.relay.refuse_question(subject, too_many);
-        // Read the connections that were held for the answer, so that their calls fail with the reason.
+        // Continue the connections that wait for an answer, so that their calls fail with the reason.
         self.review_arrivals(|arrival| arrival.is_held);
     }
 
@@ -260,7 +260,7 @@ impl Worker {
         true
     }
 
-    /// Records the arrival or the connection of the relay whose bytes a wire carries from now on.
+    /// Records what a wire carries from now on: an arrival, or a connection of the relay.
     pub(super) fn attach(&mut self, wire: WireId, carries: Carries) {
         if let Some(wire) = self.wires.get_mut(wire) {
             wire.carries = Some(carries);
@@ -283,8 +283,9 @@ impl Worker {
     pub(super) fn close_wire(&mut self, id: WireId) {
         if let Some(mut wire) = self.wires.remove(id) {
             if wire.is_blocked() {
-                // The peer does not get all of our output anyway. After an orderly close, the kernel would keep the
-                // unsent output for as long as the peer does not read, and no budget would count it.
+                // Reset the connection: the peer does not read, and would not get all of our output anyway. After an
+                // orderly close, the kernel would keep the unsent output until the peer reads, and no budget would
+                // count it.
                 wire.abort();
             }
             wire.meter.close(self.relay.now());
@@ -336,8 +337,8 @@ fn write_last(wire: &mut Wire, mut rest: &[u8], buffers: &mut Buffers) {
     }
 }
 
-/// Returns whether `ip` belongs to this machine. If so, the kernel also chooses `ip` as the source address of packets
-/// to `ip`. Sends no packet.
+/// Returns whether `ip` belongs to this machine. Asks the kernel for the source address of packets to `ip`, without
+/// sending a packet. The kernel answers with `ip` itself only if `ip` belongs to this machine.
 fn is_own_ip(ip: IpAddr) -> bool {
     let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let source = || {

@@ -1,11 +1,11 @@
 //! Standing: the best certificate that each workload has shown from each address. The best certificate is the
 //! certificate that expires last. After the removal of a trust anchor, the next certificate that the workload shows
-//! replaces the older certificate.
+//! replaces the recorded certificate, even if it expires earlier.
 //!
 //! A proxy shows its certificate when it connects, and never again on that connection. So the certificate of an open
-//! connection may expire although the workload has a newer certificate, which it shows on later connections. The
-//! connection may then stay open. An attacker with a stolen key gains nothing from this, since the address must be the
-//! same, too.
+//! connection may expire although the workload has a newer certificate, which it shows on later connections. Such a
+//! connection may stay open. An attacker with a stolen key gains nothing from this rule, because the newer certificate
+//! must come from the same address as the connection.
 //!
 //! All workers share one `Standing`, because the kernel may give a workload's next connection to any of them. A worker
 //! takes the lock once for each handshake, and when it checks the expiry or the anchor of a connection's certificate;
@@ -29,7 +29,8 @@ const MAX_SHOWN_BYTES: usize = 4 << 20;
 /// When the memory is full, certificates are forgotten until at most this number of bytes remains, so that not every
 /// handshake has to forget certificates.
 const KEPT_BYTES: usize = MAX_SHOWN_BYTES / 8 * 7;
-/// Longest chain that is remembered, in bytes. A peer chooses the length of its chain.
+/// Longest chain that is recorded, in bytes. Without this limit, one peer could fill the memory, because a peer chooses
+/// the length of its chain.
 const MAX_CHAIN_BYTES: usize = 4 << 10;
 /// Memory of a workload at an address in addition to its chain, in bytes.
 const ENTRY_BYTES: usize = 256;
@@ -45,7 +46,8 @@ pub struct Standing {
 #[derive(Debug, Default)]
 struct Memory {
     by_peer: FxHashMap<(u64, IpAddr), Shown>,
-    /// Number of times that a worker got a trust bundle in which some of the previous anchors were missing.
+    /// Counts the removals of trust anchors: the number of times that a worker got a trust bundle without some of the
+    /// previous anchors.
     trust: u64,
     /// The sum of [`Shown::bytes`].
     bytes: usize,
@@ -97,8 +99,8 @@ impl Standing {
         self.lock().trust += 1;
     }
 
-    /// Returns when the best certificate of a workload at an address expires, if that is after `then` and the chain
-    /// passes `verify`.
+    /// Returns when the best certificate of a workload at an address expires. `None` if no certificate is known that
+    /// expires after `then` and whose chain passes `verify`.
     pub(super) fn expiry_of(
         &self,
         id: &SpiffeId,

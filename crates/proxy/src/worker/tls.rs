@@ -54,8 +54,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Starts TLS as the client. The server name contains `target_port`, the port of the application: netfilter does
-    /// not redirect the connection, so the peer cannot know the port otherwise.
+    /// Starts TLS as the client. Sends the application's port, `target_port`, in the server name (SNI): netfilter does
+    /// not redirect the connection, so the peer has no other way to learn the port.
     ///
     /// # Errors
     /// An error of rustls; none is expected.
@@ -83,7 +83,7 @@ impl Tls {
         self.partial.capacity() + self.pending.capacity() + chain_bytes(self.peer_certificates())
     }
 
-    /// Returns whether the handshake is complete, so that every certificate that was shown is verified.
+    /// Returns whether the handshake is complete. Then rustls has verified the certificates that the peer has shown.
     pub fn is_established(&self) -> bool {
         match &self.role {
             Role::Client(client) => !client.is_handshaking(),
@@ -130,7 +130,7 @@ impl Tls {
     /// Decrypts the records in `raw`, and appends their content to `plain`. Keeps an incomplete record at the end.
     ///
     /// # Errors
-    /// The peer violated TLS, or one side does not trust the other; then an alert is in the output.
+    /// The peer violated TLS, or one side does not trust the other's certificate. The output then contains the alert.
     pub fn open(&mut self, raw: &mut [u8], plain: &mut Vec<u8>) -> Result<(), rustls::Error> {
         if self.failed {
             return Err(rustls::Error::General("it has failed before".to_owned()));
@@ -242,8 +242,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Collects the alert after an error. The input must not be processed again, so rustls gets no input here, and is
-    /// called only while it has output.
+    /// Moves the alert of a failed connection into `pending`. Passes no input to rustls, because the failed input must
+    /// not be processed again.
     fn take_alert<Data>(&mut self, tls: &mut UnbufferedConnectionCommon<Data>, process: Process<Data>) {
         while tls.wants_write() {
             match process(tls, &mut []).state {

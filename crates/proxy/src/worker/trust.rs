@@ -1,8 +1,8 @@
 //! Trust: how long a connection may stay open with the certificate that its peer has shown.
 //!
-//! A client's connection ends when the certificate that it showed expires or is no longer trusted. The connection stays
-//! open if the same workload has since shown a better certificate on another connection from the same address
-//! (`standing`).
+//! A client's connection ends when the certificate that it showed expires or is no longer trusted. Exception: the
+//! connection stays open if the same workload has since shown a better certificate on another connection from the same
+//! address (`standing`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Peer {
     id: SpiffeId,
     address: IpAddr,
     is_proved: bool,
-    /// The times that the client's certificate sets for the connection; `None` for servers.
+    /// The times at which a client's connection must end because of its certificate; `None` for servers.
     stay: Option<Stay>,
     /// When the worker found that no current trust anchor verifies the peer's certificate; `None` while an anchor
     /// verifies it.
@@ -56,7 +56,7 @@ impl Peer {
         Some(match id_shown(Some(tls)) {
             Ok(Some(found)) if found == self.id => Ok(()),
             Ok(Some(found)) => Err(ConnectionFailure::WrongIdentity { found, expected: self.id.clone() }),
-            // A server cannot complete the handshake without a certificate.
+            // Does not occur: a server cannot complete the handshake without a certificate.
             Ok(None) => Err(ConnectionFailure::HandshakeCut),
             Err(failure) => Err(*failure),
         })
@@ -68,8 +68,8 @@ impl Peer {
         self.stay = self.note_shown(tls, standing, now).map(|expiry| Stay::until(expiry, now));
     }
 
-    /// Records the certificate that the peer has shown, for the peer's other connections. Returns when the certificate
-    /// expires.
+    /// Records the certificate that the peer has shown, so that the peer's connections with an older certificate may
+    /// stay open. Returns when the certificate expires.
     pub(super) fn note_shown(&self, tls: Option<&Tls>, standing: &Standing, now: SystemTime) -> Option<SystemTime> {
         let chain = tls.map(Tls::peer_certificates).unwrap_or_default();
         let expiry = leno_identity::peer_expiry(chain, now)?;
@@ -105,7 +105,8 @@ impl Worker {
             };
             let ids: Vec<_> = self.wires.iter().map(|(id, _)| id).filter(is_proved).collect();
             self.recheck.begin(ids.into_iter());
-            // Handshakes in progress still verify with the old trust bundle.
+            // Handshakes in progress still verify with the old trust bundle, so mark their peers: verify them again
+            // afterwards.
             for (_, arrival) in self.arrivals.iter_mut() {
                 arrival.is_outdated = self.wires.get(arrival.wire).is_some_and(|wire| wire.tls.is_some());
             }
@@ -150,9 +151,9 @@ impl Worker {
     }
 
     /// Verifies a server's certificate again. If the certificate is no longer trusted, this connection gets no new
-    /// calls. If no other connection has shown a better certificate of the same workload, the proxy opens another
-    /// connection, and fails the current calls after [`REPLACEMENT_TIME`] unless a better certificate was shown by
-    /// then.
+    /// calls. If the same workload has shown a better certificate on another connection, the current calls go on.
+    /// Otherwise the proxy opens another connection. If the server shows no better certificate within
+    /// [`REPLACEMENT_TIME`], the proxy fails the current calls.
     fn recheck_endpoint(&mut self, wire: WireId, upstream: UpstreamId) {
         let Some((error, good_until)) = self.verify_again(wire) else { return };
         if good_until.is_some() {
@@ -216,7 +217,7 @@ impl Worker {
     }
 }
 
-/// The times that a client's certificate sets for its connection.
+/// How long a client's connection may stay open with its certificate.
 #[derive(Debug, Clone, Copy)]
 struct Stay {
     /// From this time on, the connection accepts no new calls, and the proxy asks the client to open another
@@ -226,8 +227,8 @@ struct Stay {
 }
 
 impl Stay {
-    /// Longest time between the notice and the expiry. For a certificate with less than ten minutes left, it is a tenth
-    /// of the remaining time.
+    /// Longest time between `notice` and `expiry`. For a certificate that expires in less than ten minutes, this time
+    /// is a tenth of the remaining time.
     const MAX_NOTICE: Duration = Duration::from_secs(60);
 
     fn until(expiry: SystemTime, now: SystemTime) -> Self {

@@ -13,8 +13,8 @@ use super::{Worker, memory};
 /// Shortest interval at which memory is returned to the system. Returning takes a millisecond for every few tens of
 /// thousands of chunks.
 const TRIM_EVERY: Duration = Duration::from_secs(3);
-/// Number of sweeps that check whether the server of a silent client should send first, after `server_first_after_ms`.
-/// The result of the check hardly changes between sweeps, and there may be thousands of silent clients.
+/// Maximum number of sweeps, after `server_first_after_ms`, that check for one silent client whether its server sends
+/// first. The result of the check hardly changes between sweeps, and there may be thousands of silent clients.
 const LATE_LOOKS_MAX: u8 = 2;
 
 impl Worker {
@@ -34,7 +34,8 @@ impl Worker {
         }
     }
 
-    /// Handles arrivals that have not shown their protocol in time. During a drain, they have less time.
+    /// Handles arrivals (connections whose protocol is not known yet) that have waited too long. During a drain,
+    /// arrivals may wait for less time.
     fn sweep_arrivals(&mut self) {
         let now = self.relay.now();
         let is_draining = self.relay.draining().is_some();
@@ -63,8 +64,8 @@ impl Worker {
         }
     }
 
-    /// Measures the memory that the kernel holds for connections: once a second, and only for connections whose memory
-    /// may be more than negligible.
+    /// Measures the memory that the kernel holds for connections: for each connection once a second, unless its memory
+    /// is surely negligible.
     fn measure_sockets(&mut self) {
         let negligible = self.relay.negligible_bytes(self.wires.len());
         let now = self.relay.now();
@@ -76,7 +77,7 @@ impl Worker {
             wire.measure(now);
             match wire.carries {
                 Some(Carries::Arrival(arrival)) => self.charge_arrival(arrival),
-                // The flush updates the charge.
+                // The next flush of the connection updates its charge.
                 Some(Carries::Link(link)) => self.relay.mark_dirty(link),
                 None => {}
             }
@@ -109,8 +110,8 @@ impl Worker {
         let until = self.relay.now() + grace;
         self.relay.begin_drain(until);
         // The kernel has already accepted the connections in the listeners' queues, so serve them, too. A queue has at
-        // most `BACKLOG` connections now. Stop after as many connections, so that a client that connects all the time
-        // cannot delay the drain.
+        // most about `BACKLOG` connections. Do not accept many more than this number: otherwise a client that connects
+        // all the time could delay the drain.
         self.accept_again = true;
         for _ in 0..=BACKLOG as usize / MAX_ACCEPTS {
             if !self.accept_again {

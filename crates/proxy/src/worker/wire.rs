@@ -20,19 +20,22 @@ use super::trust::Peer;
 /// read.
 pub(super) const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
 
-/// Size of the kernel's receive buffer for a connection within this machine: the kernel uses up to twice as much, with
-/// its overhead. Without this limit, a program that sends faster than we pass its bytes on makes the buffer grow to
-/// `net.ipv4.tcp_rmem`: 6 MiB, or 32 MiB since Linux 6.16. Loopback needs no such buffer: with this limit and
-/// [`LOCAL_SEND_BYTES`], a connection of a test program carried 0.7 to 0.8 GB/s, and without them 0.7 to 0.9 GB/s. A
-/// connection to another machine keeps the kernel's sizes, because a path with a high latency needs a large window.
+/// Size of the kernel's receive buffer for a connection within this machine. With its overhead, the kernel uses up to
+/// twice as much.
+///
+/// Without this limit, the buffer grows to `net.ipv4.tcp_rmem` (6 MiB, or 32 MiB since Linux 6.16) if a program sends
+/// faster than we forward its bytes. Loopback does not need such a large buffer. With this limit and
+/// [`LOCAL_SEND_BYTES`], a connection of a test program carried 0.7 to 0.8 GB/s; without the limits, it carried 0.7 to
+/// 0.9 GB/s. A connection to another machine keeps the kernel's sizes, because a path with a high latency needs a large
+/// window.
 const LOCAL_RECEIVE_BYTES: usize = 128 << 10;
 /// Size of the kernel's send buffer for a connection within this machine, for the same reason as
 /// [`LOCAL_RECEIVE_BYTES`]. The buffer has room for [`KERNEL_UNSENT_MAX_BYTES`]. Without this limit, the kernel also
-/// kept 3.4 MB that a local peer had dropped.
+/// kept 3.4 MB of sent bytes that a local peer had dropped.
 const LOCAL_SEND_BYTES: usize = 192 << 10;
 
-/// Shortest interval at which flushes measure the kernel's memory of a stuck connection. A measurement is one system
-/// call.
+/// Shortest interval at which flushes measure the kernel's memory of a stuck connection ([`Wire::is_stuck`]). A
+/// measurement is one system call.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
 /// Time by which the kernel's timeout for a peer that reads nothing exceeds our timeout, so that ours fires first and
@@ -45,7 +48,7 @@ const TLS_BYTES: usize = 12 << 10;
 /// Identifies a wire within its worker.
 pub(super) type WireId = Id<Wire>;
 
-/// The bit that distinguishes the poll tokens of wires from the worker's own.
+/// The bit that is set only in the poll tokens of wires, and not in the worker's own tokens (waker and listeners).
 const WIRE_BIT: u64 = 1 << 63;
 
 const _: () = assert!(usize::BITS == 64, "a poll token holds the id of a wire");
@@ -112,7 +115,7 @@ struct Measured {
     at: Instant,
     /// Number of bytes that the worker had written to the socket before the measurement.
     written_bytes: u64,
-    /// Whether the connection was stuck.
+    /// Whether the connection was stuck ([`Wire::is_stuck`]) at the measurement.
     while_stuck: bool,
 }
 
@@ -121,7 +124,7 @@ struct Measured {
 pub(super) struct Wire {
     /// What the wire carries. `None` only until the arrival or the link of a new wire has been created.
     pub(super) carries: Option<Carries>,
-    /// Whether TCP is not established yet.
+    /// Whether the TCP connection is still being established.
     pub(super) is_connecting: bool,
     /// The workload at the other end, if the proxy terminates the TLS: a client that has proved its identity, or a
     /// server that must prove it.
@@ -148,10 +151,12 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, and
-    /// not in the kernel. `is_local`: whether both ends of the connection are on this machine.
+    /// Wraps a socket, and sets its options. The kernel sends small writes at once. Bytes that the peer does not read
+    /// wait mostly in the proxy, and not in the kernel. `is_local` is true if both ends of the connection are on this
+    /// machine.
     pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, is_local: bool, now: Instant) -> Self {
-        // Without these options the connection is slower, or uses more of the container's memory.
+        // Ignore errors of these options: without an option, the connection is only slower, or uses more of the
+        // container's memory.
         let _ = socket.set_nodelay(true);
         let options = SockRef::from(&socket);
         let _ = options.set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
@@ -182,12 +187,12 @@ impl Wire {
     /// Makes the kernel end the connection if the peer accepts no bytes for `limit` plus [`KERNEL_GRACE`]. This also
     /// detects a peer that is gone.
     pub(super) fn limit_unread(&self, limit: Duration) {
-        // Without this option, the kernel ends the connection later.
+        // Ignore an error: without this option, the kernel only ends the connection later.
         let _ = SockRef::from(&self.socket).set_tcp_user_timeout(Some(limit + KERNEL_GRACE));
     }
 
-    /// Reads once, at most `most` bytes. A short read means that the socket is empty, unless the peer has sent urgent
-    /// data: epoll is edge-triggered and reports later bytes with a new event.
+    /// Reads once, at most `most` bytes. If the read fills less than the buffer, the socket is empty, and epoll
+    /// (edge-triggered) will report later bytes with a new event. Exception: urgent data ends a read early.
     pub(super) fn read<'a>(&mut self, most: usize, buffers: &'a mut Buffers) -> Result<Fill<'a>, WireError> {
         let Buffers { raw, opened, .. } = buffers;
         let start = self.tls.as_mut().map_or(0, |tls| tls.lend_partial(raw));
@@ -222,9 +227,9 @@ impl Wire {
         Ok(if ended && opened.is_empty() { Fill::End } else { Fill::Bytes { bytes: opened, more: more || ended } })
     }
 
-    /// Writes pending TLS records, and then `plain`. Returns the number of bytes of `plain` that are written or sealed:
-    /// with TLS, at most [`SEAL_BYTES`] at a time. 0 means that the socket accepts no more, or that the handshake comes
-    /// first.
+    /// Writes pending TLS records, and then `plain`. Returns the number of bytes of `plain` that are written or, with
+    /// TLS, encrypted: at most [`SEAL_BYTES`] at a time. Returns 0 if the socket accepts no more, or if the handshake
+    /// is not complete.
     pub(super) fn write(&mut self, plain: &[u8], buffers: &mut Buffers) -> Result<usize, WireError> {
         self.write_with(plain, &mut buffers.sealed)
     }
@@ -289,8 +294,8 @@ impl Wire {
         self.measured = Some(Measured { bytes, at: now, written_bytes, while_stuck });
     }
 
-    /// Sets whether the socket accepts no bytes. Then measures like [`Self::measure`], if the connection is stuck and
-    /// was not measured within [`MEASURE_EVERY`].
+    /// Records whether the socket is blocked, that is, accepts no bytes. Then measures like [`Self::measure`], if the
+    /// connection is stuck and was not measured within [`MEASURE_EVERY`].
     pub(super) fn measure_if_stuck(&mut self, now: Instant, is_blocked: bool) {
         self.is_blocked = is_blocked;
         if self.is_stuck() && self.measured.is_none_or(|latest| now - latest.at >= MEASURE_EVERY) {
@@ -298,10 +303,12 @@ impl Wire {
         }
     }
 
-    /// Returns whether to measure the connection. There are three cases: the connection is stuck; at the latest
-    /// measurement, the kernel held more than `negligible` or more than [`CONNECTION_BYTES`] for it; the worker has
-    /// written more than `negligible` bytes since. A peer that does not read can take up to [`KERNEL_UNSENT_MAX_BYTES`]
-    /// without being blocked.
+    /// Returns whether to measure the connection. There are three cases:
+    ///
+    /// - The connection is stuck.
+    /// - At the latest measurement, the kernel held more than `negligible` or more than [`CONNECTION_BYTES`] for it.
+    /// - The worker has written more than `negligible` bytes since the latest measurement. If the peer does not read,
+    ///   the kernel can hold up to [`KERNEL_UNSENT_MAX_BYTES`] of these bytes while the connection is not stuck.
     pub(super) fn should_be_measured(&self, negligible: usize) -> bool {
         let written_before = self.valid_measurement().map_or(0, |latest| latest.written_bytes);
         let written = self.meter.written_bytes.saturating_sub(written_before);
@@ -323,9 +330,9 @@ impl Wire {
         self.valid_measurement().map_or(0, |latest| latest.bytes)
     }
 
-    /// Returns the latest measurement, unless the connection was stuck then and is not stuck now. If such a measurement
-    /// were valid, a busy connection whose peer is a little slower than we are would be charged for a full buffer all
-    /// the time.
+    /// Returns the latest measurement. `None` if the connection was stuck at the measurement and is not stuck now: such
+    /// a measurement is not valid any more. Otherwise a busy connection whose peer is a little slower than we are would
+    /// be charged for a full buffer all the time.
     fn valid_measurement(&self) -> Option<Measured> {
         self.measured.filter(|latest| self.is_stuck() || !latest.while_stuck)
     }
@@ -336,8 +343,8 @@ impl Wire {
     }
 }
 
-/// Returns whether the address of a connection's other end belongs to this machine. Only such a connection reaches a
-/// loopback address, or has the same address at both ends.
+/// Returns whether both ends of a connection are on this machine: our end has a loopback address, or both ends have the
+/// same address.
 pub(super) fn is_local(own: IpAddr, peer: IpAddr) -> bool {
     own.is_loopback() || own == peer
 }

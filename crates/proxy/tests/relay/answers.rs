@@ -52,7 +52,7 @@ fn an_endpoint_that_has_answered_gets_the_rest_of_the_request() {
 
     call.client.send(&data(1, b"the rest", true));
     eventually("the call is over", || call.proxy.explain().calls == 0);
-    // After this time, the proxy would have reset a cancelled stream.
+    // Wait long enough for a RST_STREAM, which the proxy would send if it had cancelled the stream.
     std::thread::sleep(Duration::from_millis(100));
     call.endpoint.send(&settings(&[(INITIAL_WINDOW_SIZE, 1_000)]));
     let rest = call.endpoint.rest_of(call.stream);

@@ -9,12 +9,12 @@ use crate::routes::{get, http_route, meshed};
 
 const REFUSED_STREAM: u32 = 7;
 
-/// A call whose client requests `leno-attempts`.
+/// Returns the frames of a gRPC call that requests the field `leno-attempts`.
 fn asking(stream: u32) -> Vec<u8> {
     call_with(stream, "leno-attempts", "?1")
 }
 
-/// An HTTP request whose client requests `leno-attempts`.
+/// Returns the frame of an HTTP request that requests the field `leno-attempts`.
 fn asking_get(stream: u32, path: &str) -> Vec<u8> {
     let fields = [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "echo.default:80")];
     headers(stream, &[&fields[..], &[("leno-attempts", "?1")]].concat(), true)

@@ -122,12 +122,13 @@ fn who_calls_waits_until_it_is_known_who_may() {
     client.send(&call(1));
     let subject = question(&mut asked);
     proxy.set_mesh(answer_to(&[subject], "echo", &[]));
-    // The policies now allow the call. The call fails at the next check: its connection was not redirected, so the call
-    // has no destination port.
+    // The call passes the policies, which are known now. It fails at the next check: its connection was not redirected,
+    // so the call has no destination port.
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
 }
 
-/// Waits for the question about `echo` and answers it. Returns the question and the draft with the answer.
+/// Waits for the question about `echo` and answers it. Returns the subject of the question, and the draft of the mesh
+/// with the answer.
 fn known_echo(proxy: &Proxy, asked: &mut mpsc::Receiver<Subject>, server: &Server) -> (Subject, Draft) {
     let subject = question(asked);
     let mesh = answer_to(&[], "echo", &[server.address()]);
@@ -216,7 +217,7 @@ fn a_subject_is_in_use_while_a_call_waits_or_is_in_flight_and_was_used_after_tha
     client.send(&call(1));
     let waiting = question(&mut asked);
     assert!(proxy.usage().in_use.contains(&waiting));
-    // Do not use `known_echo` here: it would wait for a second question, but the call causes only one question.
+    // Do not use `known_echo` here: it waits for a question, and this test has already taken the only question.
     let mesh = answer_to(&[], "echo", &[server.address()]);
     let cluster = &mesh.clusters()[0];
     let mut draft = Draft::new("default");

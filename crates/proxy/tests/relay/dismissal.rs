@@ -61,7 +61,7 @@ fn the_call_whose_answer_was_one_malformed_answer_too_many_is_failed() {
     let proxy = Proxy::start(&[server.address()]);
     let mut client = proxy.connect();
     let mut endpoint = None;
-    // The limit of an endpoint's stream errors is 1,000 per window.
+    // An endpoint may cause 1,000 stream errors per window. The next error is one too many.
     for stream in (1..).step_by(2).take(1_001) {
         client.send(&call(stream));
         let endpoint = endpoint.get_or_insert_with(|| server.accept());

@@ -73,8 +73,8 @@ fn content_of_a_few_bytes_in_many_frames_leaves_in_few() {
 
 #[test]
 fn a_message_of_a_few_bytes_is_not_held_back() {
-    // The proxy does not collect the content of a client that sends little, but forwards it at once. Collected content
-    // would wait for a sweep, which runs only after a tenth of a second.
+    // The proxy forwards the content of a client that sends little at once. It does not collect such content: collected
+    // content would wait for the next sweep, up to a tenth of a second.
     let mut call = CallInFlight::start(&open_call(1));
     for _ in 0..10 {
         call.client.send(&data(1, b"x", false));

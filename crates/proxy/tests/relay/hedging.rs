@@ -23,7 +23,8 @@ impl Policed {
         [(); 2].map(|()| self.servers.next_request())
     }
 
-    /// Sends a call that its only server answers long after the delay of [`SOON`].
+    /// Sends a call that must reach only one server. The server answers after 300 ms, long after the hedge delay of
+    /// [`SOON`].
     fn call_once(&mut self, request: &[u8]) {
         self.client.send(request);
         let (place, request) = self.servers.next_request();
@@ -74,7 +75,7 @@ fn an_answer_that_is_a_failure_does_not_count_while_another_may_come() {
     let mut hedged = Policed::start(SOON);
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     hedged.servers.send(second, &headers(further.stream, &grpc("14"), true));
-    // The other server answers after the failure has arrived.
+    // Wait until the proxy has received the failure, before the other server answers.
     std::thread::sleep(Duration::from_millis(100));
     hedged.servers.send(first, &headers(request.stream, &grpc("0"), true));
     assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
@@ -106,7 +107,8 @@ fn content_goes_with_each_attempt_and_an_incomplete_request_gets_one_only() {
 fn a_call_whose_answer_has_begun_in_time_is_not_slow_however_long_its_content_takes() {
     const DELAY: Duration = Duration::from_millis(300);
     let mut hedged = Policed::start("hedge: {delay: 300ms, methods: [a.B/C]}");
-    // More calls than the proxy needs to know the share of slow calls.
+    // Send more than 20 calls. With fewer than 20, the proxy would ignore the share of slow calls, and the test would
+    // pass even if the proxy counted these calls as slow.
     let streams = (0..30).map(|n| 1 + 2 * n);
     let begun: Vec<_> = streams
         .map(|stream| {
@@ -220,8 +222,8 @@ fn a_percentile_hedges_once_enough_calls_have_shown_it() {
     for stream in (1..241).step_by(2) {
         let number = stream.to_string();
         hedged.client.send(&call_with(stream, "x-number", &number));
-        // On a busy machine, an earlier call may have been hedged. The further attempt of that call, which is
-        // cancelled, arrives first.
+        // On a busy machine, the proxy may have hedged an earlier call. Skip the further attempt of that call, which
+        // arrives first.
         loop {
             let (place, request) = hedged.servers.next_request();
             std::thread::sleep(Duration::from_millis(2));
@@ -232,7 +234,7 @@ fn a_percentile_hedges_once_enough_calls_have_shown_it() {
         }
         assert_eq!(hedged.client.rest_of(stream)[0].field("grpc-status"), "0");
     }
-    // A percentile is computed again after a tenth of a second.
+    // Wait: the proxy computes a percentile again only after a tenth of a second.
     std::thread::sleep(Duration::from_millis(200));
     let before = hedged.counts()[0];
     hedged.client.send(&call(241));
@@ -241,7 +243,7 @@ fn a_percentile_hedges_once_enough_calls_have_shown_it() {
 
 #[test]
 fn a_further_attempt_that_cannot_be_sent_does_not_cost_the_call() {
-    // One server accepts no header section as large as the call's.
+    // The header section of the call is larger than the second server accepts.
     let servers = [Server::start(), Server::start()];
     let (_proxy, mut client) = hedge_between(&servers);
     client.send(&call(1));
@@ -332,7 +334,8 @@ fn hedge_between(servers: &[Server; 2]) -> (Proxy, Peer) {
     (proxy, client)
 }
 
-/// Waits for the proxy's connection to either server. The server has sent nothing on it. Returns the server's index.
+/// Waits until the proxy connects to one of the servers. Returns the server's index, and the connection, on which the
+/// server has sent nothing yet.
 fn accept_any(servers: &[Server; 2]) -> (usize, Peer) {
     let mut accepted = None;
     eventually("the proxy connects", || {

@@ -6,9 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use crate::peer::PATIENCE;
 use crate::proxy::Proxy;
 
-/// Sends `request` from an HTTP/1.1 client through the proxy to a server, which answers `response` to the first
-/// request. Returns the request as the server received it, and all bytes that the client read until the end of its
-/// connection.
+/// Sends `request` from an HTTP/1.1 client through the proxy to a server, which answers with `response`. Returns the
+/// head of the request that the server received, and all bytes that the client read until the end of its connection.
 fn exchange(request: &str, response: &str) -> (String, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::proxy::{Proxy, eventually};
 
-/// Number of clients that upload. The kernel may hold all their requests, several times the worker's budget.
+/// Number of clients that upload. The sum of their requests is several times as large as the worker's budget, and the
+/// kernel may hold all of these bytes.
 const UPLOADS: usize = 64;
 /// Size of an upload's content, in bytes. The kernel takes the whole request, so no socket of the proxy is blocked.
 const CONTENT_BYTES: usize = 250_000;
@@ -28,8 +29,8 @@ fn end_of(mut connection: TcpStream) -> Option<ErrorKind> {
     connection.read_to_end(&mut Vec::new()).err().map(|error| error.kind())
 }
 
-/// If the connections to the server ended in the orderly way, the kernel would keep their unsent content for as long as
-/// the server does not read.
+/// The proxy must reset the connections to the server. After an orderly close, the kernel would keep their unsent
+/// content for as long as the server does not read.
 #[test]
 fn a_client_that_is_given_up_leaves_no_content_in_the_kernel_for_its_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -53,6 +54,7 @@ fn a_client_that_is_given_up_leaves_no_content_in_the_kernel_for_its_server() {
     let ends: Vec<_> = reading.into_iter().map(|reader| reader.join().expect("it ends")).collect();
     let count = |end| ends.iter().filter(|other| **other == end).count();
     let (resets, orderly) = (count(Some(ErrorKind::ConnectionReset)), count(None));
-    // The worker may drop a client before it has measured the connection to the client's server.
+    // Allow some orderly ends: the worker may drop a client before it has measured the connection to the client's
+    // server.
     assert!(resets > 2 * orderly, "{ends:?}");
 }

@@ -1,4 +1,4 @@
-//! The metrics of methods: what they count of a call, and when.
+//! The metrics of methods: which calls and messages they count, and when.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn method(proxy: &Proxy, name: MethodName) -> Arc<MethodMetrics> {
     proxy.metrics.method(&MethodLabels { of: Arc::new(of), name })
 }
 
-/// The series of the method of [`call`].
+/// Returns the metrics series of the method `a.B/C`, which [`call`] calls.
 fn named(proxy: &Proxy) -> Arc<MethodMetrics> {
     method(proxy, MethodName::Grpc("a.B/C".into()))
 }

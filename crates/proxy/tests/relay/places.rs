@@ -44,7 +44,8 @@ fn silent_connections_of_others_keep_neither_the_own_application_nor_a_client_th
     endpoint.send(&headers(stream, &[(":status", "200")], true));
     assert_eq!(client.expect(kind::HEADERS).field(":status"), "200");
 
-    // A client that speaks is accepted. It gets this answer because its connection has no destination port.
+    // The proxy accepts a client that sends a request. It answers 404 only because the connection has no destination
+    // port.
     let answer = request(inbound);
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("leno-proxy-error: no-route"), "{answer}");
     let closed = silent.iter().take_while(|stream| is_closed(stream)).count();

@@ -23,7 +23,7 @@ pub(crate) struct Policed {
 }
 
 impl Policed {
-    /// `spec` is as in [`traffic_policy`].
+    /// Starts a proxy whose Service has a TrafficPolicy with this `spec`; see [`traffic_policy`].
     pub(crate) fn start(spec: &str) -> Self {
         let servers = [Server::start(), Server::start()];
         let addresses = servers.each_ref().map(Server::address);

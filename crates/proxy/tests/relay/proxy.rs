@@ -1,4 +1,4 @@
-//! One worker, which the test drives as the control thread does, and its mesh.
+//! A proxy with one worker and without a control thread: the test gives the worker its mesh and its commands.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,13 +41,14 @@ impl Proxy {
         Self::spawn(mesh, None, limits)
     }
 
-    /// A worker whose mesh answers no question yet, and the receiver of its questions.
+    /// Starts a worker with an empty mesh, so that it must ask about each destination. Returns the receiver of its
+    /// questions, too.
     pub(crate) fn start_asking(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
         let (questions, asked) = mpsc::channel(16);
         (Self::spawn(Arc::new(Mesh::empty().answering([])), Some(questions), limits), asked)
     }
 
-    /// A worker for inbound calls whose mesh answers no question yet, and the receiver of its questions.
+    /// Like [`Self::start_asking`], for a worker of inbound calls.
     pub(crate) fn start_called(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
         let (questions, asked) = mpsc::channel(16);
         let mesh = Arc::new(Mesh::empty().answering([]));
@@ -184,14 +185,13 @@ pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Ar
     mesh_of(&service(name, endpoints, annotation))
 }
 
-/// Returns the same mesh as [`mesh`], without an annotation, as the control plane's answer to questions about these
-/// subjects.
+/// Returns a mesh of one Service like [`mesh`], as the answer of the control plane to questions about these subjects.
 pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAddr]) -> Arc<Mesh> {
     Arc::new(owned_mesh(&service(name, endpoints, "")).answering(subjects.iter().cloned()))
 }
 
-/// The manifests of a Service with port 80. Unless the annotation sets the connect timeout, it is long, because the
-/// machine may stall for seconds.
+/// The manifests of a Service with port 80. The default of the connect timeout is 20 s here, because the machine may
+/// stall for seconds; `annotation` may set another timeout.
 pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) -> String {
     let patient = "leno.dev/connect-timeout: 20s";
     let annotation =
@@ -217,7 +217,7 @@ pub(crate) fn mesh_of(manifests: &str) -> Arc<Mesh> {
     Arc::new(owned_mesh(manifests))
 }
 
-/// The mesh of manifests with references to missing objects.
+/// The mesh that manifests describe. The manifests must refer to missing objects.
 pub(crate) fn incomplete_mesh_of(manifests: &str) -> Arc<Mesh> {
     let translation = translated(manifests);
     assert!(!translation.problems.is_empty(), "nothing is missing");

@@ -240,8 +240,8 @@ fn a_response_that_has_begun_is_not_asked_for_again() {
     assert_eq!(retried.counts(), [0; 4]);
 }
 
-/// The client could take the code REFUSED_STREAM for a promise that no server has processed its call, although a server
-/// has processed it.
+/// The proxy must not forward the code REFUSED_STREAM: to the client, it means that no server has processed the call,
+/// but here a server may have processed it.
 #[test]
 fn a_response_that_ends_with_refused_stream_is_not_passed_on_as_refused() {
     let mut retried = Retried::start(TWICE, "");

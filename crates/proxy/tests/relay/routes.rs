@@ -231,7 +231,7 @@ fn a_call_that_is_sent_again_keeps_its_backend() {
     assert!((1..20).contains(&to_v1), "{to_v1} of 20 calls went to v1");
 }
 
-/// Answers all calls at a server, until the test is over.
+/// Answers all calls at a server, until the test sets `over`.
 fn keep_answering(server: Server, name: &'static str, over: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {

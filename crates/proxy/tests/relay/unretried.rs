@@ -1,5 +1,5 @@
-//! Calls that the proxy does not retry: its answer names the reason. For HTTP/1 requests whose connection is lost, the
-//! tests also count how often the server receives the request.
+//! Calls that the proxy does not retry: the proxy's answer to the client names the reason. For HTTP/1 requests whose
+//! connection is lost, the tests also count how often the server receives the request.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -84,7 +84,8 @@ fn an_error_after_the_answer_has_begun_says_nothing_of_retries() {
     assert!(!last.field("grpc-message").contains("not sent again"), "{last:?}");
 }
 
-/// Starts a server that closes used connections.
+/// Starts a server that closes the connection after each request without an answer, except during
+/// [`Closing::keep_connections`].
 fn closing() -> Closing {
     Closing::start((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port")
 }

@@ -17,7 +17,8 @@ pub(super) const USER_AGENT_MAX_BYTES: usize = 256;
 /// Marks the end of truncated text.
 const CUT: &[u8] = b"...";
 
-/// Appends the inside of a JSON string (RFC 8259 section 7); bytes that are not UTF-8 become U+FFFD.
+/// Appends bytes, escaped for a JSON string (RFC 8259 section 7), without the quotes around them. Bytes that are not
+/// UTF-8 become U+FFFD.
 pub(crate) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     let (kept, is_cut) = cut(bytes, max_bytes);
     for chunk in kept.utf8_chunks() {
@@ -25,8 +26,8 @@ pub(crate) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
             match c {
                 '"' | '\\' => line.extend([b'\\', c as u8]),
                 ' '..='~' => line.push(c as u8),
-                // Also escape characters that JSON allows, because terminals and viewers may obey them: for example a
-                // change of text direction.
+                // JSON allows these characters. Escape them nevertheless, because a terminal or a viewer may interpret
+                // them: for example, they can change the direction of the text.
                 _ => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         push_fmt(line, format_args!("\\u{unit:04x}"));
@@ -43,7 +44,8 @@ pub(crate) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     }
 }
 
-/// Appends the inside of a quoted string in Apache's notation: `\"`, `\\`, and `\xhh` for unprintable bytes.
+/// Appends bytes, escaped for a quoted string in Apache's notation, without the quotes around them: `\"`, `\\`, and
+/// `\xhh` for unprintable bytes.
 pub(super) fn push_quoted(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     let (kept, is_cut) = cut(bytes, max_bytes);
     for &byte in kept {

@@ -44,7 +44,7 @@ pub(crate) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Reco
     }
 }
 
-/// Returns the record of a connection about which the proxy knows as little as possible.
+/// Returns the record with the fewest values: an opaque connection that was not sent to a server.
 pub(crate) fn connection() -> Record<'static> {
     Record {
         time: SystemTime::UNIX_EPOCH,

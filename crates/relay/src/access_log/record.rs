@@ -26,7 +26,7 @@ pub enum Protocol {
 
 /// The facts about one call, or about one connection that carries no calls.
 ///
-/// The slices contain the peer's bytes unchanged; an empty slice means that nothing was sent.
+/// The slices contain the peer's bytes unchanged; a slice is empty if the peer did not send the value.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     /// Start of the call.
@@ -68,7 +68,7 @@ pub struct Record<'a> {
     pub retries: u8,
     /// Number of further attempts (hedges) that began because the first attempt had not answered in time.
     pub hedges: u8,
-    /// The parts of the call's policy that would have acted if their mode were not Audit.
+    /// The settings in mode Audit of the call's policy that the proxy would have applied in mode Enforce.
     pub audited: AuditedParts,
     /// The request's `x-request-id`.
     pub request_id: &'a [u8],

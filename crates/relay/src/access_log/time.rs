@@ -14,8 +14,8 @@ pub(super) struct Apache(pub(super) SystemTime);
 /// Writes a duration in milliseconds, in the form `12.345`.
 pub(super) struct Milliseconds(pub(super) Duration);
 
-/// Returns the time in UTC, and the milliseconds of its second. Returns the start of 1970 for a time before 1970 or after
-/// 9999.
+/// Returns the time in UTC, and the milliseconds of its second. Returns the start of 1970 for a time before 1970 or
+/// after 9999.
 fn utc(time: SystemTime) -> (OffsetDateTime, u32) {
     let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since_1970.as_secs()).ok();

@@ -62,10 +62,10 @@ pub(crate) struct Attempt {
     pub(crate) since: Instant,
     /// Number of request content bytes that the endpoint's connection has moved to its output.
     pub(crate) sent_bytes: usize,
-    /// Size in bytes of the request's trailers, while the endpoint's connection queues them behind content; otherwise
-    /// 0.
+    /// Size in bytes of the request's trailers while they wait behind content in the endpoint's connection; 0 if no
+    /// trailers wait.
     pub(crate) trailers_bytes: u32,
-    /// The attempt began while another attempt at the call was in progress.
+    /// Whether the attempt began while another attempt at the call was in progress.
     pub(crate) is_hedge: bool,
 }
 
@@ -79,8 +79,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the outcome that the balancer records if the attempt ends now without an answer, for a reason that the
-    /// endpoint has not caused.
+    /// Returns the outcome for the balancer if the attempt ends now without an answer, and the endpoint is not the
+    /// cause.
     pub(crate) fn unanswered(&self, now: Instant) -> Outcome {
         match self.stage {
             Stage::Sent(..) => Outcome::Cancelled { waited: now - self.since },

@@ -32,16 +32,15 @@ fn asks(request: &FieldSection) -> bool {
     matches!((lines.next(), lines.next()), (Some(line), None) if is_true(line.value))
 }
 
-/// Returns whether a value is the Boolean true. Parameters have no meaning here.
+/// Returns whether a value is the Boolean true. Ignores parameters of the value.
 fn is_true(value: &[u8]) -> bool {
     let rest = value.trim_ascii().strip_prefix(b"?1");
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b';')))
 }
 
 impl Call {
-    /// If the client has asked for the number of attempts, adds it to the response. First removes a field of the same
-    /// name that the endpoint has sent, also from trailers. Otherwise, the client would take the endpoint's field for
-    /// the proxy's field.
+    /// If the client has asked for the number of attempts, adds the number to the response. First removes each field
+    /// with this name that the endpoint has sent, also from trailers: the client would take it for the proxy's field.
     #[inline]
     pub(crate) fn tell_attempts(&self, section: Section, fields: &mut FieldSection) {
         if self.asks_attempts {

@@ -1,5 +1,5 @@
-//! The calls in flight of a worker, and what these calls share: the limit on content that is kept for another attempt,
-//! spare field sections, and the timetable of the calls' due times ([`due`](super::due)).
+//! The calls in flight of a worker, and the state that these calls share: the amount of content that is kept for
+//! another attempt, spare field sections, and the timetable of the calls' due times ([`due`](super::due)).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ const MAX_SPARE_PROGRESS: usize = 256;
 /// Maximum capacity of a spare field section, in bytes.
 pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
+/// The calls in flight of a worker.
+///
 /// Invariants: `replay_bytes` is the total size of the bodies of all replayable calls; `copies` is the number of calls
 /// without a client.
 #[derive(Debug)]
@@ -40,11 +42,11 @@ pub(crate) struct Calls {
     spare_sections: Vec<FieldSection>,
     #[expect(clippy::vec_box, reason = "a call takes over the box and gives it back")]
     spare_progress: Vec<Box<PolicyProgress>>,
-    /// Calls to be sent before this turn of the event loop ends. A call in this queue may be over already.
+    /// Calls to be sent before this turn of the event loop ends. A call in this queue may have ended already.
     to_send: VecDeque<CallId>,
 }
 
-/// Data of an ended call. Other owners (client, cluster, pools) need it to release what they hold for the call.
+/// Data of an ended call. The call's client, cluster and pools need it to release their data of the call.
 pub(crate) struct Ended {
     pub(crate) client: Option<ClientId>,
     pub(crate) client_stream: StreamKey,
@@ -93,7 +95,7 @@ impl Calls {
         self.slots.get_mut(id)
     }
 
-    /// Returns the call on a client's stream; `None` if the call is over. `token` is the stream's token.
+    /// Returns the call on a client's stream; `None` if the call has ended. `token` is the stream's token.
     #[inline]
     pub(crate) fn of(&mut self, client: ClientId, stream: StreamKey, token: u32) -> Option<(CallId, &mut Call)> {
         let found = self.slots.at_mut(token)?;
@@ -134,8 +136,8 @@ impl Calls {
         Some(progress)
     }
 
-    /// Removes a call that is over, and releases what it holds here: its timer, its content and its field section.
-    /// Returns the data that other owners need to release what they hold for the call.
+    /// Removes a call that has ended, and releases its timer, its content and its field section. Returns the data with
+    /// which the call's client, cluster and pools release their data of the call.
     pub(crate) fn end(&mut self, id: CallId) -> Option<Ended> {
         let call = self.slots.get_mut(id)?;
         self.timetable.clear(&mut call.due);
@@ -200,7 +202,7 @@ impl Calls {
         self.to_send.push_back(id);
     }
 
-    /// Removes and returns the first call on the list of calls to send. This call may be over.
+    /// Removes and returns the first call on the list of calls to send. This call may have ended.
     #[inline]
     pub(crate) fn next_listed(&mut self) -> Option<CallId> {
         self.to_send.pop_front()
@@ -227,8 +229,9 @@ impl Calls {
         }
     }
 
-    /// Drops the kept copy of a request, so that its call can no longer be sent to another endpoint. If `keeps_fields`,
-    /// the request's fields stay. Returns the call, or `None` if the call had no such copy.
+    /// Drops the stored content and trailers of a request, so that its call can no longer be sent to another endpoint.
+    /// If `keeps_fields` is false, also drops the request's fields. Returns the call, or `None` if its request was not
+    /// stored.
     pub(crate) fn stop_replay(&mut self, id: CallId, keeps_fields: bool) -> Option<&Call> {
         let call = self.slots.get_mut(id)?;
         if !std::mem::replace(&mut call.replayable, false) {
@@ -294,7 +297,7 @@ impl Calls {
         Some((self.slots.get_mut(id)?, &mut self.timetable))
     }
 
-    /// Sets a call's time for `due` to `now` plus `after`. Replaces a time that was set before.
+    /// Sets the time at which `due` happens for a call: `now` plus `after`. Replaces the time that was set before.
     pub(crate) fn wait_for(&mut self, id: CallId, due: Due, after: Duration, now: Instant) {
         if let Some((call, timetable)) = self.timed(id).certain() {
             timetable.wait_for(id, &mut call.due, due, now, after);

@@ -1,5 +1,5 @@
 //! Deadline: limits the time of a call, the time of each attempt, and the pauses in the content of the request. Also
-//! acts on all other due times of a call ([`due`](super::due)).
+//! handles all other events that become due for a call ([`due`](super::due)), such as retries and hedges.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Relay {
         if let Some(limit) = policy.request_timeout.as_ref().filter(|limit| limit.is_audited()) {
             timetable.wait_for(id, &mut call.due, Due::Audit, call.started, limit.value.after);
         }
-        // The two ends of a tunnel may be silent for any time.
+        // Tunnels have no idle timeout: both ends may be silent for any time.
         if let Some(limit) = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel()) {
             timetable.wait_for(id, &mut call.due, Due::Idle, now, limit.value.after / IDLE_CHECKS);
         }
@@ -48,7 +48,7 @@ impl Relay {
         }
     }
 
-    /// Sets the deadline of a call to `left` from now, unless its deadline is earlier.
+    /// Sets the deadline of a call to `left` from now, unless the call has an earlier deadline.
     pub(crate) fn end_within(&mut self, id: CallId, left: Duration) {
         let now = self.now;
         let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
@@ -58,10 +58,11 @@ impl Relay {
         }
     }
 
-    /// Plans a check of whether the content of an incomplete request still arrives. A gRPC client, a tunnel and an
-    /// upgraded connection may be silent for any time, so they are not checked. Exceptions: a gRPC call is checked if
-    /// policy allows it only as a health check, or if its response is complete. After a complete response, the server
-    /// needs no more messages.
+    /// Plans a check whether the content of an incomplete request still arrives.
+    ///
+    /// Plans no check for a gRPC call, a tunnel or an upgraded connection, because its client may be silent for any
+    /// time. But a gRPC call is checked in two cases: if policy allows it only as a health check, and if its response
+    /// is complete, because the server then needs no more messages.
     pub(crate) fn expect_content(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
         // Most calls are gRPC calls, so the cheapest checks come first.
@@ -79,8 +80,9 @@ impl Relay {
         timetable.wait_for(id, &mut call.due, Due::Content, now, within);
     }
 
-    /// Fails a call if its endpoint has waited too long for request content, or ends the call if it was answered. If
-    /// content still waits in the proxy, the client is not to blame, and the call goes on.
+    /// Checks whether content of a request still arrives. If no content has arrived since the latest check, ends the
+    /// call if its response is complete, and otherwise fails it. Exception: if content still waits in the proxy, the
+    /// endpoint is slow, and not the client, so the call goes on.
     fn content_is_late(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
         if call.request_ended || call.response == Response::Begun {
@@ -120,8 +122,8 @@ impl Relay {
         }
     }
 
-    /// Ends the attempts of a call that have reached the time limit of its route rule for one attempt. Plans the next
-    /// check for the call's other attempts.
+    /// Ends the attempts that have taken longer than the call's route rule allows for one attempt. Plans the next check
+    /// for the call's other attempts.
     fn check_attempts(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };
@@ -151,7 +153,7 @@ impl Relay {
         }
     }
 
-    /// Returns the error of an attempt whose time is over; `None` if the limit is in mode Audit.
+    /// Returns the error of an attempt that has reached its time limit; `None` if the limit is in mode Audit.
     fn attempt_out_of_time(&mut self, id: AttemptId) -> Option<ProxyError> {
         let call = self.calls.get(id.call)?;
         let limit = call.route.as_ref()?.policy().backend_request_timeout.clone()?;
@@ -174,8 +176,9 @@ pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
     is_told.then(|| at.saturating_duration_since(now))
 }
 
-/// Returns the time that a call may take; `None` if it has no limit. If the route rule allows less time than the caller
-/// asks for, sets the `grpc-timeout` of a gRPC request to the rule's timeout.
+/// Returns the time that a call may take; `None` if it has no limit. If the route rule allows less time than the client
+/// asks for, or the client sets no timeout, uses the rule's timeout, and writes it into the `grpc-timeout` of a gRPC
+/// request.
 fn time_allowed(call: &mut Call) -> Option<Duration> {
     let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
     let Some(route) = &mut call.route else { return asked };
@@ -196,7 +199,7 @@ pub(crate) fn limits_first(rule: Duration, asked: Option<Duration>) -> bool {
     asked.is_none_or(|asked| rule < asked)
 }
 
-/// Returns the error for a call whose time is over.
+/// Returns the error for a call that has reached its deadline.
 fn out_of_time(call: &Call) -> ProxyError {
     let route = call.route.as_ref().filter(|route| route.sets_deadline);
     match route.and_then(|route| route.policy().request_timeout.as_ref()) {

@@ -11,18 +11,18 @@ use crate::certain::Certain;
 use crate::slots::Slots;
 use crate::timers::{Tick, TimerKey, Timers};
 
-/// What may become due for a call.
+/// The events that may become due for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// The call must end.
+    /// The call has reached its deadline, and must end.
     Deadline,
-    /// An attempt may have taken longer than the call's rule allows.
+    /// Check whether an attempt has taken longer than the call's rule allows.
     Attempt,
     /// Check whether content of the request still arrives.
     Content,
     /// Send the call again, after a pause.
     Retry,
-    /// The call has reached a time limit in mode Audit: count this, and let the call go on.
+    /// The call has reached a request timeout in mode Audit: count this, and let the call go on.
     Audit,
     /// Check whether both sides of the call are silent.
     Idle,
@@ -59,7 +59,7 @@ impl DueTimes {
         self.at.get(due as usize).is_some_and(|at| *at != Tick::NEVER)
     }
 
-    /// Clears the time of `due`.
+    /// Clears the time of `due`, so that `due` does not happen.
     pub(crate) fn call_off(&mut self, due: Due) {
         if let Some(at) = self.at.get_mut(due as usize) {
             *at = Tick::NEVER;
@@ -79,7 +79,7 @@ const LISTED_MAX: usize = 1_024;
 ///
 /// Most calls end after a few milliseconds, before anything is due. So the timetable does not set a call's timer at
 /// once, but adds the call to a list. The timetable sets the timers of the listed calls when the list is long, or when
-/// one of the listed calls may have something due. Most listed calls are over by then.
+/// one of the listed calls may have something due. Most listed calls have ended by then.
 ///
 /// A timer that fires before anything is due costs little, because few timers fire at all. So the timetable leaves a
 /// timer unchanged when a due time is postponed or cleared.
@@ -92,7 +92,7 @@ const LISTED_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct Timetable {
     timers: Timers<CallId>,
-    /// Some of these calls may be over.
+    /// The calls whose timers may have to be set. Some of these calls may have ended.
     listed: Vec<CallId>,
     listed_due: Tick,
     waiting: usize,
@@ -103,14 +103,14 @@ impl Timetable {
         Self { timers: Timers::new(now), listed: Vec::new(), listed_due: Tick::NEVER, waiting: 0 }
     }
 
-    /// Sets a call's time for `due` to `since` plus `after`. Replaces a time that was set before.
+    /// Sets the time at which `due` happens for a call: `since` plus `after`. Replaces the time that was set before.
     #[inline]
     pub(crate) fn wait_for(&mut self, id: CallId, times: &mut DueTimes, due: Due, since: Instant, after: Duration) {
         let at = self.timers.tick_after(since, after);
         self.set(id, times, due, at);
     }
 
-    /// Sets a call's time for `due` to `since` plus `after`, unless an earlier time is set.
+    /// Sets the time at which `due` happens for a call: `since` plus `after`. Does nothing if an earlier time is set.
     #[inline]
     pub(crate) fn wait_at_most(&mut self, id: CallId, times: &mut DueTimes, due: Due, since: Instant, after: Duration) {
         let at = self.timers.tick_after(since, after);

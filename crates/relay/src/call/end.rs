@@ -31,14 +31,15 @@ impl Relay {
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.note_unanswered(id);
         self.record(id, ending);
-        // The client may have sent messages after its call was answered and recorded.
+        // Count the messages that the client has sent after its call was answered and recorded.
         if self.calls.get(id).is_some_and(|call| call.request_messages.has_new()) {
             self.count_messages(id);
         }
         let is_complete = self.calls.get(id).is_some_and(Call::is_complete);
         let Some(call) = self.calls.end(id).certain() else { return };
         self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
-        // If a client cancels a call with several attempts, only one of the attempts counts as cancelled by the client.
+        // If a client cancels a call with several attempts, count only one of the cancelled streams against the client:
+        // it has cancelled only one call.
         let mut canceller = call.client;
         for (pool, stage) in call.attempts {
             match stage {

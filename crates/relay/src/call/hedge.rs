@@ -22,8 +22,8 @@ use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
 
-/// A cluster with more hedge delays than this number forgets the shares of slow calls of all delays. Until then, it
-/// also keeps the shares for the delays of former policies.
+/// Maximum number of hedge delays for which a cluster counts slow calls. The delays of former policies count, too.
+/// Above this number, the cluster forgets the counts of all delays.
 const DELAYS_MAX: usize = 64;
 
 /// A cluster's statistics of the calls that may be hedged.
@@ -56,8 +56,8 @@ pub(crate) enum Unhedged {
     Endpoint,
     /// The hedge policy is in mode Audit: the proxy only counts the attempt that it would have begun.
     Audit,
-    /// The hedge delay is a percentile of the method's latencies, which is not known yet, because the method has had
-    /// too few calls.
+    /// The hedge delay is a percentile of the method's latencies, and the method has had too few calls to compute the
+    /// percentile.
     UnknownDelay,
 }
 
@@ -139,7 +139,7 @@ impl Call {
         if let Some(route) = self.route.as_ref().filter(|_| is_hedge) {
             route.count_hedge_success();
         }
-        // The time until a failure does not show how long the method takes.
+        // Do not add the latency of a failure: it does not show how long the method takes.
         let grpc_status = if self.is_grpc { grpc::status(fields) } else { None };
         if is_endpoint_failure(self.http_status, grpc_status) {
             return;
@@ -154,8 +154,9 @@ impl Call {
     }
 }
 
-/// Returns the name by which policies select calls to hedge, and under which latencies are stored. This is the `:path`
-/// of a gRPC call, and the `:method` of any other call, because other calls may have too many different paths.
+/// Returns the method name by which policies select calls to hedge, and under which latencies are stored. The name of a
+/// gRPC call is its `:path`. The name of any other call is its `:method`, because there may be too many different
+/// paths.
 pub(crate) fn hedged_name(request: &FieldSection, is_grpc: bool) -> &[u8] {
     request.get(if is_grpc { Known::Path } else { Known::Method }).unwrap_or_default()
 }
@@ -250,8 +251,8 @@ impl Relay {
         let checked = check(call, &hedge.value, now, until);
         let cluster = self.targets.get_mut(call.cluster).ok_or(Unhedged::Request)?;
         let share = cluster.hedging().slow(hedge.value.delay, now).certain().ok_or(Unhedged::Request)?;
-        // Count the call as slow, even if it cannot be hedged. `plan_hedge` counts each call once, at its first
-        // attempt, so count a slow call only once, too.
+        // Count the call as slow, even if it cannot be hedged. Count it only at its first attempt, where `plan_hedge`
+        // has counted the call, too.
         if call.attempts.begun() == 1 {
             share.note_slow(now);
         }
@@ -289,7 +290,8 @@ impl Relay {
     }
 
     /// If a call may be hedged, adds the time that its first attempt has taken so far to the latencies of its method.
-    /// The relay ends this attempt now, so the call would have taken at least this time.
+    /// Call this function when the relay ends the first attempt without an answer: the answer would have taken at least
+    /// this time.
     pub(crate) fn note_given_up(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };

@@ -67,7 +67,7 @@ impl Relay {
 
     /// Begins the copies of a call's request.
     pub(crate) fn mirror(&mut self, original: CallId, copies: MirrorCopies) {
-        // If the call has failed already, it gets no copies.
+        // Make no copies of a call that has failed already.
         if !self.calls.contains(original) {
             return;
         }
@@ -98,7 +98,7 @@ impl Relay {
         if !is_empty {
             self.feed_mirror(id, &content, ends_with_content);
         }
-        // A limit may have ended the copy.
+        // A limit may have ended the copy meanwhile.
         if !self.calls.contains(id) {
             return None;
         }

@@ -62,16 +62,16 @@ use crate::target::cluster::ClusterId;
 use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
 
-/// Token of a stream whose call is over.
+/// Token of a stream whose call has ended.
 pub(crate) const NO_CALL: u32 = u32::MAX;
 
 /// Identifies a call within its worker.
 pub(crate) type CallId = Id<Call>;
 
-/// How much of the response has been relayed.
+/// The part of the response that the relay has sent on to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
-    /// Nothing. So the call can still be sent to another endpoint.
+    /// No part of the response. So the call can still be sent to another endpoint.
     Awaited,
     /// The header section.
     Begun,
@@ -99,22 +99,22 @@ pub(crate) struct Call {
     pub(crate) tried: Vec<EndpointId>,
     /// Number of retries that the call's route rule has allowed so far.
     pub(crate) retries: u8,
-    /// An endpoint may have processed one of the failed attempts.
+    /// Whether an endpoint may have processed one of the failed attempts.
     pub(crate) may_be_processed: bool,
     /// Why the call got no further retry.
     pub(crate) unretried: Option<Unretried>,
 
     pub(crate) request: FieldSection,
-    /// Memory of the request's fields and trailers that is counted for the client, in bytes.
+    /// Number of bytes of the call's fields that the client is charged for ([`Call::fields_memory_bytes`]).
     pub(crate) fields_bytes: u32,
-    /// Request content that has not been sent, or that is kept for another attempt.
+    /// Request content that was not sent yet, or that is kept for another attempt.
     pub(crate) body: Vec<u8>,
     /// The request's trailers, if they came before the call was sent or are kept for another attempt.
     pub(crate) trailers: Option<Box<FieldSection>>,
     pub(crate) request_ended: bool,
-    /// The client's account counts the call among its calls with incomplete requests.
+    /// Whether the client's account counts the call as one with an incomplete request.
     pub(crate) counts_as_open: bool,
-    /// The latest piece of content had only a few bytes, or no content has arrived yet.
+    /// Whether the latest piece of request content had only a few bytes, or no content has arrived yet.
     pub(crate) short_part: bool,
     pub(crate) replayable: bool,
     /// Number of content bytes for which the client got flow-control window again.
@@ -131,14 +131,14 @@ pub(crate) struct Call {
     /// The protocol of the application that made the call.
     pub(crate) protocol: Protocol,
     pub(crate) is_grpc: bool,
-    /// The proxy only guesses that the connection is opaque, because neither side has sent anything
-    /// ([`server_first`](crate::downstream::server_first)). No metrics count the call yet.
+    /// Whether the proxy only guesses that the connection is opaque, because neither side has sent anything
+    /// ([`server_first`](crate::downstream::server_first)). Metrics do not count such a call yet.
     pub(crate) is_guess: bool,
-    /// Policy allows the call only because it asks for a workload's health.
+    /// Whether policy allows the call only because it is a health check.
     pub(crate) is_health_check: bool,
-    /// The client asks how many attempts the call took.
+    /// Whether the client asks for the number of attempts (`leno-attempts`).
     pub(crate) asks_attempts: bool,
-    /// The request is a HEAD: no response to it has content, not even a response of the proxy itself.
+    /// Whether the request is a HEAD. No response to it has content, not even a response of the proxy itself.
     pub(crate) is_head: bool,
     pub(crate) response: Response,
     pub(crate) http_status: u16,
@@ -155,7 +155,7 @@ pub(crate) struct Call {
     pub(crate) trace: Option<Box<CallTrace>>,
     /// Number of interim responses (1xx) received.
     pub(crate) interim_responses: u32,
-    /// The end of the call was reported to the metrics and the balancer.
+    /// Whether the end of the call was reported to the metrics and the balancer.
     pub(crate) recorded: bool,
 }
 
@@ -299,8 +299,8 @@ impl Call {
         self.progress().map_or(0, |progress| progress.hedges)
     }
 
-    /// Returns the method to whose latencies the relay adds the latency of this call; `None` if the call's policy does
-    /// not hedge it.
+    /// Returns the method under which the relay records the latency of this call for hedging; `None` if the call's
+    /// policy does not hedge it.
     #[inline]
     pub(crate) fn hedged_method(&self) -> Option<Method> {
         self.route.as_ref()?.hedged_method
@@ -318,7 +318,9 @@ impl Call {
         self.retries.saturating_add(self.hedges())
     }
 
-    /// Returns how many attempts have begun that are neither retries of the call's rule nor hedges.
+    /// Returns the number of attempts without the policy's retries and hedges: the first attempt, and the attempts that
+    /// the relay began on its own, because no endpoint had processed the call or a server had closed an idle
+    /// connection.
     pub(crate) fn own_attempts(&self) -> u32 {
         self.attempts.begun().saturating_sub(u32::from(self.further_attempts()))
     }

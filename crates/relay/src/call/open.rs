@@ -22,7 +22,7 @@ const MAX_METHOD_BYTES: usize = 200;
 pub struct OpenCalls {
     /// The oldest calls, the oldest first.
     pub calls: Vec<OpenCall>,
-    /// Number of further calls that are old enough for the report, but are not in `calls`.
+    /// Number of further calls that are old enough for the report, but for which `calls` has no room.
     pub omitted: usize,
 }
 
@@ -60,7 +60,7 @@ pub struct OpenCall {
     /// - for an opaque connection: `TCP`
     /// - if the request is no longer stored: the method's name in metrics
     pub method: String,
-    /// The endpoint of the latest attempt that was sent.
+    /// The endpoint of the latest attempt, if this attempt was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<SocketAddr>,
     pub progress: Progress,

@@ -1,5 +1,5 @@
-//! Policy: the state that the policy of a route rule keeps for a call, except the call's deadline and retries. A part
-//! of a policy in mode Audit does not act on calls: the relay only counts what the part would have done.
+//! Policy: what the relay records about a call to apply the policy of the call's route rule, except the call's deadline
+//! and retries. The relay does not apply a setting in mode Audit, but counts what it would have done.
 
 use leno_model::traffic::Setting;
 
@@ -10,23 +10,23 @@ use crate::call::reply::ProxyError;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
 
-/// Number of checks per idle timeout. An idle call ends late by at most one interval between checks, that is, by the
-/// timeout divided by this number.
+/// Number of checks per idle timeout. An idle call ends at most a fourth of its timeout too late: one interval between
+/// two checks.
 pub(crate) const IDLE_CHECKS: u32 = 4;
 
-/// State that the policy of a call's rule keeps for the call.
+/// What the relay records about a call to apply the policy of the call's route rule.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyProgress {
-    /// An endpoint forbids further attempts.
+    /// Whether an endpoint has forbidden further attempts.
     pub(crate) is_pushed_back: bool,
-    /// Sum of both sides' content bytes and the number of response header sections, at the latest check whether the
-    /// call is idle.
+    /// The call's progress at the latest idle check: content bytes of the request, plus content bytes of the response,
+    /// plus the number of response header sections.
     pub(crate) seen: u64,
-    /// Number of checks since `seen` last changed.
+    /// Number of successive idle checks at which `seen` had not changed.
     pub(crate) idle_checks: u32,
     /// Number of hedges: attempts that began while another attempt was in progress.
     pub(crate) hedges: u8,
-    /// What the policy's parts in mode Audit would have done.
+    /// The policy settings in mode Audit that the relay would have applied to the call in mode Enforce.
     pub(crate) audited: AuditedParts,
 }
 
@@ -38,11 +38,12 @@ impl Relay {
         self.audit(id, AuditedPart::RequestTimeout, &limit.set_by);
     }
 
-    /// Fails a call if neither side has sent content for the time that its policy allows.
+    /// Fails a call that has been idle for longer than its policy allows. Otherwise, schedules the next idle check. A
+    /// call is idle while neither the client nor the endpoint sends content.
     pub(crate) fn check_idle(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id).certain() else { return };
-        // A header section also shows that the call is not idle.
+        // A response header section also ends the idle time.
         let sections = u64::from(call.interim_responses) + u64::from(call.response != Response::Awaited);
         let seen = call.request_bytes + call.response_bytes + sections;
         let Some(limit) = call.route.as_ref().and_then(|route| route.policy().stream_idle_timeout.clone()) else {
@@ -60,7 +61,8 @@ impl Relay {
         self.calls.wait_for(id, Due::Idle, limit.value.after / IDLE_CHECKS, now);
     }
 
-    /// Counts what a part of a policy would have done with a call, once for each call.
+    /// Counts a call to which the relay would have applied a policy setting, if the setting were not in mode Audit.
+    /// Counts each setting at most once per call.
     #[cold]
     pub(crate) fn audit(&mut self, id: CallId, part: AuditedPart, set_by: &str) {
         if self.calls.progress_mut(id).certain().is_some_and(|progress| progress.audited.add(part)) {
@@ -69,8 +71,8 @@ impl Relay {
         }
     }
 
-    /// Returns whether a part of a policy acts on a call. If the part is in mode Audit, it does not act, and the relay
-    /// counts what the part would have done.
+    /// Returns whether the relay applies a policy setting to a call. If the setting is in mode Audit, only counts the
+    /// call ([`Self::audit`]) and returns `false`.
     pub(crate) fn acts<T>(&mut self, id: CallId, part: AuditedPart, setting: &Setting<T>) -> bool {
         if setting.is_audited() {
             self.audit(id, part, &setting.set_by);

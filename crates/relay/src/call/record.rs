@@ -22,10 +22,10 @@ use crate::metrics::Direction;
 use crate::pool::hop::{Hop, Protocol};
 use crate::target::cluster::ClusterState;
 
-/// How a call ended.
+/// The outcome of a call, as the metrics, the balancer and the access log record it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The endpoint's response was relayed to its end.
+    /// The relay forwarded the complete response of the endpoint.
     Answered { grpc_status: Option<u8>, pushback: Option<Duration> },
     /// The endpoint reset the stream, or failed to serve a mirrored copy. The balancer has already recorded the
     /// failure.
@@ -35,18 +35,18 @@ pub(crate) enum Ending {
     ProxyError { why: &'static str, grpc_status: Option<u8> },
     /// The client cancelled the call or closed its connection.
     Cancelled,
-    /// Nothing to add: the call was recorded when its response ended.
+    /// The client already had the complete response, so the outcome of the call was recorded at that time.
     Complete,
 }
 
-/// Returns whether the statuses show a failure of the endpoint rather than of the request.
+/// Returns whether an HTTP status and a gRPC status show a failure of the endpoint, and not of the request.
 pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
-/// Returns whether a header section shows a failure of the endpoint. The gRPC status of a response that has content
-/// comes later, in the trailers.
+/// Returns whether a header section shows a failure of the endpoint. Does not see the gRPC status of a response with
+/// content: that status comes later, in the trailers.
 pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) -> bool {
     is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| is_grpc))
 }
@@ -61,7 +61,7 @@ pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
 struct Server {
     address: SocketAddr,
     hop: Hop,
-    /// The workload that its certificate must prove; `None` without mutual TLS.
+    /// The identity that the server's certificate must prove; `None` without mutual TLS.
     id: Option<Arc<SpiffeId>>,
 }
 
@@ -72,8 +72,8 @@ impl Server {
 }
 
 impl Call {
-    /// If the call matched a route rule, counts an attempt that has ended while the call goes on. `error` is the reason
-    /// why the attempt failed, if the endpoint has not answered.
+    /// Counts an attempt that has ended while its call goes on, in the metrics of the route rule that the call matched,
+    /// if any. `error` is the reason why the attempt failed; `None` if the endpoint answered.
     #[cold]
     pub(crate) fn pass_over(
         &self,
@@ -137,7 +137,7 @@ impl Relay {
             }
             Ending::Cancelled | Ending::Complete => {
                 metrics.no_response();
-                // Copies that are dropped have a metric of their own.
+                // Another metric counts the mirrored copies that are dropped.
                 if !call.is_mirror() {
                     self.metrics.cancelled_total.add(1);
                 }
@@ -164,8 +164,8 @@ impl Relay {
         }
     }
 
-    /// Returns the server of a call's latest attempt, if the attempt was sent. The connection of the attempt may have
-    /// ended.
+    /// Returns the server of a call's latest attempt, if the attempt was sent. Also finds the server if the attempt's
+    /// connection is lost.
     fn server_of(&self, call: &Call) -> Option<Server> {
         if let Some((upstream, _)) = call.attempts.latest_stream() {
             let upstream = self.pools.upstream(upstream)?;
@@ -179,7 +179,7 @@ impl Relay {
     }
 
     /// Handles the end of a connection that the relay wrongly guessed to be opaque. Such a connection was not a call,
-    /// so the relay tells only the balancer.
+    /// so only the balancer records the end. The metrics and the access log do not count it.
     fn forget_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {

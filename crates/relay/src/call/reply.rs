@@ -17,7 +17,7 @@ use crate::downstream::origin::Door;
 use crate::link::codec::CodecError;
 use crate::link::grpc::{self, Status};
 
-/// Why a call got no answer from an endpoint. The error's text tells the caller what to do.
+/// Error with which the proxy ends a call. The error's text tells the caller what to do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ProxyError {
     #[error("{0}")]
@@ -95,7 +95,7 @@ impl ProxyError {
         }
     }
 
-    /// Returns the value of the field `leno-proxy-error`, which is also the label in metrics.
+    /// Returns the error's name: the value of the response field `leno-proxy-error`, and of a label in metrics.
     pub(crate) fn why(&self) -> &'static str {
         match self {
             Self::NoRoute(_) => "no-route",
@@ -130,7 +130,7 @@ impl ProxyError {
         }
     }
 
-    /// Returns whether no application has received the last attempt.
+    /// Returns whether it is certain that the call's last attempt has not reached an application.
     fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
     }
@@ -216,8 +216,8 @@ impl Relay {
             if let Some(why) = not_retried.filter(|_| response == Response::Awaited) {
                 message += &format!("; not sent again: {why}");
             }
-            // Must come before the response: if the request is incomplete, an HTTP/1 response then announces the end of
-            // the connection.
+            // Call `stop_receiving` before the response is sent, so that an HTTP/1 response to an incomplete request
+            // announces that the proxy will close the connection.
             link.codec.stop_receiving(stream);
             match (response, is_grpc) {
                 // After REFUSED_STREAM, the client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
@@ -268,7 +268,7 @@ impl Relay {
     }
 }
 
-/// Returns the fields of a trailers-only response, or of trailers.
+/// Returns the fields of a gRPC error: a trailers-only response for [`Section::Response`], otherwise trailers.
 fn grpc_error(section: Section, status: Status, message: &str, why: &str) -> FieldSection {
     let mut fields = FieldSection::new();
     if section == Section::Response {

@@ -1,4 +1,4 @@
-//! Request: handles a client's events. A call begins with the header section of its request, and is admitted here.
+//! Request: handles a client's events. The header section of a request begins a call, and this file admits the call.
 
 use leno_http2::fields::Known;
 use leno_http2::limits::DRIBBLE_BYTES;
@@ -24,8 +24,8 @@ use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identiti
 use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
 
-/// Fields of at most this size, in bytes, stay charged to the client until their call ends, even if they are freed
-/// earlier.
+/// When the relay frees request fields larger than this, in bytes, it lowers the client's charge at once. For smaller
+/// fields, the charge stays until the call ends, because an update is not worth its cost.
 const FEW_FIELDS_BYTES: u32 = 1 << 10;
 
 impl Relay {
@@ -65,16 +65,16 @@ impl Relay {
     ) {
         let Some(downstream) = self.downstreams.get_mut(client).certain() else { return };
         downstream.idle_since = None;
-        // The request of an opaque connection does not count: the relay may create it before the client has sent
-        // anything.
+        // For an opaque connection, the relay may create the request before the client has sent anything. So the
+        // request does not prove that the client has sent bytes.
         if !downstream.has_spoken && !downstream.link.codec.is_opaque() {
             downstream.has_spoken = true;
             self.effects.extend(downstream.link.wire.map(Effect::Settle));
         }
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
-            // The client's cancelled calls still occupy endpoints. So the proxy accepts no new calls of the client
-            // until it has told the endpoints about the cancellations.
+            // The client's cancelled calls still occupy endpoints. So the proxy accepts no new calls of this client
+            // until it has cancelled those calls at their endpoints, too.
             downstream.link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
             return;
         }
@@ -83,7 +83,8 @@ impl Relay {
         let protocol = protocol_of(downstream, &mut request);
         set_client_fields(downstream, self.settings.forwarded_for, &mut request);
         let asks_attempts = downstream.origin.door == Door::Outbound && attempts_field::take(&mut request);
-        // The memory of this section was used before, and may have grown for large trailers of another call.
+        // The relay reuses the memory of field sections. An earlier call with large fields may have left a large
+        // allocation in `request`.
         request.shrink(MAX_SPARE_SECTION_BYTES);
         let is_guess = downstream.link.codec.is_guess();
         let mut call = Call::new((Some(client), stream), request, protocol, end_stream, self.now);
@@ -131,9 +132,9 @@ impl Relay {
         }
     }
 
-    /// Counts an inbound call in the metrics of its client. A kubelet's probes have metrics of their own. Calls to the
-    /// port of our taps are no traffic of the application. The relay counts an outbound call when its endpoint is
-    /// known.
+    /// Counts an inbound call in the metrics of its client. A kubelet's probes have metrics of their own. Does not
+    /// count calls to the port where this proxy serves taps, because they are not traffic of the application. The relay
+    /// counts an outbound call later, when its endpoint is known.
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
         let is_probe = self.is_probe(client, id);
         let is_tap = self.targets.get(cluster).is_some_and(ClusterState::is_tap);
@@ -156,8 +157,8 @@ impl Relay {
     }
 
     /// Admits a call whose cluster is known: checks the limits on calls in flight, starts the call's deadline, and adds
-    /// the call to the list of calls to send. The relay sends these calls after it has read all input of this turn of
-    /// the event loop.
+    /// the call to a list. The relay sends the calls on this list after it has read all input of this turn of the event
+    /// loop.
     pub(crate) fn admit(&mut self, id: CallId, cluster: ClusterId) {
         let calls = self.calls.len();
         self.join_cluster(id, cluster);
@@ -188,7 +189,8 @@ impl Relay {
         }
         call.request_bytes += bytes.len() as u64;
         let are_many = call.is_grpc && call.request_messages.read(bytes);
-        // The bytes of an opaque connection must not wait: the server may answer each of them.
+        // Never hold back the bytes of an opaque connection: the client may send no more until the server has answered
+        // them.
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream && call.protocol != Protocol::Opaque;
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         if !call.attempts.is_sent() {
@@ -244,8 +246,8 @@ impl Relay {
     }
 
     fn on_request_trailers(&mut self, client: ClientId, id: CallId, oversize: bool, fields: &mut FieldSection) {
-        // Remove these fields from trailers too: an application may read trailers as if they were part of the header
-        // section.
+        // Remove fields that claim an identity or an address from trailers too: an application may read trailers as if
+        // they were part of the header section.
         if self.downstreams.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
             strip_identities(fields);
             self.settings.forwarded_for.strip_trailer(fields);
@@ -303,7 +305,7 @@ impl Relay {
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         attempt.sent_bytes += bytes;
         if attempt.trailers_bytes > 0 && attempt.sent_bytes as u64 >= request_bytes {
-            // The trailers that waited behind the content have been sent, too.
+            // All content has been sent, and with it the trailers that waited behind the content.
             attempt.trailers_bytes = 0;
             self.count_fields(id.call);
             let Some(same) = self.calls.get_mut(id.call).certain() else { return };
@@ -330,7 +332,7 @@ impl Relay {
 
     /// Drops the kept copy of the request, so that the call can no longer be sent to another endpoint.
     pub(crate) fn stop_replay(&mut self, id: CallId) {
-        // The response may show that the method exists, and metrics then need its name.
+        // If the response shows that the method exists, metrics need the method's name, which is in the request.
         let may_be_named =
             self.limits.relay.max_methods_per_service > 0 && self.calls.get(id).is_some_and(Call::may_be_named);
         let is_traced = self.calls.get(id).is_some_and(|call| call.trace.is_some());

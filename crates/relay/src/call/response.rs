@@ -23,8 +23,8 @@ use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
 use crate::target::methods::CallMethod;
 
-/// If a server sends GOAWAY on a connection that is younger than this and has carried no call, the connection counts as
-/// a failed attempt to connect.
+/// If the server sends GOAWAY within this time after the connection was opened, and before its first call, the relay
+/// treats the connection as a failed attempt to connect.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 
 impl Relay {
@@ -61,7 +61,8 @@ impl Relay {
         end_stream: bool,
     ) {
         if self.pools.upstream(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http2)) {
-            // HTTP/2 has no upgrades, so this internal field can only come from the application itself.
+            // Remove the proxies' internal field `leno-upgrade`. An application that speaks HTTP/2 cannot accept an
+            // upgrade, so it must have created the field itself.
             fields.remove(Known::LenoUpgrade);
         }
         let max_interim_responses = self.limits.relay.max_interim_responses;
@@ -73,7 +74,8 @@ impl Relay {
                 self.metrics.count_abuse("interim_responses");
                 return self.response_broken(upstream, id, "too many interim responses (1xx)");
             }
-            // Drop the interim response: another attempt may answer the call, with other interim responses.
+            // Drop the interim response: the call has several attempts, and this attempt may not be the one that
+            // answers the call.
             if call.attempts.len() > 1 {
                 return;
             }
@@ -93,7 +95,7 @@ impl Relay {
         let link = self.downstreams.get(client).map(|client| &client.link);
         if let Some(limit_bytes) = link.map(|link| link.codec.max_section_bytes()).filter(|&most| bytes > most as usize)
         {
-            // After a section that is too large, the client would close the connection, with all its other calls.
+            // Do not send the section: the client would close the connection, and with it all its other calls.
             return self.response_too_large(upstream, id, section, (bytes, limit_bytes));
         }
         if section == Section::Response {
@@ -115,8 +117,8 @@ impl Relay {
         }
     }
 
-    /// Handles a field section that is larger than the client accepts. Drops an interim response, because the client
-    /// does not need it. Ends the attempt after any other section.
+    /// Handles a field section that is larger than the client accepts. If the section is an interim response, drops it,
+    /// because the client does not need it. Otherwise, ends the attempt.
     #[cold]
     fn response_too_large(
         &mut self,
@@ -159,7 +161,7 @@ impl Relay {
         let mut cluster = self.targets.get_mut(call.cluster);
         if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {
             cluster.learn_method(call, fields, &self.metrics, self.limits.relay.max_methods_per_service as usize);
-            // This request cannot be sent again. It was only kept for the method's name.
+            // Free a request that cannot be sent again, and was only kept for the method's name.
             let is_shown = self.access_log.is_on() || self.taps.is_open() || call.trace.is_some();
             if !call.replayable && !call.is_health_check && !is_shown {
                 call.request = FieldSection::new();
@@ -251,8 +253,8 @@ impl Relay {
             Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
                 Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }
             }
-            // Do not forward this code. It says that no server has processed the call (RFC 9113 section 8.7), so the
-            // client might send the call again.
+            // Do not forward REFUSED_STREAM after a response has begun. The code means that no server has processed the
+            // call (RFC 9113 section 8.7), so the client might send the call again.
             Response::Begun if code == ErrorCode::REFUSED_STREAM => Failure::Reset(ErrorCode::INTERNAL_ERROR),
             Response::Awaited | Response::Begun => Failure::Reset(code),
         };
@@ -276,7 +278,7 @@ impl Relay {
         let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(upstream_id);
         if was_no_use {
-            // The server may send such a GOAWAY on every connection, so wait a little before the next attempt to
+            // The server may send GOAWAY at once on every connection, so wait a little before the next attempt to
             // connect.
             let error = format!("GOAWAY {code} before the first call");
             self.connecting_failed(pool, &ConnectionFailure::Connect { error });
@@ -302,8 +304,8 @@ impl Relay {
         self.mark_client(client);
     }
 
-    /// Queued content has moved to the output of a link. Allows the senders of this content to send as many bytes again,
-    /// by flow control.
+    /// Returns flow-control window to the senders of content, after a link has moved this content from its queue to its
+    /// output. The senders may then send as many bytes again.
     pub(crate) fn return_room(&mut self, link: LinkId) {
         match link {
             LinkId::Client(client) => {
@@ -345,8 +347,8 @@ pub(crate) fn status_code(fields: &FieldSection) -> u16 {
     digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'))
 }
 
-/// Returns the status that the client receives. Between proxies and codecs, 200 with the internal field for upgrades
-/// stands for 101.
+/// Returns the HTTP status that the client receives. Inside the mesh, an accepted upgrade is a response 200 with the
+/// internal field `leno-upgrade`. An HTTP/1 client receives 101 instead.
 fn status_seen(fields: &FieldSection) -> u16 {
     match status_code(fields) {
         200 if fields.contains(Known::LenoUpgrade) => 101,

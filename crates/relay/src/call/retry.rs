@@ -1,6 +1,10 @@
-//! Retry: decides what happens when one of a call's attempts ends without an answer: whether the call goes to another
-//! endpoint, how the proxy answers a call that goes to no other endpoint, and which outcome the balancer records. Other
-//! files enforce the limits of the whole call.
+//! Retry: decides what happens when one of a call's attempts ends without an answer. The decision has three parts:
+//!
+//! - Whether the relay sends the call to another endpoint.
+//! - If not, how the proxy answers the call.
+//! - Which outcome the balancer records for the endpoint.
+//!
+//! Other files enforce the limits of the whole call, such as its deadline.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,7 +23,7 @@ use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::pool::hop::Protocol;
 
-/// Why an attempt ended without an answer.
+/// Reason why an attempt ended without an answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The call was not sent: the endpoint was removed while the call waited, or the connection accepts no more calls.
@@ -31,7 +35,8 @@ pub(crate) enum Failure {
     Refused { endpoint: SocketAddr, by_proxy: bool },
     /// The server does not process the call, because it closes the connection (GOAWAY, RFC 9113 section 6.8).
     GoneAway { endpoint: SocketAddr },
-    /// The connection was lost. `was_used`: the connection had carried other calls before, or had been idle.
+    /// The connection was lost. `was_used`: before the attempt, the connection had carried another call or had been
+    /// idle.
     Lost { endpoint: SocketAddr, was_used: bool },
     /// The server reset the stream.
     Reset(ErrorCode),
@@ -60,8 +65,8 @@ impl Failure {
         }
     }
 
-    /// Returns the reason's name in the metrics of routes; `None` for [`Failure::NotSent`], which does not concern an
-    /// endpoint.
+    /// Returns the reason's name in the metrics of routes; `None` for [`Failure::NotSent`], which is not a failure of
+    /// an endpoint.
     fn why(&self) -> Option<&'static str> {
         match self {
             Self::NotSent => None,
@@ -74,12 +79,12 @@ impl Failure {
     }
 }
 
-/// What the relay does when an attempt has ended without an answer.
+/// The relay's reaction to an attempt that has ended without an answer.
 #[derive(Debug)]
 enum Next {
     /// Send the call to another endpoint.
     Resend,
-    /// Send the call to another endpoint after a pause, because its rule has retries.
+    /// Send the call to another endpoint after a pause. This uses one of the retries that the call's rule allows.
     Retry(Duration),
     /// Wait: another attempt may answer.
     AwaitOthers,
@@ -104,7 +109,8 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     match *failure {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
-        // A server often closes several idle connections at the same time, so a call may be sent again several times.
+        // A server often closes several idle connections at the same time, so the same call may meet several of them,
+        // and is sent again each time.
         Failure::Lost { .. } if can_be_resent && is_race(call, failure) && !call.has_retries() => Next::Resend,
         Failure::NotSent => Next::Fail(ProxyError::TooManyAttempts { attempts }),
         Failure::NotConnected { endpoint, ref why } => Next::Fail(ProxyError::Connect { endpoint, why: why.clone() }),
@@ -117,20 +123,21 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     }
 }
 
-/// Returns whether the server may have closed the connection only because the connection was idle. A server may close a
-/// used HTTP/1 connection at any moment, even while the next request is on its way. The relay then sends the request
-/// again, if the request is idempotent (RFC 9110 section 9.2.2). If the call's rule has retries, sending the request
-/// again uses one retry.
+/// Returns whether the server may have closed the connection only because the connection was idle, and the request is
+/// idempotent. An HTTP/1 server may close an idle connection at any moment, even while the next request is on its way.
+/// The relay then sends an idempotent request again (RFC 9110 section 9.2.2). If the call's rule has retries, this uses
+/// one retry.
 fn is_race(call: &Call, failure: &Failure) -> bool {
     let was_used = matches!(failure, Failure::Lost { was_used: true, .. });
     was_used && call.protocol == Protocol::Http1 && is_idempotent(&call.request)
 }
 
-/// Returns whether the loss of a connection is not a failure of the endpoint, because the server has only closed an
-/// idle connection. If the call has lost so many connections that it has no attempt left, the loss is a failure.
+/// Returns whether the relay excuses the loss of a connection, because the server may only have closed an idle
+/// connection. The balancer then records no failure of the endpoint. If the call has lost so many connections that it
+/// has no attempt left, the loss is a failure.
 fn is_harmless(call: &Call, failure: &Failure, next: &Next) -> bool {
     let is_sent_again = matches!(next, Next::Resend | Next::Retry(_));
-    // In these cases, the server is not the reason why the call gets no retry.
+    // The call gets no retry because of its client, its deadline or the retry budget, and not because of the server.
     let is_prevented = matches!(call.unretried, Some(Unretried::Budget | Unretried::Deadline | Unretried::Client));
     is_race(call, failure) && (is_sent_again || is_prevented)
 }
@@ -162,7 +169,8 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get(id.call) else { return };
         let mut next = next(call, failure, self.limits.relay.max_attempts);
-        // If the server has only closed an idle connection, this is no sign of overload, so the call need not wait.
+        // If the server has only closed an idle connection, it is not overloaded, so the call is sent again without
+        // back-off.
         let wait = if is_race(call, failure) { Wait::None } else { Wait::BackOff };
         if matches!(next, Next::Fail(_) | Next::Reset(_))
             && failure.may_be_retried()

@@ -27,11 +27,11 @@ use crate::pool::hop::Hop;
 use crate::target::budget::Taken;
 use crate::target::cluster::Standing;
 
-/// Longest pause before a retry that an endpoint may ask for. If it asks for a longer pause, the relay forwards the
-/// endpoint's answer, and the client decides.
+/// Longest pause that an endpoint may ask for before a retry. If an endpoint asks for a longer pause, the relay does
+/// not retry the call: it forwards the endpoint's answer, and the client decides.
 const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
-/// If the proxy can connect to no endpoint: longest time that a call waits, before each of its retries, for the proxy's
-/// next attempt to connect.
+/// Longest wait of a call for the proxy's next attempt to connect, if the proxy can connect to no endpoint. If the
+/// proxy tries later than this, the call gets no retry.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// Name of a response field that means: do not send this call again. A proxy adds the field in two cases:
 ///
@@ -54,7 +54,7 @@ pub(crate) enum Wait {
     None,
 }
 
-/// Why a call is not sent again after an attempt failed, though its rule has retries.
+/// Reason why a call gets no retry after a failed attempt, although its rule has retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unretried {
     /// The call has used all its retries.
@@ -121,8 +121,9 @@ fn pause(
     }
 }
 
-/// Returns whether a response may be a failure, and must be compared with the rule's codes. A gRPC status can cause a
-/// retry only in a trailers-only response: otherwise the status arrives after the response was forwarded.
+/// Returns whether a response may be a failure. If it may, the caller compares it with the rule's codes. A gRPC status
+/// can cause a retry only in a trailers-only response. In other responses, the status arrives too late: the relay has
+/// already forwarded the response headers.
 #[inline]
 pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
     end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
@@ -167,8 +168,8 @@ fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
 
 impl Call {
     /// If the call's retries or the cluster's retry budget are used up, adds the field [`NOT_RETRIED`] to a response.
-    /// If the budget is used up, also adds a line `leno-proxy-error`. This line follows a line with the failure of the
-    /// last attempt, if the response has such a line.
+    /// If the budget is used up, also adds a field `leno-proxy-error`. The response may already have such a field, with
+    /// the error of the last attempt. The new field then comes second.
     pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
         let Some(why @ (Unretried::Attempts | Unretried::Budget)) = self.unretried else { return };
         response.push(NOT_RETRIED, why.reason().as_bytes());
@@ -180,7 +181,7 @@ impl Call {
         }
     }
 
-    /// Returns the part of an error's text that says why the call was not retried. `cluster` is the cluster whose retry
+    /// Returns the reason why the call was not retried, for the text of an error. `cluster` is the cluster whose retry
     /// budget applies.
     pub(crate) fn unretried_text(&self, cluster: impl Display) -> Option<String> {
         match self.unretried? {
@@ -197,7 +198,8 @@ impl Call {
 
 impl Relay {
     /// Drops a response that is a failure, if the call has another attempt or gets a retry. Returns whether the
-    /// response was dropped. Otherwise, may add fields to the response that say why the call was not retried.
+    /// response was dropped. If a failure is not dropped, may add fields to the response that say why the call was not
+    /// retried.
     #[cold]
     pub(crate) fn retry_answered(&mut self, id: AttemptId, fields: &mut FieldSection) -> bool {
         let Some(call) = self.calls.get(id.call).certain() else { return false };
@@ -221,8 +223,8 @@ impl Relay {
         let Some(pause) = self.retry_in(id.call, asked.map_or(Wait::BackOff, Wait::Asked)) else {
             let Some(call) = self.calls.get(id.call).certain() else { return false };
             call.mark_unretried(fields);
-            // Record this only if an endpoint has answered. Otherwise the fault may be this Pod's own, and the call may
-            // succeed if the caller sends its request to another replica.
+            // Record the trace only if an endpoint has answered. Otherwise the fault may be in our own Pod, and a retry
+            // by our caller may succeed at another replica of our application.
             if matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget | Unretried::Pushback)) {
                 self.note_spent_chain(id.call);
             }
@@ -234,11 +236,11 @@ impl Relay {
     }
 
     /// Passes the field [`NOT_RETRIED`] on through our own application, although the application does not copy the
-    /// field:
+    /// field. The trace connects the inbound call with the outbound calls that the application makes to answer it:
     ///
-    /// - If a failed answer to a call of the application has the field, records the trace of the call.
-    /// - If the application itself answers a call with a failure, adds the field to the answer, provided that the trace
-    ///   of this call was recorded after the call began.
+    /// - Outbound call: if a failed response has the field, records the trace of the call.
+    /// - Inbound call: if the response is a failure, and the trace was recorded after this call began, adds the field
+    ///   to the response.
     #[cold]
     pub(crate) fn pass_on_spent_chain(&self, id: CallId, response: &mut FieldSection) {
         let Some(call) = self.calls.get(id).certain() else { return };
@@ -316,8 +318,8 @@ impl Relay {
         Some(ProxyError::Reset { endpoint: self.pools.upstream(upstream)?.address, code })
     }
 
-    /// Handles a call for which the proxy can connect to no endpoint. If the call gets a retry, it waits until the
-    /// first pool may connect again. Returns whether the call waits.
+    /// Handles a call for which the proxy can connect to no endpoint. If the call gets a retry, it waits until one of
+    /// the cluster's pools may connect again. Returns whether the call waits.
     #[cold]
     pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
         let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
@@ -341,8 +343,9 @@ impl Relay {
         let call = self.calls.get_mut(id)?;
         let route = call.route.as_ref()?;
         let retry = route.retry()?;
-        // If the kept content exceeds half of its limit, a call with content gets no retry. The other half is for calls
-        // that no endpoint has processed.
+        // The copies of requests that all calls keep share one limit (`max_replay_bytes`). If the copies use more than
+        // half of the limit, a call with content gets no retry. The other half is reserved for calls that no endpoint
+        // has processed.
         let has_room = !is_crowded || call.body.is_empty();
         let decided = pause(call, &retry.value, wait, (now, until), random);
         let decided = decided.and_then(|pause| if has_room { Ok(pause) } else { Err(Unretried::Request) });
@@ -387,9 +390,9 @@ impl Relay {
         }
     }
 
-    /// Decides whether a call is sent again after the loss of a connection that was used before. Only for calls whose
-    /// rule has no retries. Returns `false` only if a retry budget is configured for the cluster, is used up, and is
-    /// not in mode Audit.
+    /// Decides whether a call is sent again after the loss of a connection that the server may only have closed because
+    /// it was idle. Only for calls whose rule has no retries. Returns `false` only if a retry budget is configured for
+    /// the cluster, is used up, and is not in mode Audit.
     pub(crate) fn take_resend(&mut self, id: CallId) -> bool {
         let (now, workers) = (self.now, self.workers);
         let Some(call) = self.calls.get_mut(id).certain() else { return false };

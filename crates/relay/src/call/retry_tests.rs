@@ -19,7 +19,8 @@ fn call(protocol: Protocol, method: &str, attempted: Attempted, now: Instant) ->
     call
 }
 
-/// Returns a call at which `attempts` attempts have begun. The latest attempt goes on, and the others have ended.
+/// Returns a call for which `attempts` attempts have begun. All attempts except the latest have ended. Also returns the
+/// id of the latest attempt.
 fn tried(protocol: Protocol, method: &str, attempts: u32) -> (Call, AttemptId) {
     let now = Instant::now();
     let mut attempted = Attempted::new(now);
@@ -47,8 +48,13 @@ fn failures() -> Vec<Failure> {
     ]
 }
 
-/// Returns what happens to the call after each failure, in the order of [`failures`]. The letters mean: `r` sent again,
-/// `w` waits for another attempt, `f` fails, `x` its stream is reset, `e` ends.
+/// Returns one letter for each failure, in the order of [`failures`]. The letter says what happens to the call:
+///
+/// - `r`: the call is sent again.
+/// - `w`: the call waits for another attempt.
+/// - `f`: the call fails.
+/// - `x`: the client's stream is reset.
+/// - `e`: the call ends.
 fn after_each(call: &Call) -> String {
     let letter = |failure: &Failure| match next(call, failure, MAX_ATTEMPTS) {
         Next::Resend => 'r',

@@ -21,8 +21,8 @@ use crate::pool::waiting::Turn;
 use crate::target::balance::{Begun, Choice};
 
 impl Relay {
-    /// Sends the calls on the list of calls to send in this turn of the event loop. A call that was cancelled in the
-    /// meantime is not sent, so no endpoint receives it.
+    /// Sends the calls on the list of calls to send: new calls that were admitted in this turn of the event loop, and
+    /// calls to be sent again. Does not send a call that was cancelled in the meantime.
     pub fn dispatch(&mut self) {
         while let Some(id) = self.calls.next_listed() {
             if self.calls.contains(id) {
@@ -74,8 +74,8 @@ impl Relay {
         self.connect(pool);
     }
 
-    /// If an attempt waits in a queue, removes the attempt from the queue. The call's client then has one waiting call
-    /// fewer.
+    /// Removes an attempt from the queue in which it waits, and subtracts one from the client's number of waiting
+    /// calls. Does nothing if the attempt does not wait.
     pub(crate) fn leave_queue(&mut self, id: AttemptId) {
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
@@ -85,8 +85,8 @@ impl Relay {
         self.give_up_turn(client, pool, turn);
     }
 
-    /// After a call has ended, removes its waiting attempt from the queue. The call's client then has one waiting call
-    /// fewer.
+    /// Removes a waiting attempt from the queue of a pool, and subtracts one from the client's number of waiting calls.
+    /// Also works if the call is already gone.
     pub(crate) fn give_up_turn(&mut self, client: Option<ClientId>, pool: PoolId, turn: Turn) {
         if let Some(client) = self.downstreams.get_mut(client) {
             client.waiting_calls = client.waiting_calls.saturating_sub(1);
@@ -94,8 +94,8 @@ impl Relay {
         self.pools.leave(pool, turn);
     }
 
-    /// If a waiting call has turned out to be small because its request has ended, marks the call as small in its
-    /// queue.
+    /// Marks the waiting attempts of a call as small in their queues, if the call's request is complete and small.
+    /// Small attempts may use the part of a flow-control window that is reserved for them.
     pub(crate) fn note_size(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id).filter(|call| CallSize::of(call).is_small()) else { return };
         for attempt in call.attempts.iter() {
@@ -191,7 +191,7 @@ impl Relay {
             }
         }
         let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
-        // Another attempt at the call still waits, and needs the request when it is sent.
+        // If another attempt at the call still waits, keep the request: that attempt will need it.
         let is_waited_for = call.attempts.is_waiting();
         // The codec of an opaque connection creates the response itself, when the connection is read next.
         let answers_itself = codec.is_opaque();

@@ -54,7 +54,7 @@ struct AttemptTrace {
     end: Option<(Instant, AttemptEnd)>,
 }
 
-/// How an attempt ended while its call went on.
+/// The end of an attempt whose call went on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AttemptEnd {
     /// The endpoint answered, but the relay did not forward the answer to the client.
@@ -178,7 +178,7 @@ impl AttemptTrace {
 }
 
 impl Call {
-    /// Returns the chain of calls that have the same trace as this call; `None` if the call has no trace.
+    /// Returns the id of the call's trace for [`spent_chains`](crate::spent_chains); `None` if the call has no trace.
     pub(crate) fn chain(&self) -> Option<ChainId> {
         self.trace_id().map(|TraceId(id)| ChainId::of_trace(id.get()))
     }
@@ -193,8 +193,8 @@ impl Call {
 }
 
 impl Relay {
-    /// Begins the trace of a call; returns `None` if the call is not traced. `is_drawn` is the result of
-    /// [`Tracer::look_at`].
+    /// Begins the trace of a call; returns `None` if the call is not traced. `is_drawn`: the sampler has selected the
+    /// call; see [`Tracer::look_at`].
     ///
     /// [`Tracer::look_at`]: crate::trace::Tracer::look_at
     #[cold]
@@ -214,7 +214,7 @@ impl Relay {
         Some(Box::new(CallTrace { trace, span, is_sampled, direction, context, attempts }))
     }
 
-    /// Gives the spans of a call that has ended to the exporter, if the call is sampled, slow or failed.
+    /// Passes the spans of a finished call to the exporter, if the call was sampled, was slow or has failed.
     #[cold]
     pub(crate) fn finish_trace(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>) {
         let now = self.now;

@@ -1,9 +1,10 @@
 //! Accounts: the client that a call is charged to, and the connections to endpoints that the call may use.
 //!
-//! The calls of many clients share a connection to an endpoint, so one client could harm the others: it may use all the
-//! streams that the server grants, or provoke the server into closing the connection. So the connections to an endpoint
-//! are divided into *lanes*. An account that uses more than its share gets a lane of its own. What happens on this lane
-//! affects only this account. If there are more such accounts than lanes, some accounts share a lane.
+//! The calls of many clients share a connection to an endpoint, so one client could harm the other clients. For
+//! example, it could use all the streams that the server grants, or provoke the server into closing the connection. So
+//! the connections to an endpoint are divided into *lanes*. An account that exceeds its share (the limits
+//! `max_shared_..._per_account`) gets a lane of its own. If a server closes connections of this lane, only this account
+//! is affected. If there are more of these accounts than lanes, several accounts use the same lane.
 //!
 //! A call from another workload is charged to the account of that workload's identity. If the workload has shown no
 //! certificate, the call is charged to the account of its address. Each connection of our own application is a separate
@@ -20,10 +21,11 @@ use crate::inventory::Entries;
 use crate::limits::RelayLimits;
 use crate::slots::{Id, Slots};
 
-/// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
+/// Number of lanes for accounts that exceed their share. If there are more of these accounts than lanes, several
+/// accounts use the same lane.
 const OWN_LANES: usize = 32;
-/// Index of the first lane for callers without a certificate. This lane and all later lanes are only for such callers,
-/// so they share no lane with callers that have a certificate.
+/// Index of the first lane for callers without a certificate. This lane and all later lanes are only for such callers.
+/// So callers with a certificate never share a lane with callers without one.
 const FIRST_LANE_OF_STRANGERS: usize = 24;
 /// Length of the window in which the cancelled calls of an account are counted. The relay makes ten sweeps per second,
 /// so 100 sweeps are 10 s.
@@ -37,7 +39,7 @@ pub(crate) enum Lane {
     /// Connections for callers without a certificate, so that these callers take no stream from callers with a
     /// certificate.
     Unidentified,
-    /// Connections of the lane with this number, one of the lanes for accounts that exceed their share.
+    /// Connections for accounts that exceed their share. The number identifies one of [`OWN_LANES`] lanes.
     Own(u8),
 }
 
@@ -68,8 +70,8 @@ pub(crate) struct Account {
     connections: u32,
     /// Number of calls that the account has in flight.
     calls: u32,
-    /// Number of calls with incomplete requests that the account has in flight on common connections
-    /// ([`Lane::is_common`]).
+    /// Number of calls with incomplete requests that the account has in flight on connections that accounts use
+    /// together ([`Lane::is_common`]).
     open_calls: u32,
     lane: Option<u8>,
     /// The account has cancelled many calls, or has sent much content a few bytes at a time. So all new calls of the
@@ -104,13 +106,13 @@ pub(crate) struct Accounts {
     by_key: FxHashMap<AccountKey, AccountId>,
     /// Number of accounts that use each lane.
     lanes: [u32; OWN_LANES],
-    /// Number of sweeps so far. It determines the windows in which events are counted.
+    /// Number of sweeps so far. The windows in which events are counted are measured in sweeps.
     sweeps: u32,
 }
 
 impl Accounts {
-    /// Adds a connection to its account. Returns the account, to be passed to [`Accounts::leave`] when the
-    /// connection ends.
+    /// Adds a connection to the account with this key, or to a new account. Returns the account's id: pass it to
+    /// [`Accounts::leave`] when the connection ends.
     pub(crate) fn enter(&mut self, key: Option<AccountKey>) -> AccountId {
         if let Some(&id) = key.as_ref().and_then(|key| self.by_key.get(key)) {
             if let Some(account) = self.accounts.get_mut(id) {
@@ -186,7 +188,8 @@ impl Accounts {
         }
     }
 
-    /// Counts a call that is sent on a common connection before its request is complete.
+    /// Counts a call that the relay sends before the call's request is complete, on a connection that accounts use
+    /// together ([`Lane::is_common`]).
     pub(crate) fn request_open(&mut self, id: AccountId) {
         if let Some(account) = self.accounts.get_mut(id) {
             account.open_calls += 1;
@@ -232,7 +235,8 @@ impl Accounts {
         Lane::Own(lane)
     }
 
-    /// Counts a call that the account cancelled on a common connection while the server was working on it.
+    /// Counts a call that the account cancelled while the server was working on it. The call used a connection that
+    /// accounts use together ([`Lane::is_common`]).
     pub(crate) fn cancelled(&mut self, id: AccountId, relay: &RelayLimits) {
         let window = self.sweeps / CANCEL_WINDOW_SWEEPS;
         if let Some(account) = self.accounts.get_mut(id) {
@@ -240,8 +244,8 @@ impl Accounts {
         }
     }
 
-    /// Counts a *dribble*: a piece of content of a few bytes that is the first piece of a request, or follows another
-    /// such piece. Returns whether the account has sent too many dribbles since the latest sweep.
+    /// Counts a *dribble*: a small piece of content (a few bytes) that is the first piece of its request or follows
+    /// another small piece. Returns whether the account has sent too many dribbles since the latest sweep.
     pub(crate) fn dribbled(&mut self, id: AccountId, relay: &RelayLimits) -> bool {
         let window = self.sweeps;
         let Some(account) = self.accounts.get_mut(id).certain() else { return false };
@@ -255,8 +259,8 @@ impl Accounts {
         self.sweeps = self.sweeps.wrapping_add(1);
     }
 
-    /// Returns the number of calls that all accounts have in flight, and the number of such calls on common connections
-    /// whose requests are incomplete.
+    /// Returns two sums over all accounts: the calls in flight, and the open calls. An open call has an incomplete
+    /// request and is in flight on a connection that accounts use together ([`Lane::is_common`]).
     pub(crate) fn call_entries(&self) -> [Entries; 2] {
         let sum = |of: fn(&Account) -> u32| self.accounts.iter().map(|(_, account)| of(account) as usize).sum();
         [

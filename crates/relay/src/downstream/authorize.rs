@@ -21,8 +21,8 @@ pub(crate) struct Gate {
     port: u16,
     metrics: Arc<AuthorizationMetrics>,
     /// The decision about this client without regard to the request. If the decision is [`Decision::Allow`], the
-    /// client's calls need no further check of the policy. Otherwise, the policy may still allow a call as a health
-    /// check.
+    /// client's calls need no further check of the policy. Otherwise, the policy may still allow a call that is a
+    /// health check.
     standing: Decision,
 }
 
@@ -41,7 +41,7 @@ impl Gate {
         match self.standing {
             Decision::Allow => self.metrics.tcp.allowed.add(1),
             Decision::AllowAudited(_) => self.metrics.tcp.audited.add(1),
-            // The connection was accepted before the policy changed.
+            // The policy has changed since the connection was accepted, so do not count the connection as denied.
             Decision::Deny(_) => {}
         }
     }

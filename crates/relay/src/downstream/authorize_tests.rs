@@ -10,8 +10,8 @@ metadata: {name: cart, namespace: shop}
 spec: {allow: [], healthChecks: [/healthz]}
 ";
 
-/// A health check with content is denied: if the content never arrived, the request would occupy the application for
-/// any time.
+/// A health check with content is denied: if the content never arrived, the request would occupy the application
+/// forever.
 #[test]
 fn a_health_check_is_let_in_only_if_its_request_is_complete_without_content() {
     let application = "10.0.0.9:8080".parse().expect("an address");

@@ -46,7 +46,7 @@ pub struct Client {
     /// The result of the latest route lookup. Later calls with the same authority use this result until the mesh
     /// changes. This saves most lookups, because all calls of a gRPC client have the same authority.
     pub(crate) latest_target: Option<LatestTarget>,
-    /// Number of cancelled calls whose endpoints have not been told of the cancellation.
+    /// Number of the client's cancelled calls that the relay has not reset at their endpoints yet.
     pub(crate) cancelled_calls: u32,
     /// Connections to our application that the worker does not read, because this tunnel buffers as many bytes as its
     /// limit allows.
@@ -58,9 +58,9 @@ pub struct Client {
     /// The client has reached its maximum number of open streams at least once, and this has been logged.
     pub(crate) is_full: bool,
     pub(crate) idle_since: Option<Instant>,
-    /// When the client was told that its connection ends.
+    /// When the proxy told the client that it will close the connection (in HTTP/2: GOAWAY).
     pub(crate) leaving_since: Option<Instant>,
-    /// The client has sent something complete: a request, or bytes that the proxy does not parse.
+    /// The client has sent a complete request head, or at least one byte on an opaque connection.
     pub(crate) has_spoken: bool,
     /// When the proxy decided to end this connection in favor of another connection ([`Relay::yield_place`]). Only set
     /// if the connection may still finish its calls.
@@ -85,7 +85,7 @@ pub struct Accepted {
     pub opened: Instant,
 }
 
-/// The detected contents of a connection.
+/// What the relay detected in a connection's first bytes.
 #[derive(Debug)]
 pub enum Speaks {
     Http2,
@@ -137,13 +137,13 @@ impl Client {
         }
     }
 
-    /// Returns whether the connection is a tunnel. Each stream of a tunnel is a connection of an application, with flow
-    /// control of its own. The application may leave the stream unread for any time.
+    /// Returns whether the connection is a tunnel. Each stream of a tunnel is a connection of another application, with
+    /// flow control of its own. That application may stop reading its stream, with no time limit.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.origin.door == Door::Tunnel
     }
 
-    /// Returns the client's memory without its link, in bytes.
+    /// Returns the memory that the client's state uses besides its link, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let authority = self.latest_target.as_ref().map_or(0, |latest| latest.authority.capacity());
         self.fields_bytes + authority + self.held_back.capacity() * size_of::<UpstreamId>()

@@ -32,9 +32,9 @@ impl Relay {
         declared.is_http().then_some(declared)
     }
 
-    /// Returns whether a client sends bytes that are neither HTTP nor TLS, although the port of our application is
-    /// declared to speak HTTP and is not declared opaque. Returns `false` while the proxy only guesses that the
-    /// connection is opaque: [`Relay::settle_guess`] handles such a connection.
+    /// Returns whether a client sends opaque bytes to a port of our application that is declared to speak HTTP, and is
+    /// not declared opaque. Opaque bytes are neither HTTP nor TLS. Returns `false` while the proxy only guesses that
+    /// the connection is opaque: [`Relay::settle_guess`] handles such a connection.
     pub(crate) fn breaks_declaration(&self, client: &Client) -> bool {
         let codec = &client.link.codec;
         let carries_other = client.origin.door == Door::Inbound && codec.is_opaque() && codec.server().is_none();
@@ -76,8 +76,8 @@ impl Relay {
         }
     }
 
-    /// Returns whether `address` is one of our own listeners, for a connection that arrived at the address `local`. A
-    /// call forwarded there would come back to the proxy, without end.
+    /// Returns whether `address` is one of our own listeners, for a connection that arrived at the address `local`. If
+    /// the proxy forwarded a call to its own listener, the call would come back to the proxy, without end.
     pub fn is_own(&self, address: SocketAddr, local: IpAddr) -> bool {
         let ip = address.ip();
         let is_here = ip.is_loopback() || ip == local;
@@ -87,9 +87,9 @@ impl Relay {
     }
 
     /// Returns whether the proxy may guess that a silent connection is opaque, with a server that speaks first. For an
-    /// inbound connection, the proxy may guess only if policy allows clients without a certificate. Otherwise, the
-    /// proxy could deny a client that has a certificate but is slow: such a client shows its certificate only when it
-    /// begins to send, and a guess would treat it as a client without a certificate.
+    /// inbound connection, the proxy may guess only if policy allows clients without a certificate. The reason: a
+    /// client shows its certificate only when it begins to send. If the proxy guessed before that, it would treat the
+    /// client as one without a certificate, and would deny it.
     pub fn may_guess(&self, origin: &Origin) -> bool {
         self.inspection(origin) == Inspection::Protocol
             && self.declared_http(origin).is_none()

@@ -131,7 +131,8 @@ impl Downstreams {
         self.accounts.call_ended(client.account);
     }
 
-    /// Counts a call that is sent on a common connection before its request is complete.
+    /// Counts a call that the relay sends before the call's request is complete, on a connection that accounts use
+    /// together ([`Lane::is_common`]).
     pub(crate) fn request_open(&mut self, id: Option<ClientId>) {
         if let Some(client) = self.clients.get(id) {
             self.accounts.request_open(client.account);
@@ -151,8 +152,8 @@ impl Downstreams {
         self.accounts.lane(account, is_open, relay)
     }
 
-    /// Counts a call that a client has cancelled and whose server has not been told yet. `is_common`: the connection to
-    /// the server is a common connection, which several accounts use.
+    /// Counts a call that a client has cancelled, and that the relay has not reset on its server yet. `is_common`:
+    /// several accounts use the connection to the server together ([`Lane::is_common`]).
     pub(crate) fn call_cancelled(&mut self, id: Option<ClientId>, is_common: bool, relay: &RelayLimits) {
         let Some(client) = self.clients.get_mut(id) else { return };
         client.cancelled_calls += 1;
@@ -161,7 +162,7 @@ impl Downstreams {
         }
     }
 
-    /// Records that the server has been told of a cancelled call, or that the call has ended at the server.
+    /// Records that the relay has reset a cancelled call on its server, or that the call has ended there.
     pub(crate) fn cancelled_call_is_over(&mut self, id: Option<ClientId>) {
         if let Some(client) = self.clients.get_mut(id) {
             client.cancelled_calls = client.cancelled_calls.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The side of clients: our own application, and the callers of our application.
+//! Connections from clients: from our own application, and from the callers of our application.
 //!
 //! | file | subject |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `origin`, `declared` | where a connection comes from, and what is declared about its destination |
 //! | `accounts` | what each identity or address has in flight, and which connections its calls may use |
 //! | `authorize`, `review` | policy: when a call begins, and again when policies change |
-//! | `server_first` | connections whose server may speak first |
-//! | `tunnel` | the limit that the streams of a tunnel share |
+//! | `server_first` | guesses that a silent connection is opaque, with a server that speaks first |
+//! | `tunnel` | the limit on buffered bytes that all streams of a tunnel share |
 
 pub(crate) mod accounts;
 pub(crate) mod authorize;

@@ -41,7 +41,7 @@ pub struct Origin {
     pub original_destination: Option<SocketAddr>,
 }
 
-/// What the worker detects in a connection before it relays the bytes.
+/// The detection that the worker performs on the first bytes of a connection, before it relays them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inspection {
     /// Nothing: the bytes are opaque, and the server may speak first.

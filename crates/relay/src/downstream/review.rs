@@ -50,8 +50,8 @@ impl Relay {
     fn review_call(&mut self, client_id: ClientId, id: CallId, gate: &Gate) {
         let (Some(client), Some(call)) = (self.downstreams.get(client_id), self.calls.get(id)) else { return };
         let is_opaque = call.protocol == Protocol::Opaque;
-        // After its response has begun, a call other than a health check may no longer have its request. The gate then
-        // decides without the request.
+        // The relay may have dropped the request of a call whose response has begun, unless the call is a health check.
+        // The gate then decides without the request.
         let Decision::Deny(reason) = gate.decide(client, call) else { return };
         gate.count_denied(is_opaque);
         let (origin, text) = (client.origin, self.denial(client, gate.port(), &reason));

@@ -5,8 +5,8 @@
 //! that sends first shows whether the guess is right:
 //!
 //! - If the server sends first, and does not send HTTP/2, the guess was right. If the client then answers with bytes
-//!   that are neither HTTP nor TLS, the worker remembers the destination, so that later clients of this destination do
-//!   not wait.
+//!   that are neither HTTP nor TLS, the worker remembers the destination. Later clients of this destination do not
+//!   wait.
 //! - If the client sends HTTP or TLS first, the guess was wrong.
 //! - If an HTTP/2 server sends its SETTINGS first (RFC 9113 section 3.4 allows this), the guess was also wrong.
 //! - If the server's proxy accepts no opaque bytes for the port, the guess was also wrong.
@@ -30,7 +30,7 @@ use crate::link::detect::{Detected, detect};
 /// Maximum number of destinations that a worker remembers. Above this limit, the worker forgets the least recently used
 /// destination.
 const MAX_REMEMBERED: usize = 256;
-/// How long a worker remembers a destination that is not used. Later, its address may belong to another server.
+/// Time after which a worker forgets a destination that is not used. By then, its address may belong to another server.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// Destinations whose servers spoke first, and when they were last used.
@@ -105,7 +105,9 @@ impl Relay {
         true
     }
 
-    /// Counts a call that was a guess until now, unless the guess was wrong.
+    /// Counts a call on a connection that the relay guessed to be opaque. The relay calls this when the first bytes of
+    /// the server or of the client confirm the guess, and when the call ends. Does nothing if the guess was wrong, or
+    /// if the call was counted before.
     pub(crate) fn count_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).filter(|call| call.is_guess) else { return };
         let Some(client) = self.downstreams.get(call.client).filter(|client| !client.link.codec.is_recalled()) else {

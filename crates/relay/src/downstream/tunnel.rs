@@ -1,9 +1,9 @@
 //! Tunnel: a limit on buffered bytes that all streams of one client's tunnel share.
 //!
-//! Each stream carries a connection of another application. That application may stop reading for any time. Meanwhile,
-//! the worker buffers the bytes that our own application sends. If the tunnel has few streams, the worker may buffer
-//! much for each stream. If the tunnel has many streams, the worker may buffer an equal share of the limit for each
-//! stream. Above the limit, the worker does not read the application's sockets.
+//! Each stream carries a connection of another application. That application may stop reading, with no time limit.
+//! Meanwhile, the worker buffers the bytes that our own application sends. If the tunnel has few streams, each stream
+//! may buffer much. If the tunnel has many streams, each stream may buffer an equal share of the limit. Above the
+//! limit, the worker does not read our application's sockets.
 
 use crate::Relay;
 use crate::downstream::client::ClientId;
@@ -11,14 +11,14 @@ use crate::link::LinkId;
 use crate::link::opaque::MAX_UNRELEASED_BYTES;
 use crate::pool::upstream::UpstreamId;
 
-/// If a tunnel has at most this number of streams, each stream may hold up to [`MAX_UNRELEASED_BYTES`].
+/// Number of streams up to which each stream of a tunnel may buffer [`MAX_UNRELEASED_BYTES`].
 const FEW_STREAMS: usize = 16;
-/// Maximum number of bytes that each stream may hold if the tunnel has more than [`FEW_STREAMS`] streams.
+/// Maximum number of bytes that each stream may buffer if the tunnel has more than [`FEW_STREAMS`] streams.
 const MANY_STREAMS_BYTES: usize = 64 << 10;
-/// Number of bytes that each stream may always hold, however many streams the tunnel has.
+/// Number of bytes that each stream may always buffer, however many streams the tunnel has.
 const MIN_STREAM_BYTES: usize = 4 << 10;
 
-/// Returns how many bytes each stream of a tunnel may hold. `max_bytes` is the tunnel's limit.
+/// Returns how many bytes each stream of a tunnel may buffer. `max_bytes` is the limit of the whole tunnel.
 fn share_bytes(max_bytes: usize, streams: usize) -> usize {
     let most = if streams <= FEW_STREAMS { MAX_UNRELEASED_BYTES } else { MANY_STREAMS_BYTES };
     (max_bytes / 2 / streams.max(1)).clamp(MIN_STREAM_BYTES, most)
@@ -45,8 +45,8 @@ impl Relay {
         !is_paused
     }
 
-    /// If half of a tunnel's limit is free again, continues to read the connections that were not read because of the
-    /// limit.
+    /// Continues to read connections to the application that were paused because their tunnel had reached its limit.
+    /// Does nothing until the tunnel buffers at most half of its limit.
     pub(crate) fn read_on_for_tunnel(&mut self, client: ClientId) {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
         let Some(client) = self.downstreams.get_mut(client).filter(|client| !client.held_back.is_empty()) else {

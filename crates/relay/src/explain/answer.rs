@@ -6,7 +6,7 @@ use leno_model::policy::PortExplanation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What one proxy would do with a call, according to the state of one of its workers.
+/// One proxy's answer to the question what it would do with a call. The answer depends on the state of one worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallAnswer {
     pub outcome: Outcome,
@@ -24,11 +24,11 @@ pub struct CallAnswer {
     pub inbound: Option<Inbound>,
 }
 
-/// What happens to a call.
+/// The proxy's decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The proxy sends the call on.
+    /// The proxy sends the call to an endpoint.
     Sent,
     /// The proxy answers with a redirect.
     Redirected { status: u16, location: String },
@@ -41,9 +41,9 @@ pub enum Outcome {
 /// An error with which the proxy answers a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The value of the field `leno-proxy-error`.
+    /// The error's name: the value of the response field `leno-proxy-error`.
     pub error: String,
-    /// The text of the answer.
+    /// The error's text, which the proxy also sends to the client.
     pub why: String,
     /// The HTTP status for a call that is not gRPC.
     pub http_status: u16,
@@ -59,25 +59,26 @@ pub struct Outbound {
     pub destination: String,
     /// Whether the destination is a Service.
     pub is_service: bool,
-    /// The proxy relays the connection's bytes without parsing them, so rules that match requests do not apply.
+    /// Whether the proxy relays the connection's bytes without parsing them. Rules that match requests then do not
+    /// apply.
     pub is_opaque: bool,
     /// The rule that the call follows; `None` if no route and no TrafficPolicy applies.
     pub route: Option<RouteChoice>,
-    /// The fields of the request that the rule changes, with their new values. If the rule has only one backend, this
-    /// includes the changes by the backend.
+    /// The fields of the request that the rule changes, with their new values. If the rule has only one backend, the
+    /// list includes the changes that this backend's filters make.
     pub changes: Vec<String>,
     /// Services that get copies of the call, with the share of calls that are copied.
     pub mirrors: Vec<String>,
     /// The time limits, retries and hedges of the rule, as `/config` shows them: each with its mode and the object that
     /// sets it.
     pub calls: Value,
-    /// The rule's hedging applies to this method.
+    /// Whether the rule hedges calls of this method.
     pub is_hedged: bool,
     /// The time until the proxy ends the call, in milliseconds; `None` without a limit.
     pub deadline_ms: Option<u64>,
     /// The object that sets the deadline, or `the client`.
     pub deadline_set_by: Option<String>,
-    /// The backends that may get the call: a single backend that always gets it, or several that share the calls.
+    /// The backends that may get the call. If there are several, each gets a share of the rule's calls.
     pub backends: Vec<BackendChoice>,
     /// Number of calls in flight in the worker.
     pub calls_in_flight: u64,
@@ -88,7 +89,8 @@ pub struct Outbound {
 /// The rule that a call follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteChoice {
-    /// The kind of the routes, for example `HTTPRoute`; `Service` if only a TrafficPolicy applies.
+    /// The kind of the routes of the call's destination, for example `HTTPRoute`; `Service` if only a TrafficPolicy
+    /// applies.
     pub kind: String,
     /// The route, in the form `HTTPRoute shop/canary`; `None` if no rule matches.
     pub route: Option<String>,
@@ -97,10 +99,11 @@ pub struct RouteChoice {
     pub rule: Option<String>,
     /// The conditions that the call fulfills, in words.
     pub matched: Option<String>,
-    /// The rules before the matching rule, in their order, at most 16. None of these rules matches the call.
+    /// The rules that the relay tried before the matching rule, in their order, at most 16. None of them matches the
+    /// call. If no rule matches, these are the first rules of the routes.
     #[serde(default)]
     pub passed_over: Vec<PassedOver>,
-    /// Number of further rules before the matching rule.
+    /// Number of non-matching rules that `passed_over` omits.
     #[serde(default)]
     pub omitted: usize,
 }
@@ -123,11 +126,11 @@ pub struct BackendChoice {
     pub to: String,
     /// The share of the rule's calls that the backend gets, 0 to 1.
     pub share: f64,
-    /// Why a call to the backend fails; `None` if the call is sent.
+    /// The error with which a call to the backend fails; `None` if the call is sent.
     pub failure: Option<Failure>,
     /// The balancer that chooses among the backend's endpoints, for example `latency`.
     pub balancer: String,
-    /// The budget for retries and hedges, as `/config` shows it; `null` for the default.
+    /// The backend's budget for retries and hedges, as `/config` shows it; `null` for the default budget.
     pub retry_budget: Value,
     /// The current delay before a hedge at this backend. `None` if calls of the method are not hedged, or if the delay
     /// is not a percentile of the method's latencies.
@@ -138,13 +141,14 @@ pub struct BackendChoice {
     pub objective_set_by: Option<String>,
     /// Maximum time to establish a connection, in milliseconds.
     pub connect_timeout_ms: u64,
-    /// Maximum number of calls that may wait for one endpoint. It applies to a client without other waiting calls.
+    /// Maximum number of calls that may wait for a connection to one endpoint (`max_waiting_calls_per_endpoint`). Each
+    /// waiting call of a client lowers the limit for this client by one.
     pub max_waiting_per_endpoint: u64,
     /// The endpoint that the balancer would choose for the next call.
     pub choice: Option<EndpointChoice>,
     /// The backend's ready endpoints, ascending by address, at most 32.
     pub endpoints: Vec<EndpointState>,
-    /// Number of further endpoints that are ready.
+    /// Number of ready endpoints that `endpoints` omits.
     pub omitted: usize,
     /// Number of endpoints that are not ready.
     pub unready: usize,
@@ -158,13 +162,13 @@ pub struct EndpointChoice {
     /// The name of the endpoint's Pod, if the endpoint is a Pod.
     #[serde(default)]
     pub pod: Option<String>,
-    /// The identity that the endpoint's proxy must prove; `None` for an endpoint without a proxy, which is called
-    /// without mutual TLS.
+    /// The identity that the endpoint's proxy must prove; `None` if the endpoint has no proxy, so that calls to it do
+    /// not use mutual TLS.
     #[serde(default)]
     pub server: Option<String>,
 }
 
-/// An endpoint as the worker knows it.
+/// The state of one endpoint on the worker that answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointState {
     pub address: SocketAddr,
@@ -176,11 +180,11 @@ pub struct EndpointState {
     /// The share of calls that the endpoint's state allows, relative to the share of a fully ready endpoint, 0 to 1.
     pub weight: f64,
     pub in_flight: u32,
-    /// The state in words and numbers.
+    /// The reason for the endpoint's state, in words and numbers.
     pub reason: String,
     /// Number of calls that wait for a connection to the endpoint.
     pub waiting: usize,
-    /// Why the last connection to the endpoint failed; `None` while connections succeed.
+    /// The error of the last attempt to connect to the endpoint; `None` if that attempt succeeded.
     #[serde(default)]
     pub last_connect_error: Option<String>,
 }

@@ -60,7 +60,7 @@ fn mesh() -> Mesh {
     mesh_of(format!("{SHOP}{}{none}", services.concat()))
 }
 
-/// Returns the request of a question in the format of HTTP/1.
+/// Returns the HTTP/1 request that makes the call of a question.
 fn written(question: &CallQuestion, host: &str) -> Vec<u8> {
     let mut text = format!("{} {} HTTP/1.1\r\nhost: {host}\r\n", question.method, question.path);
     for (name, value) in &question.headers {
@@ -69,7 +69,8 @@ fn written(question: &CallQuestion, host: &str) -> Vec<u8> {
     (text + "\r\n").into_bytes()
 }
 
-/// What the relay does with a call: the first line and the reason of its own answer, or the target and the endpoint.
+/// The relay's treatment of a call: its own answer (the error's reason or the redirect's location), or the cluster and
+/// the endpoint that the call is sent to.
 #[derive(Debug, PartialEq)]
 enum Done {
     Answered(String),
@@ -177,8 +178,8 @@ fn a_caller_is_let_in_exactly_if_the_explanation_says_so() {
             let identity = id.map(|id| id.parse().expect("an id"));
             let mut request = written(&question, "cart.shop");
             if method == "POST" {
-                // The explanation assumes that a POST has content. So the request that the test sends for comparison must
-                // have content, too.
+                // The explanation assumes that a POST has content, so the request that the test sends for comparison
+                // must have content, too.
                 request = String::from_utf8(request)
                     .expect("text")
                     .replace("\r\n\r\n", "\r\ncontent-length: 1\r\n\r\n")

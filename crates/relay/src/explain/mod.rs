@@ -24,7 +24,7 @@ use crate::call::reply::ProxyError;
 use crate::pool::hop::Protocol;
 use answer::{CallAnswer, Failure, Inbound, Outbound, Outcome};
 
-/// The outcome, and the outbound or the inbound part of an answer.
+/// The outcome of a call, with the outbound part of the answer or its inbound part.
 type Sides = (Outcome, Option<Outbound>, Option<Inbound>);
 
 impl Relay {
@@ -51,7 +51,7 @@ impl Relay {
         Ok(CallAnswer { outcome, own, worker: self.index, outbound, inbound })
     }
 
-    /// Makes a call that the relay never stores, so that the functions for real calls can decide about it.
+    /// Creates a [`Call`] that the relay never stores, so that the functions for real calls can decide about it.
     fn imagine(&self, question: &CallQuestion, authority: Option<&str>, protocol: Protocol) -> Call {
         let mut request = FieldSection::new();
         request.push(b":method", question.method.as_bytes());
@@ -67,7 +67,8 @@ impl Relay {
         Call::new((None, StreamKey::numbered(0)), request, protocol, question.has_no_content(), self.now)
     }
 
-    /// Asks the control plane about a subject that a call would wait for.
+    /// Asks the control plane about a subject, as a real call would. Returns the outcome of the call until the answer
+    /// arrives.
     fn unknown(&mut self, subject: &Subject) -> Outcome {
         match self.ask(subject) {
             Ok(()) => Outcome::Unknown { subject: subject.to_string() },

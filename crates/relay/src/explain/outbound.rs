@@ -37,8 +37,8 @@ const PASSED_OVER_MAX: usize = 16;
 const ENDPOINTS_MAX: usize = 32;
 
 impl Relay {
-    /// Explains a call with this authority. `address` is the destination of its connection, if netfilter redirected the
-    /// connection.
+    /// Explains a call with this authority. `address` is the destination to which the client connected, if netfilter
+    /// redirected the connection to the proxy.
     pub(super) fn explain_outbound(&mut self, mut call: Call, authority: &str, address: Option<SocketAddr>) -> Sides {
         let sought = Sought { door: Door::Outbound, target: address, local: IpAddr::V4(Ipv4Addr::LOCALHOST) };
         let (target, cluster) = match self.find_target(&sought, authority.as_bytes()) {
@@ -57,8 +57,8 @@ impl Relay {
             Err(error) => return (failed(&error), None, None),
         };
         let table = self.targets.route_table(&target).map(|(parent, table)| (parent.clone(), table.clone()));
-        // If a client connects to the proxy itself (`address` is `None`), the proxy always detects HTTP. The proxy
-        // relays a redirected connection to an opaque port, or to a port with TCPRoutes, without parsing it.
+        // Only a redirected connection can be opaque: the proxy does not parse it if the port is opaque or has
+        // TCPRoutes. On a connection to the proxy itself (`address` is `None`), the proxy always detects HTTP.
         let has_tcp_routes = table.as_ref().is_some_and(|(_, table)| table.kind() == RouteKind::Tcp);
         let is_opaque = address.is_some() && (cluster.protocol == protocol::Protocol::Opaque || has_tcp_routes);
         if is_opaque {
@@ -182,8 +182,8 @@ impl Relay {
         }
     }
 
-    /// Explains which endpoint of a cluster would get the call. A cluster that has received no call yet has no state.
-    /// Then this function uses a new state, as the first call would create it.
+    /// Explains which endpoint of a cluster would get the call. If the cluster has received no call yet, it has no
+    /// state. In that case, this function uses the state that the first call would create.
     fn explain_backend(&self, call: &Call, target: &TargetKey, cluster: &Arc<Cluster>, share: f64) -> BackendChoice {
         let seed = self.seed ^ self.random.clone().u64(..);
         let fresh = || ClusterState::new(target.clone(), cluster.clone(), seed, self.now);
@@ -245,8 +245,8 @@ impl Relay {
         }
     }
 
-    /// Finds the time until the call's deadline: the shorter of the time that the client sets and the time that the
-    /// rule allows.
+    /// Writes the time until the call's deadline into `answer`: the shorter of the client's timeout and the rule's
+    /// timeout.
     fn explain_deadline(&self, call: &Call, rule: Option<&Rule>, answer: &mut Outbound) {
         if call.protocol == Protocol::Opaque {
             return;
@@ -262,7 +262,7 @@ impl Relay {
     }
 }
 
-/// Describes the rule that a call follows, and the rules before it.
+/// Describes the rule that a call follows, and the rules before it that do not match the call.
 fn choice(call: &Call, table: &RouteTable, found: Option<&FoundRule<'_>>) -> RouteChoice {
     let before = found.map_or(table.entries().len(), |found| found.place);
     let head = Head(&call.request);
@@ -291,7 +291,7 @@ fn mirrors(filters: &Filters) -> Vec<String> {
     filters.mirrors.iter().map(text).collect()
 }
 
-/// Lists the fields of a request that differ after a change.
+/// Lists the fields of a request that were added, changed or removed.
 fn changes(before: &FieldSection, after: &FieldSection) -> Vec<String> {
     let lines = |fields: &FieldSection| -> Vec<(String, String)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -23,10 +23,10 @@ fn certificate_label(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate-expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "certificate-not-yet-valid",
-        // A certificate chain that ends at an unknown trust anchor causes the first error. If a known anchor has the
-        // same name as the unknown anchor, the chain causes the second error.
+        // A certificate chain that ends at an unknown trust anchor causes `UnknownIssuer`. If one of our anchors has
+        // the same name as the unknown anchor, the chain causes `BadSignature`.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => "unknown-anchor",
-        // The error of our own check of the SPIFFE id, which follows the verification of the chain.
+        // Our own check of the SPIFFE id has failed. It runs after the certificate chain was verified.
         CertificateError::Other(_) => "certificate-identity",
         _ => "bad-certificate",
     }

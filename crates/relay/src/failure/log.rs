@@ -9,7 +9,7 @@ use crate::metrics::Direction;
 /// Maximum number of log lines per [`WINDOW`] for one kind of failure in one direction.
 const MAX_LINES: u32 = 5;
 
-/// The period for which lines are counted.
+/// Length of the period in which at most [`MAX_LINES`] lines are logged.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// Decides which failures are logged. It keeps one entry for each kind of failure. The number of entries is limited,
@@ -25,7 +25,7 @@ struct Kind {
     label: &'static str,
     window_began: Instant,
     lines: u32,
-    /// Number of failures that were not logged.
+    /// Number of failures that were not logged, and have not been reported as omitted yet.
     left_out: u64,
 }
 
@@ -53,8 +53,8 @@ impl FailureLog {
         })
     }
 
-    /// Returns lines with the numbers of failures that were not logged in past windows. The caller calls this function
-    /// about once a second.
+    /// Returns one line for each kind of failure that exceeded its limit in a past window, with the number of failures
+    /// that were not logged. The caller logs these lines, about once a second.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<String> {
         let over = self.kinds.iter_mut().filter(|kind| kind.left_out > 0 && kind.is_over(now));
         over.map(|kind| {

@@ -21,8 +21,8 @@ pub(crate) enum Codec {
     Opaque(Opaque),
 }
 
-/// Why a connection cannot go on: its peer broke the protocol or a limit. The codec's output contains the message to
-/// the peer.
+/// Error that ends a connection: the peer broke the protocol or a limit. The codec's output contains the message that
+/// tells the peer, for example a GOAWAY.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CodecError {
     #[error("{0}")]
@@ -31,7 +31,7 @@ pub(crate) enum CodecError {
     Http1(#[from] leno_http1::ConnectionError),
 }
 
-/// Why a call's stream was not opened on a connection.
+/// Reason why a call's stream could not be opened on a connection.
 #[derive(Debug)]
 pub(crate) enum CannotOpen {
     /// The connection accepts no stream now, or no further stream at all.
@@ -58,7 +58,7 @@ impl From<leno_http1::OpenError> for CannotOpen {
 }
 
 impl CodecError {
-    /// Returns the label in metrics.
+    /// Returns the label of this error in metrics.
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Http2(error) => violation_label(&error.why),
@@ -79,8 +79,8 @@ macro_rules! for_protocol {
 }
 
 impl Codec {
-    /// Parses `input` from the front, until there is an event or no more input. The caller keeps input that is left,
-    /// and passes it again once the connection is no longer paused.
+    /// Parses `input` from the front, until there is an event or no more input. The caller keeps the input that the
+    /// codec has not parsed, and passes it again once the connection is no longer paused.
     pub(crate) fn receive<'a>(
         &mut self,
         now: Instant,
@@ -104,7 +104,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether a peer that has closed its sending side may still read. HTTP/2 has no such state.
+    /// Returns whether the protocol has half-closed connections: a peer that has closed its sending side may still
+    /// read. HTTP/2 has no half-closed connections.
     pub(crate) fn is_half_closable(&self) -> bool {
         !matches!(self, Self::Http2(_))
     }
@@ -118,8 +119,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether the codec takes input while it is not paused. Only an opaque connection to an endpoint takes no
-    /// input as long as no call uses the connection.
+    /// Returns whether the codec takes input while it is not paused. There is one exception: an opaque connection to an
+    /// endpoint takes no input before a call uses the connection.
     pub(crate) fn takes_input(&self) -> bool {
         match self {
             Self::Http2(_) | Self::Http1(_) => true,
@@ -303,7 +304,7 @@ impl Codec {
         match self {
             Self::Http2(http2) => http2.queue_memory_bytes(),
             Self::Http1(http1) => http1.queue_memory_bytes(),
-            // Opaque bytes wait in the output, which is counted as a buffer.
+            // Opaque bytes wait only in the output buffer, which [`Self::memory_bytes`] counts.
             Self::Opaque(_) => 0,
         }
     }
@@ -348,7 +349,7 @@ impl Codec {
         match self {
             Self::Http2(http2) => http2.open_streams(),
             Self::Http1(http1) => http1.open_streams(),
-            // If the connection is aborted, the relay may not have ended its call yet.
+            // Also return the stream of an aborted connection: the relay must still end its call.
             Self::Opaque(opaque) if opaque.is_open() || opaque.is_aborted() => vec![opaque.stream()],
             Self::Opaque(_) => Vec::new(),
         }
@@ -362,8 +363,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether this stream may have caused the failure of the connection. Over HTTP/1, a stream may have caused
-    /// the failure only if its response has begun.
+    /// Returns whether this stream may have caused the failure of the connection. For HTTP/1, returns `true` only if
+    /// the response on this stream has begun.
     pub(crate) fn is_taken_up(&self, stream: StreamKey) -> bool {
         match self {
             Self::Http1(http1) => http1.is_taken_up(stream),
@@ -387,7 +388,8 @@ impl Codec {
         }
     }
 
-    /// Returns when the incomplete frame or header section began, if there is one.
+    /// Returns when the first byte of an incomplete frame or header section arrived; `None` if the input has no
+    /// incomplete one.
     pub(crate) fn incomplete_since(&self) -> Option<Instant> {
         match self {
             Self::Http2(http2) => http2.incomplete_since(),
@@ -427,7 +429,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether nothing more will be sent once the output is empty. Then the socket's sending side is closed.
+    /// Returns whether the codec will send nothing after its current output. The event loop then closes the sending
+    /// side of the socket.
     pub(crate) fn ends_output(&self) -> bool {
         match self {
             Self::Http2(_) => false,
@@ -466,13 +469,13 @@ impl Codec {
         matches!(self, Self::Opaque(opaque) if opaque.is_recalled())
     }
 
-    /// Returns whether the bytes are opaque. Peers may then be slow for any time, because the proxy does not know their
-    /// protocol.
+    /// Returns whether the proxy does not parse the connection's bytes. If so, the peers may be silent for an unlimited
+    /// time, because the proxy does not know their protocol.
     pub(crate) fn is_opaque(&self) -> bool {
         matches!(self, Self::Opaque(_))
     }
-    /// Returns whether the protocol has flow-control windows. If the protocol has windows, a peer that wants no more
-    /// bytes keeps its windows closed, but still reads its socket.
+    /// Returns whether the protocol has flow-control windows. If it has, a peer that wants no more content still reads
+    /// its socket, and only stops sending WINDOW_UPDATE.
     pub(crate) fn has_windows(&self) -> bool {
         matches!(self, Self::Http2(_))
     }

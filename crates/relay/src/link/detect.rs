@@ -96,7 +96,7 @@ fn client_hello(first: &[u8]) -> Detected {
                 return Detected::Tls { server_name };
             }
             Ok(None) => {}
-            // The relay forwards a ClientHello that cannot be parsed, and its server decides what to do. Any other
+            // The relay forwards a malformed ClientHello: the destination server decides what to do with it. Any other
             // bytes are not TLS.
             Err(_) if begins_tls(first) => return Detected::Tls { server_name: None },
             Err(_) => return Detected::Opaque,
@@ -106,9 +106,10 @@ fn client_hello(first: &[u8]) -> Detected {
 }
 
 /// Returns whether `first` can be parsed: the first handshake message (RFC 8446 sections 4 and 5.1) is complete, or the
-/// records cannot belong to a handshake. Returns `None` if the first record has a length that TLS does not allow. This
-/// check ensures that the ClientHello is parsed only once, when it is complete, even if it arrives byte by byte or in
-/// records of one byte.
+/// records cannot belong to a handshake. Returns `None` if the first record has a length that TLS does not allow.
+///
+/// A ClientHello may arrive byte by byte, or in records of one byte. This check ensures that it is parsed only once,
+/// when it is complete.
 fn has_whole_message(first: &[u8]) -> Option<bool> {
     /// Size of the header of a handshake message: its type and its length.
     const HEAD_BYTES: usize = 4;

@@ -30,8 +30,7 @@ pub fn is_grpc(request: &FieldSection) -> bool {
     matches!(rest.first(), None | Some(b'+' | b';' | b' '))
 }
 
-/// Longest timeout that the relay uses. A longer timeout is cut to this value, because a deadline in a year is as good
-/// as no deadline.
+/// Longest timeout that the relay uses. The relay cuts a longer timeout to this value, because no call lasts that long.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Reads `grpc-timeout`: one to eight digits and a unit. Returns `None` if the value is malformed.
@@ -73,7 +72,7 @@ pub fn status(trailers: &FieldSection) -> Option<u8> {
     }
 }
 
-/// What a server asks of a client that would retry its call (gRFC A6, `grpc-retry-pushback-ms`).
+/// A server's instruction for retries of the call: the value of `grpc-retry-pushback-ms` (gRFC A6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushback {
     /// Wait this long before the retry.
@@ -92,13 +91,13 @@ impl Pushback {
     }
 }
 
-/// Reads what the server asks of a client that would retry its call.
+/// Reads `grpc-retry-pushback-ms`. Returns `None` if the field is missing.
 pub fn pushback(trailers: &FieldSection) -> Option<Pushback> {
     let text = std::str::from_utf8(trailers.get(Known::GrpcRetryPushbackMs)?).unwrap_or_default();
     Some(text.parse().map_or(Pushback::Stop, |ms| Pushback::Wait(Duration::from_millis(ms))))
 }
 
-/// Percent-encodes a `grpc-message`: everything but printable ASCII, and `%` itself.
+/// Percent-encodes a `grpc-message`: encodes `%`, and all bytes that are not printable ASCII.
 pub fn encode_message(message: &str) -> String {
     let mut encoded = String::with_capacity(message.len());
     for byte in message.bytes() {

@@ -3,10 +3,10 @@
 
 /// Bytes before each message: one for flags, four for its length.
 const PREFIX_BYTES: usize = 5;
-/// If at least this number of messages are new, [`Messages::read`] asks its caller to count them.
+/// Number of new messages at which [`Messages::read`] asks its caller to count them.
 const MANY: u32 = 64;
 
-/// The position in one direction of a gRPC stream, and the number of its messages so far.
+/// A parser's position in one direction of a gRPC stream, and the number of messages so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Messages {
     /// Number of messages whose prefix is complete.
@@ -22,7 +22,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Returns how many messages have begun.
+    /// Returns how many messages have begun: their length prefixes have arrived.
     #[inline]
     pub fn begun(&self) -> u32 {
         self.begun

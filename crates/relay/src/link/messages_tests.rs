@@ -56,7 +56,7 @@ fn a_length_that_never_comes_true_counts_as_one_message() {
 fn a_whole_message_after_a_part_of_a_prefix_is_content() {
     let mut messages = Messages::default();
     messages.read(&[0]);
-    // The length is 2^24, so the bytes that look like a message are a part of its content.
+    // This prefix announces a message of 2^24 bytes. So the next bytes are content, although they look like a message.
     messages.read(&[1, 0, 0, 0]);
     messages.read(&message(70));
     assert_eq!(messages.begun(), 1);

@@ -1,5 +1,5 @@
-//! Link: a connection with its codec, to a client or to an endpoint. The relay knows no sockets: the event loop's
-//! `wire` delivers the bytes that arrive, and takes the bytes to be sent.
+//! Link: a connection to a client or to an endpoint, with its codec. The relay has no sockets: the event loop's `wire`
+//! delivers the bytes that arrive, and takes the bytes to be sent.
 //!
 //! | file | subject |
 //! |---|---|
@@ -39,7 +39,7 @@ pub enum LinkId {
     Endpoint(UpstreamId),
 }
 
-/// A connection with its codec: one side of the relay.
+/// A connection to a client or to an endpoint, with its codec and its wire.
 #[derive(Debug)]
 pub struct Link {
     /// The wire that carries the connection's bytes; `None` until the event loop has begun to connect to the endpoint.
@@ -55,14 +55,15 @@ pub struct Link {
     pub(crate) charged_bytes: usize,
     /// The link is in the worker's list of links to flush.
     pub(crate) dirty: bool,
-    /// The relay does not read the socket, because the codec is paused or because of [`Link::is_deaf`].
+    /// The relay does not read the socket, because the codec is paused or because the client does not read its own
+    /// socket ([`Link::is_deaf`]).
     pub(crate) paused: bool,
     /// When the socket stopped accepting bytes; `None` while it accepts them.
     pub(crate) blocked_since: Option<Instant>,
     pub(crate) opened: Instant,
     pub(crate) last_read: Instant,
     pub(crate) has_received: bool,
-    /// When queued DATA began to wait for the peer's windows without progress.
+    /// When queued DATA last began to wait for the peer's flow-control windows; reset by each write to the socket.
     pub(crate) stalled_since: Option<Instant>,
     /// A write has failed, or the socket has reported an error. See [`Link::note_unwritable`].
     is_unwritable: bool,
@@ -122,7 +123,7 @@ impl Link {
         }
     }
 
-    /// Records how much memory the TLS of the wire holds, and how much the kernel holds for its socket, in bytes.
+    /// Records how much memory the wire uses, in bytes: the memory of its TLS, and the kernel's memory for its socket.
     pub fn set_wire_bytes(&mut self, tls_bytes: usize, kernel_bytes: usize) {
         (self.tls_bytes, self.kernel_bytes) = (tls_bytes, kernel_bytes);
     }
@@ -150,8 +151,8 @@ impl Link {
     }
 
     /// Records that the peer reads no more, because a write has failed or the socket has reported an error. The relay
-    /// still reads what the peer has sent before, and then ends the connection. If the connection is a client's and is
-    /// not read now (`paused`), the relay ends it at once.
+    /// still reads the bytes that the peer has sent before, and then ends the connection. If the relay does not read a
+    /// client's connection now (`paused`), it ends that connection at once.
     pub fn note_unwritable(&mut self) {
         self.is_unwritable = true;
     }
@@ -161,8 +162,8 @@ impl Link {
         self.is_unwritable
     }
 
-    /// Returns whether the codec will take the input that the link has kept, as soon as the codec is not paused. Also
-    /// returns `true` if the link has kept no input.
+    /// Returns whether the codec will take the input in `pending_input` as soon as the codec is not paused. Also
+    /// returns `true` if there is no such input.
     pub(crate) fn takes_pending_input(&self) -> bool {
         self.pending_input.is_empty() || self.codec.takes_input()
     }

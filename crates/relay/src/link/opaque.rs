@@ -1,7 +1,8 @@
 //! Opaque: presents an opaque connection as one CONNECT stream, so that the relay can treat the connection as one call.
 //!
-//! The received bytes become the content of a request if we accepted the connection, or of a response if we opened it.
-//! The end of the input becomes END_STREAM. Each direction ends on its own (TCP's half-close).
+//! On a connection that we accepted, the received bytes become the content of a request. On a connection that we
+//! opened, they become the content of a response. The end of the input becomes END_STREAM. Each direction ends on its
+//! own (TCP's half-close).
 
 use leno_http2::fields::Known;
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
@@ -15,13 +16,13 @@ pub(crate) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
 /// Largest empty output buffer that a connection keeps, in bytes. Larger buffers are freed when they are empty, because
 /// most connections are idle most of the time.
 const KEPT_OUTPUT_BYTES: usize = 16 << 10;
-/// TLS record with the fatal alert unrecognized_name: there is no such server here (RFC 6066 section 3, RFC 8446
-/// section 6).
+/// TLS record with the fatal alert unrecognized_name: the proxy knows no server with the client's server name (RFC 6066
+/// section 3, RFC 8446 section 6).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
-/// Number of the only stream.
+/// Number of the connection's only stream.
 const STREAM: u32 = 1;
 
-/// The known contents of a connection.
+/// The contents that the proxy detected in an opaque connection.
 #[derive(Debug)]
 pub enum Contents {
     Unknown,
@@ -37,19 +38,19 @@ pub(crate) struct Opaque {
     target: Box<str>,
     contents: Contents,
     token: u32,
-    /// Whether the first event was returned: the headers of the request or of the response.
+    /// Whether [`Opaque::receive`] has returned its first event: the headers of the request or of the response.
     announced: bool,
     /// Whether a call uses the connection. Only set on a connection that we opened.
     taken: bool,
     unreleased_bytes: usize,
-    /// The relay does not read the socket while at least this number of bytes are unreleased. The number is below
-    /// [`MAX_UNRELEASED_BYTES`] if many connections share a tunnel.
+    /// The relay does not read the socket while at least this number of bytes have been read and not yet forwarded. The
+    /// number is below [`MAX_UNRELEASED_BYTES`] if many connections share a tunnel.
     max_unreleased_bytes: usize,
     /// The tunnel that carries the bytes of this connection has no room, so the relay does not read the socket.
     held: bool,
     received_end: bool,
     out: OutputBuffer,
-    /// Number of output bytes for which the sender has not got flow-control window again.
+    /// Number of output bytes for which the sender waits for new flow-control window.
     owed_bytes: usize,
     sent_end: bool,
     aborted: bool,
@@ -59,11 +60,11 @@ pub(crate) struct Opaque {
 /// State of an accepted connection: which side has sent the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// It is known which side has sent first, or this does not matter.
+    /// The protocol of the connection is not a guess, or no longer a guess.
     Settled,
     /// Neither side has sent bytes. The proxy guesses that the bytes will be opaque.
     Guess,
-    /// The server has sent bytes, the client has not.
+    /// The protocol was a guess, and the server has sent the first bytes.
     ServerSpoke,
     /// The guess was wrong: the client has sent bytes that are not opaque, the server has sent HTTP/2, or the server's
     /// proxy accepts no opaque bytes.
@@ -130,7 +131,8 @@ impl Opaque {
             return Some(Event::Headers { stream, token: self.token, section, end_stream: false, oversize: false });
         }
         if self.received_end {
-            // No call takes these bytes. If the link kept them, the worker would not read the socket to its end.
+            // Drop bytes that arrive after the end of the request or response, because no call takes them. If the link
+            // kept them, the worker would not read the socket to its end.
             *input = &[];
         }
         if input.is_empty() || self.is_paused() {
@@ -149,7 +151,8 @@ impl Opaque {
         Some(Event::Data { stream: StreamKey::numbered(STREAM), token: self.token, bytes: &[], end_stream: true })
     }
 
-    /// Assigns the connection to its only call, and returns the call's stream. `end_stream`: the client sends nothing.
+    /// Assigns the connection to its only call, and returns the call's stream. `end_stream` means that the client sends
+    /// no bytes.
     pub(crate) fn open(&mut self, token: u32, end_stream: bool) -> StreamKey {
         self.taken = true;
         self.sent_end = end_stream;
@@ -170,10 +173,13 @@ impl Opaque {
         (StreamKey::numbered(STREAM), self.token)
     }
 
-    /// Handles the headers of a response. A status other than 200 means that there is no connection to a server. The
-    /// client gets an alert if it waits for a TLS handshake. Otherwise, the client gets a TCP reset, because an orderly
-    /// close would look like a response. The exception is 404: no server expects these bytes, so the proxy closes the
-    /// connection in an orderly way, as RFC 9113 section 3.4 demands of an HTTP/2 server.
+    /// Handles the headers of a response. A status other than 200 means that the proxy could not connect the client to
+    /// a server:
+    ///
+    /// - If the client waits for a TLS handshake, the client gets an alert.
+    /// - Otherwise, the client gets a TCP reset, because an orderly close would look like a response.
+    /// - Exception: if the status is 404 and the client does not use TLS, no server accepts the client's bytes. The
+    ///   proxy then closes the connection in an orderly way, as RFC 9113 section 3.4 demands of an HTTP/2 server.
     pub(crate) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
         let status = fields.get(Known::Status).unwrap_or(b"200");
         let is_refused = status != b"200";
@@ -195,8 +201,8 @@ impl Opaque {
         self.sent_end |= end_stream || is_refused;
     }
 
-    /// Queues output. Returns the number of bytes for which the sender gets flow-control window again at once. For the
-    /// other bytes, the sender gets window later, by [`Drained`] events.
+    /// Queues output. Returns the number of bytes for which the sender gets new flow-control window at once. For the
+    /// other bytes, the sender gets new window later, by [`Drained`] events.
     pub(crate) fn send_data(&mut self, bytes: &[u8], end_stream: bool) -> usize {
         if self.sent_end || self.aborted || self.is_recalled() {
             return bytes.len();
@@ -308,13 +314,13 @@ impl Opaque {
     }
 
     /// Returns whether the protocol is still a guess: neither side has sent bytes, and the server may still send some.
-    /// If the server has closed its side, the guess no longer matters: the client's bytes have no receiver, with or
-    /// without a proxy.
+    /// Returns `false` if the server has closed its sending side: such a server answers in no protocol, so the guess no
+    /// longer matters.
     pub(crate) fn is_guess(&self) -> bool {
         self.opening == Opening::Guess && !self.sent_end
     }
 
-    /// Returns `true` once if the server has sent bytes before the client.
+    /// Returns whether the server has sent bytes before the client. Returns `true` only once.
     pub(crate) fn takes_server_first(&mut self) -> bool {
         let is_first = self.opening == Opening::ServerSpoke;
         if is_first {
@@ -328,7 +334,8 @@ impl Opaque {
         self.opening = Opening::Settled;
     }
 
-    /// Withdraws the guess. From now on, the socket is not read, and bytes of the server are dropped.
+    /// Withdraws the guess that the connection is opaque. From now on, the relay does not read the client's socket, and
+    /// drops the bytes of the server.
     pub(crate) fn recall(&mut self) {
         self.opening = Opening::Recalled;
     }

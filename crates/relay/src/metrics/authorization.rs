@@ -1,4 +1,4 @@
-//! Counts of the policy decisions that have one set of labels.
+//! Counts policy decisions, separately for each set of labels.
 
 use super::Counter;
 

@@ -12,7 +12,8 @@ impl Counter {
     /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
-        // A plain load and store, because there is one writer: a locked read-modify-write costs ten times more.
+        // There is only one writer, so a plain load and store is enough. A locked read-modify-write costs ten times
+        // more.
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 

@@ -11,7 +11,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::text::gauge;
 use super::{Gauge, RouteLabels};
 
-/// One worker's view of the endpoints of a Service's port.
+/// One worker's numbers of endpoints of a Service's port.
 #[derive(Debug, Default)]
 pub struct EndpointMetrics {
     /// Number of endpoints that take calls.
@@ -28,8 +28,8 @@ pub(super) struct EndpointScrape {
 }
 
 impl EndpointScrape {
-    /// Uses, for each Service, the view of the worker with the most pending endpoints. Every worker knows the same
-    /// endpoints, so a sum would count them several times.
+    /// Takes the numbers of each Service from the worker with the most pending endpoints. Every worker knows the same
+    /// endpoints, so a sum over the workers would count each endpoint several times.
     pub(super) fn new(series: impl Iterator<Item = (ClusterKey, Arc<EndpointMetrics>)>) -> Self {
         let mut services = BTreeMap::<ClusterKey, (u64, u64)>::new();
         for (cluster, metrics) in series {

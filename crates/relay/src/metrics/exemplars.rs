@@ -1,4 +1,4 @@
-//! Exemplars: for each bucket of a histogram, the latest traced call in it (OpenMetrics 1.0, section Exemplars).
+//! Exemplars: the latest traced call in each bucket of a histogram (OpenMetrics 1.0, section Exemplars).
 //!
 //! The encoder of the metrics accepts only exemplars of its own types, so our exemplars are added to the encoder's
 //! text.
@@ -32,8 +32,8 @@ impl<const BUCKETS: usize> Default for Exemplars<BUCKETS> {
 }
 
 impl<const BUCKETS: usize> Exemplars<BUCKETS> {
-    /// Replaces the exemplar of a bucket. If a scrape is reading the exemplars, keeps the old exemplar instead, so that
-    /// a worker never waits.
+    /// Replaces the exemplar of a bucket. If a scrape is reading the exemplars at this moment, keeps the old exemplar,
+    /// so that a worker never waits.
     pub(super) fn record(&self, bucket: usize, exemplar: Exemplar) {
         let all = self.0.get_or_init(|| Box::new(Mutex::new([None; BUCKETS])));
         if let Ok(mut all) = all.try_lock()

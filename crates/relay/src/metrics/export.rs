@@ -79,7 +79,7 @@ const TCP_ERRORS: [(Direction, &str, &str); 2] = [
     (Direction::Outbound, "outbound_tcp_errors", "Connections to endpoints that failed, by reason"),
 ];
 
-/// The reasons of failed connections that are decisions of policies.
+/// The failure reasons of connections that a policy rejected or ended.
 const DECIDED_BY_POLICY: [&str; 2] = ["denied", "withdrawn"];
 
 /// The metrics of all workers' relays in one scrape.
@@ -87,7 +87,7 @@ const DECIDED_BY_POLICY: [&str; 2] = ["denied", "withdrawn"];
 pub struct RelayScrape {
     workers: Vec<Arc<WorkerMetrics>>,
     traffic: Vec<(Labels, TrafficTotals)>,
-    /// The calls of callers whose series have ended, so that `traffic` no longer contains them.
+    /// The inbound calls counted in series that have ended. `traffic` no longer contains these calls.
     ended_callers: Vec<Ports>,
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
@@ -128,7 +128,8 @@ impl RelayScrape {
         }
     }
 
-    /// Returns the exemplars of the durations by method, to be added to the text of [`RelayScrape::encode`].
+    /// Returns the exemplars for the histograms of call durations by method, to be added to the text of
+    /// [`RelayScrape::encode`].
     pub fn exemplars(&self) -> ExemplarLines {
         self.methods.exemplars()
     }
@@ -257,8 +258,8 @@ fn sum<L: Ord, M, T: Default>(
     totals.into_iter().map(|(labels, totals)| (name(&labels), totals)).collect()
 }
 
-/// Returns the count of each key, summed over the tables, and the count of all keys without a counter of their own;
-/// `None` if this count is 0.
+/// Returns the count of each key, summed over the tables. Also returns the count of all keys without a counter of their
+/// own; `None` if this count is 0.
 fn sum_by_key<'a, K: Copy + Ord + 'a, const N: usize>(
     tables: impl Iterator<Item = &'a CountByKey<K, N>>,
 ) -> (BTreeMap<K, u64>, Option<u64>) {

@@ -52,7 +52,7 @@ pub(crate) fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
     scrape_at(workers, Instant::now())
 }
 
-/// Returns the text of a scrape that is so late that the series without a holder have ended.
+/// Returns the text of a scrape after [`KEEP_UNHELD`], when the table has dropped the series to which no handle exists.
 pub(super) fn late_scrape(workers: &[Arc<WorkerMetrics>]) -> String {
     let now = Instant::now();
     for after in [Duration::ZERO, KEEP_UNHELD] {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::Counter;
 
-/// Inclusive upper bounds in milliseconds, as in Linkerd's `response_latency_ms`, so that its dashboards work.
+/// Inclusive upper bounds of the buckets in milliseconds, as in Linkerd's `response_latency_ms`, so that Linkerd's
+/// dashboards work.
 pub(super) const BOUNDS_MS: [u32; 25] = [
     1, 2, 3, 4, 5, 10, 20, 30, 40, 50, 100, 200, 300, 400, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000,
     30_000, 40_000, 50_000,
@@ -104,8 +105,8 @@ impl<const N: usize> HistogramTotals<N> {
         self.counts.iter().sum::<u64>() + self.above
     }
 
-    /// Returns the upper bound and the count of each bucket. The counts are not cumulative. `unit_ms` is the length of
-    /// the unit in which the bounds are returned, in milliseconds.
+    /// Returns the upper bound and the count of each bucket. The counts are not cumulative. `unit_ms` is the unit of
+    /// the returned bounds, in milliseconds: for example, 1000 for bounds in seconds.
     pub(super) fn buckets(&self, bounds_ms: &[u32; N], unit_ms: f64) -> Vec<(f64, u64)> {
         let bounds = bounds_ms.iter().map(|&ms| f64::from(ms) / unit_ms).chain([f64::INFINITY]);
         bounds.zip(self.counts.into_iter().chain([self.above])).collect()

@@ -1,6 +1,7 @@
 //! Calls to our own application, under the names and labels of Linkerd's inbound routes. The numbers are sums of
-//! [`TrafficMetrics`] over the callers, so these metrics cost a call nothing. When a caller leaves, its series end. But
-//! the sums still include its calls, because Prometheus would take a smaller sum for a reset.
+//! [`TrafficMetrics`] over the callers, so a call needs no additional counting. The series of a caller end some time
+//! after the caller's last connection. The sums still include the calls of that caller, because Prometheus would take a
+//! smaller sum for a reset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ use super::text::{counter, encode_count, encode_seconds};
 use super::traffic::TrafficTotals;
 use super::{NoTlsReason, TrafficLabels, TrafficMetrics};
 
-/// Calls to each port of our own application. Metrics name few ports, so there are few entries.
+/// Calls to each port of our own application. There are few entries, because the metrics name only a few ports.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ports(BTreeMap<Labels, PortTotals>);
 
@@ -23,14 +24,14 @@ pub(super) struct Ports(BTreeMap<Labels, PortTotals>);
 #[derive(Debug, Clone, Default)]
 struct PortTotals {
     requests: u64,
-    /// Number of answers by `:status`. The key `None` stands for answers whose kind has no counter of its own in a
-    /// caller's series.
+    /// Number of responses by `:status`. The key `None` stands for responses whose status is not known, because a
+    /// caller's series had no free counter for them.
     statuses: BTreeMap<Option<u16>, u64>,
     durations: HistogramTotals<BOUNDS>,
 }
 
 impl Ports {
-    /// Adds the calls of a series that ends, if they are inbound.
+    /// Adds the calls of a series that ends. Ignores a series of outbound calls.
     pub(super) fn add_ended(&mut self, labels: &TrafficLabels, metrics: &TrafficMetrics) {
         let mut totals = TrafficTotals::default();
         metrics.add_to(&mut totals);
@@ -62,8 +63,8 @@ impl Ports {
     }
 }
 
-/// Writes the calls in `traffic` that are inbound, together with the calls of callers whose series have `ended`. gRPC
-/// calls count as HTTP requests, as in Linkerd for ports without a `Server`.
+/// Writes the number of inbound calls: the inbound calls in `traffic`, plus the calls of callers whose series have
+/// `ended`. gRPC calls count as HTTP requests, as in Linkerd for ports without a `Server`.
 pub(super) fn encode(
     traffic: &[(Labels, TrafficTotals)],
     ended: &[Ports],

@@ -7,8 +7,8 @@ use super::Counter;
 /// Up to `N` counters. The first use of a key claims a free counter. If no counter is free, the key shares one extra
 /// counter with all other such keys.
 ///
-/// Keys are never removed, and the table's size is fixed, so peers cannot make it grow. One writer, any number of
-/// readers, no lock.
+/// Keys are never removed, and the table's size is fixed, so peers cannot make the table grow. One thread writes, any
+/// number of threads read, without a lock.
 #[derive(Debug)]
 pub(super) struct CountByKey<K, const N: usize> {
     slots: [(OnceLock<K>, Counter); N],

@@ -40,8 +40,8 @@ pub enum TargetLabel {
     Other,
 }
 
-/// How a peer is authenticated. The peer of a call is the other workload. The peer of a connection may also be our own
-/// application.
+/// The value of the label `tls`: the authentication of a peer. The peer of a call is the other workload. The peer of a
+/// connection may also be our own application.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsLabel {
     /// Mutual TLS authenticates the peer as this workload.
@@ -58,7 +58,7 @@ pub enum TlsLabel {
     Disabled,
 }
 
-/// Why a connection is plaintext.
+/// Reason why a connection is plaintext.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoTlsReason {
     /// The peer is our own application.
@@ -80,7 +80,7 @@ pub struct TrafficLabels {
     pub target: TargetLabel,
     /// The controller of the server's Pod, if known; only for outbound calls.
     pub server: Option<Controller>,
-    /// How the client (inbound) or the server (outbound) is authenticated.
+    /// The authentication of the client (inbound) or of the server (outbound).
     pub tls: TlsLabel,
 }
 
@@ -89,7 +89,8 @@ pub struct TrafficLabels {
 pub struct ConnectionLabels {
     /// The proxy's peer on the connection.
     pub peer: PeerLabel,
-    /// The labels of the traffic on the connection. Their `tls` describes this connection itself.
+    /// The labels of the traffic on the connection. The field `tls` describes the peer of this connection, also if this
+    /// peer is our own application.
     pub traffic: TrafficLabels,
 }
 
@@ -98,7 +99,7 @@ pub struct ConnectionLabels {
 pub struct AuthorizationLabels {
     /// The client and its destination; the direction is inbound.
     pub traffic: TrafficLabels,
-    /// The deciding policy; `None` for allowed calls.
+    /// The policy that decides about these calls; `None` only in tests.
     pub policy: Option<DecidedBy>,
 }
 
@@ -177,7 +178,7 @@ impl TargetLabel {
         self.push_names(direction, labels);
     }
 
-    /// Pushes the labels except `authority`, which only repeats information of the other labels.
+    /// Pushes all labels except `authority`, which only repeats what the other labels say.
     pub(super) fn push_names(&self, direction: Direction, labels: &mut Labels) {
         match (self, direction) {
             (Self::Service(ClusterKey { namespace, service, port }), _) => {
@@ -196,8 +197,8 @@ impl TargetLabel {
     }
 }
 
-/// Returns the name of the label that names the server's controller. As in Linkerd, a Job's label differs from
-/// Prometheus' own label `job`.
+/// Returns the name of the label whose value is the server's controller. A Job's label has the name `k8s_job`, as in
+/// Linkerd, because `job` is a label of Prometheus itself.
 fn server_label(kind: ControllerKind) -> &'static str {
     match kind {
         ControllerKind::CronJob => "dst_cronjob",
@@ -211,8 +212,8 @@ fn server_label(kind: ControllerKind) -> &'static str {
 }
 
 impl TrafficLabels {
-    /// Returns the labels of the series that counts all traffic beyond the limit on series. They contain no names, but
-    /// they contain the kind of authentication.
+    /// Returns the labels of the series that counts all traffic beyond the limit on series. These labels have the kind
+    /// of authentication, but no names.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { direction: self.direction, target: TargetLabel::Other, server: None, tls: self.tls.without_name() }
     }
@@ -252,8 +253,7 @@ impl ConnectionLabels {
 }
 
 impl AuthorizationLabels {
-    /// Returns the labels of the one series that counts all decisions without a series of their own, once the limit on
-    /// series is reached.
+    /// Returns the labels of the series that counts all decisions beyond the limit on series.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { traffic: self.traffic.beyond_limit(), policy: self.policy.as_ref().map(|_| DecidedBy::Other) }
     }

@@ -33,7 +33,7 @@ const DURATION_BOUNDS_MS: [u32; 16] = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300
 /// Number of buckets of durations, including the bucket above all bounds.
 const DURATION_BUCKETS: usize = DURATION_BOUNDS_MS.len() + 1;
 
-/// Times to the deadline at each point of [`Measured`].
+/// Histograms of the times to the deadline, one for each point of [`Measured`].
 type TimesLeft = [Histogram<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()];
 
 /// Label value for methods and outcomes that metrics do not name:
@@ -60,14 +60,16 @@ pub struct MethodTarget {
     pub target: TargetLabel,
 }
 
-/// The labels of a series about a method. There are many such series, so they share the target.
+/// The labels of a series about a method. The series of many methods have the same target, so they share it to save
+/// memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodLabels {
     pub of: Arc<MethodTarget>,
     pub name: MethodName,
 }
 
-/// How a call ended. A number below 100 is the gRPC status. A number from 100 to 999 is the HTTP status.
+/// The outcome of a call, as a number. A number below 100 is the gRPC status. A number from 100 to 999 is the HTTP
+/// status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MethodOutcome(u16);
 
@@ -205,8 +207,8 @@ impl MethodMetrics {
         self.durations.record(&DURATION_BOUNDS_MS, duration);
     }
 
-    /// Records a traced call that its client did not cancel as the exemplar of its bucket. Must follow
-    /// [`MethodMetrics::ended`].
+    /// Records a traced call as the exemplar of its duration's bucket. Call this after [`MethodMetrics::ended`], and
+    /// not for a call that its client cancelled.
     pub fn traced(&self, exemplar: Exemplar) {
         let extras = self.extras.get_or_init(Box::default);
         extras.exemplars.record(bucket(&DURATION_BOUNDS_MS, exemplar.duration), exemplar);
@@ -330,8 +332,8 @@ impl MethodScrape {
             let is_shared = labels.of.target == TargetLabel::Other;
             let totals = methods.entry(labels).or_default();
             metrics.add_to(totals, is_held);
-            // The series beyond the limit on series counts calls to Services with different objectives, so it has no
-            // objective.
+            // One series counts all calls beyond the limit on series. These calls go to Services with different
+            // objectives, so this series has no objective.
             totals.objective = totals.objective.filter(|_| !is_shared);
         }
         Self { methods: methods.into_iter().map(|(labels, totals)| (labels.labels(), totals)).collect() }

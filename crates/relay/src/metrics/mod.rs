@@ -3,8 +3,8 @@
 //! Every number has exactly one writer: a worker thread, or the control thread. So counting is a relaxed load and a
 //! relaxed store, without a lock or a contended cache line. `export` sums the workers' numbers at each scrape.
 //!
-//! Series are looked up by their labels once: when the identity of a connection's peer is known, or when a cluster gets
-//! its first call. The handle is kept, so a call needs no lookup.
+//! A worker looks up a series by its labels only once: when the identity of a connection's peer is known, or when a
+//! cluster gets its first call. The worker keeps the handle, so a call needs no lookup.
 
 mod authorization;
 mod counter;

@@ -38,7 +38,8 @@ struct Part {
 /// Counts for one part of an objective, summed over the workers.
 #[derive(Debug, Default, Clone, Copy)]
 struct PartTotals {
-    /// The share in thousandths of a percent, as in [`Part`].
+    /// The share of calls that should meet this part of the objective, in thousandths of a percent; 0 without an
+    /// objective.
     share: u64,
     calls: u64,
     misses: u64,
@@ -75,11 +76,11 @@ impl ObjectiveMetrics {
         }
     }
 
-    /// Adds the counts to `totals`. If the objective `is_current`, also adds the objective. A series that no worker
-    /// updates any more keeps its last objective, which may be out of date.
+    /// Adds the counts to `totals`. If the objective `is_current`, also adds the objective. It is not current if no
+    /// worker updates the series any more: the series then keeps an objective that may be out of date.
     pub(super) fn add_to(&self, totals: &mut ObjectiveTotals, is_current: bool) {
-        // While only some workers have a new objective, export the larger bound and the larger shares of the two
-        // objectives.
+        // While only some workers have received a new objective, the old and the new objective are both in use. Export
+        // the larger bound and the larger shares.
         let current = |gauge: &Gauge| if is_current { gauge.get() } else { 0 };
         totals.bound_us = totals.bound_us.max(current(&self.bound_us));
         for (total, part) in totals.parts.iter_mut().zip([&self.success, &self.latency]) {
@@ -101,7 +102,7 @@ impl Part {
 }
 
 impl PartTotals {
-    /// Returns whether there is an objective, or has been one.
+    /// Returns whether the series has an objective, or has had one.
     fn is_known(&self) -> bool {
         self.share > 0 || self.calls > 0
     }

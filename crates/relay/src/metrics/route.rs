@@ -32,8 +32,8 @@ const REQUEST_BOUNDS_MS: [u32; 4] = [50, 500, 1_000, 10_000];
 /// Inclusive upper bounds of the buckets for the durations of responses, in milliseconds. They are Linkerd's.
 const RESPONSE_BOUNDS_MS: [u32; 7] = [25, 50, 100, 250, 500, 1_000, 10_000];
 
-/// The ends of the metrics' names, and their help texts: first for the counts of [`RouteMetrics::retry_counts`], with
-/// Linkerd's names, then for the counts of [`RouteMetrics::hedge_counts`].
+/// Suffixes of the metrics' names, and the metrics' help texts. The first four belong to
+/// [`RouteMetrics::retry_counts`] and have Linkerd's names. The others belong to [`RouteMetrics::hedge_counts`].
 const RETRIES: [(&str, &str); 8] = [
     ("retry_requests", "Requests that a route sent again"),
     ("retry_successes", "Requests that a route sent again, and that then did not fail"),
@@ -50,7 +50,7 @@ const SUCCESS: &str = "success";
 const FAILURE: &str = "failure";
 const CANCELLED: &str = "cancelled";
 
-/// Label value that replaces names beyond the limit of series.
+/// Label value that replaces all names once the limit on series is reached.
 pub(super) const OTHER: &str = "other";
 
 /// The labels of a series about routes.
@@ -82,7 +82,8 @@ pub struct RouteMetrics {
     response_durations: Histogram<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
-/// Counts of requests whose policy has decided about a further attempt. Other requests do not have these counts.
+/// Counts of decisions about further attempts: the outcomes of attempts that were followed by a further attempt, and
+/// the reasons why a further attempt was not made.
 #[derive(Debug, Default)]
 struct FurtherAttempts {
     /// The outcomes of attempts whose requests went on with another attempt.
@@ -108,9 +109,9 @@ struct Outcome {
     http_status: Option<u16>,
     /// The `grpc-status`.
     grpc_status: Option<u8>,
-    /// Why no endpoint sent a complete response; `None` if an endpoint did. Never an empty text: on CPUs with AVX-512,
-    /// comparing two empty texts takes hundreds of cycles, because the C library's `memcmp` then loads from an address
-    /// without memory.
+    /// Reason for a missing or incomplete response; `None` if an endpoint sent a complete response. The text is never
+    /// empty, because comparing two empty texts takes hundreds of cycles on CPUs with AVX-512. The C library's `memcmp`
+    /// then loads from an address without memory.
     error: Option<&'static str>,
 }
 
@@ -140,7 +141,7 @@ struct RouteTotals {
     response_durations: HistogramTotals<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
-/// How often each outcome occurred.
+/// Number of occurrences of each outcome.
 #[derive(Debug, Default)]
 struct Outcomes {
     counts: BTreeMap<Outcome, u64>,
@@ -148,7 +149,7 @@ struct Outcomes {
     others: BTreeMap<&'static str, u64>,
 }
 
-/// All counts, summed over the workers.
+/// The counts of all series about routes, summed over the workers.
 #[derive(Debug, Default)]
 pub(super) struct RouteScrape {
     backends: BTreeMap<RouteLabels, RouteTotals>,
@@ -192,7 +193,7 @@ impl RouteMetrics {
         self.further.get_or_init(Box::default)
     }
 
-    /// Records how long an endpoint took for a request that it has received completely.
+    /// Records the duration of a response: the time that an endpoint took after it had received the complete request.
     #[inline]
     pub fn responded(&self, took: Duration) {
         self.response_durations.record(&RESPONSE_BOUNDS_MS, took);
@@ -239,7 +240,7 @@ impl OutcomeCounts {
         }
     }
 
-    /// Counts the class of an outcome that has no counter of its own.
+    /// Counts only the class (success, failure or cancelled) of an outcome that has no counter of its own.
     #[cold]
     fn count_other(&self, outcome: Outcome) {
         match outcome.class() {
@@ -490,8 +491,8 @@ impl Outcome {
         let http = || ("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default());
         let grpc = || ("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default());
         let mut labels = match kind {
-            // Linkerd's series of HTTPRoutes have no `grpc_status`. Without it, failed gRPC calls look like successes:
-            // their HTTP status is 200.
+            // Unlike Linkerd, add `grpc_status` to the series of HTTPRoutes. Without it, failed gRPC calls look like
+            // successes, because their HTTP status is 200.
             RouteKind::Http if self.grpc_status.is_some() => vec![http(), grpc()],
             RouteKind::Http => vec![http()],
             RouteKind::Grpc => vec![grpc()],

@@ -86,7 +86,7 @@ fn a_grpc_call_that_an_http_route_sent_has_its_grpc_status_too() {
 fn outcomes_without_a_counter_of_their_own_keep_their_class() {
     let worker = WorkerMetrics::new();
     let series = worker.route(&labels(RouteKind::Http, "canary", Some("cart-v1")));
-    // These statuses take all counters.
+    // The first outcomes claim all counters of the series, so the later outcomes get none.
     (300..).take(super::OUTCOMES).for_each(|status| series.ended(Some(status), None, None, MS));
     series.ended(Some(200), None, None, MS);
     series.ended(Some(200), Some(5), None, MS);

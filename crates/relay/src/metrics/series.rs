@@ -10,27 +10,27 @@ use std::time::{Duration, Instant};
 /// no reset.
 pub(super) const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
-/// A limited number of series. Each series has its numbers in an `M`. `R` is the rest: the numbers that the table keeps
-/// from series that have ended.
+/// A table with a limited number of series. `L` are the labels of a series, and `M` are its numbers. `R` is the *rest*:
+/// the numbers that the table keeps from series that have ended.
 ///
-/// The table is locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape.
-/// Later calls use the handle and need no lock.
+/// A thread locks the table to fetch the handle of a series, for a new connection, cluster or target of a client. A
+/// scrape locks the table, too. Later calls use the handle and need no lock.
 #[derive(Debug)]
 pub(super) struct SeriesTable<L, M, R = ()> {
     limit: usize,
-    /// Adds a series that ends to the rest.
+    /// Adds the numbers of a series that ends to the rest.
     keep_rest: fn(&mut R, &L, &M),
     content: Mutex<Content<L, M, R>>,
 }
 
-/// Invariant: a call counts either in a series or in the rest.
+/// Invariant: each call is counted either in a series or in the rest, never in both.
 #[derive(Debug)]
 struct Content<L, M, R> {
     series: HashMap<L, Series<M>>,
     rest: R,
 }
 
-/// One worker's part of an exported series.
+/// One worker's series in an export.
 #[derive(Debug)]
 pub(super) struct Part<L, M> {
     pub(super) labels: L,
@@ -53,8 +53,8 @@ impl<M> Series<M> {
         Arc::strong_count(&self.metrics) > 1
     }
 
-    /// Returns whether to keep the series after a scrape at `now`. `is_sum_held`: a series of the same sum has a holder
-    /// (see [`take_sums`]).
+    /// Returns whether to keep the series after a scrape at `now`. `is_sum_held`: this series has a holder, or another
+    /// series that is added to the same exported counter has one (see [`take_sums`]).
     fn stays(&mut self, now: Instant, is_sum_held: bool) -> bool {
         if is_sum_held {
             self.unheld_since = None;
@@ -72,7 +72,7 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
 }
 
 impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> {
-    /// Creates a table for `limit` series. `keep_rest` adds a series that ends to the rest.
+    /// Creates a table for `limit` series. `keep_rest` adds the numbers of a series that ends to the rest.
     pub(super) fn with_rest(limit: usize, keep_rest: fn(&mut R, &L, &M)) -> Self {
         Self { limit, keep_rest, content: Mutex::new(Content { series: HashMap::new(), rest: R::default() }) }
     }
@@ -94,12 +94,14 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
         content.series.entry(labels).or_insert_with(create).metrics.clone()
     }
 
-    /// Returns every series, and the rest of the series that have ended, for an export. Drops the series that have had
-    /// no holder for [`KEEP_UNHELD`]. `is_sum_held` returns whether a series of the same sum has a holder.
+    /// Returns, for an export, every series and the table's rest: the numbers of the series that have ended. Drops the
+    /// series that have had no holder for [`KEEP_UNHELD`]. `is_sum_held` returns whether any series that is added to
+    /// the same exported counter has a holder.
     fn take(&self, now: Instant, is_sum_held: impl Fn(&L) -> bool) -> (Vec<Part<L, M>>, R) {
         let mut content = self.lock();
         let mut parts = Vec::with_capacity(content.series.len());
-        // The parts include the series that end now, so the returned rest must not include them.
+        // Copy the rest before `end_series` adds the ended series to it. The returned list contains these series, so a
+        // later copy would count their numbers twice.
         let rest = content.rest.clone();
         self.end_series(&mut content, |labels, series| {
             let is_held = series.is_held();
@@ -110,7 +112,7 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
         (parts, rest)
     }
 
-    /// Drops the series for which `stays` returns `false`, and adds them to the rest.
+    /// Drops the series for which `stays` returns `false`, and adds their numbers to the rest.
     fn end_series(&self, content: &mut Content<L, M, R>, mut stays: impl FnMut(&L, &mut Series<M>) -> bool) {
         let Content { series, rest } = content;
         series.retain(|labels, series| {
@@ -122,7 +124,8 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
         });
     }
 
-    /// Returns the sums that include a series with a holder. `sum_of` maps the labels of a series to its sum.
+    /// Returns the exported counters to which a series with a holder is added. `sum_of` maps the labels of a series to
+    /// its exported counter.
     fn held_sums<S>(&self, sum_of: impl Fn(&L) -> S) -> Vec<S> {
         let content = self.lock();
         content.series.iter().filter(|(_, series)| series.is_held()).map(|(labels, _)| sum_of(labels)).collect()
@@ -138,13 +141,14 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
     }
 }
 
-/// Returns every series of all workers' tables, and the rest of the series that have ended, for an export.
+/// Returns, for an export, every series of all workers' tables, and the rest of each table: the numbers of the series
+/// that have ended.
 ///
 /// Exported counters are sums over series: of all workers, and sometimes of several labels, which `sum_of` maps to the
 /// same value. If one of these series ended before the others, the sum would decrease. Prometheus takes a decrease for
 /// a reset, and counts the whole remaining value again. So the series of a sum end together, when no series of the sum
-/// has had a holder for [`KEEP_UNHELD`]. There is one exception, in which a sum may decrease: a full table drops its
-/// series without a holder at once.
+/// has had a holder for [`KEEP_UNHELD`]. Exception: a full table drops its series without a holder at once, so a sum
+/// may decrease.
 pub(super) fn take_sums<'a, L, M, R, S>(
     tables: impl Iterator<Item = &'a SeriesTable<L, M, R>>,
     sum_of: impl Fn(&L) -> S,

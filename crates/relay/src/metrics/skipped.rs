@@ -9,7 +9,7 @@ use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count};
 
-/// The reasons that the relay also counts in metrics of their own.
+/// The names of the reasons that the relay also counts in other metrics.
 pub(crate) mod reason {
     /// The request has used all its retries, or all its hedges.
     pub(crate) const ATTEMPTS: &str = "attempts";

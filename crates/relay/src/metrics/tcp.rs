@@ -1,4 +1,4 @@
-//! Counts of the connections that have one set of labels.
+//! Counts connections, separately for each set of labels.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -19,16 +19,16 @@ const BROKEN_BY: [(ErrorKind, &str); 6] = [
 /// One worker's counts of connections with the same [`ConnectionLabels`](super::ConnectionLabels).
 ///
 /// A connection counts from the moment when its labels are known: after its TLS handshake, or after the detection of
-/// its protocol. The bytes that it has carried before are added at that moment. A connection that fails earlier counts
-/// as failed, and not here.
+/// its protocol. The bytes that it has carried before are added at that moment. A connection that fails earlier is
+/// counted only by [`WorkerMetrics::count_failed_connection`](super::WorkerMetrics::count_failed_connection).
 #[derive(Debug, Default)]
 pub struct TcpMetrics {
     /// Number of connections opened so far.
     pub open_total: Counter,
     /// Number of connections open now.
     pub open_connections: Gauge,
-    /// Number of connections closed so far without an error. Connections that an error ended have counters of their
-    /// own, because a difference of two counters could decrease between two scrapes.
+    /// Number of connections closed so far without an error. Other counters count the connections that an error ended.
+    /// They are not subtracted from a total, because a difference of two counters could decrease between two scrapes.
     closed_in_order: Counter,
     /// Number of bytes read from peers, as on the wire.
     pub read_bytes_total: Counter,
@@ -93,7 +93,7 @@ pub(super) struct TcpTotals {
     /// Numbers of connections that an error ended, as in [`TcpMetrics`].
     broken: [u64; BROKEN_BY.len()],
     broken_otherwise: u64,
-    /// How long closed connections were open.
+    /// Durations of closed connections.
     pub(super) durations: HistogramTotals<BOUNDS>,
 }
 

@@ -1,4 +1,4 @@
-//! Counts of the calls that have one set of labels.
+//! Counts calls, separately for each set of labels.
 
 use std::time::Duration;
 

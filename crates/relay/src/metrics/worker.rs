@@ -35,7 +35,7 @@ const MAX_REASONS: usize = 96;
 /// Counts by reason. The code has a fixed set of reasons.
 pub(super) type CountByReason = CountByKey<&'static str, MAX_REASONS>;
 
-/// Counts by side and by reason. The code has a fixed set of reasons.
+/// Counts by direction and by reason. The code has a fixed set of reasons.
 pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX_REASONS>;
 
 /// All numbers of one worker. Only that worker writes them.
@@ -43,14 +43,14 @@ pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX
 pub struct WorkerMetrics {
     /// Number of calls that the client cancelled or abandoned.
     pub cancelled_total: Counter,
-    /// Number of calls and attempts that the proxy ended because their time was over.
+    /// Number of calls and attempts that the proxy ended because they exceeded their time limit.
     pub deadline_exceeded_total: Counter,
     /// Number of calls sent to another connection, because the first connection refused them or was closed before it
     /// answered them.
     pub resent_total: Counter,
     /// Number of calls refused because a queue was full.
     pub queue_full_total: Counter,
-    /// Number of calls that had to wait for a connection to their endpoint, or for a stream on such a connection.
+    /// Number of calls that had to wait for a connection to their endpoint, or for a free stream on one.
     pub waited_total: Counter,
     /// Number of calls that wait now. The relay updates it ten times a second.
     pub waiting_calls: Gauge,
@@ -111,7 +111,8 @@ impl WorkerMetrics {
     }
 
     /// Returns the metrics of calls with these labels. Fetch the handle when the identity of a connection's peer is
-    /// known, or when a cluster gets its first call, and keep it: a series without a holder is dropped after a while.
+    /// known, or when a cluster gets its first call. Keep it: the table drops a series after a while if no handle to it
+    /// exists.
     pub fn traffic(&self, labels: &TrafficLabels) -> Arc<TrafficMetrics> {
         self.traffic.of(labels.direction).get(labels, TrafficLabels::beyond_limit)
     }
@@ -128,7 +129,8 @@ impl WorkerMetrics {
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_connections.get() } else { 0 })
     }
 
-    /// Returns the number of connections opened so far with this kind of peer, in the series that still exist.
+    /// Returns the number of connections opened so far with this kind of peer. Does not include connections of series
+    /// that have ended.
     pub fn opened_connections(&self, direction: Direction, peer: PeerLabel) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_total.get() } else { 0 })
@@ -178,8 +180,8 @@ impl WorkerMetrics {
         self.abuse.count(kind);
     }
 
-    /// Counts a call on which a part of its policy would have acted if the part's mode were not Audit. `would` names
-    /// what the proxy would have done, and becomes a label.
+    /// Counts a call to which the proxy would have applied a policy setting, if the setting were not in mode Audit.
+    /// `would` names the action that the proxy would have taken, and becomes a label.
     pub fn count_audited(&self, would: &'static str) {
         self.audited.count(would);
     }
@@ -210,7 +212,8 @@ fn other_service(_: &ClusterKey) -> ClusterKey {
     ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 }
 }
 
-/// A table for each side, so that outside clients cannot use up the series of our own application's traffic.
+/// Two tables of series, for inbound and for outbound traffic. So outside clients cannot use up the series of our own
+/// application's outbound traffic.
 #[derive(Debug)]
 pub(super) struct BySide<L, M, R = ()> {
     inbound: SeriesTable<L, M, R>,
@@ -235,7 +238,7 @@ impl<L, M, R> BySide<L, M, R> {
         }
     }
 
-    /// Returns the tables of both sides.
+    /// Returns the tables of both directions.
     pub(super) fn both(&self) -> [&SeriesTable<L, M, R>; 2] {
         [&self.inbound, &self.outbound]
     }

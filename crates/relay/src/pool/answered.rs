@@ -17,16 +17,18 @@ use crate::link::LinkId;
 use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::{Upstream, UpstreamId};
 
-/// Time without progress after which the stream is reset. For opaque bytes, the time is `unread_timeout_ms` instead.
+/// Time after which the relay resets the stream of an answered call if the server accepts no byte of the request's
+/// rest. For opaque bytes, the limit `unread_timeout_ms` applies instead.
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
-/// Limit for each connection: the number of calls that are answered although the server has not read the whole request.
-/// The relay cancels the streams of further such calls.
+/// Maximum number of streams of answered calls that the relay keeps open on one connection, to send the rest of their
+/// requests. Above this limit, the relay cancels the stream when the call ends.
 const ANSWERED_MAX: usize = 16;
-/// [`ANSWERED_MAX`] for a tunnel, which carries the connections of many applications.
+/// The limit [`ANSWERED_MAX`] for a tunnel. It is higher because a tunnel carries connections of many applications.
 const ANSWERED_IN_TUNNEL_MAX: usize = 256;
-/// Longest time for sending the rest of a request, as a multiple of the longest time without progress.
+/// Longest time for sending the rest of a request, even with progress, as a multiple of the longest time without
+/// progress.
 const FINISH_FACTOR: u32 = 10;
-/// Time without progress after which the stream is reset if memory is short.
+/// Time without progress after which the relay resets the stream of an answered call, if memory is short.
 const FINISH_SOON: Duration = Duration::from_secs(1);
 
 /// A stream on which the server has sent its whole answer, but has not accepted the whole request.
@@ -35,7 +37,7 @@ pub(crate) struct Answered {
     stream: StreamKey,
     /// Number of waiting bytes at the time `since`.
     waiting_bytes: usize,
-    /// When the number of waiting bytes last decreased, or when the call ended.
+    /// When a sweep last found fewer waiting bytes than before. Before the first such sweep: when the call ended.
     since: Instant,
     /// When the call ended.
     ended: Instant,
@@ -47,26 +49,26 @@ impl Upstream {
         self.link.codec.queued_on(stream) + self.waiting_output()
     }
 
-    /// Returns the number of bytes of answered calls in the output. On a shared connection, most of the output belongs
-    /// to other calls.
+    /// Returns the number of bytes of answered calls in the output. Returns 0 for a shared connection, because most of
+    /// its output belongs to other calls.
     fn waiting_output(&self) -> usize {
         if self.key.hop.is_shared() { 0 } else { self.link.codec.pending_output() }
     }
 
-    /// Returns whether the request of an answered call has not been sent completely. An HTTP/1 stream ends as soon as
-    /// the last bytes of its request are in the output.
+    /// Returns whether the request of an answered call has not been sent completely. Also checks the output, because an
+    /// HTTP/1 stream ends as soon as the last bytes of its request are in the output.
     fn is_unfinished(&self, stream: StreamKey) -> bool {
         self.link.codec.is_open(stream) || self.waiting_output() > 0
     }
 
-    /// Returns whether a server's socket accepts no bytes, and the output that waits is the rest of an HTTP/1 request
-    /// whose call was cancelled. Without this check, a server that does not read could make the output occupy memory
-    /// for an unlimited time.
+    /// Returns whether the waiting output is the rest of an HTTP/1 request whose call was cancelled, and the server's
+    /// socket accepts no bytes. The caller then closes the connection. Otherwise, a server that does not read could
+    /// keep the output in memory for an unlimited time.
     pub(crate) fn has_useless_rest(&self) -> bool {
         self.link.codec.must_close() && self.link.is_blocked() && self.answered.is_empty()
     }
 
-    /// Returns whether the server has answered a request, but the whole request has not been sent to it yet.
+    /// Returns whether the server has answered a request of which some bytes have not been sent yet.
     pub(crate) fn has_unfinished_requests(&self) -> bool {
         let is_open = |answered: &Answered| self.link.codec.is_open(answered.stream);
         (self.has_answered_output || !self.answered.is_empty()) && self.has_output()
@@ -92,7 +94,7 @@ impl Relay {
         if upstream.is_unfinished(stream) {
             self.finish_later(id, stream);
         } else {
-            // The last frame of the request may be in the output, and the socket may be blocked.
+            // The last frame of the request may still wait in the output because the socket is blocked.
             upstream.has_answered_output |= upstream.has_output();
         }
     }
@@ -115,8 +117,8 @@ impl Relay {
         self.mark_dirty(LinkId::Endpoint(id));
     }
 
-    /// Forgets those answered calls of a connection whose requests the server has now accepted. Resets the streams of
-    /// answered calls that have made no progress for too long, or have taken too long.
+    /// Removes an answered call from the connection's list once its request has been sent completely. Resets the stream
+    /// of an answered call that has made no progress for too long, or has taken too long in total.
     pub(crate) fn sweep_answered(&mut self, id: UpstreamId) {
         let (now, unread_timeout) = (self.now, ms(self.limits.relay.unread_timeout_ms));
         let is_short_of_memory = self.is_short_of_memory();

@@ -21,7 +21,8 @@ use crate::pool::upstream::UpstreamId;
 
 /// Interval at which the relay resets cancelled calls on their servers, as long as it has cancelled calls.
 const TICK: Duration = Duration::from_millis(10);
-/// Shortest time between the cancellation of a call and its reset: by then the server has most likely read the request.
+/// Shortest time between the cancellation of a call and the proxy's reset of its stream. After this time, the server
+/// has most likely read the request.
 const CANCEL_AFTER: Duration = Duration::from_millis(10);
 /// Maximum number of resets per second, on one connection, for calls that the server is not known to process. The
 /// strictest servers accept 20.
@@ -71,8 +72,8 @@ impl CancelledCalls {
         self.calls.iter().map(|cancelled| cancelled.client)
     }
 
-    /// Resets the calls that may be reset now, and drops calls that have ended by themselves. Returns the clients of
-    /// all these calls.
+    /// Resets the calls that may be reset now, and removes calls whose streams have ended. Returns the clients of the
+    /// calls that were reset or removed.
     ///
     /// The token bucket protects connections that several accounts use. On an account's own lane, the bucket is always
     /// full, so that no reset waits for a token.
@@ -108,8 +109,8 @@ impl CancelledCalls {
         over
     }
 
-    /// Returns whether the call may be reset now. Only a few resets are allowed for calls that the server is not known
-    /// to process: a slow server would take many such resets for an attack.
+    /// Returns whether the call may be reset now. Only a few resets are allowed for calls that the server may not have
+    /// begun to process: a slow server would take many of these resets for an attack.
     fn may_reset(&mut self, now: Instant, cancelled: &Cancelled, http2: &Connection) -> bool {
         if now - cancelled.since < CANCEL_AFTER || self.allowed < 1.0 {
             return false;

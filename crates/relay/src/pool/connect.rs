@@ -40,9 +40,9 @@ impl Relay {
     }
 
     /// Replaces a connection on which we have shown our former certificate. If the connection has streams, opens a new
-    /// connection at once, even if the old connection was retired before. So the server sees our new certificate before
-    /// the former certificate expires, and lets the streams of the old connection go on. If the new connection fails,
-    /// the next sweep tries again.
+    /// connection at once, even if the old connection was retired before. The new connection shows our new certificate
+    /// to the server before the former certificate expires, so the server does not end the streams of the old
+    /// connection. If the new connection fails, the next sweep tries again.
     pub(crate) fn replace_outdated(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream(id) else { return };
         let (pool, is_used) = (upstream.pool, upstream.link.codec.stream_count() > 0);
@@ -79,7 +79,8 @@ impl Relay {
         self.end_upstream(id, &ConnectionFailure::Connect { error: why.to_owned() });
     }
 
-    /// Ends the connection of a server that broke the protocol: the calls that it was answering fail with the reason.
+    /// Ends the connection of a server that broke the protocol. The calls that the server was answering fail, and the
+    /// error names the violation.
     pub(crate) fn end_violator(&mut self, upstream_id: UpstreamId, error: &CodecError) {
         let Some(upstream) = self.pools.upstream(upstream_id) else { return };
         let (address, codec) = (upstream.address, &upstream.link.codec);
@@ -88,7 +89,7 @@ impl Relay {
         let direction =
             self.targets.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
         let why = || ConnectionFailure::Violation { error: error.to_string() };
-        // If the connection was not ready, `end_upstream` below reports its failure, with the calls that wait for it.
+        // Do not report a connection that was not ready: `end_upstream` below reports its failure.
         if upstream.ready {
             self.report_server(direction, address, why());
         }
@@ -101,7 +102,7 @@ impl Relay {
         self.end_upstream(upstream_id, &why());
     }
 
-    /// Counts and logs a failure of a server's connection.
+    /// Counts and logs a failure of a connection to a server.
     fn report_server(&mut self, direction: Direction, address: SocketAddr, why: ConnectionFailure) {
         self.metrics.count_failed_connection(direction, why.label());
         let failed = FailedConnection { direction, peer: PeerLabel::Destination, address, why };
@@ -130,8 +131,7 @@ impl Relay {
     }
 
     /// Handles a failed connection to an endpoint: the pool opens no other connection for a while. If the pool has no
-    /// connection left that takes calls, the attempts that wait in its queue fail, so that their calls can go to
-    /// another endpoint.
+    /// connection left that takes calls, the attempts in its queue fail. Their calls can then go to another endpoint.
     pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };

@@ -1,9 +1,13 @@
 //! Dribble: request content that arrives a few bytes at a time.
 //!
-//! A DATA frame of a few bytes costs a server far more than these bytes, and a server closes the connection of a peer
-//! that sends many such frames. A client may send such frames now and then. If an account sends many such frames, the
-//! proxy gathers the bytes in the queues of the streams. The proxy sends the bytes of a stream when there are enough
-//! bytes for a frame, when the request ends, or when the relay's periodic sweep comes to the stream.
+//! A DATA frame of a few bytes costs a server far more work than its bytes are worth. So servers close a connection
+//! that carries many small frames. A client may send a small frame now and then. If an account sends many small frames,
+//! the proxy gathers their bytes in the queues of the streams. The proxy sends the gathered bytes of a stream in these
+//! cases:
+//!
+//! - There are enough bytes for a frame.
+//! - The request ends.
+//! - The relay's periodic sweep reaches the stream.
 
 use leno_http2::StreamKey;
 
@@ -13,13 +17,13 @@ use crate::call::attempt::AttemptId;
 use crate::link::LinkId;
 use crate::pool::upstream::UpstreamId;
 
-/// Maximum number of streams of one connection whose collected content is sent in one sweep, that is, in a tenth of a
-/// second.
+/// Maximum number of streams of one connection whose gathered bytes the relay sends in one sweep, that is, in a tenth
+/// of a second.
 const MAX_RELEASED_PER_SWEEP: usize = 16;
 
 impl Relay {
-    /// If the account sends too many small pieces of content, queues this piece on its stream. Otherwise returns
-    /// `false`: the caller must send the piece.
+    /// Queues a small piece of content on its stream, if the client's account sends too many such pieces. Otherwise
+    /// returns `false`, and the caller must send the piece.
     #[cold]
     pub(crate) fn collect(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) -> bool {
         let Some(client) = self.calls.get(id).map(|call| call.client) else { return false };
@@ -49,7 +53,7 @@ impl Relay {
         }
     }
 
-    /// Sends some of the collected content.
+    /// Sends the gathered bytes of up to [`MAX_RELEASED_PER_SWEEP`] streams on each connection.
     pub(crate) fn release_collected(&mut self) {
         for id in self.pools.take_collecting() {
             let Some(upstream) = self.pools.upstream_mut(id).filter(|upstream| upstream.collects) else { continue };

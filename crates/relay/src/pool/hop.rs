@@ -21,7 +21,7 @@ pub(crate) enum Protocol {
     Opaque,
 }
 
-/// How a call travels to an endpoint.
+/// The way in which a call travels to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Hop {
     /// The call travels without mutual TLS, in the application's protocol.

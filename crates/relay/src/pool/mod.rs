@@ -1,11 +1,11 @@
-//! The side of endpoints: pools of connections, and the attempts that wait for a connection.
+//! Connections to endpoints: the pools of these connections, and the attempts that wait for a connection.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `pools` | the owner of all pools, connections and queues |
 //! | `hop` | how a call travels to an endpoint, and so which pool it may use |
 //! | `connections`, `waiting` | the connections and the queue of one pool |
-//! | `connect` | connections are opened, replaced and ended |
+//! | `connect` | opens, replaces and ends connections |
 //! | `upstream` | one connection: from its first packet until calls may use it, and whether it has room for a call |
 //! | `cancel` | calls that have ended while their server still works on them |
 //! | `answered` | calls that have ended while their server has not accepted the whole request |

@@ -17,7 +17,7 @@ use crate::target::cluster::ClusterId;
 /// Identifies a pool within its worker.
 pub(crate) type PoolId = Id<Pool>;
 
-/// The connections to one endpoint under one [`PoolKey`], and the attempts that wait for such a connection.
+/// The connections to one endpoint under one [`PoolKey`], and the attempts that wait for one of these connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) cluster: ClusterId,
@@ -108,8 +108,8 @@ impl Pool {
     }
 
     /// Records a failed connection, and begins a pause in which the pool opens no connection. Each pause is twice as
-    /// long as the one before, up to a limit, with jitter. A connection that fails during a pause does not change the
-    /// pause: this connection was opened before the pause, so it has failed for the same reason.
+    /// long as the one before, up to a limit, with jitter. A failure during a pause does not change the pause: that
+    /// connection was begun before the pause, so it most likely failed for the same reason.
     pub(crate) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
         self.last_error = why;
         if self.is_pausing(now) {
@@ -123,7 +123,7 @@ impl Pool {
         self.retry_at = Some(now + pause / 2 + jitter);
     }
 
-    /// Removes all attempts from the queue, and returns them in the order in which they came.
+    /// Removes all attempts from the queue. Returns them in the order in which they joined the queue.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = AttemptId> + use<> {
         std::mem::take(&mut self.waiting).into_attempts()
     }
@@ -131,8 +131,11 @@ impl Pool {
 
 /// All pools and all connections to endpoints.
 ///
-/// Invariants: a connection is in its pool until it is retired or ends; `connecting` is the number of a pool's
-/// connections that are not ready; a pool with waiting attempts is in `waited_for`.
+/// Invariants:
+///
+/// - A connection is in its pool until it is retired or ends.
+/// - A pool's `connecting` is the number of its connections that are not ready.
+/// - A pool with waiting attempts is in `waited_for`.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     pools: Slots<Pool>,
@@ -140,8 +143,8 @@ pub(crate) struct Pools {
     /// Pools with attempts that wait.
     waited_for: Vec<PoolId>,
     latest_turn: u64,
-    /// Connections whose servers have not been told of all cancelled calls. Some of these calls are reset at
-    /// `next_reset_at`.
+    /// Connections with cancelled calls that the relay has not reset on the server yet. It resets the first of these
+    /// calls at `next_reset_at`.
     cancelled: Vec<UpstreamId>,
     next_reset_at: Option<Instant>,
     /// Connections that collect short pieces of content before they send them.

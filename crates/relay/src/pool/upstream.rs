@@ -27,8 +27,8 @@ use crate::slots::Id;
 use crate::target::cluster::{ClusterId, TargetKey};
 
 /// Minimum free part of a connection's flow-control window, in bytes, for a call that may have more than
-/// [`SMALL_UPLOAD_BYTES`] of content. If less is free, the application does not read the content of earlier calls, so
-/// such a call uses another connection. The value is half of a server's initial window.
+/// [`SMALL_UPLOAD_BYTES`] of content. If less is free, the application is slow to read the content of earlier calls on
+/// this connection, and the new call must use another connection. The value is half of a server's initial window.
 const MIN_WINDOW_BYTES: usize = 32_767;
 
 /// Identifies a connection to an endpoint within its worker.
@@ -45,35 +45,36 @@ pub struct Upstream {
     pub(crate) key: PoolKey,
     /// The address to which the connection is opened.
     pub(crate) address: SocketAddr,
-    /// The endpoint's own address. If the endpoint has a proxy, we name this address to that proxy.
+    /// The endpoint's own address. If `address` is the endpoint's proxy, that proxy forwards the calls to this address.
     pub(crate) target: SocketAddr,
     /// The identity that the server must prove; `None` without TLS.
     pub(crate) expected: Option<Arc<SpiffeId>>,
     /// Whether the connection has ever been ready for calls. If it has been ready, the loss of the connection is not a
     /// failure to connect.
     pub(crate) ready: bool,
-    /// How many calls have been sent on the connection.
+    /// Number of calls that were sent on the connection.
     pub(crate) calls: u64,
-    /// Whether the connection had carried other calls, or had been idle, when the latest call was sent on it. A server
-    /// may close such a connection at any moment.
+    /// Whether the connection had carried other calls, or had been idle, when the latest call was sent on it. If so, an
+    /// HTTP/1 server may have closed the connection before the call arrived.
     pub(crate) is_reused: bool,
     /// Whether the connection gets no new calls, and closes after its last call.
     pub(crate) retired: bool,
-    /// Whether the certificate that we have shown on the connection has been replaced since then.
+    /// Whether our certificate has been renewed since we showed it on the connection.
     pub(crate) is_outdated: bool,
     pub(crate) idle_since: Option<Instant>,
     pub(crate) ping_sent: Option<Instant>,
     /// Whether the connection is in the worker's list of connections on which short pieces of content are collected.
     pub(crate) collects: bool,
-    /// Cancelled calls of which the server has not been told yet.
+    /// Cancelled calls that the relay has not reset on the server yet.
     pub(crate) cancelled: CancelledCalls,
-    /// Streams whose calls are complete, except that the server has not accepted the whole request; the oldest first.
+    /// Streams of calls that the server has answered without accepting the whole request, the oldest first.
     pub(crate) answered: Vec<Answered>,
-    /// The output may contain the end of an answered call's request.
+    /// Whether the output may contain the end of an answered call's request.
     pub(crate) has_answered_output: bool,
 }
 
-/// How much of an endpoint's flow-control window a call needs.
+/// The size of a call's request content. It determines how much flow-control window a connection must have free for the
+/// call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CallSize {
     /// All of the content has arrived, and has this number of bytes.
@@ -94,7 +95,8 @@ impl CallSize {
 }
 
 impl Upstream {
-    /// Creates the state of a connection in a pool. The connection is not established, and its endpoint has no proxy.
+    /// Creates the state of a connection in a pool, before the connection is established. If the endpoint has a proxy,
+    /// the caller must then set `target` and `expected`.
     pub(crate) fn new((id, pool): (PoolId, &Pool), codec: Codec, now: Instant, relay: &RelayLimits) -> Self {
         Self {
             link: Link::new(None, codec, now),
@@ -174,11 +176,11 @@ impl Relay {
         }
     }
 
-    /// Continues to open a connection after TCP has been established.
+    /// Continues to open a connection after its TCP connection was established. TLS, if used, may still be in progress.
     pub fn connected(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let (cluster, is_checked) = (upstream.cluster, upstream.expected.is_none());
-        // Only an HTTP/2 server tells us when it is ready.
+        // Wait for the SETTINGS of an HTTP/2 server. Other protocols have no such message, so the connection is ready.
         let is_ready = upstream.link.codec.http2().is_none();
         self.mark_dirty(LinkId::Endpoint(id));
         self.note_port(cluster);
@@ -196,7 +198,7 @@ impl Relay {
         let TargetKey::Local(address) = state.target else { return };
         if self.ports.serve(address.port()) {
             state.name_port();
-            // This makes clients look up again which metrics count their calls.
+            // `outdate` makes all clients look up their routes again, and with them the metrics that count their calls.
             self.targets.outdate();
         }
     }
@@ -210,8 +212,8 @@ impl Relay {
         }
     }
 
-    /// Marks the connection as ready for calls. Called when the server's SETTINGS have arrived, or at once if its
-    /// protocol has none. A server that allows no streams yet is not ready.
+    /// Marks the connection as ready for calls. Called when the server's SETTINGS have arrived, or at once if the
+    /// connection's protocol has no SETTINGS. Does nothing if an HTTP/2 server does not allow any streams yet.
     pub(crate) fn upstream_ready(&mut self, id: UpstreamId) {
         let is_short_of_memory = self.is_short_of_memory();
         let Some(upstream) = self.pools.upstream_mut(id) else { return };

@@ -33,8 +33,8 @@ const SECRET_WORDS: [&[u8]; 18] = [
     b"saml",
     b"csrf",
 ];
-/// The end of the names of gRPC's binary fields. The proxy cannot see whether their values are secrets, so it blanks
-/// them.
+/// Suffix of the names of gRPC's binary fields. The proxy cannot see whether the values of such fields are secrets, so
+/// it blanks the values.
 const BINARY: &[u8] = b"-bin";
 /// A field without a secret, although its name contains one of [`SECRET_WORDS`].
 const AUTHORITY: &[u8] = b":authority";

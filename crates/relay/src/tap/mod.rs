@@ -33,7 +33,7 @@ pub struct Tap {
     selection: TapSelection,
     /// Lines that the control thread has not taken. Each is a JSON object.
     lines: Mutex<Vec<u8>>,
-    /// Number of selected calls that were not shown.
+    /// Number of selected calls that were not shown, because of the tap's rate limit, a full buffer or a busy lock.
     dropped: AtomicU64,
     is_closed: AtomicBool,
 }
@@ -50,7 +50,7 @@ impl Tap {
         (lines, self.dropped.swap(0, Ordering::Relaxed))
     }
 
-    /// Ends the tap: the workers forget it.
+    /// Ends the tap. Each worker removes it later from its list of open taps.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
@@ -124,7 +124,7 @@ impl Taps {
         self.shows_fields
     }
 
-    /// Begins a tap. Does nothing if there are [`MAX_TAPS`].
+    /// Begins a tap. Does nothing if [`MAX_TAPS`] taps are open.
     pub(crate) fn begin(&mut self, tap: Arc<Tap>, now: Instant) {
         self.forget_closed();
         if self.open.len() < MAX_TAPS {
@@ -200,9 +200,9 @@ impl Taps {
     }
 }
 
-/// Returns the method of a call, as `leno stat methods` counts it: the path of a gRPC call, and the request method and
-/// the route of any other HTTP call. Calls in different directions, and calls to different Services, have different
-/// methods. Returns `None` for opaque connections. `name` is a buffer.
+/// Returns the method of a call, as `leno stat methods` counts it. For a gRPC call, this is the path. For any other
+/// HTTP call, it is the request method and the route. Calls in different directions, and outbound calls to different
+/// authorities, have different methods. Returns `None` for opaque connections. `name` is a buffer.
 fn method(name: &mut Vec<u8>, record: &Record<'_>, request: &FieldSection) -> Option<Method> {
     if record.protocol == Protocol::Opaque {
         return None;

@@ -17,7 +17,7 @@ use crate::pool::pools::PoolId;
 use crate::pool::upstream::CallSize;
 use crate::target::cluster::{ClusterId, NO_QUEUE, Standing};
 
-/// Which endpoints an attempt may go to.
+/// The set of endpoints that the balancer may choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Any endpoint, preferably an endpoint that the call has not tried.
@@ -33,7 +33,7 @@ pub(crate) struct Begun {
     pub(crate) attempt: AttemptId,
     /// The pool whose connections the attempt may use.
     pub(crate) pool: PoolId,
-    /// How much of a flow-control window the call needs.
+    /// The size of the call's request content.
     pub(crate) size: CallSize,
 }
 
@@ -49,7 +49,7 @@ impl Relay {
         if cluster.standing() == Standing::Removed {
             return Err(gone());
         }
-        // All copies of requests together count as one client.
+        // Mirrored copies have no client, so all copies together count as one client.
         let client = self.downstreams.get(call.client);
         let own_waiting = client.map_or(copies, |client| client.waiting_calls);
         // A call may join a queue only if the queue has more free places than its client has waiting calls. So a single
@@ -90,8 +90,8 @@ impl Relay {
         Ok(Begun { attempt, pool, size })
     }
 
-    /// Counts the first call to an endpoint, and looks up the metrics series for its later calls. Outbound calls count
-    /// under the identity and the controller of their endpoint.
+    /// Counts the first call to an endpoint, and stores the metrics series for later calls to the endpoint. The series
+    /// of outbound calls has the identity and the controller of the endpoint as labels.
     fn count_first_request(&mut self, id: CallId, pool: PoolId) {
         let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)).certain() else {
             return;
@@ -122,16 +122,19 @@ impl Relay {
     }
 }
 
-/// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application,
-/// belong to no account that could exceed its share, so they use the shared connections. A caller's opaque connection
-/// takes a whole connection of the application, so the account's limit on calls applies to it as well.
+/// Selects the lane of a call: the connections that it may use.
+///
+/// - Copies of requests have no account, so they use the shared connections.
+/// - Opaque connections of our own application always use the shared connections.
+/// - Opaque connections of our callers count like other calls, because each needs its own connection to the
+///   application.
 fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
     let Some(account) = downstreams.get(call.client).map(|client| client.account) else { return Lane::Shared };
     let is_opaque = call.protocol == Protocol::Opaque;
     if is_opaque && !downstreams.accounts().is_of_a_caller(account) {
         return Lane::Shared;
     }
-    // The request of an opaque connection is open as long as the connection, so it is not counted as an open request.
+    // Do not count an opaque connection as an open request: its request is incomplete until the connection ends.
     let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
     let lane = downstreams.lane(account, is_open, relay);
     if is_open && lane.is_common() {

@@ -21,7 +21,8 @@ pub(crate) struct ClusterBudget {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Taken {
     Yes,
-    /// The budget is spent, but the object with this name only audits it.
+    /// The budget is spent, but it is in mode Audit, so the attempt may begin. The text names the object that sets the
+    /// budget.
     OnlyAudited(Arc<str>),
     /// The budget is spent.
     No,
@@ -41,7 +42,7 @@ pub struct BudgetExplanation {
 }
 
 impl ClusterBudget {
-    /// Counts a call. The call's further attempts are not counted.
+    /// Counts a call. Call this once per call, and not for its further attempts.
     pub(crate) fn note_call(&mut self, now: Instant) {
         self.retries.note_call(now);
     }
@@ -53,8 +54,8 @@ impl ClusterBudget {
 }
 
 impl ClusterState {
-    /// Returns the cluster's budget. The first use creates it. Each of `workers` workers has a budget, and they share
-    /// the configured minimum.
+    /// Returns the cluster's budget in this worker. The first use creates the budget. `workers` is the number of
+    /// workers: each gets an equal part of the configured minimum.
     pub(crate) fn budget(&mut self, now: Instant, workers: u32, metrics: &WorkerMetrics) -> &mut ClusterBudget {
         let settings = self.budget_settings();
         let key = &self.cluster.key;
@@ -68,7 +69,7 @@ impl ClusterState {
         budget
     }
 
-    /// Takes a further attempt at a call from the budget.
+    /// Takes a further attempt at a call (a retry or a hedge) from the budget.
     pub(crate) fn take_retry(&mut self, now: Instant, workers: u32, metrics: &WorkerMetrics) -> Taken {
         let has_left = self.budget(now, workers, metrics).retries.take(now);
         let audited = self.cluster.retry_budget.as_ref().filter(|setting| setting.is_audited());

@@ -49,7 +49,7 @@ impl Relay {
     pub fn change_mesh(&mut self, mesh: &Arc<Mesh>, changes: &Changes) {
         self.burst |= !changes.forgotten.is_empty();
         if changes.policies {
-            // Makes every client look up its route again, because another policy may apply to its calls now.
+            // Make every client look up its route again, because another policy may apply to its calls now.
             self.targets.outdate();
         }
         let before = self.targets.replace_mesh(mesh);
@@ -86,7 +86,8 @@ impl Relay {
         self.lose_target_of(&target, standing)
     }
 
-    /// Updates the state of the clusters' endpoints that our application calls directly, at the endpoints' own addresses.
+    /// Updates the clusters of addresses ([`TargetKey::Address`]) that are endpoints of `clusters`. Our application
+    /// calls these endpoints directly, by their own addresses.
     fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
         for endpoint in clusters.flat_map(Cluster::all_endpoints) {
             let address = canonical(endpoint.address);
@@ -110,7 +111,8 @@ impl Relay {
         Some(id)
     }
 
-    /// Hides a cluster that the mesh no longer has. Its state is dropped when its last call ends.
+    /// Hides a cluster that the mesh no longer has from new calls. Drops the cluster's state when its last call has
+    /// ended.
     fn lose_cluster(&mut self, id: ClusterId, standing: Standing) {
         let Some(state) = self.targets.get_mut(id).certain() else { return };
         let pools = state.lose(self.now, standing);
@@ -119,8 +121,8 @@ impl Relay {
         self.drop_cluster_if_unused(id);
     }
 
-    /// Handles the removal of endpoints; `pools` are their pools. The endpoints' calls in flight finish. Calls that
-    /// wait for the endpoints are sent to other endpoints.
+    /// Handles the removal of endpoints; `pools` are their pools. Calls in flight at these endpoints finish. Calls that
+    /// wait for a connection to them are sent to other endpoints.
     pub(crate) fn pools_gone(&mut self, pools: Vec<PoolId>) {
         for pool in pools {
             self.pool_gone(pool);

@@ -70,15 +70,15 @@ impl fmt::Display for TargetKey {
 /// Identifies a cluster within its worker.
 pub(crate) type ClusterId = Id<ClusterState>;
 
-/// What distinguishes the series of a cluster's calls: how the other side is authenticated, and for outbound calls the
-/// controller of the server.
+/// The labels that distinguish the metrics series of one cluster: how the peer is authenticated, and for outbound calls
+/// the controller of the server.
 type PeerLabels = (TlsLabel, Option<Controller>);
 
 /// The metrics series of calls from or to the same peers.
 #[derive(Debug)]
 struct PeerTraffic {
-    /// The labels of the series. `None` after [`ClusterState::name_port`]: then only calls that had begun before still
-    /// use the series.
+    /// The labels of the series; `None` if [`ClusterState::name_port`] has changed the target's labels since. Only
+    /// calls that began before that change still use the series.
     labels: Option<PeerLabels>,
     series: Arc<TrafficMetrics>,
 }
@@ -94,7 +94,8 @@ pub(crate) struct ClusterState {
     traffic: Vec<Option<PeerTraffic>>,
     /// Whether metrics name the target's port, if this is a port of our own application.
     is_named: bool,
-    /// Whether this is the port of our taps. Its calls are no traffic of the application, so no series counts them.
+    /// Whether the target is the port where this proxy serves taps. Calls to it are not traffic of the application, so
+    /// no exported series counts them.
     is_tap: bool,
     pub(super) members: Members,
     /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
@@ -104,7 +105,7 @@ pub(crate) struct ClusterState {
     pub(crate) routes: Option<Box<Routes>>,
     /// The budget for further attempts at calls to this cluster; `None` until its first use.
     pub(crate) retry_budget: Option<Box<ClusterBudget>>,
-    /// Statistics of the calls that may be hedged; `None` without such calls.
+    /// Statistics of the calls that may be hedged; `None` if there have been none.
     pub(crate) hedging: Option<Box<Hedging>>,
     /// The methods that metrics name.
     pub(crate) methods: Methods,
@@ -115,28 +116,29 @@ pub(crate) struct ClusterState {
     standing: Standing,
 }
 
-/// The endpoints that a call has not tried.
+/// The state of the endpoints that a call has not tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// At least one of these endpoints takes calls at once.
+    /// At least one endpoint that the call has not tried takes calls at once.
     Free,
-    /// All of these endpoints have waiting calls, or connections to them fail.
+    /// Each endpoint that the call has not tried has waiting calls, or connections to it fail.
     Busy,
     /// The call has tried all endpoints.
     None,
 }
 
-/// A queue limit with which a pool takes a call only while its queue is empty.
+/// Value for `max_waiting` with which a call never joins a queue: a pool takes the call only if no call waits.
 pub(crate) const NO_QUEUE: usize = 1;
 
-/// Whether the mesh still has a cluster. If not, the relay drops the cluster's state when its last call ends.
+/// Records whether the mesh still has a cluster. If it does not, the relay drops the cluster's state when the last call
+/// ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Known,
     /// The cluster was removed from the mesh: calls that wait for an endpoint fail.
     Removed,
-    /// The cluster was unused for so long that the proxy no longer asks the control plane about it. Calls that arrive
-    /// at the same moment are still sent.
+    /// The cluster was unused for so long that the proxy no longer asks the control plane about it. A call that arrives
+    /// at that moment is still sent.
     Forgotten,
 }
 
@@ -145,7 +147,8 @@ pub(crate) enum Standing {
 pub(crate) struct Member {
     pub(crate) id: EndpointId,
     pub(crate) endpoint: Endpoint,
-    /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`; `None` before the first call.
+    /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`. `None` until the first call
+    /// after the endpoint was added or the cluster was updated.
     pub(super) traffic: Option<u32>,
     /// The endpoint's pools. There are few: one for each hop and lane that calls have used.
     pools: Vec<(PoolKey, PoolId)>,
@@ -250,19 +253,19 @@ impl ClusterState {
         gone
     }
 
-    /// Records that the mesh no longer has the cluster. If it was removed, also removes all endpoints, and returns
-    /// their pools.
+    /// Records that the mesh no longer has the cluster. If `standing` is [`Standing::Removed`], also removes all
+    /// endpoints, and returns their pools.
     pub(super) fn lose(&mut self, now: Instant, standing: Standing) -> Vec<PoolId> {
         self.standing = standing;
         if standing == Standing::Removed { self.clear(now) } else { Vec::new() }
     }
 
-    /// Returns whether the mesh still has the cluster.
+    /// Returns whether the mesh still has the cluster and, if not, why.
     pub(crate) fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// Counts a call in flight. [`Self::call_left`] must follow.
+    /// Counts a call in flight. The caller must call [`Self::call_left`] when the call leaves the cluster.
     pub(crate) fn call_joined(&mut self) {
         self.calls += 1;
     }
@@ -277,7 +280,7 @@ impl ClusterState {
         self.calls
     }
 
-    /// Records that a call waits for a connection to an endpoint, or that such a connection has failed.
+    /// Records that a call waits for a connection to an endpoint, or that a connection to an endpoint has failed.
     pub(crate) fn note_busy(&mut self) {
         self.may_be_busy = true;
     }
@@ -292,12 +295,12 @@ impl ClusterState {
         self.is_named = false;
     }
 
-    /// Makes this the port of our taps.
+    /// Records that the target is the port where this proxy serves taps.
     pub(super) fn become_tap(&mut self) {
         self.is_tap = true;
     }
 
-    /// Returns whether this is the port of our taps.
+    /// Returns whether the target is the port where this proxy serves taps.
     pub(crate) fn is_tap(&self) -> bool {
         self.is_tap
     }
@@ -313,8 +316,8 @@ impl ClusterState {
         std::mem::take(&mut self.members).iter().flat_map(Member::pools).collect()
     }
 
-    /// Chooses an endpoint for `call`, which uses connections of `lane`. Returns an endpoint that the call has tried
-    /// only if no other endpoint is usable and the choice allows it.
+    /// Chooses an endpoint for `call`, which uses connections of `lane`. Returns an endpoint that the call has already
+    /// tried only if no other endpoint is usable and `choice` is [`Choice::Any`].
     pub(crate) fn pick(
         &mut self,
         now: Instant,
@@ -339,8 +342,8 @@ impl ClusterState {
         }
     }
 
-    /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and why. Changes nothing: a copy
-    /// of the balancer picks.
+    /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and the reason. Changes nothing,
+    /// because it uses a copy of the balancer.
     pub(crate) fn preview(
         &self,
         now: Instant,
@@ -380,8 +383,8 @@ impl ClusterState {
         self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
     }
 
-    /// Returns the state of the endpoints that the call has not tried. Visits the endpoints up to the first one that
-    /// takes calls at once.
+    /// Returns the state of the endpoints that the call has not tried. Stops at the first endpoint that takes calls at
+    /// once, so the cost is usually small.
     pub(crate) fn others(&self, now: Instant, call: &Call, pools: &Pools) -> Others {
         let mut others = self.members.iter().filter(|member| !call.has_tried(member.id)).peekable();
         if others.peek().is_none() {
@@ -393,7 +396,8 @@ impl ClusterState {
         if others.any(is_free) { Others::Free } else { Others::Busy }
     }
 
-    /// Returns when the first pool whose connections have failed opens another connection; `None` without such a pool.
+    /// Returns the earliest time at which a pool opens a connection again after a failure; `None` if no pool has failed
+    /// to connect.
     pub(crate) fn connects_again_at(&self, pools: &Pools) -> Option<Instant> {
         self.pools(pools).filter_map(Pool::retry_at).min()
     }
@@ -411,15 +415,15 @@ impl ClusterState {
         ProxyError::QueueFull { cluster, waiting, own }
     }
 
-    /// Returns the index of the series for calls with this TLS label to a server with this controller.
+    /// Returns the index of the metrics series for calls with these labels: `tls`, and the controller of the server.
     pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel, server: Option<Controller>) -> u32 {
         let mut labels = (tls, server);
         if let Some(place) = self.place_of(&labels) {
             return place as u32;
         }
         let free = self.traffic.iter().position(Option::is_none);
-        // Peers beyond the limit share series without names. For so many peers, the limits of the metrics combine the
-        // series anyway.
+        // Peers beyond the limit share series whose labels have no names. For so many peers, the table of all metrics
+        // series would reach its own limit, and would combine the series anyway.
         if free.is_none() && self.traffic.len() >= MAX_TRAFFIC_SERIES {
             labels = (labels.0.without_name(), None);
             if let Some(place) = self.place_of(&labels) {
@@ -444,8 +448,8 @@ impl ClusterState {
         self.traffic.iter().position(|peer| peer.as_ref().is_some_and(has_labels))
     }
 
-    /// Releases the series that no endpoint uses, and whose index is not in use elsewhere. So the series of peers that
-    /// have left can end, and other peers can use their indexes.
+    /// Releases the series whose index is in use neither by an endpoint nor elsewhere (`is_used`). The series of peers
+    /// that have left can then end, and other peers can use the indexes.
     pub(crate) fn release_traffic(&mut self, is_used: impl Fn(u32) -> bool) {
         let of_endpoints: FxHashSet<u32> = self.members.iter().filter_map(|member| member.traffic).collect();
         for (place, peer) in (0..).zip(&mut self.traffic) {
@@ -502,8 +506,8 @@ fn is_usable(
     pool.and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
 }
 
-/// Creates the cluster of an address that belongs to no Service. `known` is the endpoint at the address, with its
-/// cluster, if the mesh has one.
+/// Creates the cluster for calls to an address instead of a Service. `known` is the endpoint that has this address,
+/// with the cluster of its Service; `None` if the mesh has no such endpoint.
 pub(crate) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) -> Arc<Cluster> {
     let unknown = || Endpoint { address, zone: None, hostname: None, pod: None, controller: None, proxy: None };
     Arc::new(Cluster {

@@ -1,5 +1,5 @@
-//! Create: the relay creates the state of a target at the first call to it, and removes the state of an address without
-//! a Service when the address is idle.
+//! Create: creates the state of a target at the first call to this target. Also removes the state of an idle address
+//! that belongs to no Service.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -17,14 +17,15 @@ use crate::{Relay, SWEEP_EVERY};
 #[derive(Debug)]
 pub(crate) struct Question {
     since: Instant,
-    /// The calls that wait for the answer; some may be over.
+    /// The calls that wait for the answer. Some of them may have ended.
     pub(crate) calls: Vec<CallId>,
 }
 
 /// The questions that the control plane has not answered, and the answers that calls use.
 #[derive(Debug)]
 pub(crate) struct Questions {
-    /// Whether the relay can ask questions that the mesh cannot answer. If not, the mesh is complete.
+    /// Whether the relay can ask the control plane about subjects that the mesh does not have. If `false`, the relay
+    /// gets the whole mesh at once, and never asks.
     discovers: bool,
     open: FxHashMap<Subject, Question>,
     /// Subjects that were looked up for calls since the last report, with the time of the latest lookup.
@@ -46,9 +47,9 @@ impl Questions {
         self.open.keys()
     }
 
-    /// Returns whether the relay records one more use of an answer. The records decide which answers are forgotten
-    /// first. Without a control plane, no answer is forgotten, so there are no records. There are at most
-    /// `max_subjects` records, because the proxy keeps at most `max_subjects` answers.
+    /// Returns whether the relay records further uses of answers. The proxy reads the records to decide which answers
+    /// it forgets first. Without a control plane, the proxy forgets no answer, so the relay records no use. The relay
+    /// keeps at most `max_subjects` records, because the proxy keeps at most `max_subjects` answers.
     pub(crate) fn records_use(&self, max_subjects: usize) -> bool {
         self.discovers && self.used.len() < max_subjects
     }
@@ -122,8 +123,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Fails the calls that wait for an answer to a question that cannot be asked: because too many questions are open
-    /// (`too_many`), or because the proxy ends.
+    /// Removes a question that the event loop cannot send to the control plane, and fails the calls that wait for the
+    /// answer. The reason is that too many questions are open (`too_many`), or that the proxy ends.
     pub fn refuse_question(&mut self, subject: &Subject, too_many: bool) {
         let Some(question) = self.questions.take(subject) else { return };
         let targets = self.questions.open.len();
@@ -135,7 +136,7 @@ impl Relay {
         }
     }
 
-    /// After the whole mesh was replaced, continues the calls that wait for an answer that the new mesh has.
+    /// After the whole mesh was replaced, continues the calls whose question the new mesh answers.
     pub(crate) fn take_answers(&mut self) {
         let mesh = self.targets.mesh().clone();
         let mut calls = Vec::new();

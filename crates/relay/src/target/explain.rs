@@ -7,12 +7,12 @@ use crate::target::budget::BudgetExplanation;
 use crate::target::cluster::ClusterState;
 use crate::target::hedge_delays::HedgeDelayExplanation;
 
-/// One cluster as a worker's balancer sees it, for /balancer.
+/// The state of one cluster on one worker, for `/balancer`.
 #[derive(Debug, serde::Serialize)]
 pub struct ClusterExplanation {
     /// The cluster, in the form `service.namespace:port`.
     pub cluster: String,
-    /// How endpoints are chosen.
+    /// The balancer that chooses among the endpoints.
     pub policy: Policy,
     /// Index of the worker, from 0.
     pub worker: usize,
@@ -28,7 +28,7 @@ pub struct ClusterExplanation {
     pub endpoints: Vec<EndpointExplanation>,
 }
 
-/// One endpoint as a worker sees it.
+/// The state of one endpoint on one worker.
 #[derive(Debug, serde::Serialize)]
 pub struct EndpointExplanation {
     /// The balancer's state of the endpoint.
@@ -40,9 +40,9 @@ pub struct EndpointExplanation {
     pub connections: usize,
     /// Number of calls that wait for a connection.
     pub waiting: usize,
-    /// Number of connections that failed in a row.
+    /// Number of attempts to connect that have failed since the last success.
     pub connect_failures: u32,
-    /// Why the last connection failed; `None` while connections succeed.
+    /// The error of the last attempt to connect; `None` if that attempt succeeded.
     pub last_connect_error: Option<String>,
 }
 

@@ -80,7 +80,7 @@ impl Relay {
         let unanswered = match (door, target) {
             (Door::Outbound, Some(address)) => self.targets.mesh().unanswered_address(address),
             (Door::Outbound, None) => self.targets.mesh().unanswered_authority(authority),
-            // While it is unknown whether policies protect the application, no caller is allowed.
+            // Allow no caller while the proxy does not know whether policies protect the application.
             (Door::Inbound | Door::Tunnel, _) => self.targets.mesh().unanswered_inbound(),
         };
         if let Some(subject) = unanswered {
@@ -113,7 +113,8 @@ impl Relay {
         }
     }
 
-    /// Returns a port of our own application as a target. Returns an error if the address is a listener of this proxy.
+    /// Returns a port of our own application as a target. Returns an error if the address is a listener of this proxy,
+    /// or a tap port during a drain.
     fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
         if self.is_own(address, local) {
             return Err(ProxyError::Loop { target: address });
@@ -125,7 +126,7 @@ impl Relay {
     }
 }
 
-/// Where a connection leads, as far as the connection itself shows it.
+/// The properties of a connection from which the relay finds the destination of its calls.
 #[derive(Debug)]
 pub(crate) struct Sought {
     pub(crate) door: Door,
@@ -156,14 +157,14 @@ pub(crate) enum Routed {
     Later(Subject),
 }
 
-/// Parses the destination of a CONNECT request, which must be the address at which the client reached us: a tunnel
-/// leads to no third party.
+/// Parses the destination of a CONNECT request. Its IP address must be the address at which the client reached us,
+/// because a tunnel leads only to our own application.
 fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyError> {
     let refused = |why: &str| ProxyError::NoRoute(format!("CONNECT {}: {why}", authority.escape_ascii()));
     let text = std::str::from_utf8(authority).map_err(|_| refused("not an address and port"))?;
     let address: SocketAddr = text.parse().map_err(|_| refused("not an address and port"))?;
-    // Reject loopback addresses, too, unless the client reached us at that address: servers there are for this machine
-    // only.
+    // This also rejects a loopback address, because a server that listens there serves only its own machine. Exception:
+    // a client that reached us at that loopback address may use it.
     if address.ip().to_canonical() == local {
         Ok(canonical(address))
     } else {
@@ -197,7 +198,7 @@ fn asks_for_http2(protocols: &[u8]) -> bool {
     protocols.split(|&byte| byte == b',').any(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"h2c"))
 }
 
-/// The fields that tell the application about a client; they are added to each of the client's requests.
+/// The fields that give the application the identity of a client. The proxy adds them to each of the client's requests.
 #[derive(Debug)]
 pub(crate) struct IdentityFields {
     id: PreparedField,
@@ -249,7 +250,7 @@ fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
     }
 }
 
-/// How the proxy changes `x-forwarded-for` in requests to the application.
+/// The change that the proxy makes to `x-forwarded-for` in requests to the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ForwardedFor {
     /// The field passes unchanged

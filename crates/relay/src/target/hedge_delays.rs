@@ -46,8 +46,8 @@ impl ClusterState {
         delays
     }
 
-    /// Describes the current value of a delay for the calls whose name in policies is `name`; `None` if the delay is
-    /// fixed.
+    /// Describes the current value of `delay` for the calls of one method; `None` if the delay is fixed. `name` is the
+    /// method's name in policies.
     pub(crate) fn tell_hedge_delay(&self, delay: HedgeDelay, name: &[u8], now: Instant) -> Option<String> {
         let HedgeDelay::Percentile(permille) = delay else { return None };
         let unused = Default::default();

@@ -1,8 +1,9 @@
 //! Methods: the metrics of a cluster's most used methods.
 //!
 //! Clients may call any name. So a gRPC method gets a series of its own only when an answer shows that the endpoint has
-//! this method. The table is bounded. When it is full, a new method replaces the least used method only after the new
-//! method has had more calls than the least used method had recently. All other methods share one series.
+//! this method. The table is bounded. If it is full, each call that could give a new method a series takes one use from
+//! the least used method that has no calls in flight. If that method has no uses left, the new method replaces it in
+//! the table. All methods that are not in the table share one series.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -33,9 +34,8 @@ const MAX_QUIET: u8 = 10;
 const MAX_NAME_BYTES: usize = 200;
 /// Name of the field that marks an answer made by a proxy.
 const PROXY_ERROR: &[u8] = b"leno-proxy-error";
-/// The client's clock for a deadline starts earlier than ours. So if a client cancels a call with less time left than
-/// this, the call has reached its deadline. For a call whose whole time is longer than 1 s, a hundredth of that time is
-/// the limit instead.
+/// If a client cancels a call with less time left than this, the call has reached its deadline: the client's clock for
+/// the deadline starts earlier than ours. For a timeout of more than 1 s, the limit is a hundredth of the timeout.
 const ALMOST_EXPIRED: Duration = Duration::from_millis(10);
 
 /// Identifies a method within its cluster. Methods with equal tags count as one method, which only makes the metrics
@@ -43,12 +43,13 @@ const ALMOST_EXPIRED: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MethodTag(u64);
 
-/// Whether metrics count the method of a call, and in which series.
+/// The state of a call in the metrics by method: whether the call is counted, and in which series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallMethod {
-    /// Metrics count no method for the call: it is a copy, an opaque connection or a kubelet's probe.
+    /// The metrics by method do not count the call: it is a mirrored copy, an opaque connection, a tap or a kubelet's
+    /// probe.
     Uncounted,
-    /// The call is not counted yet.
+    /// The call has not been sent yet, so it is not counted yet.
     Unknown,
     /// The method had no series when the call began.
     Unnamed(MethodTag),
@@ -65,7 +66,7 @@ pub(crate) struct Methods {
     places: Vec<Place>,
     /// Index of the method that was looked up last.
     latest: usize,
-    /// The part of the labels that all series share.
+    /// The labels that all series of the cluster have in common: the direction and the target.
     target: Option<Arc<MethodTarget>>,
     /// The series of all other methods; `None` before their first call.
     others: Option<Arc<MethodMetrics>>,
@@ -75,7 +76,7 @@ pub(crate) struct Methods {
 
 #[derive(Debug)]
 struct Place {
-    /// Number of recent calls, minus the calls of methods that compete for this place in the table.
+    /// Number of recent calls, minus the calls of methods outside the table that compete for this place in it.
     uses: u32,
     /// Number of calls in flight. While it is not 0, the method keeps its place.
     open: u32,
@@ -113,7 +114,7 @@ impl Methods {
         Some(self.latest)
     }
 
-    /// Counts a call in the series of its method, if there is one. Returns whether there is one.
+    /// Counts a call in the series of its method. Returns `false` if the method has no series of its own.
     #[inline]
     fn begin(&mut self, tag: MethodTag) -> bool {
         let place = self.find(tag);
@@ -206,7 +207,8 @@ impl ClusterState {
         } else if call.is_grpc {
             call.method = CallMethod::Unnamed(tag);
         } else {
-            // Clients cannot choose these names freely, so no answer has to prove that the method exists.
+            // The names of HTTP request methods and of routes are fixed, so clients cannot create new names. No answer
+            // has to prove that the method exists.
             let method = http_method(call.request.get(Known::Method).unwrap_or_default());
             self.name_method(
                 call,
@@ -218,7 +220,7 @@ impl ClusterState {
         }
     }
 
-    /// Gives the gRPC method of a call a series, if this response shows that the endpoint has the method.
+    /// Gives the gRPC method of a call a series of its own, if this response shows that the endpoint has the method.
     #[cold]
     pub(crate) fn learn_method(&mut self, call: &mut Call, fields: &FieldSection, metrics: &WorkerMetrics, max: usize) {
         // Servers answer with these statuses even to calls of a method that they do not have.
@@ -245,7 +247,8 @@ impl ClusterState {
         }
     }
 
-    /// Gives a method its own series, in which `call` is its first call, if there is room.
+    /// Gives a method a series of its own, if there is room in the table. `call` is the first call that the series
+    /// counts.
     fn name_method(&mut self, call: &mut Call, tag: MethodTag, name: MethodName, metrics: &WorkerMetrics, max: usize) {
         call.method = CallMethod::Unnamed(tag);
         // Callers may call any port number, so a port that metrics do not name gets no series for its methods.
@@ -302,14 +305,16 @@ impl ClusterState {
             }
             is_cancelled &= !is_expired;
         }
-        // A client that cancels a call at its deadline has waited for an answer in vain, so this call counts.
+        // A call that its client cancels at the deadline counts for the objective, because the client has waited for an
+        // answer in vain. Other cancelled calls do not count.
         if !is_cancelled {
             series.count_for_objective(outcome, now - call.started);
         }
         self.release_method(call.method);
     }
 
-    /// Records a traced call that has ended as an exemplar of its method. Must follow [`ClusterState::method_ended`].
+    /// Records a traced call that has ended as an exemplar of its method. Call this after
+    /// [`ClusterState::method_ended`].
     #[cold]
     pub(crate) fn method_traced(&mut self, call: &Call, exemplar: Exemplar, metrics: &WorkerMetrics) {
         if let Some(series) = self.series_at_end(call, metrics) {
@@ -317,12 +322,12 @@ impl ClusterState {
         }
     }
 
-    /// Returns the series that counts the end of a call; `None` if the call does not count.
+    /// Returns the series that counts the end of a call; `None` if the metrics by method do not count the call.
     #[inline]
     fn series_at_end(&mut self, call: &Call, metrics: &WorkerMetrics) -> Option<&MethodMetrics> {
         let tag = match call.method {
             CallMethod::Uncounted => return None,
-            // The call was not sent.
+            // The call was never sent, so its method was not looked up before.
             CallMethod::Unknown => MethodTag::of(call),
             CallMethod::Unnamed(_) => None,
             CallMethod::Named(tag) => Some(tag),
@@ -330,7 +335,7 @@ impl ClusterState {
         Some(self.method_series(tag, metrics))
     }
 
-    /// Removes an ended call from its method's calls in flight.
+    /// Subtracts an ended call from its method's number of calls in flight.
     fn release_method(&mut self, method: CallMethod) {
         let CallMethod::Named(tag) = method else { return };
         if let Some(place) = self.methods.find(tag).and_then(|place| self.methods.places.get_mut(place)) {
@@ -338,7 +343,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns the series of a method, or the series of all methods without their own.
+    /// Returns the series of a method. Methods without a series of their own share one series.
     #[inline]
     fn method_series(&mut self, tag: Option<MethodTag>, metrics: &WorkerMetrics) -> &MethodMetrics {
         let place = tag.and_then(|tag| self.methods.find(tag));
@@ -373,7 +378,7 @@ impl Call {
 }
 
 impl Relay {
-    /// Counts the new messages of all streams, so that the metrics of long streams grow with their messages.
+    /// Counts the new messages of all streams, so that the metrics of a long stream grow before the stream ends.
     pub(crate) fn count_messages_of_streams(&mut self) {
         let is_stream = |call: &Call| [call.request_messages, call.response_messages].iter().any(|of| of.begun() > 1);
         let has_new = |call: &Call| call.request_messages.has_new() || call.response_messages.has_new();

@@ -128,7 +128,7 @@ fn a_full_table_keeps_the_methods_with_the_most_calls() {
         bench.serve(&format!("/shop.Cart/{method}"));
         assert!(bench.requests().contains(&sample("shop.Cart", method, 51)), "{:?}", bench.requests());
     }
-    // A new method that has had more calls than the known methods takes the place of one of them.
+    // A new method with more calls than the methods in the table replaces one of them.
     for _ in 0..200 {
         bench.serve("/shop.Cart/New");
     }
@@ -166,7 +166,7 @@ fn an_open_stream_keeps_its_method() {
         bench.now += HALF_LIFE;
         bench.state.methods.sweep(bench.now);
     }
-    // Methods that compete for the last places do not get the place of this method.
+    // Calls of many other methods cannot remove the method of the open stream from the table.
     for number in 0..100 {
         bench.serve(&format!("/shop.Rare/Name{number}"));
     }
@@ -190,7 +190,7 @@ fn an_http_call_never_gets_its_path_as_a_name() {
     bench.state.name_port();
     bench.answer(call, "200", None);
     assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);
-    // The same holds if the table is full.
+    // Also with a full table, the path does not become a name.
     for method in ["A", "B", "C"] {
         bench.serve(&format!("/shop.Cart/{method}"));
     }
@@ -326,7 +326,7 @@ impl Bench {
         self.answer(call, "200", (status != "0").then_some(status));
     }
 
-    /// Returns the sample of a metric of an objective, for a method of `shop.v1.Cart`; `None` without such a sample.
+    /// Returns the sample of a metric of an objective, for a method of `shop.v1.Cart`; `None` if there is no sample.
     fn objective(&self, metric: &str, method: &str, objective: &str) -> Option<String> {
         let service = if method == "other" { "" } else { "grpc_service=\"shop.v1.Cart\"," };
         let labels = format!(

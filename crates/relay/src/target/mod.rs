@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `targets` | the owner of the mesh and of all clusters in use |
 //! | `cluster` | one cluster: its endpoints, their balancer and their pools |
-//! | `create` | the first call to a target |
+//! | `create` | creates the state of a target at the first call, and removes the state of idle addresses |
 //! | `find` | which cluster does a call belong to? |
 //! | `routes`, `filter` | which rule matches the call, what is its backend, and how does it change the call? |
-//! | `balance` | an attempt begins: which connections may it use, and which endpoint does `model::balance` choose? |
+//! | `balance` | begins an attempt: which connections may it use, and which endpoint does `model::balance` choose? |
 //! | `methods` | which methods of a cluster have metrics of their own? |
 //! | `discover`, `usage` | questions to the control plane, and which answers are in use |
-//! | `change` | a new mesh |
+//! | `change` | applies a new mesh |
 //! | `ports` | which ports of our application appear in metrics |
 //! | `readiness` | how many endpoints take calls, for metrics |
 //! | `explain`, `hedge_delays` | the state of clusters, for `/balancer` |

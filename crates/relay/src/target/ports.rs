@@ -1,14 +1,14 @@
 //! Ports: selects the ports of the application that metrics name.
 //!
-//! A peer that tries one port after another must not create a metric series for each port. Metrics name the ports on
-//! which the application has accepted a connection, and a few others. Traffic to the remaining ports counts in one
-//! series.
+//! A peer that tries one port after another must not create a metric series for each port. So metrics name only the
+//! ports on which the application has accepted a connection (at most 64), and at most 16 other ports that peers tried.
+//! Traffic to all other ports counts in one series.
 
 use std::collections::BTreeSet;
 
-/// Maximum number of ports that metrics name because the application has accepted a connection there.
+/// Maximum number of named ports on which the application has accepted a connection.
 const SERVED_MAX: usize = 64;
-/// Maximum number of ports that are named although the application has not accepted a connection there yet.
+/// Maximum number of named ports on which the application has not accepted a connection yet.
 const UNPROVEN_MAX: usize = 16;
 
 /// The named ports of one worker.
@@ -19,7 +19,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Names a port to which a peer wants to connect, if there is room for another name.
+    /// Adds a port to the named ports, if there is room for another port. Called when a peer wants to connect to this
+    /// port.
     pub(crate) fn name(&mut self, port: u16) {
         if !self.is_named(port) && self.unproven.len() < UNPROVEN_MAX {
             self.unproven.insert(port);
@@ -31,8 +32,8 @@ impl Ports {
         self.served.contains(&port) || self.unproven.contains(&port)
     }
 
-    /// Names a port on which the application has accepted a connection, if there is room. Returns whether the port was
-    /// not named before and is now.
+    /// Adds a port to the named ports, if there is room. Called when the application has accepted a connection on this
+    /// port. Returns `true` only if the port was not named before.
     pub(crate) fn serve(&mut self, port: u16) -> bool {
         if self.served.contains(&port) || self.served.len() >= SERVED_MAX {
             return false;

@@ -8,7 +8,7 @@ use crate::metrics::{EndpointMetrics, WorkerMetrics};
 use crate::pool::pools::{Pool, Pools};
 use crate::target::cluster::{ClusterState, Member, TargetKey};
 
-/// The metrics of a cluster's endpoints. When the relay drops the cluster's state, they become 0.
+/// The metrics of a cluster's endpoints. When the relay drops the cluster's state, this sets the metrics to 0.
 #[derive(Debug)]
 pub(crate) struct ReportedEndpoints(Arc<EndpointMetrics>);
 
@@ -34,12 +34,12 @@ impl ClusterState {
         reported.0.pending.set(pending);
     }
 
-    /// Returns how many endpoints are ready, and how many are not: calls to them fail, or connections to them fail and
-    /// no connection is established.
+    /// Returns the number of ready endpoints, and the number of pending endpoints. An endpoint is pending if calls to
+    /// it fail, or if connections to it fail and no connection is established.
     fn readiness(&self, pools: &Pools) -> (u64, u64) {
         let (mut ready, mut pending) = (0, 0);
         for member in self.members.iter() {
-            // If no pool may be busy, no pool has failed to connect.
+            // Skip the check of the pools if `may_be_busy` returns `false`: then no pool has failed to connect.
             let is_unreachable = self.may_be_busy() && is_unreachable(member, pools);
             let is_pending = is_unreachable || self.balancer.is_failing(member.id);
             *(if is_pending { &mut pending } else { &mut ready }) += 1;

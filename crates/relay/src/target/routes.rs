@@ -1,6 +1,7 @@
 //! Routes: applies the routes that are attached to a call's cluster. The worker finds a rule and chooses a backend once
-//! for each call, however often the call is sent. It changes, copies or answers the request as the rule says. An opaque
-//! connection is a call too, but a rule can only choose its destination.
+//! for each call, however often the call is sent. If the rule has filters, the worker then changes the request, copies
+//! it to mirrors, or answers it with a redirect. The relay treats an opaque connection as a call too, but a rule can
+//! only choose its destination.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +54,7 @@ pub(crate) struct MatchedRule {
 #[derive(Debug)]
 pub(crate) struct RuleTimeout {
     pub(crate) after: Duration,
-    /// The `grpc-timeout` field that tells a gRPC server the time.
+    /// The field `grpc-timeout` with this time, for gRPC servers.
     pub(crate) field: PreparedField,
 }
 
@@ -64,27 +65,27 @@ struct RuleBackend {
     metrics: Arc<RouteMetrics>,
 }
 
-/// What a call stores about the rule that it matched.
+/// The rule that a call matched, and the rule's state for this call.
 #[derive(Debug)]
 pub(crate) struct CallRoute {
     rule: Arc<MatchedRule>,
     /// Index of the chosen backend; `None` if the proxy answered the request itself.
     backend: Option<usize>,
-    /// The rule has set the call's deadline, not the caller.
+    /// Whether the rule, and not the caller, has set the call's deadline.
     pub(crate) sets_deadline: bool,
     /// Milliseconds from the call's start to the end of its request; 0 if the request ended before the call had a rule.
     pub(crate) request_ms: u32,
-    /// Copies of the request that are in flight.
+    /// The mirrored copies of the request that are in flight.
     pub(crate) mirrors: Vec<CallId>,
     /// The method of the call, if the policy of the rule hedges this method.
     pub(crate) hedged_method: Option<Method>,
-    /// State that the policy of the rule keeps for the call; `None` while no part of the policy has acted.
+    /// State of the call that the rule's policy needs; `None` as long as no setting of the policy has needed any.
     pub(crate) progress: Option<Box<PolicyProgress>>,
 }
 
 /// The destination of a call, according to the routes.
 enum Destination {
-    /// Routes of this kind do not apply to the call: it goes to the cluster itself.
+    /// Routes of the cluster's kind do not apply to the call, so it goes to the cluster itself.
     Unrouted,
     /// The call goes to this cluster, and copies of the call go to other clusters.
     Cluster(ClusterId, Option<Box<MirrorCopies>>),
@@ -148,7 +149,7 @@ impl CallRoute {
         self.policy().hedge.as_ref()
     }
 
-    /// Counts a further attempt, or the reason why there is no further attempt.
+    /// Counts a hedge, or the reason why the call gets no hedge.
     pub(crate) fn count_hedge(&self, unhedged: Option<Unhedged>) {
         match unhedged {
             None => self.metrics().hedges.requests.add(1),
@@ -156,12 +157,12 @@ impl CallRoute {
         }
     }
 
-    /// Counts a call that a further attempt answered before the first attempt.
+    /// Counts a call that a hedge answered before the first attempt.
     pub(crate) fn count_hedge_success(&self) {
         self.metrics().hedges.successes.add(1);
     }
 
-    /// Counts a retry, or the reason why there is no retry.
+    /// Counts a retry, or the reason why the call gets no retry.
     pub(crate) fn count_retry(&self, unretried: Option<Unretried>) {
         match unretried {
             None => self.metrics().retries.requests.add(1),
@@ -169,7 +170,7 @@ impl CallRoute {
         }
     }
 
-    /// Counts the end of a call that was sent again and has not failed.
+    /// Counts a call that was retried and has ended without a failure.
     pub(crate) fn count_retry_success(&self) {
         self.metrics().retries.successes.add(1);
     }
@@ -215,8 +216,8 @@ impl CallRoute {
 }
 
 impl Relay {
-    /// Applies the routes that are attached to a call's cluster, and sends the call on. Without routes, sends it to the
-    /// cluster itself.
+    /// Applies the routes that are attached to a call's cluster, and admits the call to the backend that they choose.
+    /// Without routes, admits the call to the cluster itself.
     #[inline]
     pub(crate) fn apply_routes(&mut self, id: CallId, cluster: ClusterId) {
         let Some(routes) = self.targets.get(cluster).and_then(|state| state.routes.as_ref()) else {
@@ -271,7 +272,7 @@ impl Relay {
     }
 
     /// Returns a rule with its clusters and metrics. The first call that matches the rule looks up these clusters and
-    /// metrics. `place` is the rule's entry among the matched rules.
+    /// metrics. `place` is the rule's entry in the list of matched rules, which stores the result.
     fn matched_rule(
         &mut self,
         parent: &ClusterKey,
@@ -285,7 +286,7 @@ impl Relay {
         }
     }
 
-    /// Chooses a backend, and changes the request by the filters of the rule and of the backend.
+    /// Chooses a backend, and applies the filters of the rule and of the backend to the request.
     fn take_backend(
         &mut self,
         id: CallId,
@@ -347,8 +348,9 @@ impl Relay {
     }
 }
 
-/// Finds the rule for a request. `None` if routes of the table's kind do not apply to the call, which then goes to the
-/// Service itself. `server` returns the server name of a TLS connection, if it has one; `None` for other connections.
+/// Finds the rule for a request. Returns `None` if routes of the table's kind do not apply to the call: the call then
+/// goes to the Service itself. `server` returns the server name of a TLS connection, if it has one; `None` for other
+/// connections.
 pub(crate) fn find_rule<'a, 'b>(
     table: &'a RouteTable,
     parent: &ClusterKey,
@@ -363,7 +365,8 @@ pub(crate) fn find_rule<'a, 'b>(
             None => return Ok(None),
         },
     };
-    // The only rule of a Service without routes matches every path, but some requests have no path.
+    // For a Service without routes, no match is no error: its only rule matches every path, but some requests have no
+    // path.
     if found.is_none() && table.kind() != RouteKind::Service {
         return Err(ProxyError::NoMatch { cluster: parent.to_string() });
     }
@@ -390,7 +393,7 @@ pub(crate) fn redirect(
     Some(filters.redirect.as_ref()?.location(&Head(request), Scheme::Http, port, path))
 }
 
-/// Changes a request by the filters.
+/// Applies the filters to a request: changes its header fields, host and path.
 pub(crate) fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
     if let Some(modifier) = &filters.request_headers {
         filter::modify(request, modifier);

@@ -12,8 +12,10 @@ use crate::slots::Slots;
 use crate::target::cluster::{ClusterId, ClusterState, TargetKey};
 use crate::target::routes::Routes;
 
-/// Invariants: `by_key` has only ids of clusters that exist, each under its target; `local` is the number of clusters
-/// whose target is [`TargetKey::Local`].
+/// Invariants:
+///
+/// - `by_key` has only ids of clusters that exist, each under its target.
+/// - `local` is the number of clusters whose target is [`TargetKey::Local`].
 #[derive(Debug)]
 pub(crate) struct Targets {
     mesh: Arc<Mesh>,
@@ -40,7 +42,8 @@ impl Targets {
         std::mem::replace(&mut self.mesh, mesh.clone())
     }
 
-    /// Returns a number that increases each time that all clients must look up the targets of their calls again.
+    /// Returns the version of all lookups. It increases each time that all clients must look up the targets of their
+    /// calls again.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version
@@ -106,7 +109,8 @@ impl Targets {
         self.clusters.len()
     }
 
-    /// Returns the number of clusters that are ports of our application. Callers choose these ports.
+    /// Returns the number of clusters that stand for ports of our application. Callers choose these ports, so the
+    /// number is limited.
     pub(crate) fn local(&self) -> usize {
         self.local
     }
@@ -124,7 +128,7 @@ impl Targets {
     /// Hides a cluster from new calls to its target.
     pub(crate) fn hide(&mut self, id: ClusterId) {
         let Some(state) = self.clusters.get(id) else { return };
-        // The target may have another cluster by now.
+        // Do not remove the entry of a newer cluster of the same target.
         if self.by_key.get(&state.target) == Some(&id) {
             self.by_key.remove(&state.target);
         }

@@ -1,6 +1,6 @@
-//! Usage: reports which answers of the control plane are in use, so that the proxy can forget all other answers. Each
-//! worker makes the report on request, from its clients, arrivals, clusters and open questions. A client records a use
-//! only when it looks up the target of a call.
+//! Usage: reports which answers of the control plane are in use, so that the proxy can forget all other answers. On
+//! request, each worker reports the answers that its clients, its connections of unknown protocol, its clusters and its
+//! open questions use. For a client, the worker records a use only when it looks up the target of a call.
 
 use std::time::Instant;
 
@@ -13,20 +13,21 @@ use crate::downstream::client::{Client, ClientId};
 use crate::downstream::origin::Door;
 use crate::target::cluster::TargetKey;
 
-/// The answers that a worker uses. Their number is limited by the worker's clients, arrivals, targets and questions.
+/// The answers of the control plane that a worker uses. This list needs no limit of its own, because the worker's
+/// connections, targets and questions are limited.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// Questions whose answers calls or connections use, or wait for.
+    /// Subjects whose answers calls or connections use, or wait for.
     pub in_use: FxHashSet<Subject>,
-    /// Questions whose answers were used since the last report, with the time of the latest use.
+    /// Subjects whose answers were used since the last report, with the time of the latest use.
     pub used: Vec<(Subject, Instant)>,
-    /// The Services' ports to which calls are in flight.
+    /// The ports of Services to which calls are in flight.
     pub clusters: Vec<ClusterKey>,
 }
 
 impl Client {
-    /// Returns the question whose answer named the target of this client's latest call. `None` for callers of our own
-    /// application, or before the client's first call.
+    /// Returns the subject whose answer names the target of this client's calls. `None` for callers of our own
+    /// application. Also `None` before the client's first call, if only the calls name a destination.
     pub(crate) fn subject(&self, mesh: &Mesh) -> Option<Subject> {
         if self.origin.door != Door::Outbound {
             return None;
@@ -57,7 +58,7 @@ impl Relay {
         }
     }
 
-    /// Returns the questions and clusters that calls use, or have used since the last report.
+    /// Returns the subjects and clusters that calls use, or have used since the last report.
     pub fn report_usage(&mut self) -> Usage {
         let mut usage = Usage { in_use: self.questions.subjects().cloned().collect(), ..Usage::default() };
         for (_, client) in self.downstreams.iter() {

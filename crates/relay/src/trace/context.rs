@@ -26,7 +26,7 @@ const BINARY_BYTES: usize = 29;
 /// Longest value of `grpc-trace-bin` that the proxy decodes, in characters.
 const BINARY_ENCODED_MAX: usize = 40;
 
-/// gRPC accepts values with and without padding, and sends values without padding.
+/// Base64 as gRPC uses it for `-bin` fields: reads values with and without padding, and writes values without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -42,9 +42,9 @@ pub struct TraceContext {
     pub(super) formats: Formats,
     /// The flags of `traceparent` that the proxy passes on.
     flags: u8,
-    /// The trace id of B3 has only 64 bits.
+    /// Whether the trace id in the B3 fields has only 64 bits.
     is_short: bool,
-    /// B3's debug flag: the call is sampled, independent of the sampling rate.
+    /// Whether B3's debug flag is set: the call is then sampled, independent of the sampling rate.
     is_debug: bool,
 }
 
@@ -150,7 +150,7 @@ fn of_traceparent(request: &FieldSection) -> Option<TraceContext> {
     let mut parts = value.splitn(5, |byte| *byte == b'-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let (version, flags) = (hex(version, 2)? as u8, hex(flags, 2)? as u8);
-    // A later version may have further parts; the parts of version 0 keep their places.
+    // A later version may append further parts, after the parts of version 0.
     if version == u8::MAX || (version == 0 && parts.next().is_some()) || value.iter().any(u8::is_ascii_uppercase) {
         return None;
     }

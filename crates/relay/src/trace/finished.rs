@@ -1,8 +1,8 @@
 //! A traced call that has ended, with everything that its spans show.
 //!
-//! A worker allocates the memory of such a call, and the exporter frees the memory on another thread. This is the
-//! slowest case for an allocator. So a call has one allocation for all its texts. If it has only one attempt, this
-//! attempt needs no allocation.
+//! A worker allocates the memory of a finished call, and the exporter frees the memory on another thread. This is the
+//! slowest case for an allocator. So a finished call has only one allocation for all its texts. If the call has only
+//! one attempt, this attempt needs no allocation of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ pub struct FinishedCall {
     pub duration: Duration,
     pub is_grpc: bool,
     pub texts: Texts,
-    /// The client's address, and its workload if its certificate proves it.
+    /// The client's address. If the client's certificate proves its workload, `client_id` is this workload.
     pub client: SocketAddr,
     pub client_id: Option<Arc<SpiffeId>>,
     pub http_status: Option<u16>,
     pub grpc_status: Option<u8>,
-    /// Why the proxy itself ended the call, as in `leno-proxy-error`.
+    /// The value of `leno-proxy-error`, if the proxy itself ended the call with an error.
     pub proxy_error: Option<&'static str>,
     pub was_cancelled: bool,
     pub has_failed: bool,
@@ -44,7 +44,7 @@ pub struct FinishedCall {
     pub attempts: SmallVec<[FinishedAttempt; 1]>,
 }
 
-/// An attempt of a traced call. Times count from the start of the call.
+/// An attempt of a traced call. All times are measured from the start of the call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedAttempt {
     pub span: SpanId,
@@ -54,7 +54,7 @@ pub struct FinishedAttempt {
     /// The identity that the endpoint must prove.
     pub server_id: Option<Arc<SpiffeId>>,
     pub is_hedge: bool,
-    /// Why the balancer chose the endpoint.
+    /// The balancer's reason for the choice of the endpoint.
     pub reason: Option<PickReason>,
     pub began: Duration,
     /// When the attempt was sent; `None` if it was not sent.
@@ -64,7 +64,7 @@ pub struct FinishedAttempt {
     pub ended: Duration,
     pub http_status: Option<u16>,
     pub grpc_status: Option<u8>,
-    /// Why the attempt ended without an answer.
+    /// The reason why the attempt ended without an answer.
     pub error: Option<&'static str>,
     pub has_failed: bool,
 }

@@ -76,26 +76,26 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// Which calls are traced.
+/// The rules that select the calls to be traced.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sampling {
     /// The share of calls for which the proxy begins a trace, from 0 to 1. It applies to calls that arrive without a
     /// trace.
     pub ratio: f64,
-    /// A call that takes longer than this is exported even if it is not sampled.
+    /// If set, a call that takes longer than this is exported even if it is not sampled.
     pub slower_than: Option<Duration>,
     /// Whether a call that fails is exported even if it is not sampled.
     pub failed: bool,
 }
 
 impl Sampling {
-    /// Returns whether a call that is not sampled may be exported, depending on its end.
+    /// Returns whether a call that is not sampled is exported if it turns out to be slow or to fail.
     fn watches(&self) -> bool {
         self.failed || self.slower_than.is_some()
     }
 }
 
-/// How a relay traces calls.
+/// Configuration of a relay's traces.
 #[derive(Debug, Clone)]
 pub struct Tracing {
     pub sampling: Sampling,
@@ -120,7 +120,7 @@ impl Tracer {
     }
 
     /// Looks at the request of a call that begins. Returns `None` if the call is certainly not traced, otherwise
-    /// whether the sampler has drawn the call.
+    /// whether the sampler has selected the call.
     #[inline]
     pub(crate) fn look_at(&mut self, request: &FieldSection, random: &mut fastrand::Rng) -> Option<bool> {
         let sampling = &self.tracing.as_ref()?.sampling;

@@ -8,12 +8,12 @@ use super::FinishedCall;
 /// Maximum memory of the calls that wait, in bytes.
 const MAX_WAITING_BYTES: usize = 1 << 20;
 
-/// Why the spans of a call are lost.
+/// Reason why the spans of a call are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
     /// More calls were sampled in a second than `max_traced_calls_per_second`.
     Rate,
-    /// The exporter takes calls too slowly.
+    /// The outbox was full, or another thread was using it.
     QueueFull,
     /// The collector cannot be reached, or rejects spans.
     Collector,
@@ -53,12 +53,12 @@ impl Outbox {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner)).calls
     }
 
-    /// Counts calls whose spans the collector has taken.
+    /// Counts calls whose spans the collector has accepted.
     pub fn count_exported(&self, calls: usize) {
         self.exported.fetch_add(calls as u64, Ordering::Relaxed);
     }
 
-    /// Counts calls whose spans the collector has not taken.
+    /// Counts calls whose spans the collector has not accepted.
     pub fn count_rejected(&self, calls: usize) {
         self.count(Dropped::Collector, calls as u64);
     }

@@ -7,7 +7,7 @@
 #[derive(Debug)]
 pub(super) struct Sampler {
     ratio: f64,
-    /// How many calls pass before the next call is drawn.
+    /// Number of calls that pass before the next call is drawn.
     until_next: u64,
 }
 

@@ -16,7 +16,7 @@ fn all_calls_or_none_are_drawn_at_the_ends_of_the_range() {
 
 #[test]
 fn the_ratio_is_the_share_of_drawn_calls() {
-    // The standard deviations are 43 and 99.
+    // The standard deviations of the two numbers are 43 and 99.
     assert!((2_250..2_750).contains(&drawn(0.25, 10_000)), "{}", drawn(0.25, 10_000));
     assert!((9_500..10_500).contains(&drawn(0.01, 1_000_000)), "{}", drawn(0.01, 1_000_000));
 }
@@ -31,7 +31,7 @@ fn a_draw_does_not_depend_on_the_draws_before() {
     let draws: Vec<bool> = (0..40_000).map(|_| sampler.draws(&mut random)).collect();
     let after = draws.windows(2).filter(|pair| pair[0]).map(|pair| usize::from(pair[1]));
     let (all, again) = (after.clone().count(), after.sum::<usize>());
-    // A quarter of about 10,000 calls; the standard deviation of the share is 0.0043.
+    // The expected share is a quarter of about 10,000 calls, with a standard deviation of 0.0043.
     let share = again as f64 / all as f64;
     assert!((0.225..0.275).contains(&share), "{share}");
 }

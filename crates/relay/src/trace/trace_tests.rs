@@ -47,7 +47,7 @@ fn the_ratio_decides_where_a_call_enters_the_mesh() {
         decider.decides(None, false).is_some()
     });
     let count = sampled.count();
-    // 2,500 are expected, with a standard deviation of 43.
+    // The expected number of sampled calls is 2,500, with a standard deviation of 43.
     assert!((2_250..2_750).contains(&count), "{count}");
 }
 

@@ -17,22 +17,24 @@ use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::shell::{Carries, READ_BYTES, Shell, Wire, WireId};
 
-/// Longest time from the loss of a connection's place until the connection's end. It includes the time for the
-/// connection's calls, the wait for the client to close, and the wait for a sweep after each of these two.
+/// Longest time from the loss of a connection's place until the connection's end. It is the sum of the time for the
+/// connection's calls, the wait for the client to close, and the waits for two sweeps.
 const ENDS_WITHIN: Duration = Duration::from_secs(9);
 
 /// The places of a listener's connections.
 pub(crate) struct Doors {
     pub(crate) places: Places<IpAddr, WireId>,
-    /// Connections that have lost their place and finish their calls, each with the time since the loss.
+    /// Connections that have lost their place and finish their calls, each with the time since it lost the place.
     yielding: Vec<(WireId, Duration)>,
     max_yielding: usize,
-    /// Time at which a client loses its place to a connection that is not simulated.
+    /// Next time at which a random client's connection loses its place. In a real worker, a newer connection would take
+    /// the place; the simulation needs no such connection.
     pub(crate) yield_at: Option<Instant>,
     last_turn: Instant,
-    /// Whether a connection has lost its place.
+    /// Whether any connection has lost its place in the listener so far.
     pub(crate) have_yielded: bool,
-    /// Whether a connection that has lost its place was closed at once. Its open calls, if any, were cut off.
+    /// Whether any connection was closed at once when it lost its place in the listener, because too many other
+    /// connections were finishing their calls. The open calls of the closed connection, if any, were cut off.
     pub(crate) have_cut: bool,
 }
 
@@ -171,7 +173,8 @@ impl Shell {
         }
     }
 
-    /// Reads from a connection whose protocol is not known yet, and decides on it as a worker does.
+    /// Reads from a connection whose protocol is not known yet. As a worker does, then serves the connection, ends it,
+    /// or waits for more bytes.
     pub(crate) fn serve_arrival(&mut self, id: WireId, net: &mut Net) {
         let Some(Wire { carries: Carries::Arrival(arrival), cable, end, is_unfinished, .. }) = self.wires.get_mut(id)
         else {

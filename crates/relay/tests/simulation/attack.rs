@@ -50,8 +50,8 @@ pub(crate) fn attack(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     }
 }
 
-/// Returns the HEADERS frame of a request to the usual service. It does not change the HPACK table, so no later header
-/// block depends on it.
+/// Returns the HEADERS frame of a request to the simulated servers' Service. The frame does not change the HPACK table,
+/// so no later header block depends on this frame.
 pub(crate) fn request_head(stream: u32, more: &[(&str, &str)], flags: u8) -> Vec<u8> {
     let usual = [(":method", "POST"), (":scheme", "http"), (":path", "/sim.Hostile/x"), (":authority", "echo")];
     frame(kind::HEADERS, flags, stream, &[block(&usual), block(more)].concat())
@@ -98,7 +98,7 @@ fn new_stream(at: &Position<'_>) -> u32 {
 fn any_stream(random: &mut Rng, at: &Position<'_>) -> u32 {
     match random.u8(..6) {
         0 => 0,
-        // A stream that is closed, or was never opened.
+        // A random stream number: the stream may be closed, or may never have been opened.
         1 => random.u32(1..at.next + 4),
         2 => at.next + 2 * random.u32(..1_000),
         _ => random.choice(at.open.iter().copied()).unwrap_or(1),
@@ -125,7 +125,7 @@ fn broken_block(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     match random.u8(..3) {
         0 => frame(kind::CONTINUATION, flag::END_HEADERS, any_stream(random, at), &[]),
         1 => [frame(kind::HEADERS, 0, new_stream(at), &[0x82]), frame(kind::PING, 0, 0, &[0; 8])].concat(),
-        // The HPACK table becomes larger than allowed.
+        // The block sets an HPACK table size that is larger than allowed.
         _ => frame(kind::HEADERS, flag::END_HEADERS, new_stream(at), &[0x3f, 0xe1, 0xff, 0x03, 0x82]),
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn truncated(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     let mut bytes = match random.u8(..3) {
         0 => request_head(at.next, &[("x-hostile", "1")], flag::END_HEADERS),
         1 => frame(kind::DATA, 0, any_stream(random, at), &random_bytes(random, 100)),
-        // A block without its end.
+        // A header block without END_HEADERS.
         _ => return request_head(at.next, &[("x-hostile", "1")], 0),
     };
     bytes.truncate(random.usize(1..bytes.len()));

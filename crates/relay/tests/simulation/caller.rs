@@ -21,10 +21,10 @@ const LINES_MAX: usize = 4;
 const LINGERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Caller {
-    /// Whether the client connects to the address of the Service or of a server, and may send nothing for a while. If
-    /// not, the client connects to the proxy's own address, and its requests name the Service.
+    /// Whether the client is *late*: it connects to the address of the Service or of a server, and may send nothing for
+    /// a while. A client that is not late connects to the proxy's own address, and its requests name the Service.
     pub(crate) is_late: bool,
-    /// The address of a late client's connections.
+    /// The address to which a late client connects.
     pub(crate) to: Option<SocketAddr>,
     /// Longest time for which the proxy does not read a new connection, because it waits for an answer of its control
     /// plane.
@@ -46,9 +46,9 @@ pub(crate) struct Caller {
     pub(crate) was_deaf: bool,
     /// Time at which the client closes its connections, even during calls.
     leave_at: Instant,
-    /// Whether the client leaves soon, in the middle of its calls.
+    /// Whether the client leaves within 400 ms, most likely in the middle of its calls.
     is_hasty: bool,
-    /// Time at which the last call was over.
+    /// Time at which the client noticed that its last call had ended.
     done_at: Option<Instant>,
     pub(crate) begun: u64,
     pub(crate) outcome: Outcome,
@@ -60,7 +60,8 @@ impl Caller {
         let has_small_windows = !net.random.bool() && net.parts.has(Part::SmallWindows);
         let limits = Limits {
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
-            // Some servers send larger header sections.
+            // This limit is lower than the size of some servers' header sections, so that the proxy must handle
+            // sections that it cannot forward.
             max_header_list_bytes: 16 << 10,
             ..Limits::client()
         };
@@ -150,14 +151,15 @@ impl Caller {
         self.wake(until);
     }
 
-    /// Returns whether the client knows that all its connections end, or cannot know it yet.
+    /// Returns whether the client knows that the proxy will end all its connections, or cannot know it yet.
     pub(crate) fn knows_of_drain(&self) -> bool {
-        // An HTTP/1 client gets this information with the response.
+        // An HTTP/1 client learns only from the response that its connection ends.
         let waits = |line: &Line| self.speaks_http1 && !line.is_idle();
         self.deaf_until.is_some() || self.lines.iter().all(|line| line.is_leaving || waits(line))
     }
 
-    /// Returns whether all calls are made and over. The connections may still be open.
+    /// Returns whether the client has made all its calls, and all of them have ended. The connections may still be
+    /// open.
     pub(crate) fn is_done(&self) -> bool {
         self.is_gone || (self.has_no_more() && self.lines.iter().all(Line::is_idle))
     }
@@ -283,7 +285,7 @@ impl Caller {
     }
 }
 
-/// Returns the length of some content: often nothing, rarely much.
+/// Returns a random length for content, in bytes: often 0, rarely large.
 fn size(net: &mut Net) -> usize {
     let bytes = match net.random.u8(..10) {
         0..4 => 0,

@@ -1,5 +1,5 @@
-//! Content whose bytes identify their call and their position: the content of each call is another section of the same
-//! random bytes.
+//! Content whose bytes identify their call and their position. All contents are sections of the same random bytes, and
+//! the content of each call begins at another position in them.
 
 use std::sync::LazyLock;
 

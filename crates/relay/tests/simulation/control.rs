@@ -15,8 +15,8 @@ use crate::parts::Part;
 /// The namespace of the relay.
 const NAMESPACE: &str = "default";
 
-/// Maximum number of questions that wait for an answer, if the world has lost answers. The control plane refuses
-/// further questions.
+/// Maximum number of questions that wait for an answer, in a simulation in which answers get lost. The control plane
+/// refuses further questions.
 const QUESTIONS_MAX: usize = 2;
 
 /// A destination of calls.
@@ -51,7 +51,7 @@ pub(crate) struct Control {
     answered: BTreeSet<Subject>,
     /// The time of the answer of each open question; `None` for an answer that never comes.
     questions: BTreeMap<Subject, Option<Instant>>,
-    /// Longest time until an answer.
+    /// Longest time from a question to its answer.
     slowest: Duration,
     /// Whether some questions are refused or never answered.
     pub(crate) has_lost_answers: bool,
@@ -94,7 +94,7 @@ impl Control {
         self.draft.take()
     }
 
-    /// Accepts a question. Returns `false` if the control plane has no place for the question.
+    /// Accepts a question. Returns `false` if the control plane refuses it, because too many questions wait.
     pub(crate) fn ask(&mut self, subject: Subject, net: &mut Net) -> bool {
         if self.has_lost_answers && self.questions.len() >= QUESTIONS_MAX {
             return false;
@@ -105,7 +105,8 @@ impl Control {
         true
     }
 
-    /// Answers the questions that are due, and forgets the answers that are due. Returns the changed part of the mesh.
+    /// Answers the questions that are due, and forgets the answers that are due to be forgotten. Returns the part of
+    /// the mesh that the relay now knows, with the changes; `None` if nothing was due.
     pub(crate) fn advance(&mut self, net: &Net) -> Option<(Arc<Mesh>, Changes)> {
         let is_due = |at: &Option<Instant>| at.is_some_and(|at| at <= net.now);
         let answered: Vec<_> = self.questions.extract_if(.., |_, at| is_due(at)).map(|(subject, _)| subject).collect();
@@ -173,7 +174,7 @@ impl Control {
         lead.key() == to || routes.is_some_and(|table| table.destinations().any(|key| key == to))
     }
 
-    /// Brings the part of the mesh that the relay knows up to date.
+    /// Updates the part of the mesh that the relay knows.
     fn update(&mut self) {
         let leads: Vec<_> = self.answered.iter().map(|subject| (subject.clone(), self.lead(subject))).collect();
         let all_leads = || leads.iter().filter_map(|(_, lead)| lead.as_ref());

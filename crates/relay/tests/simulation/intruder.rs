@@ -13,24 +13,25 @@ use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::text_attack;
 
-/// Longest time until a relay closes the connection of a client that does not complete its handshake or its frame:
-/// `handshake_timeout_ms` or `frame_timeout_ms`, the wait for the client to close, and a sweep for each.
+/// Longest time until a relay closes the connection of a client that does not complete its handshake or its frame. It
+/// is the sum of `handshake_timeout_ms` or `frame_timeout_ms`, the wait for the client to close, and the waits for two
+/// sweeps.
 const ENDS_WITHIN: Duration = Duration::from_secs(14);
 
 /// The behaviour of a hostile client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// It follows HTTP/2 before its attacks and between them.
+    /// The intruder obeys HTTP/2 before its attacks and between them.
     Attacks,
     /// It never reads.
     Deaf,
-    /// It attacks with its first bytes.
+    /// The intruder attacks with its first bytes after the preface.
     Blunt,
     /// It attacks in HTTP/1.
     Text,
-    /// It sends nothing, a part of the preface, or no SETTINGS.
+    /// The intruder sends nothing, or only a part of the preface, or the preface without SETTINGS.
     Silent,
-    /// It is silent in the middle of a frame or of a header block.
+    /// The intruder falls silent in the middle of a frame or of a header block.
     Halting,
 }
 
@@ -109,7 +110,8 @@ impl Intruder {
             self.leave(net, cable);
             return Ok(());
         }
-        // A silent client waits for the end of the connection, and does not close its own side earlier.
+        // A client that waits for the proxy to end the connection does not read: at the end of its input, it would
+        // close its own side.
         if self.way != Way::Deaf && self.ends_by.is_none() {
             self.read(net, cable);
         }
@@ -152,7 +154,7 @@ impl Intruder {
             let response_bytes = net.random.usize(..LONGEST_BYTES).to_string();
             let more =
                 [("x-hostile", "1"), ("content-type", "application/grpc"), ("x-response-bytes", &response_bytes)];
-            // Half of the requests have no end.
+            // Half of the requests have no END_STREAM.
             let flags = flag::END_HEADERS | if net.random.bool() { flag::END_STREAM } else { 0 };
             self.output.extend(request_head(id, &more, flags));
             self.next_stream += 2;
@@ -200,7 +202,7 @@ impl Intruder {
         if self.is_gone {
             return None;
         }
-        // The intruder acts again only after the proxy has accepted its bytes.
+        // The intruder acts again only after the proxy's socket has accepted all its bytes.
         let acts_at = if self.output.is_empty() { self.acts_at } else { self.leave_at };
         let due = self.ends_by.or(Some(self.leave_at.min(acts_at)));
         due.map(|at| at.max(net.now + Duration::from_micros(1)))

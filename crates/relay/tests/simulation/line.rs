@@ -16,13 +16,13 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Longest time of a call whose server answers: `max_wait_ms` in each of two relays, and some time for everything else.
 const HANGS: Duration = Duration::from_secs(25);
 
-/// Why a call is lost if its connection ends.
+/// Recorded reason if a call is lost because its connection ended before the response.
 pub(crate) const ENDED: &str = "the connection ended";
-/// Why a call is lost if its connection ends in the middle of the response.
+/// Recorded reason if a call is lost because its connection ended in the middle of the response.
 pub(crate) const CUT_SHORT: &str = "the connection ended in the middle of the response";
-/// Why a call is lost if a server answers that it is unavailable.
+/// Recorded reason if a call is lost because a server answered that it is unavailable.
 pub(crate) const UNAVAILABLE: &str = "a server is unavailable";
-/// The reason that is recorded for a lost call whose response differs from the requested response.
+/// Recorded reason if a call is lost because its response differs from the requested response.
 pub(crate) const STRANGE: &str = "a strange answer";
 
 /// A request, which may be sent several times if no server has processed it.
@@ -72,7 +72,7 @@ struct Call {
 }
 
 impl Call {
-    /// Returns why the call is lost if its connection ends.
+    /// Returns the reason to record if the call is lost because its connection ends.
     fn why_ended(&self) -> &'static str {
         if self.is_answer { CUT_SHORT } else { ENDED }
     }
@@ -81,7 +81,8 @@ impl Call {
         Lost { request: self.request, attempt: self.attempt, why: why.to_owned() }
     }
 
-    /// Returns the time by which the call must be over, if the proxy reads it at most `unread_for` after it was sent.
+    /// Returns the time by which the call must have ended, if the proxy may leave the request unread for `unread_for`.
+    /// `None` if the call has no deadline, or its request has not been sent.
     fn ends_by(&self, unread_for: Duration) -> Option<Instant> {
         Some(self.sent_at? + unread_for + self.request.timeout? + GRACE)
     }
@@ -131,17 +132,17 @@ pub(crate) struct Outcome {
     pub(crate) ended: Vec<u64>,
     /// The attempts that got no response, although their requests had been sent before the client gave up the attempts.
     pub(crate) sent: Vec<u64>,
-    /// The calls that were answered, and whose clients have sent the whole request.
+    /// The calls that were answered, and whose whole request the client has sent.
     pub(crate) sent_whole: Vec<u64>,
     /// The calls that got no answer although their client waited for an answer.
     pub(crate) lost: Vec<Lost>,
-    /// The calls that had begun long ago and were not over when their client left.
+    /// The calls that had been open for at least [`HANGS`] when their client left.
     pub(crate) unanswered: Vec<Request>,
     /// Whether the client left although it had more calls to make.
     pub(crate) has_unmade_calls: bool,
-    /// The calls that no server has processed.
+    /// The calls that no server has processed, so that the client may make them again.
     pub(crate) unprocessed: Vec<Request>,
-    /// Whether a hostile server may answer.
+    /// Whether a hostile server may answer, so that a wrong response is no error.
     pub(crate) may_be_strange: bool,
 }
 
@@ -154,7 +155,7 @@ pub(crate) enum Break {
 }
 
 pub(crate) struct Line {
-    /// Time of the first write.
+    /// The client writes nothing before this time.
     speaks_at: Instant,
     /// Longest time for which the proxy does not read the connection.
     unread_for: Duration,
@@ -171,7 +172,8 @@ pub(crate) struct Line {
     is_half_closed: bool,
     /// The attempts that got no response although their requests had been sent.
     sent: Vec<u64>,
-    /// The streams and the ids of the calls that were answered. The client may still send their requests.
+    /// The streams and the ids of the calls that were answered. The client may still be sending the requests of these
+    /// calls.
     answered: Vec<(StreamKey, u64)>,
     /// Whether the proxy accepts no more calls on this connection.
     pub(crate) is_leaving: bool,
@@ -179,8 +181,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Begins a connection on which the client sends nothing before `speaks_at`. The proxy may leave it unread for the
-    /// time `unread_for`.
+    /// Begins a connection on which the client sends nothing before `speaks_at`. The proxy may leave the connection
+    /// unread for the time `unread_for`.
     pub(crate) fn new(
         cable: CableId,
         engine: Engine,
@@ -238,7 +240,7 @@ impl Line {
         Ok(())
     }
 
-    /// Cancels an attempt at this time, if it is not over by then.
+    /// Cancels an attempt at this time, if it has not ended by then.
     pub(crate) fn cancel_at(&mut self, attempt: u64, at: Instant) {
         if let Some(call) = self.calls.get_mut(&attempt) {
             call.cancel_at = Some(at);
@@ -255,13 +257,13 @@ impl Line {
         match self.break_at {
             Some((at, Break::Reset)) if at <= net.now => {
                 net.reset(self.cable);
-                // The requests may not have arrived.
+                // Do not count the requests as sent: a reset may discard them before they arrive.
                 self.sent.clear();
                 self.answered.clear();
                 self.calls.values_mut().for_each(|call| call.sent_at = None);
                 self.close(net, outcome);
             }
-            // If the client closed earlier, the proxy would miss the end of a request.
+            // Close only when all output was written. Otherwise, the proxy would miss the end of a request.
             Some((at, Break::HalfClose)) if at <= net.now && self.engine.pending_output() == 0 => {
                 net.close_write(self.cable, End::Near);
                 (self.break_at, self.is_half_closed, self.is_leaving) = (None, true, true);
@@ -286,7 +288,7 @@ impl Line {
         self.calls.values_mut().for_each(|call| call.sent_at = call.sent_at.map(|at| at.max(now)));
     }
 
-    /// Returns an error if a call is not over long after its deadline.
+    /// Returns an error if a call has not ended within [`GRACE`] after its deadline.
     pub(crate) fn check_deadlines(&self, net: &Net) -> Result<(), String> {
         let is_late = |call: &&Call| call.ends_by(self.unread_for).is_some_and(|at| net.now > at);
         match self.calls.values().find(is_late) {
@@ -458,7 +460,7 @@ impl Line {
         }
     }
 
-    /// Records the calls on the connection that began at least [`HANGS`] ago.
+    /// Records the open calls on the connection that began at least [`HANGS`] ago.
     pub(crate) fn note_unanswered(&self, net: &Net, outcome: &mut Outcome) {
         let hanging = self.calls.values().filter(|call| call.begun_at + HANGS <= net.now);
         outcome.unanswered.extend(hanging.map(|call| call.request));

@@ -13,16 +13,16 @@ pub(crate) struct Listener {
     ip: IpAddr,
     /// Whether the server speaks first.
     speaks_first: bool,
-    /// Frequency, in 256ths, with which the server refuses a connection.
+    /// Probability, in 256ths, that the server refuses a connection.
     refuses: u8,
     speakers: Vec<Speaker>,
     next_id: u64,
-    /// How the connections have ended, as the server sees it.
+    /// For each connection that has ended: how it ended, as the server saw it.
     pub(crate) fates: Vec<Fate>,
 }
 
 impl Listener {
-    /// Creates a server. Content of servers has ids from `first_id` on.
+    /// Creates a server. The ids of the content that it sends are larger than `first_id`.
     pub(crate) fn new(ip: IpAddr, speaks_first: bool, first_id: u64, net: &mut Net) -> Self {
         let has_faults = !net.random.bool() && net.parts.has(Part::ServerFaults);
         let refuses = if has_faults { net.random.u8(1..100) } else { 0 };
@@ -46,7 +46,8 @@ impl Listener {
         self.speakers.iter().filter_map(|speaker| speaker.next(net)).min()
     }
 
-    /// Accepts a connection of a client. Returns whether there is a listener at `address`.
+    /// Accepts a client's connection to `address`. Returns `false` if the server does not listen there, or refuses the
+    /// connection.
     pub(crate) fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
         if address.ip() != self.ip || !OPAQUE_PORTS.contains(&address.port()) || net.random.u8(..) < self.refuses {
             return false;

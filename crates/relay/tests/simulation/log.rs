@@ -12,18 +12,18 @@ use crate::mesh::Repeats;
 /// The access log of a proxy, over all its processes.
 #[derive(Default)]
 pub(crate) struct Log {
-    /// The attempts that have a line.
+    /// The attempts that have a line in the log.
     pub(crate) recorded: BTreeSet<u64>,
     /// The attempts that the proxy has denied, some of them only after it had accepted them.
     pub(crate) denied: BTreeSet<u64>,
     /// An attempt with two lines.
     pub(crate) recorded_twice: Option<u64>,
-    /// Whether a server's proxy may get a call several times: the clients' proxy has retries or hedging, or it sends a
-    /// call again that the server's proxy could not send.
+    /// Whether a server's proxy may get a call several times. This happens if the clients' proxy has retries or
+    /// hedging, or if it sends a call again that the server's proxy could not send.
     pub(crate) may_repeat: bool,
-    /// Number of lines of requests without an id.
+    /// Number of lines about requests without an id.
     pub(crate) strange_lines: u64,
-    /// Number of lines of opaque connections.
+    /// Number of lines about opaque connections.
     pub(crate) opaque: usize,
     /// Number of opaque connections that came through a tunnel of another proxy.
     pub(crate) tunnelled: u64,
@@ -54,7 +54,8 @@ impl Log {
             if line.contains(r#""proxy_error":"denied""#) {
                 self.denied.insert(id);
             }
-            // The clients' proxy may repeat an idempotent request of HTTP/1 at a server's proxy.
+            // In the log of a server's proxy, an attempt over HTTP/1 may have two lines: the clients' proxy may send an
+            // idempotent request again.
             let is_http1 = line.contains(r#""protocol":"HTTP/1.1""#);
             let may_repeat = line.contains(r#""direction":"inbound""#) && (is_http1 || self.may_repeat);
             if !self.recorded.insert(id) && !may_repeat {
@@ -77,8 +78,8 @@ impl Traces {
         Self { outbox, missing: 0 }
     }
 
-    /// Checks that the calls of new lines have traces, except the traces that the relay has dropped because there were
-    /// too many in a second. It decides this when the call begins. Checks that the times of each trace ascend.
+    /// Checks that the calls of new lines have traces, and that the times of each trace ascend. Traces may be missing
+    /// only if the relay has dropped as many traces. The relay drops traces if too many calls are traced in a second.
     fn check(&mut self, lines: &str) -> Result<(), String> {
         let traced = self.outbox.take();
         let ids = lines.lines().filter_map(|line| line.split_once(r#""trace_id":""#)?.1.split_once('"'));
@@ -117,13 +118,14 @@ pub(crate) struct Seen {
     pub(crate) attempts: BTreeSet<u64>,
     /// The calls whose answer some server never sends or never completes.
     pub(crate) never_answered: BTreeSet<u64>,
-    /// The calls that some server answers early, and whose requests have not arrived whole.
+    /// The calls that some server answers early, and of whose requests it has not received the end yet.
     pub(crate) incomplete: BTreeSet<u64>,
     /// Number of attempts that came after another attempt at the same call.
     pub(crate) repeated: u64,
     /// Number of requests of intruders.
     pub(crate) strange: u64,
-    /// The retries and the hedging of the servers' Service, by which the clients' proxy may send a call again.
+    /// The retries and hedges that the policy of the servers' Service allows, so that the clients' proxy may send a
+    /// call again.
     pub(crate) repeats: Repeats,
     /// Whether the calls are copies. If a client makes a call again, there may be a copy of each attempt.
     pub(crate) are_copies: bool,
@@ -134,16 +136,17 @@ pub(crate) struct Seen {
 pub(crate) struct SeenCall {
     /// The client's attempt.
     attempt: u64,
-    /// Number of times that the call came.
+    /// Number of times that the call reached a server.
     times: u32,
-    /// Number of times that the call came without a field that marks a retry.
+    /// Number of times that the call reached a server without a field that marks a retry.
     unmarked: u32,
 }
 
 impl Seen {
     /// Records that a server may process a call. `is_marked` tells whether the call is marked as a retry. Returns an
-    /// error if the relay should not have sent the call again, or should have marked it. The first attempt may arrive
-    /// last. `name` is the path of a gRPC call, and the method of any other call.
+    /// error if the relay should not have sent the call again, or should have marked it. The attempt without a mark may
+    /// arrive last, so only a second attempt without a mark is an error. `name` is the path of a gRPC call, and the
+    /// method of any other call.
     pub(crate) fn note(&mut self, id: u64, attempt: u64, name: &[u8], is_marked: bool) -> Result<(), String> {
         let id = if self.are_copies { attempt } else { id };
         let call = self.calls.entry(id).or_insert_with(|| SeenCall { attempt, ..SeenCall::default() });

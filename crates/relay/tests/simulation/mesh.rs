@@ -11,7 +11,7 @@ use leno_relay::limits::Limits;
 use crate::net::Net;
 use crate::parts::Part;
 
-/// The limits of a relay.
+/// The limits and the memory budget of a relay.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) limits: Arc<Limits>,
@@ -21,12 +21,13 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the usual limits, or small limits that a world reaches.
+    /// Returns random bounds: usual limits that no well-behaved client reaches, or small limits that a world is likely
+    /// to reach.
     pub(crate) fn new(net: &mut Net) -> Self {
         let random = &mut net.random;
         let mut limits = Limits::default();
-        // Allow so many attempts that no client's call is refused because of restless servers, unless the relay has a
-        // fault.
+        // Some simulated servers refuse calls. Allow enough attempts for each call to reach a server that accepts it,
+        // unless the relay has a fault.
         limits.relay.max_attempts = 20;
         let has_small_limits = random.u8(..3) == 0 && net.parts.has(Part::SmallLimits);
         if has_small_limits {
@@ -46,7 +47,7 @@ impl Bounds {
     }
 }
 
-/// The features that may send a call of a Service more than once.
+/// The features of a Service that may send a call more than once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Repeats {
     pub(crate) retries: Option<Retries>,
@@ -66,16 +67,16 @@ impl Repeats {
     }
 }
 
-/// The names of the calls that a policy with hedging allows to repeat, in the form of the `name` of [`Repeats::of`].
-/// The clients also call `sim.Echo/M2`, and send other HTTP/1 requests.
+/// The calls that a policy with hedging allows to send again, named as in [`Repeats::of`]. The clients also make calls
+/// that this list does not name: `/sim.Echo/M2`, and HTTP/1 requests with other methods.
 const HEDGED: [&str; 3] = ["/sim.Echo/M0", "/sim.Echo/M1", "GET"];
 
 /// The hedging of a Service's TrafficPolicy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hedges {
-    /// Maximum number of further attempts of a call.
+    /// Maximum number of hedges of a call: attempts after the first attempt.
     attempts: u32,
-    /// Delay before a hedge, in milliseconds; `None` for the median latency of the method's own calls.
+    /// Delay before a hedge, in milliseconds; `None` for the median latency of the calls to the same method.
     delay_ms: Option<u32>,
 }
 
@@ -104,7 +105,7 @@ pub(crate) struct Retries {
     /// Maximum number of retries of a call.
     pub(crate) attempts: u32,
     backoff_ms: u32,
-    /// Longest time of an attempt.
+    /// Timeout of each attempt, in milliseconds.
     pub(crate) attempt_ms: Option<u32>,
 }
 
@@ -125,7 +126,7 @@ impl Retries {
 /// A Service that gets copies of requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mirror {
-    /// Share of the requests that are copied.
+    /// Percentage of the requests that are copied.
     percent: u8,
     endpoint: Endpoint,
 }
@@ -135,7 +136,7 @@ impl Mirror {
         Self { percent: if net.random.bool() { 100 } else { net.random.u8(1..100) }, endpoint }
     }
 
-    /// Returns the copying as a field of a route's rule.
+    /// Returns the RequestMirror filter, as a field of a route's rule.
     fn field(&self) -> String {
         let percent = self.percent;
         format!(
@@ -144,7 +145,7 @@ impl Mirror {
         )
     }
 
-    /// Returns the Service and its endpoint.
+    /// Returns the mirror's Service and EndpointSlice, as a manifest.
     fn service(&self) -> String {
         let port = format!("{{port: {HTTP_PORT}}}");
         format!(
@@ -155,7 +156,7 @@ impl Mirror {
     }
 }
 
-/// Returns the route of the Service of HTTP servers, if it needs one.
+/// Returns the HTTPRoute of the HTTP servers' Service; empty without retries and without a mirror.
 fn route(retries: Option<&Retries>, mirror: Option<&Mirror>) -> String {
     if retries.is_none() && mirror.is_none() {
         return String::new();
@@ -171,10 +172,9 @@ fn route(retries: Option<&Retries>, mirror: Option<&Mirror>) -> String {
 
 /// The port of all servers that speak HTTP.
 pub(crate) const HTTP_PORT: u16 = 8080;
-/// The port of servers whose Service declares opaque bytes.
+/// The port that the opaque servers' Service declares to be opaque.
 pub(crate) const DECLARED_PORT: u16 = 9000;
-/// The ports of servers that speak an opaque protocol: one is declared as opaque, the protocol of the other is
-/// detected.
+/// The ports of the opaque servers: [`DECLARED_PORT`], and a port whose protocol the relay must detect.
 pub(crate) const OPAQUE_PORTS: [u16; 2] = [DECLARED_PORT, 9001];
 /// The address of the Service of the HTTP servers. Its port is 80.
 pub(crate) const ECHO: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
@@ -199,7 +199,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Returns the policy of the servers' workload.
+    /// Returns the AuthorizationPolicy of the servers' workload, as a manifest; empty if every caller is allowed.
     fn policy(self) -> String {
         let allow = match self {
             Self::Everyone => return String::new(),
@@ -213,7 +213,7 @@ impl Access {
     }
 }
 
-/// An endpoint of both Services.
+/// A Pod's endpoint, which the Services of HTTP servers and of opaque servers share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endpoint {
     pub(crate) ip: IpAddr,
@@ -221,8 +221,8 @@ pub(crate) struct Endpoint {
     pub(crate) has_identity: bool,
 }
 
-/// Returns a mesh with a Service of HTTP servers and a Service of opaque servers, which have these endpoints. `mirror`
-/// gets copies of the requests to the HTTP servers.
+/// Returns a mesh with two Services, one of HTTP servers and one of opaque servers. Both Services have all `endpoints`.
+/// `mirror` gets copies of the requests to the HTTP servers.
 pub(crate) fn mesh_of(endpoints: &[Endpoint], repeats: &Repeats, mirror: Option<&Mirror>) -> Arc<Mesh> {
     let [declared, detected] = OPAQUE_PORTS;
     let mut text = format!(
@@ -243,7 +243,7 @@ pub(crate) fn mesh_of(endpoints: &[Endpoint], repeats: &Repeats, mirror: Option<
     parse(text)
 }
 
-/// Returns the mesh of a server's proxy.
+/// Returns the mesh for a server's proxy. It contains only the policy of the servers' workload.
 pub(crate) fn mesh_of_server(access: Access) -> Arc<Mesh> {
     parse(access.policy())
 }

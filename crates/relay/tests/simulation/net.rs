@@ -7,27 +7,27 @@ use fastrand::Rng;
 
 use crate::parts::{Part, Parts};
 
-/// Maximum number of bytes of one direction that are in transit or unread. At this number, the sender's socket accepts
-/// no more bytes.
+/// Capacity of one direction of a connection: with this many bytes in transit or unread, the sender's socket accepts no
+/// more bytes.
 const CAPACITY_BYTES: usize = 96 << 10;
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
 struct Pipe {
-    /// Bytes in transit, with the time of their arrival.
+    /// Pieces of bytes in transit, each with its arrival time.
     moving: VecDeque<(Instant, Vec<u8>)>,
     arrived: Vec<u8>,
     unread_bytes: usize,
-    /// Time at which the end arrives.
+    /// Time at which the end of the stream (FIN) arrives.
     end_at: Option<Instant>,
-    /// Whether the end was read.
+    /// Whether the reader has read the end of the stream.
     is_over: bool,
-    /// Whether the reader has got an event for the end.
+    /// Whether the reader has got an event for the end of the stream.
     is_end_told: bool,
 }
 
 impl Pipe {
-    /// Moves the bytes whose arrival time has come to `arrived`.
+    /// Appends to `arrived` the bytes in transit whose arrival time has come.
     fn arrive(&mut self, now: Instant) {
         while self.moving.front().is_some_and(|(time, _)| *time <= now) {
             self.arrived.extend(self.moving.pop_front().expect("it was there").1);
@@ -35,10 +35,10 @@ impl Pipe {
     }
 }
 
-/// One side's end of a connection.
+/// One of the two sockets of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The end of the side that has opened the connection.
+    /// The socket of the side that opened the connection.
     Near,
     Far,
 }
@@ -55,9 +55,9 @@ pub(crate) enum Read {
 struct Cable {
     pipes: [Pipe; 2],
     latency: Duration,
-    /// Time from which on nothing arrives, because a side has reset the connection or closed its socket.
+    /// Time after which nothing arrives any more: a side has reset the connection or closed its socket.
     cut_at: Option<Instant>,
-    /// Whether both sides know that the connection was reset.
+    /// Whether the connection was reset. Both sides see the reset at once.
     is_reset: bool,
 }
 
@@ -82,7 +82,8 @@ impl Net {
         self.cables.len() - 1
     }
 
-    /// Writes a part of the bytes, as a socket does. Returns the length of the part; `None` if the connection is cut.
+    /// Writes as many bytes as the socket accepts, sometimes fewer. Returns the number of bytes written; `None` if the
+    /// peer has closed its socket or the connection was reset.
     pub(crate) fn write(&mut self, id: CableId, from: End, bytes: &[u8]) -> Option<usize> {
         let now = self.now;
         let cable = &mut self.cables[id];
@@ -97,7 +98,7 @@ impl Net {
         }
         if length > 0 && cable.cut_at.is_none() && pipe.end_at.is_none() {
             let jitter = Duration::from_micros(self.random.u64(..200));
-            // Bytes do not overtake each other.
+            // Later bytes never arrive before earlier bytes.
             let earliest = pipe.moving.back().map_or(now, |(at, _)| *at);
             let at = (now + cable.latency + jitter).max(earliest);
             pipe.moving.push_back((at, bytes[..length].to_vec()));
@@ -106,7 +107,7 @@ impl Net {
         Some(length)
     }
 
-    /// Reads at most `most` bytes that have arrived.
+    /// Reads up to `most` bytes of those that have arrived.
     pub(crate) fn read(&mut self, id: CableId, at: End, most: usize) -> Read {
         let now = self.now;
         let cable = &mut self.cables[id];
@@ -131,12 +132,13 @@ impl Net {
         Read::Nothing
     }
 
-    /// Makes the end readable again: a socket returns its end as often as it is read.
+    /// Makes the end of the stream readable again. A real socket returns the end of the stream at every further read.
     pub(crate) fn put_back_end(&mut self, id: CableId, at: End) {
         self.cables[id].pipes[1 - at as usize].is_over = false;
     }
 
-    /// Returns whether bytes or the end have arrived since the last call: an edge-triggered event.
+    /// Returns whether bytes or the end of the stream have arrived since the last call of this function: an
+    /// edge-triggered event.
     pub(crate) fn take_event(&mut self, id: CableId, at: End) -> bool {
         let now = self.now;
         let cable = &mut self.cables[id];
@@ -149,7 +151,7 @@ impl Net {
         pipe.arrived.len() > before || is_news
     }
 
-    /// Returns whether bytes or the end can be read now.
+    /// Returns whether bytes or the end of the stream can be read now.
     pub(crate) fn is_readable(&self, id: CableId, at: End) -> bool {
         let cable = &self.cables[id];
         let pipe = &cable.pipes[1 - at as usize];
@@ -163,7 +165,7 @@ impl Net {
         self.is_cut(id) || self.cables[id].pipes[from as usize].unread_bytes < CAPACITY_BYTES
     }
 
-    /// Closes the sending side: the peer reads the end after the bytes.
+    /// Closes the sending side: the peer reads the end of the stream after the bytes in transit.
     pub(crate) fn close_write(&mut self, id: CableId, from: End) {
         let now = self.now;
         let cable = &mut self.cables[id];
@@ -173,7 +175,7 @@ impl Net {
         pipe.end_at.get_or_insert(last.max(now + latency));
     }
 
-    /// Closes the socket: bytes in transit arrive, and later bytes of the peer are lost.
+    /// Closes the socket: bytes in transit arrive, and bytes that the peer sends later are lost.
     pub(crate) fn close(&mut self, id: CableId, from: End) {
         self.close_write(id, from);
         let now = self.now;
@@ -213,7 +215,7 @@ impl Net {
         cable.cut_at.is_none() && cable.pipes.iter().all(|pipe| pipe.unread_bytes == 0 && pipe.end_at.is_none())
     }
 
-    /// Returns the time at which the next bytes or the next end arrive.
+    /// Returns the earliest future time at which bytes, the end of a stream, a reset or the close of a socket arrives.
     pub(crate) fn next(&self) -> Option<Instant> {
         let times = self.cables.iter().flat_map(|cable| {
             let of_pipes = cable.pipes.iter().flat_map(|pipe| {

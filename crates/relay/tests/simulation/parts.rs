@@ -1,8 +1,8 @@
-//! The parts of a world. Each can be left out, so that a failing world becomes shorter.
+//! The parts of a world (one simulated run). Each can be left out, so that a failing world becomes shorter.
 
 use std::fmt;
 
-/// A part of a world that can be left out.
+/// A part of a world, which `LENO_WITHOUT` can leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Relays drain, and start again as new processes.
@@ -13,25 +13,25 @@ pub(crate) enum Part {
     RestlessServers,
     /// Servers answer some calls before they have read the whole request.
     EarlyAnswers,
-    /// The Service has a route with retries.
+    /// The HTTP servers' Service has a route with retries.
     Retries,
     /// The Service has hedging.
     Hedges,
     /// Another Service gets copies of requests.
     Mirrors,
-    /// Relays ask a control plane about the mesh.
+    /// Relays request the mesh from a control plane, destination by destination.
     Questions,
-    /// The control plane does not answer some questions.
+    /// The control plane leaves some discovery requests without an answer.
     LostAnswers,
     /// Some clients speak HTTP/1.
     Http1,
     /// Some clients and servers speak an opaque protocol.
     Opaque,
-    /// Relays call each other as proxies with identities do.
+    /// Proxies have identities: calls from relay to relay use HTTP/2, and opaque connections use tunnels.
     Identities,
     /// Some clients connect to a Service's address, and send nothing for a while.
     LateClients,
-    /// Listeners have few places.
+    /// Listeners accept only a few connections at a time.
     FewPlaces,
     /// Clients break the protocol.
     HostileClients,
@@ -41,13 +41,13 @@ pub(crate) enum Part {
     Changes,
     /// The machine is suspended.
     Suspension,
-    /// A proxy stands before some servers.
+    /// Some servers have a proxy of their own.
     InboundProxies,
     /// The policies of the servers' proxies change.
     Policies,
-    /// Limits that a world reaches.
+    /// Limits are so small that calls reach them.
     SmallLimits,
-    /// A memory budget that a world reaches.
+    /// Memory budgets are so small that relays reach them.
     SmallBudgets,
     /// Clients cancel calls.
     Cancels,
@@ -67,19 +67,20 @@ pub(crate) enum Part {
     LongContent,
     /// Small flow-control windows.
     SmallWindows,
-    /// The network splits what is written and read.
+    /// The network splits the bytes of a write or a read into pieces.
     Pieces,
     /// More than one server.
     ManyServers,
     /// More than one client.
     ManyClients,
-    /// More than four calls of a client.
+    /// A client may make more than four calls.
     ManyCalls,
     /// Clients make no calls for a while.
     Pauses,
 }
 
-/// All parts, in the order in which they are left out, and their names in `LENO_WITHOUT`.
+/// All parts with their names in `LENO_WITHOUT`. If a world fails, the test tries in this order which parts it can
+/// leave out of the world.
 const NAMES: &[(Part, &str)] = &[
     (Part::InboundProxies, "inbound-proxies"),
     (Part::ManyClients, "many-clients"),
@@ -119,7 +120,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Pieces, "pieces"),
 ];
 
-/// The environment variable with the parts that are left out, separated by commas.
+/// The environment variable that lists the parts to leave out, separated by commas.
 const VARIABLE: &str = "LENO_WITHOUT";
 
 /// The parts that a world has.
@@ -146,7 +147,7 @@ impl Parts {
         })
     }
 
-    /// Returns every part, in the order in which the parts are left out.
+    /// Returns every part, in the order in which the test tries to leave out the parts of a failing world.
     pub(crate) fn all() -> impl Iterator<Item = Part> {
         NAMES.iter().map(|(part, _)| *part)
     }

@@ -1,4 +1,4 @@
-//! The Pods of a world: servers, some with a proxy of their own.
+//! The Pods of a world (one simulated run): servers, some with a proxy of their own.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::shell::Listen;
 /// The address of the clients and their proxy.
 pub(crate) const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 
-/// The servers of a Pod, and in half of the cases the proxy in front of them.
+/// A Pod: its servers, its policies and, for about half of the Pods, a proxy in front of the servers.
 pub(crate) struct Pod {
     pub(crate) proxy: Option<Proxy>,
     pub(crate) applications: Applications,
@@ -30,7 +30,7 @@ pub(crate) struct Pod {
 /// The policies of a Pod's proxy, over time.
 pub(crate) struct Policies {
     access: Access,
-    /// Whether the policies may deny the clients at some time.
+    /// Whether a change of the policies may deny the clients.
     may_deny: bool,
     change_at: Option<Instant>,
     /// Whether callers without an identity were allowed at some time.
@@ -40,7 +40,8 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Returns policies that change, or no policies.
+    /// Creates policies. If `do_change` is true, they may restrict access and change over time; otherwise they allow
+    /// every caller.
     fn new(do_change: bool, net: &mut Net) -> Self {
         let access = if do_change && net.random.bool() { Access::Clients } else { Access::Everyone };
         let change_at = (do_change && net.random.u8(..3) > 0).then(|| net.now + Self::pause(net));
@@ -52,7 +53,7 @@ impl Policies {
         Duration::from_micros(net.random.u64(1..200_000))
     }
 
-    /// Changes the policies if that is due. Returns whether it was.
+    /// Changes the policies if a change is due. Returns whether they were changed.
     fn change(&mut self, net: &mut Net) -> bool {
         if self.change_at.is_none_or(|at| at > net.now) {
             return false;
@@ -106,7 +107,7 @@ impl Pod {
         self.server().address.ip()
     }
 
-    /// Returns the Pod as an endpoint. `have_identities` tells whether proxies have identities.
+    /// Returns the Pod as an endpoint. `have_identities` is true if the proxies of this world have identities.
     pub(crate) fn endpoint(&self, have_identities: bool) -> Endpoint {
         Endpoint { ip: self.ip(), has_identity: have_identities && self.proxy.is_some() }
     }
@@ -140,7 +141,7 @@ impl Pod {
 pub(crate) struct MirrorPod {
     pub(crate) pod: Pod,
     pub(crate) seen: Seen,
-    /// The way in which requests are copied to it.
+    /// The configuration that copies requests to this Pod.
     pub(crate) mirror: Mirror,
 }
 

@@ -1,4 +1,4 @@
-//! A proxy over all its processes: a process drains and ends, and the next process starts.
+//! A simulated proxy, which restarts: one process drains and ends, and then the next process starts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,16 @@ use crate::net::{CableId, Net};
 use crate::parts::Part;
 use crate::shell::{Listen, Shell};
 
-/// Longest time from the last call of a draining relay until its clients' connections have ended: the grace of the
-/// first GOAWAY, the wait for the client to close, a sweep for each, and a client that does not read for 2 s.
+/// Longest time from the end of a draining relay's last call until its clients' connections have ended. It is the sum
+/// of five times: the grace after the first GOAWAY, the wait for the client to close, one sweep interval after each of
+/// these two times, and 2 s for a client that does not read.
 const ENDS_WITHIN: Duration = Duration::from_secs(8);
 
-/// Longest time until all clients of a draining relay know that their connections end.
+/// Longest time from the start of a drain until all clients have learnt (for example by GOAWAY) that their connections
+/// end.
 const TELLS_WITHIN: Duration = Duration::from_secs(3);
 
-/// Longest time for which a relay leaves a connection unread, because it waits for an answer of its control plane.
+/// Longest time for which a relay does not read from a connection while it waits for its control plane's answer.
 const UNREAD_FOR: Duration = Duration::from_secs(5);
 
 pub(crate) struct Proxy {
@@ -31,11 +33,11 @@ pub(crate) struct Proxy {
     mesh: Arc<Mesh>,
     own: Option<SpiffeId>,
     bounds: Bounds,
-    /// Whether each process asks a control plane about the mesh.
+    /// Whether the relay requests the mesh from a control plane, destination by destination.
     pub(crate) discovers: bool,
-    /// Number of questions that the processes asked.
+    /// Number of discovery requests that the processes sent.
     pub(crate) questions: u64,
-    /// Number of answers that were forgotten.
+    /// Number of answers that the control plane has withdrawn because the relay did not use them.
     pub(crate) forgotten: u64,
     pub(crate) log: Log,
     drain_at: Option<Instant>,
@@ -49,13 +51,14 @@ pub(crate) struct Proxy {
     last_turn: Instant,
     /// Time at which the next process starts.
     begins_at: Option<Instant>,
-    /// Whether a process has ended before its clients had left.
+    /// Whether a process has ended while clients were still connected.
     pub(crate) was_cut: bool,
-    /// Whether a connection has lost its place.
+    /// Whether a connection had to make room for another connection, or a new connection was rejected because the
+    /// listener was full.
     pub(crate) have_yielded: bool,
-    /// Whether a connection that had lost its place was closed at once, perhaps with calls.
+    /// Whether a connection that had to make room was closed at once, so that its calls, if any, were cut off.
     have_cut: bool,
-    /// Whether a control plane may have left some questions without an answer.
+    /// Whether a control plane may have left some discovery requests without an answer.
     has_lost_answers: bool,
 }
 
@@ -65,7 +68,7 @@ impl Proxy {
         let bounds = Bounds::new(net);
         let (drains, is_patient) = (net.random.u8(..4) == 0, net.random.u8(..4) > 0);
         let at = net.now + Duration::from_micros(net.random.u64(..150_000));
-        // The longer grace outlasts everything that clients and servers do.
+        // 40 s is longer than the time for which clients and servers are active, so such a drain waits for all calls.
         let grace = Duration::from_millis(if is_patient { 40_000 } else { net.random.u64(1..3_000) });
         let discovers = net.random.u8(..3) == 0 && net.parts.has(Part::Questions);
         Self {
@@ -101,7 +104,7 @@ impl Proxy {
         is_accepted
     }
 
-    /// Lets the relay use another mesh from now on.
+    /// Replaces the relay's mesh.
     pub(crate) fn set_mesh(&mut self, mesh: Arc<Mesh>, net: &Net) {
         if let Some(shell) = &mut self.shell {
             shell.set_mesh(&mesh, net);
@@ -150,12 +153,12 @@ impl Proxy {
         Ok(())
     }
 
-    /// Returns whether all clients must know that the relay drains.
+    /// Returns whether the relay has been draining for so long that every client must have learnt of the drain.
     pub(crate) fn has_told_all(&self) -> bool {
         self.drains_for > TELLS_WITHIN + self.unread_for()
     }
 
-    /// Returns the longest time for which the relay leaves a new connection of its own application unread.
+    /// Returns the longest time for which the relay does not read a new connection from its own application.
     pub(crate) fn unread_for(&self) -> Duration {
         if self.discovers { UNREAD_FOR } else { Duration::ZERO }
     }
@@ -171,18 +174,18 @@ impl Proxy {
         Ok(())
     }
 
-    /// Returns whether a control plane may have left some questions of the relay without an answer.
+    /// Returns whether a control plane may have left some of the relay's discovery requests without an answer.
     pub(crate) fn has_lost_answers(&self) -> bool {
         self.has_lost_answers
     }
 
-    /// Returns whether all calls that the proxy has accepted must end as they would without the proxy.
+    /// Returns whether the proxy had no reason to fail a call that it accepted.
     pub(crate) fn is_calm(&self) -> bool {
         !self.was_cut && !self.have_cut && !self.has_lost_answers && self.bounds.are_wide
     }
 
-    /// Returns whether the relay must have recorded every request whose bytes have reached its socket. A relay that
-    /// ends connections ignores the requests after its GOAWAY, and refuses some requests at its limits.
+    /// Returns whether the relay must have recorded every request whose bytes have reached its socket. Returns `false`
+    /// for a relay that ignored requests after its GOAWAY, or that may have refused requests at its limits.
     pub(crate) fn records_all(&self) -> bool {
         !self.has_drained && !self.have_yielded && !self.was_cut && self.bounds.are_wide
     }
@@ -205,19 +208,20 @@ impl Proxy {
         shell.into_iter().chain(yields).chain(self.drain_at).chain(self.begins_at).min()
     }
 
-    /// Checks that the relay holds nothing of calls that are over, although connections are open. Returns whether the
-    /// relay has no more calls.
+    /// Checks that the relay keeps no state of ended calls while connections are open. Returns whether the relay has no
+    /// more calls.
     pub(crate) fn check_settled(&self) -> Result<bool, String> {
         let Some(shell) = &self.shell else { return Ok(false) };
         let entries = shell.relay.call_entries();
-        // If a call ends while it waits for an answer, the question stays open until it is answered or too old.
+        // If a call ends while its discovery request waits for an answer, the relay keeps the request until the answer
+        // arrives or the request expires.
         if entries.iter().any(|(table, _)| ["calls", "questions"].contains(table)) {
             return Ok(false);
         }
         if entries.is_empty() { Ok(true) } else { Err(format!("a relay without calls still holds {entries:?}")) }
     }
 
-    /// Checks that all calls are over and recorded once, and that the relay no longer holds anything of these calls.
+    /// Checks that all calls have ended, that each was recorded once, and that the relay keeps no state of them.
     pub(crate) fn check_calls_over(&self) -> Result<(), String> {
         if let Some(id) = self.log.recorded_twice {
             return Err(format!("call {id} is recorded twice"));
@@ -245,7 +249,7 @@ impl Proxy {
         if has_clients { Err("clients are left".to_owned()) } else { Ok(()) }
     }
 
-    /// Checks that the relay holds nothing after the end of all connections.
+    /// Checks that the relay keeps no state of connections after all connections have ended.
     pub(crate) fn check_empty(&self) -> Result<(), String> {
         let Some(shell) = &self.shell else { return Ok(()) };
         let (wires, entries) = (shell.connections(), shell.relay.connection_entries());

@@ -21,8 +21,8 @@ const STRANGE: &[u8] = b"/sim.Hostile/x";
 /// The behaviour of a server towards its clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Habits {
-    /// Frequency of faults, in 256ths: for example, the probability that the server breaks off or never answers a call.
-    /// 0 for a server without faults.
+    /// Frequency of faults, in 256ths. For example, it is the probability that the server resets a call or never
+    /// answers it. 0 for a server without faults.
     pub(crate) faults: u8,
     /// Whether the server ends connections, but answers all calls that it has not refused.
     pub(crate) is_restless: bool,
@@ -36,9 +36,9 @@ pub(crate) struct Habits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
     Answer(Instant),
-    /// Answers when the request may be incomplete, and reads the rest of the request afterwards.
+    /// Answers at the given time, even if the request is incomplete, and then reads the rest of the request.
     AnswerEarly(Instant),
-    /// The call is answered, and the rest of its request is still to come.
+    /// The server has answered the call, and still reads the rest of its request.
     ReadOn,
     /// Answers that the service is unavailable, as soon as the request has begun.
     Fail(Instant),
@@ -73,10 +73,10 @@ pub(crate) struct Served {
     pub(crate) last_token: u32,
     pub(crate) attacks: u32,
     pub(crate) held: Vec<u8>,
-    /// Output, with the attacks and the changes of SETTINGS between the frames of the engine.
+    /// Bytes to send: the engine's frames, with attacks and changes of SETTINGS between them.
     pub(crate) output: Vec<u8>,
     pub(crate) changes: Changes,
-    /// Whether the server sends nothing more, and handles no more requests.
+    /// Whether the server has closed its sending side. It then handles no more requests.
     pub(crate) is_half_closed: bool,
     pub(crate) is_over: bool,
 }
@@ -116,9 +116,10 @@ impl Served {
         engine.windows().filter(|_| is_silent).map(|windows| (self.cable, windows))
     }
 
-    /// Announces other settings if that is due.
+    /// Sends changed SETTINGS if a change is due.
     pub(crate) fn change_settings(&mut self, net: &mut Net) {
-        // The engine sends its own SETTINGS first, but only after the client's preface.
+        // Wait for the client's preface. Only then does the engine send its own SETTINGS, which must be the first
+        // frame.
         let is_established = matches!(&self.engine, Some(Engine::Http2(http2)) if http2.is_established());
         if !is_established || !self.output.is_empty() {
             return;
@@ -127,7 +128,7 @@ impl Served {
         self.output.extend(self.changes.due(net).into_iter().flatten());
     }
 
-    /// Closes the sending side. The calls are lost, although the peer may still send.
+    /// Closes the sending side and forgets the calls: the server can no longer answer them. The peer may still send.
     pub(crate) fn half_close(&mut self, net: &mut Net) {
         net.close_write(self.cable, End::Far);
         self.is_half_closed = true;
@@ -166,13 +167,14 @@ impl Served {
             match engine.receive(net.now, &mut input, fields) {
                 Ok(Some(event)) => self.on_event(&event, fields, net, habits, seen)?,
                 Ok(None) => break,
-                // A hostile server may cause the proxy to send bytes that the server's engine rejects.
+                // A hostile server's own frames may make the proxy send bytes that the server's engine rejects. This is
+                // no fault of the proxy.
                 Err(_) if habits.is_hostile => {
                     self.close(net);
                     break;
                 }
-                // An intruder may send as many fields as the relay accepts. The relay adds some fields, so the request
-                // may exceed this server's limit.
+                // Not a fault: an intruder may send as many fields as the relay accepts. The relay adds some fields, so
+                // the request may exceed this server's limit.
                 Err(error) if error.contains("(431)") => {
                     self.close(net);
                     break;
@@ -220,7 +222,8 @@ impl Served {
                 } else {
                     seen.attempts.insert(attempt);
                 }
-                // If a hostile server claims that it has not processed a call, a relay may send the call again.
+                // Only count the attempts of calls that a relay must not repeat. A relay may repeat a call if a hostile
+                // server claims that it has not processed the call.
                 let method = fields.get(Known::Method).unwrap_or_default();
                 let may_repeat = is_http1 && method != b"POST";
                 if !is_strange && !habits.is_hostile && !may_repeat {
@@ -253,8 +256,8 @@ impl Served {
                     is_complete: end_stream,
                     plan,
                 };
-                // A relay may end the connection of a hostile server before the request is complete, so a hostile
-                // server's calls are not recorded here.
+                // A relay may end the connection of a hostile server before the request is complete. So do not expect
+                // the rest of such a request.
                 if !is_strange && !habits.is_hostile && !end_stream && matches!(plan, Plan::AnswerEarly(_)) {
                     seen.incomplete.insert(id);
                 }
@@ -324,7 +327,8 @@ pub(crate) fn respond(engine: &mut Engine, call: &Call) {
         return;
     }
     let is_broken = matches!(call.plan, Plan::Break(_));
-    // All ids are odd, so test the next bit.
+    // Let the second-lowest bit of the id decide: the lowest bit is the same in most ids, because the ids of calls and
+    // of attempts alternate.
     if is_broken && (call.id / 2).is_multiple_of(2) {
         return engine.reset(stream, ErrorCode::INTERNAL_ERROR);
     }

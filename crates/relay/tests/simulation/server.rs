@@ -37,7 +37,7 @@ impl Server {
         let limits = Limits {
             max_concurrent_streams: if takes_few_calls { net.random.u32(1..20) } else { 1_000 },
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
-            // If a relay opens more streams than the server announced, the connection fails.
+            // With 0, the connection fails as soon as a relay opens more streams than the server announced.
             max_stream_errors: 0,
             ..Limits::server()
         };
@@ -65,8 +65,8 @@ impl Server {
         self.habits.is_hostile = true;
     }
 
-    /// Ends all connections, also connections with calls that the server would never answer, and accepts no more
-    /// connections.
+    /// Closes all connections, including those with calls that the server would never answer. The server accepts no
+    /// more connections.
     pub(crate) fn stop(&mut self, net: &mut Net) {
         self.down_until = Some(net.now + Duration::from_secs(1_000));
         self.served.iter_mut().for_each(|served| served.close(net));
@@ -113,7 +113,7 @@ impl Server {
 
     fn read(&mut self, index: usize, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
         let served = &mut self.served[index];
-        // The engine may have been paused, and may have left bytes.
+        // A paused engine leaves bytes unprocessed, so process the bytes of earlier reads first.
         served.take_held(net, &self.habits, &mut self.fields, seen)?;
         while !served.is_over {
             match net.read(served.cable, End::Far, 16 << 10) {
@@ -179,7 +179,7 @@ impl Server {
         calls.find(|call| !call.is_complete).map(|call| call.id)
     }
 
-    /// Returns whether a connection does not accept all output of the server.
+    /// Returns whether output for some connection is still unsent.
     pub(crate) fn has_output(&self) -> bool {
         let has_output = |served: &Served| {
             !served.output.is_empty() || served.engine.as_ref().is_some_and(|it| it.pending_output() > 0)

@@ -23,7 +23,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Plans the changes on a connection that began with these limits.
+    /// Plans the changes on a connection whose first SETTINGS announced `limits`.
     pub(crate) fn new(limits: &Limits, net: &mut Net) -> Self {
         let makes_some = net.random.u8(..3) == 0 && net.parts.has(Part::SettingsChanges);
         let first_at = makes_some.then(|| net.now + pause(net));
@@ -36,17 +36,17 @@ impl Changes {
         }
     }
 
-    /// Returns the time of the next change, if this time is later than now. A change that is due waits for the end of a
-    /// frame.
+    /// Returns the time of the next change, if this time is later than now. A change that is already due needs no
+    /// timer: it waits until the output is at the end of a frame.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         self.next_at.filter(|at| *at > net.now)
     }
 
     /// Returns a SETTINGS frame if a change is due. The last frame restores the values at the connection's start.
     ///
-    /// The engine of the peer that sends these frames does not know them. It keeps the limits that it had at the
-    /// connection's start, so no frame announces higher limits. A small window may stop a stream until the last frame,
-    /// because the engine returns credit only when half of the first window is owed.
+    /// These frames bypass the engine of the peer that sends them. The engine keeps the limits of the connection's
+    /// start, so no frame announces higher limits. A frame with a small window may stop a stream until the last frame:
+    /// the engine returns credit only when it owes half of the initial window.
     pub(crate) fn due(&mut self, net: &mut Net) -> Option<Vec<u8>> {
         self.next_at.take_if(|at| *at <= net.now)?;
         self.left -= 1;

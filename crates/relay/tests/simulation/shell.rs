@@ -20,8 +20,8 @@ use crate::net::{CableId, End, Net, Read};
 
 /// The listeners to which a proxy connects.
 pub(crate) trait Listen {
-    /// Accepts a connection from the proxy with the identity `from`; `None` if the connection would have no TLS.
-    /// Returns whether there is a listener at `address`.
+    /// Accepts a connection from a proxy. `from` is the proxy's identity, or `None` if a real connection would not use
+    /// TLS. Returns whether there is a listener at `address`.
     fn accept(&mut self, address: SocketAddr, from: Option<&SpiffeId>, cable: CableId, net: &mut Net) -> bool;
 }
 
@@ -31,28 +31,28 @@ pub(crate) const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) cable: CableId,
-    /// The end that the proxy holds.
+    /// The proxy's socket of the connection.
     pub(crate) end: End,
     pub(crate) carries: Carries,
     /// Time at which the connection is established or refused.
     pub(crate) connected_at: Option<Instant>,
     pub(crate) is_refused: bool,
     pub(crate) is_unfinished: bool,
-    /// Whether the socket accepted no more bytes.
+    /// Whether the last write failed because the socket accepted no more bytes.
     pub(crate) is_blocked: bool,
     pub(crate) is_write_closed: bool,
     /// Whether a write has failed, because the peer has closed its socket and its kernel answers with a reset. The
     /// write has consumed the socket's error, so no event reports the error.
     pub(crate) has_failed: bool,
-    /// Whether an event has reported the reset of the connection. There is one such event.
+    /// Whether an event has reported the reset of the connection. A reset causes only one event.
     is_reset_told: bool,
 }
 
-/// The owner of the bytes that a wire carries.
+/// The receiver of the bytes that arrive on a wire: the relay's link, or the detection of the protocol.
 #[derive(Debug)]
 pub(crate) enum Carries {
     Link(LinkId),
-    /// An accepted connection that has not shown its protocol.
+    /// An accepted connection whose protocol is not known yet.
     Arrival(Box<Arrival>),
 }
 
@@ -100,9 +100,9 @@ pub(crate) struct Shell {
     pub(crate) is_over_budget: bool,
     /// Traced calls that have ended; `None` if the relay traces no calls.
     pub(crate) traces: Option<Traces>,
-    /// The control plane; `None` if the relay knows the whole mesh.
+    /// The control plane; `None` if the relay has the whole mesh from the start.
     control: Option<Control>,
-    /// Number of questions since this number was last taken.
+    /// Number of discovery requests since [`Proxy`](crate::proxy::Proxy) last took and reset this number.
     pub(crate) questions: u64,
 }
 
@@ -110,7 +110,8 @@ pub(crate) struct Shell {
 const ALL: Sampling = Sampling { ratio: 1.0, slower_than: None, failed: false };
 
 impl Shell {
-    /// Starts a process with the identity `own`. If it `discovers` the mesh, it knows nothing of `mesh` at first.
+    /// Starts a process with the identity `own`. If `discovers` is true, its relay starts without any part of `mesh`,
+    /// and requests what it needs.
     pub(crate) fn new(
         mesh: Arc<Mesh>,
         discovers: bool,
@@ -154,7 +155,7 @@ impl Shell {
         }
     }
 
-    /// Lets the relay use another mesh from now on, or the part of it that the relay has asked about.
+    /// Replaces the mesh. A relay with a control plane gets only the part of the new mesh that it has requested.
     pub(crate) fn set_mesh(&mut self, mesh: &Arc<Mesh>, net: &Net) {
         self.relay.set_now(net.now);
         self.relay.dispatch();
@@ -167,7 +168,7 @@ impl Shell {
         }
     }
 
-    /// Exchanges questions and answers with the control plane.
+    /// Applies the control plane's answers that are due, and reports which of the answers the relay uses.
     fn discover(&mut self, net: &mut Net) {
         let Some(control) = &mut self.control else { return };
         if let Some((mesh, changes)) = control.advance(net) {
@@ -182,17 +183,17 @@ impl Shell {
         }
     }
 
-    /// Returns the number of answers that the control plane has forgotten since the last call of this function.
+    /// Returns the number of answers that the control plane has withdrawn since the last call of this function.
     pub(crate) fn take_forgotten(&mut self) -> u64 {
         self.control.as_mut().map_or(0, |control| std::mem::take(&mut control.forgotten))
     }
 
-    /// Returns whether the control plane leaves some questions without an answer.
+    /// Returns whether the control plane refuses some discovery requests or never answers them.
     pub(crate) fn has_lost_answers(&self) -> bool {
         self.control.as_ref().is_some_and(|control| control.has_lost_answers)
     }
 
-    /// Begins a drain, which must be over at `until`: tells all clients to use other connections.
+    /// Begins a drain: the relay asks all clients to use other connections, and must have finished by `until`.
     pub(crate) fn drain(&mut self, until: Instant, net: &Net) {
         self.relay.set_now(net.now);
         self.relay.begin_drain(until);
@@ -203,14 +204,14 @@ impl Shell {
         self.relay.draining().is_some_and(|until| net.now >= until || !self.has_work())
     }
 
-    /// Returns whether clients are connected, or a server has answered a request that it has not completely received
-    /// yet.
+    /// Returns whether clients are connected, or whether the relay still sends the rest of a request to a server that
+    /// has answered early.
     pub(crate) fn has_work(&self) -> bool {
         let has_arrivals = || self.wires.iter().any(|(_, wire)| wire.link().is_none());
         self.relay.has_work() || has_arrivals()
     }
 
-    /// Ends all calls, as a worker does at its end.
+    /// Cuts off all calls, as a worker does when it ends.
     pub(crate) fn cut_off(&mut self, net: &mut Net, servers: &mut impl Listen) {
         self.relay.cut_off();
         self.flush_all(net, servers);
@@ -235,7 +236,7 @@ impl Shell {
 
     /// See [`Proxy::windows`](crate::proxy::Proxy::windows).
     pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
-        // If the wire is unfinished, the relay may still have to handle bytes that have arrived.
+        // Skip connections with unread bytes: the bytes may still change the relay's windows.
         let (_, wire) = self.wires.iter().find(|(_, wire)| wire.cable == cable && !wire.is_unfinished)?;
         self.relay.link(wire.link()?)?.windows()
     }
@@ -278,7 +279,7 @@ impl Shell {
                 self.relay.connected(upstream);
             }
         }
-        // Half of the resets arrive after the poll for events and before the writes of the turn.
+        // Let half of the resets arrive after the poll for events and before the writes of this turn.
         if net.is_reset(wire.cable) && !wire.is_reset_told && net.random.bool() {
             wire.is_reset_told = true;
             wire.is_unfinished = true;
@@ -301,7 +302,8 @@ impl Shell {
         let Some(wire) = self.wires.get_mut(id) else { return };
         let (Some(link), cable, end) = (wire.link(), wire.cable, wire.end) else { return };
         let (is_reset, has_failed) = (net.is_reset(cable), wire.has_failed);
-        // A worker reads a socket only after an event of the network or of the relay, even if bytes are unread.
+        // As in a real worker, read a socket only after an event of the network or of the relay, even if bytes are
+        // unread.
         let has_event = net.take_event(cable, end);
         if !std::mem::take(&mut wire.is_unfinished) && !has_event {
             return;
@@ -327,7 +329,7 @@ impl Shell {
     pub(crate) fn close(&mut self, id: WireId, net: &mut Net) {
         self.doors.places.leave(id);
         if let Some(wire) = self.wires.remove(id) {
-            // The rest of our output is lost, so the peer must see a reset.
+            // The socket has not accepted all output. The rest is lost now, so the peer must see a reset.
             if wire.is_blocked {
                 net.reset(wire.cable);
             }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use crate::parts::Parts;
 use crate::world::{self, Total};
 
-/// Runs a world. A panic counts as an error, too.
+/// Runs a world. Returns a panic as an error.
 pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
     catch_unwind(AssertUnwindSafe(|| world::run(seed, parts))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -17,7 +17,7 @@ pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
 /// Returns the parts that a failing world needs in order to fail, and the error with these parts. The error may differ
 /// from the first error.
 pub(crate) fn shorten(seed: u64, mut parts: Parts, mut why: String) -> (Parts, String) {
-    // The panics of shorter worlds would only hide the first panic.
+    // Silence the panics of the shorter worlds: their output would hide the first panic.
     let hook = take_hook();
     set_hook(Box::new(|_| {}));
     loop {
@@ -29,7 +29,7 @@ pub(crate) fn shorten(seed: u64, mut parts: Parts, mut why: String) -> (Parts, S
                 (parts, why) = (parts.without(part), error);
             }
         }
-        // A part may have been needed only because of a part that is left out now.
+        // Repeat until no part can be left out: without one part, another part may be unnecessary, too.
         if parts == before {
             break;
         }

@@ -1,7 +1,7 @@
-//! One side of an opaque connection: says something, and checks what the other side says.
+//! One side of an opaque connection: sends content, and checks the content that it receives.
 //!
-//! Each side begins with a head. The head has the id and the length of the content that follows, and says which side
-//! ends first.
+//! Each side first sends a head. The head contains the id and the length of the content that follows, and which side
+//! closes its direction first.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,13 @@ const HEAD_BYTES: usize = 8 + 8 + 4 + 1;
 /// Largest number of bytes that are read or written at once.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// The side that ends its direction first. The other side ends when it has read that end.
+/// The side that closes its direction first. The other side closes its own direction after it has read the end of the
+/// stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndsFirst {
     Client,
     Server,
-    /// Each side ends as soon as it has said everything.
+    /// Each side closes its direction as soon as it has sent everything.
     Either,
 }
 
@@ -38,13 +39,13 @@ impl EndsFirst {
 /// How a connection has ended, as one side sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// This side has heard everything, and said everything.
+    /// This side has received everything, and sent everything.
     Whole,
-    /// The connection was reset, or closed while this side still wanted to say something.
+    /// The connection was reset, or it was closed before this side had sent everything.
     Cut,
-    /// The other side's direction has ended in order, before everything was heard.
+    /// The other side has closed its direction without a reset, after its head but before the end of its content.
     Short,
-    /// The connection has ended in order, before anything was heard.
+    /// The other side has closed its direction without a reset, before its head was complete.
     Unheard,
     /// This side has reset the connection.
     Broken,
@@ -63,9 +64,9 @@ pub(crate) struct Speaker {
     cable: CableId,
     end: End,
     own: Head,
-    /// Number of bytes of the head and the content that are written.
+    /// Number of bytes that this side has sent, including the head.
     said: usize,
-    /// Whether this side says nothing before it has heard the other side's head.
+    /// Whether this side sends nothing before it has received the other side's head.
     waits: bool,
     heard: Option<Head>,
     /// The first bytes of the other side's head.
@@ -202,7 +203,7 @@ impl Speaker {
         }
     }
 
-    /// Returns whether this side lets the other side begin.
+    /// Returns whether this side still waits for the other side's head before it sends.
     fn is_waiting(&self) -> bool {
         self.waits && self.heard.is_none()
     }
@@ -222,8 +223,8 @@ impl Speaker {
         }
     }
 
-    /// Ends this side's direction, if this side need not wait for the other side's end. The client decides which side
-    /// ends first.
+    /// Closes this side's direction, unless this side must first read the end of the other direction. The client
+    /// decides which side closes first.
     fn end_if_due(&mut self, net: &mut Net) {
         let (ends_first, is_first) = match self.end {
             End::Near => (Some(self.own.ends_first), EndsFirst::Client),
@@ -237,19 +238,19 @@ impl Speaker {
         }
     }
 
-    /// Returns whether this side has heard anything.
+    /// Returns whether this side has received the other side's head.
     pub(crate) fn has_heard(&self) -> bool {
         self.heard.is_some()
     }
 
-    /// Returns the time of the next action that does not follow an event of the network.
+    /// Returns the time of the next action that needs no event of the network.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         if self.fate.is_some() {
             return None;
         }
         let says = !self.is_blocked && !self.has_said_all() && !self.is_waiting();
         let says = says.then_some(self.says_at);
-        // A socket that accepts bytes again is noticed at the next event or after a moment.
+        // The network has no event for a socket that accepts bytes again, so try again after 5 ms.
         let retries = self.is_blocked.then(|| net.now + Duration::from_millis(5));
         let due = says.into_iter().chain(retries).chain(self.deaf_until).chain(self.breaks_at);
         due.map(|at| at.max(net.now + Duration::from_micros(1))).min()

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crate::net::{CableId, End, Net};
 use crate::speaker::{Fate, Speaker};
 
-/// Longest time of a connection whose two sides say everything: the silence of both sides, two relays that wait for the
-/// client's first bytes, pauses of both sides, and some time for everything else.
+/// Longest time of a connection over which both sides send everything. It includes the silence and the pauses of both
+/// sides, the time for which two relays wait for the client's first bytes, and some reserve.
 const LONGEST: Duration = Duration::from_secs(25);
 
 #[derive(Debug)]
@@ -18,7 +18,8 @@ pub(crate) struct Talker {
     /// Whether the client waits for the server's first bytes.
     waits: bool,
     connect_at: Instant,
-    /// Time by which the connection must be over, or until which the client tries to connect.
+    /// Before the connection: the time until which the client tries to connect. Afterwards: the time by which the
+    /// connection must be over.
     ends_by: Instant,
     speaker: Option<Speaker>,
     pub(crate) is_gone: bool,
@@ -30,8 +31,8 @@ impl Talker {
         Self { to, id, waits, connect_at, ends_by: connect_at + LONGEST, speaker: None, is_gone: false }
     }
 
-    /// Does everything that is due; `connect` opens a connection to the proxy, if the proxy listens. Returns an error
-    /// if an invariant is broken.
+    /// Does everything that is due. `connect` opens a connection to the proxy; it returns `None` if the proxy does not
+    /// listen. Returns an error if an invariant is broken.
     pub(crate) fn run(
         &mut self,
         net: &mut Net,
@@ -72,7 +73,7 @@ impl Talker {
         self.speaker.as_ref().and_then(|speaker| speaker.fate)
     }
 
-    /// Returns whether the server has said anything to the client.
+    /// Returns whether the client has received the server's head.
     pub(crate) fn has_heard(&self) -> bool {
         self.speaker.as_ref().is_some_and(Speaker::has_heard)
     }

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-/// Returns the bytes of a hostile client: the beginning of a connection, or later bytes.
+/// Returns bytes that a hostile client sends. They need not be the first bytes of a connection.
 pub(crate) fn requests(random: &mut Rng) -> Vec<u8> {
     let post = "POST /sim.Hostile/x HTTP/1.1\r\nhost: echo\r\n";
     let get = "GET /sim.Hostile/x HTTP/1.1\r\nhost: echo\r\nx-response-bytes: 100000\r\n\r\n";
@@ -27,7 +27,7 @@ pub(crate) fn requests(random: &mut Rng) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Returns the bytes of a hostile server, whether or not a request waits for a response.
+/// Returns bytes that a hostile server sends, even if the server has no request to answer.
 pub(crate) fn responses(random: &mut Rng) -> Vec<u8> {
     let ok = "HTTP/1.1 200 OK\r\n";
     let text = match random.u8(..14) {

@@ -1,4 +1,4 @@
-//! A world: clients, one proxy for all of them, and servers, some with a proxy of their own.
+//! A world (one simulated run): clients, one proxy for all of them, and servers, some with a proxy of their own.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::talker::Talker;
 
 /// Longest virtual time of a world. Every client leaves after half a minute.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Why a call is lost if the policies of a server's proxy deny it.
+/// The value of `Lost::why` for a call that the policies of a server's proxy denied.
 const DENIED: &str = "denied";
 /// Maximum number of steps of a world.
 const STEPS_MAX: u64 = 200_000;
@@ -42,13 +42,15 @@ pub(crate) struct Total {
     pub(crate) virtual_time: Duration,
     /// Number of worlds in which no call may be lost.
     pub(crate) calm_worlds: u64,
-    /// In worlds with hedging: number of attempts that reached a server after another attempt at the same call.
+    /// Number of hedges (attempts that start while an earlier attempt of the same call goes on) that reached a server.
+    /// Worlds with retries add nothing, because a server cannot distinguish hedges from retries.
     pub(crate) hedges: u64,
-    /// Number of relays that had no more calls while clients were connected.
+    /// Number of relays that had finished all calls while clients were still connected. The state of these relays was
+    /// checked.
     pub(crate) settled_relays: u64,
-    /// Number of connections that were open in the end, and whose windows were compared on both sides.
+    /// Number of connections whose flow-control windows were compared on both sides, while they were still open.
     pub(crate) compared_windows: u64,
-    /// Number of opaque connections, and number of opaque connections over which both sides got everything.
+    /// Number of opaque connections. `whole_talks` counts those over which both sides received everything.
     pub(crate) talks: u64,
     pub(crate) whole_talks: u64,
     /// Number of worlds in which policies have denied all calls of intruders.
@@ -59,9 +61,9 @@ pub(crate) struct Total {
     pub(crate) tunnelled: u64,
     /// Number of copies of requests that reached the mirror.
     pub(crate) copies: u64,
-    /// Number of questions that the clients' proxy asked a control plane.
+    /// Number of discovery requests that the clients' proxy sent.
     pub(crate) questions: u64,
-    /// Number of answers to these questions that were forgotten because the proxy did not use them.
+    /// Number of answers to these requests that the control plane withdrew because the proxy did not use them.
     pub(crate) forgotten: u64,
 }
 
@@ -144,7 +146,7 @@ impl World {
         let own = id_of(SERVER);
         let mut pod = |number, parts| Pod::new(number, own.as_ref(), speaks_first, parts, &mut random, &mut net);
         let mut pods: Vec<_> = (1..=servers).map(|number| pod(number, parts)).collect();
-        // Whatever the mirror does, no call of a client is lost. So it may have faults in a calm world, too.
+        // The mirror may have faults in a calm world, too: whatever it does, no call of a client may be lost.
         let mirror_pod = pod(MIRROR, all_parts);
         let has_mirror = random.u8(..4) == 0 && parts.has(Part::Mirrors);
         let mut mirror = has_mirror.then(|| MirrorPod::new(mirror_pod, have_identities, &mut net));
@@ -163,14 +165,15 @@ impl World {
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
         for caller in callers.iter_mut().filter(|caller| caller.is_late) {
-            // The first server is always in the mesh.
+            // The first server stays in the mesh, so connect to its address or to the Service.
             let server = pods.first().filter(|_| random.bool()).map(|pod| pod.server().address);
             caller.to = Some(server.unwrap_or(SocketAddr::from((ECHO, 80))));
             caller.unread_for = proxy.unread_for();
         }
         let talkers = Self::talkers(speaks_first, &mut random, &mut net);
         let intruders = Self::intruders(&mut random, &mut net, &pods);
-        // The first server is always in the mesh, and well-behaved, unless it is the only server.
+        // Only the last server turns hostile. So the first server, which always stays in the mesh, is well-behaved
+        // unless it is the only server.
         if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
             pods.iter_mut().last().into_iter().for_each(|pod| pod.applications.server.turn_hostile());
             callers.iter_mut().for_each(|caller| caller.outcome.may_be_strange = true);
@@ -200,7 +203,7 @@ impl World {
         }
     }
 
-    /// Returns clients of the opaque protocol.
+    /// Creates clients of the opaque protocol.
     fn talkers(speaks_first: bool, random: &mut Rng, net: &mut Net) -> Vec<Talker> {
         let number = if random.u8(..3) == 0 && net.parts.has(Part::Opaque) { random.u64(1..8) } else { 0 };
         let mut talker = |id| {
@@ -210,7 +213,7 @@ impl World {
         (0..number).map(&mut talker).collect()
     }
 
-    /// Returns hostile clients, of the clients' proxy and of the servers' proxies.
+    /// Creates hostile clients. Each connects to the clients' proxy or to the proxy of a server.
     fn intruders(random: &mut Rng, net: &mut Net, pods: &[Pod]) -> Vec<Intruder> {
         let number = if random.u8(..4) == 0 && net.parts.has(Part::HostileClients) { random.u8(1..4) } else { 0 };
         let proxies: Vec<_> = pods.iter().filter(|pod| pod.proxy.is_some()).map(|pod| pod.server().address).collect();
@@ -231,7 +234,7 @@ impl World {
         }
         let (random, now) = (&mut self.random, self.net.now);
         let endpoints: Vec<_> = self.pods.iter().map(|pod| pod.endpoint(self.have_identities)).collect();
-        // At least one endpoint stays.
+        // Never remove the first endpoint.
         let some: Vec<_> = endpoints.iter().skip(1).filter(|_| random.bool()).chain(endpoints.first()).collect();
         let some: Vec<_> = some.into_iter().copied().collect();
         let mirror = self.mirror.as_ref().map(|mirror| &mirror.mirror).filter(|_| random.bool());
@@ -306,12 +309,12 @@ impl World {
         self.pods.iter().chain(self.mirror.iter().map(|mirror| &mirror.pod))
     }
 
-    /// Returns the proxies on the way of the clients' calls.
+    /// Returns the proxies on the path of clients' calls: the clients' proxy and the servers' proxies.
     fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.pods.iter().filter_map(|pod| pod.proxy.as_ref()).chain([&self.proxy])
     }
 
-    /// Returns all proxies, also the proxy of the mirror.
+    /// Returns all proxies, including the mirror's proxy.
     fn all_proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.all_pods().filter_map(|pod| pod.proxy.as_ref()).chain([&self.proxy])
     }
@@ -323,20 +326,21 @@ impl World {
 
     /// Returns whether a call is lost because the policies of a server's proxy have denied it.
     fn is_denied(&self, lost: &Lost) -> bool {
-        // After a response of HTTP/1 has begun, the relay cannot send the reason of a denial. It cuts the response.
+        // If a change of policies denies a call whose HTTP/1 response has begun, the relay cannot send the reason, and
+        // cuts the response.
         let is_cut = lost.request.http1.is_some() && lost.why == CUT_SHORT;
         let has_recorded = |proxy: &Proxy| proxy.log.denied.contains(&lost.attempt);
         self.have_denied() && (lost.why == DENIED || is_cut) && self.proxies().any(has_recorded)
     }
 
-    /// Returns whether every lost call would be a fault.
+    /// Returns whether nothing in this world could cause the loss of a call, so that each lost call is a fault.
     fn is_calm(&self) -> bool {
         self.is_calm_apart_from_policies() && !self.have_denied()
     }
 
-    /// Returns whether every call that is lost for another reason than a denial would be a fault.
+    /// Returns whether nothing in this world, except a denial by a policy, could cause the loss of a call.
     fn is_calm_apart_from_policies(&self) -> bool {
-        // The first server is always in the mesh.
+        // The first server stays in the mesh, so calls can always reach it, except while its proxy drains.
         let drains = |proxy: &Proxy| proxy.has_drained;
         let is_reachable = self.pods.first().is_some_and(|pod| !pod.proxy.as_ref().is_some_and(drains));
         is_reachable
@@ -348,20 +352,20 @@ impl World {
     }
 
     fn end(mut self) -> Result<Total, String> {
-        // During this time, bytes in transit arrive, and the remaining clients keep their connections.
+        // In these 300 ms, bytes in transit arrive. The remaining clients keep their connections.
         self.rest(30, Duration::from_millis(10))?;
         let settled_relays = self.check_settled()?;
         let compared_windows = self.check_windows()?;
         self.callers.iter_mut().for_each(|caller| caller.leave(&mut self.net));
-        // During this time, bytes in transit arrive, servers give up, and the relays end the remaining calls. A relay
-        // does not read an HTTP/1 connection that waits for its response, so it notices the connection's end only when
-        // the server gives up.
+        // In these 500 ms, bytes in transit arrive, servers give up, and the relays end the remaining calls. A relay
+        // does not read an HTTP/1 connection that waits for its response, so it notices that the client has left only
+        // when the server gives up.
         self.rest(50, Duration::from_millis(10))?;
         let pods = self.pods.iter_mut().chain(self.mirror.iter_mut().map(|mirror| &mut mirror.pod));
         pods.for_each(|pod| pod.applications.server.stop(&mut self.net));
         self.rest(100, Duration::from_millis(10))?;
-        // Calls may wait for a connection until `max_wait_ms`. Each of a call's attempts may wait for an answer of the
-        // control plane of the server's proxy until `discovery_timeout_ms`.
+        // A call may wait up to `max_wait_ms` for a connection. In the server's proxy, each attempt may also wait up to
+        // `discovery_timeout_ms` for the control plane.
         let turns = if self.proxies().any(Proxy::has_lost_answers) { 400 } else { 150 };
         self.rest(turns, Duration::from_millis(100))?;
         let mut total = Total {
@@ -401,8 +405,8 @@ impl World {
         Ok(total)
     }
 
-    /// Checks that no relay holds anything of the calls that are over, and that no copy of their requests is left
-    /// incomplete. Returns the number of relays without calls.
+    /// Checks that no relay keeps state of ended calls, and that each copy of their requests is complete or cancelled.
+    /// Returns the number of relays without calls.
     fn check_settled(&self) -> Result<u64, String> {
         // The mirror's proxy may still wait for the answer of its control plane.
         let may_wait = |pod: &&Pod| pod.proxy.as_ref().is_some_and(|proxy| proxy.discovers);
@@ -436,7 +440,7 @@ impl World {
         for windows in self.callers.iter().flat_map(|caller| caller.windows(&self.net)) {
             check(windows, &mut self.proxy)?;
         }
-        // A hostile server announces and uses credit that its engine does not know.
+        // Exclude hostile servers: they announce and use credit that their own engine does not count.
         let pods = self.pods.iter_mut().chain(self.mirror.iter_mut().map(|mirror| &mut mirror.pod));
         for pod in pods.filter(|pod| !pod.server().is_hostile()) {
             let windows = pod.server().windows(&self.net);
@@ -450,11 +454,11 @@ impl World {
         let ended = self.callers.iter().flat_map(|caller| &caller.outcome.ended);
         let copied = self.mirror.iter().flat_map(|mirror| &mirror.seen.attempts);
         let begun = self.seen.attempts.iter().chain(copied);
-        // If the server ends the connection of a client that has been silent, the client's first requests have no
-        // receiver.
+        // Exclude late clients, which are silent at first: a server may close the connection during the silence, and
+        // then no relay records the client's requests.
         let sent = self.callers.iter().filter(|caller| !caller.is_late).flat_map(|caller| &caller.outcome.sent);
-        // After a suspension, a relay may close a connection that has been silent for too long, before a request
-        // arrives.
+        // After a suspension, a relay may close a connection that has been silent for too long while a request is on
+        // its way.
         let sent = sent.filter(|_| self.proxy.records_all() && !self.was_suspended);
         match ended.chain(begun).chain(sent).find(|id| !self.proxy.log.recorded.contains(id)) {
             Some(id) => Err(format!("attempt {id} is not recorded")),
@@ -472,8 +476,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns an error if a call that had begun long ago was still open when its client left, or if the client could
-    /// not make all its calls.
+    /// Checks that no call hung. When its client left, no old call may have been open, and the client must have made
+    /// all its calls.
     fn check_none_hangs(&self) -> Result<(), String> {
         for caller in &self.callers {
             let hangs = |request: &&Request| !self.may_hang(request);
@@ -500,8 +504,8 @@ impl World {
         }
     }
 
-    /// Checks that no request of an intruder has reached a server, if every server's proxy has always denied callers
-    /// without an identity, and all intruders call these proxies. Returns whether there were such intruders.
+    /// Checks that no request of an intruder has reached a server. The check applies if all intruders call servers'
+    /// proxies, and these proxies have always denied callers without an identity. Returns whether it applies.
     fn check_guarded(&self) -> Result<bool, String> {
         let are_open = self.pods.iter().any(|pod| pod.proxy.is_some() && pod.policies.were_open);
         if are_open || self.intruders.is_empty() || self.intruders.iter().any(|intruder| intruder.to.is_none()) {
@@ -513,7 +517,7 @@ impl World {
         }
     }
 
-    /// Checks the ends of the opaque connections.
+    /// Checks how the opaque connections have ended.
     fn check_talks(&self) -> Result<(), String> {
         let listeners = || self.pods.iter().map(|pod| &pod.applications.listener);
         let of_clients: Vec<_> = self.talkers.iter().filter_map(Talker::fate).collect();
@@ -523,8 +527,9 @@ impl World {
         if have(Fate::Short) {
             return Err(format!("an opaque connection ends in order before everything has arrived: {fates}"));
         }
-        // A server gets nothing if its client has left early. A relay that drains, or that needs a place or memory,
-        // closes a connection on which neither side has said anything.
+        // A server receives nothing if its client leaves early. A relay may close a connection on which neither side
+        // has sent anything: when the relay drains, or when another connection needs the memory or the slot in the
+        // listener.
         let may_close = |proxy: &Proxy| proxy.has_drained || proxy.have_yielded || !proxy.is_calm();
         let may_be_closed = self.proxies().any(may_close) || self.have_denied();
         if of_clients.contains(&Fate::Unheard) && !may_be_closed {
@@ -542,7 +547,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether a server may be the reason why a call without a deadline never ends.
+    /// Returns whether a server may have left this call without an answer, so that a call without a deadline never
+    /// ends.
     fn may_hang(&self, request: &Request) -> bool {
         // A hostile server may never answer. If the relay repeats a call, the hostile server may get a call that
         // another server has already got.
@@ -553,29 +559,31 @@ impl World {
         self.seen.never_answered.contains(&request.id) || may_have_reached_hostile
     }
 
-    /// Returns whether there may be no connection for a client's next call.
+    /// Returns whether a client may be unable to make its next call because it gets no connection.
     fn may_starve(&self) -> bool {
-        // A call that never ends keeps a connection or a place, and a relay that drains accepts no connection.
+        // A call that never ends occupies a connection, which counts against the listener's connection limit. A
+        // draining relay accepts no connection.
         let is_shut = |proxy: &Proxy| proxy.has_drained || proxy.have_yielded;
         self.proxies().any(is_shut)
             || self.pods.iter().any(|pod| pod.server().has_faults() || pod.server().is_hostile())
     }
 
-    /// Returns whether an event in this world may be the reason why a call is lost. A well-behaved server answers all
-    /// calls that it has seen.
+    /// Returns whether an event in this world may have caused the loss of a call. A well-behaved server answers all
+    /// calls that it has received.
     fn may_be_lost(&self, lost: &Lost) -> bool {
         let Lost { request, why, .. } = lost;
         let was_seen = self.seen.calls.contains_key(&request.id);
         let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
         if why == STRANGE {
-            // A relay may repeat an idempotent request at a hostile server, and any request if the Service
-            // has retries or hedging.
+            // After a well-behaved server has received a request, a relay may still repeat it at a hostile server: if
+            // the request is idempotent, or if the Service has retries or hedging.
             return !was_seen || is_idempotent || !self.seen.repeats.are_none();
         }
         let has_hostile = self.pods.iter().any(|pod| pod.server().is_hostile());
         // If a call is hedged, a hostile server may answer faster than a well-behaved server.
         let is_outrun = has_hostile && self.seen.repeats.hedges.is_some();
-        // A connection without calls that has lost its place may be closed while a request is on its way.
+        // If the listener is full, a relay may close a connection without calls to make room for another connection,
+        // while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
         // An HTTP/1 connection may end while a request is on its way. Then a relay repeats an idempotent request, except
         // in two cases:
@@ -592,11 +600,12 @@ impl World {
     }
 }
 
-/// Returns whether a call may end for the reason `why` although there is no obstacle.
+/// Returns whether a call may be lost for the reason `why` even in a calm world.
 fn may_be_lost(request: &Request, why: &str) -> bool {
     match why {
         "deadline-exceeded" => true,
-        // The relay keeps at most this much of a request, in case it has to send the request again.
+        // The relay buffers at most this many bytes of a request to send it again, so it cannot repeat a longer
+        // request.
         "refused" => request.request_bytes > 65_536,
         "connection-closed" => request.http1.is_some() && request.request_bytes > 65_536,
         _ => false,

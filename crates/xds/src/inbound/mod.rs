@@ -1,9 +1,9 @@
 //! The Listener `inbound`, for a workload's own proxy: the workload's HTTP ports, and the policies that select the
 //! workload.
 //!
-//! All policies together are one RBAC filter (`rbac`), whose principals (`principal`) are the allowed callers. The
-//! Listener's metadata (`facts`) contains what the filter cannot express: the workloads that each policy selects, the workload's own trust
-//! domain and its HTTP ports.
+//! One RBAC filter (`rbac`) expresses all policies; its principals (`principal`) are the allowed callers. The
+//! Listener's metadata (`facts`) contains what the filter cannot express: the workloads that each policy selects, the
+//! trust domain of the workload and its HTTP ports.
 
 mod principal;
 mod rbac;
@@ -44,7 +44,8 @@ pub struct Inbound {
     pub http_ports: Vec<u16>,
 }
 
-/// Writes the policies that select a workload of the trust domain, and the workload's HTTP ports.
+/// Writes the Listener `inbound` of one workload. `policies` are the policies that select the workload; `trust_domain`
+/// is the workload's trust domain.
 pub fn write<'a>(
     policies: impl IntoIterator<Item = &'a AuthorizationPolicy>,
     http_ports: &[u16],
@@ -73,7 +74,7 @@ pub fn write<'a>(
     };
     Listener {
         name: INBOUND.to_owned(),
-        // Nothing binds the port, but a Listener must have an address.
+        // Envoy requires an address in every Listener, although this Listener does not bind its port.
         address: Some(address(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), INBOUND_PORT))),
         bind_to_port: Some(BoolValue { value: false }),
         traffic_direction: TrafficDirection::Inbound.into(),

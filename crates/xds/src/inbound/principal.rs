@@ -16,22 +16,23 @@ const ANY_PART: &str = "[^/]+";
 /// The wildcard in a policy; it matches any name.
 const ANY: &str = "*";
 
-/// Matches every caller, with an identity or without.
+/// Returns a principal that matches every caller, with or without an identity.
 pub(super) fn anybody() -> Principal {
     principal(Identifier::Any(true))
 }
 
-/// Matches no caller.
+/// Returns a principal that matches no caller.
 pub(super) fn nobody() -> Principal {
     principal(Identifier::NotId(Box::new(anybody())))
 }
 
-/// Matches the callers that a rule allows: callers with one of the rule's identities, from one of the rule's networks.
+/// Returns a principal for the callers that a rule allows: callers with one of the rule's identities that call from one
+/// of the rule's networks.
 pub(super) fn of_rule(rule: &Rule, own: &TrustDomain) -> Principal {
     let identities = rule.identities.as_deref().map(|all| all.iter().map(|some| of_identities(some, own)).collect());
     let networks = rule.networks.as_deref().map(|all| all.iter().map(of_network).collect());
     match (identities, networks) {
-        // A rule without identities and networks allows no caller.
+        // A rule with neither identities nor networks allows no caller.
         (None, None) => all_of(vec![nobody(), nobody()]),
         (identities, networks) => all_of(vec![one_of(identities), one_of(networks)]),
     }
@@ -83,7 +84,7 @@ fn all_of(ids: Vec<Principal>) -> Principal {
     principal(Identifier::AndIds(Set { ids }))
 }
 
-/// Matches the callers that any principal in the list matches; without a list, every caller.
+/// Returns a principal that matches if any principal in the list matches. Without a list, it matches every caller.
 fn one_of(list: Option<Vec<Principal>>) -> Principal {
     match list {
         None => anybody(),
@@ -93,7 +94,7 @@ fn one_of(list: Option<Vec<Principal>>) -> Principal {
     }
 }
 
-/// Returns the parts of a principal that [`all_of`] wrote.
+/// Returns the list of principals that [`all_of`] combined into this principal.
 fn set(given: &Principal) -> Option<&[Principal]> {
     match &given.identifier {
         Some(Identifier::AndIds(set)) => Some(&set.ids),
@@ -111,9 +112,9 @@ fn read_list<T>(given: &Principal, read: impl Fn(&Principal) -> Option<T>) -> Op
     }
 }
 
-/// Matches a certificate with one of the identities. An exact identity of the workload's own trust domain becomes an
-/// exact match. If the policy names a trust domain, the pattern has this trust domain in a group, so that
-/// [`read_identities`] can distinguish it from the workload's own trust domain.
+/// Returns a principal for certificates with one of these identities. An exact identity of the workload's own trust
+/// domain becomes an exact match. If the policy itself names a trust domain, the pattern has the trust domain in a
+/// group, so that [`read_identities`] can distinguish it from the workload's own trust domain.
 fn of_identities(identities: &Identities, own: &TrustDomain) -> Principal {
     let part = |name: &Option<Box<str>>| name.as_deref().map_or_else(|| ANY_PART.to_owned(), escaped);
     let id = match identities {
@@ -148,7 +149,7 @@ fn read_identities(given: &Principal, own: &TrustDomain) -> Option<Identities> {
     }
 }
 
-/// Returns the text of a matcher in the form of a policy.
+/// Converts a matcher back to the text of an identity in a policy: without escapes, and with `*` as the wildcard.
 fn unescaped(matcher: &StringMatcher) -> Option<String> {
     match matcher.match_pattern.as_ref()? {
         string_matcher::MatchPattern::Exact(text) => Some(text.clone()),
@@ -157,7 +158,8 @@ fn unescaped(matcher: &StringMatcher) -> Option<String> {
     }
 }
 
-/// Matches the connection's source address, and ignores what request headers claim.
+/// Returns a principal for source addresses in this network. It matches the connection's source address, and ignores
+/// addresses in request headers.
 fn of_network(network: &Network) -> Principal {
     principal(Identifier::DirectRemoteIp(CidrRange {
         address_prefix: network.first().to_string(),

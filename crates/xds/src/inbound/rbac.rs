@@ -1,13 +1,13 @@
 //! Policies as an RBAC filter, for Envoy and gRPC (gRFC A41).
 //!
-//! All enforced policies are the filter's rules, in one set: a caller needs only one policy that allows it. Policies in
-//! audit mode are the filter's shadow rules.
+//! The enforced policies are the filter's rules: a caller is allowed if at least one of them allows it. The policies in
+//! audit mode are the filter's shadow rules, which deny no call.
 //!
 //! A policy is one entry named `namespace/name`. Its permissions are the policy's ports, and its principals are the
 //! policy's rules and health checks. An unreadable policy's principals match no caller.
 //!
-//! One more entry, whose name no policy can have, allows every caller on ports that no policy selects: on these ports,
-//! the default inbound policy decides.
+//! One more entry, `default`, allows every caller on ports that no policy selects, because the default inbound policy
+//! decides on these ports. No policy's entry can have this name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::pb::{Any, RbacFilter};
 /// The entry for ports that no policy selects.
 const DEFAULT: &str = "default";
 
-/// The name of a field, and its error.
+/// An error: the name of the invalid field, and what is wrong with it.
 pub(super) type Fault = (&'static str, String);
 
 /// The name of a policy's entry.
@@ -38,14 +38,15 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
     let of = |is_enforced| policies.iter().copied().filter(move |policy| policy.mode.is_enforced() == is_enforced);
     let (enforced, audited) = (selected_ports(of(true)), selected_ports(of(false)));
     let everywhere_but = |ports: &Option<BTreeSet<u16>>| ports.as_ref().map(none_of);
-    // On a port with an enforced policy, audited policies have no effect: the shadow rules allow every caller there.
+    // On a port with an enforced policy, audited policies have no effect. So the shadow rules allow every caller on
+    // these ports, and on ports without an audited policy.
     let unaudited = everywhere_but(&audited).into_iter().chain(match &enforced {
         None => vec![any_port()],
         Some(ports) => ports.iter().copied().map(port).collect(),
     });
-    // Each entry is a message of its own; concatenated messages merge into one message with all fields (Protobuf
-    // encoding, "Last One Wins"). A single message with a map would have its entries in any order, but equal resources
-    // must have equal bytes.
+    // Equal resources must have equal bytes, but the entries of a map in one message would have any order. So encode
+    // each entry as a message of its own: a decoder merges concatenated messages into one message with all fields
+    // (Protobuf encoding, "Last One Wins").
     let mut bytes = Vec::new();
     for (name, entry) in entries(of(true), everywhere_but(&enforced).into_iter(), trust_domain) {
         bytes.extend(RbacFilter { rules: Some(set_of(name, entry)), ..Default::default() }.encode_to_vec());
@@ -56,8 +57,8 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
     Any { type_url: RbacFilter::type_url(), value: bytes }
 }
 
-/// Returns the entries of policies, and one entry for the remaining ports, which `left` permits; empty without
-/// policies.
+/// Returns the entries of the policies, and an entry that allows every caller on the ports in `left`. Returns no
+/// entries if there are no policies.
 fn entries<'a>(
     policies: impl Iterator<Item = &'a AuthorizationPolicy>,
     left: impl Iterator<Item = Permission>,
@@ -89,7 +90,7 @@ fn entry(policy: &AuthorizationPolicy, trust_domain: &TrustDomain) -> Policy {
     };
     let rules = policy.allow.iter().map(|rule| principal::of_rule(rule, trust_domain));
     let principals: Vec<Principal> = rules.chain(policy.health_checks.iter().map(principal::of_health_check)).collect();
-    // RBAC rejects an entry with an empty list.
+    // RBAC rejects an entry without principals.
     let principals = if principals.is_empty() { vec![nobody()] } else { principals };
     Policy { permissions, principals, ..Default::default() }
 }
@@ -180,7 +181,8 @@ fn read_entry(
         allow: allow.into(),
         health_checks: health_checks.into(),
     };
-    // Reject an entry that differs from what we would write, because the difference may be a condition.
+    // Reject an entry that differs from the entry that we would write for `policy`. The difference may be a condition
+    // of the entry that `policy` lacks. Without this condition, the proxy would allow too many calls.
     (entry(&policy, trust_domain) == *given).then_some(policy)
 }
 

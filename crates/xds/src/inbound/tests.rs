@@ -54,7 +54,7 @@ fn filter_of(text: &str) -> RbacFilter {
     filter(&written(mesh(text).policies())).expect("ours")
 }
 
-/// Returns the encoded Listener with another filter.
+/// Returns an encoded Listener `inbound` whose RBAC filter has this configuration.
 fn with_filter(config: Any) -> Vec<u8> {
     let mut resource = written(mesh(POLICIES).policies());
     let Some(listener::filter::ConfigType::TypedConfig(manager)) =

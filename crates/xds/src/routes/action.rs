@@ -1,7 +1,7 @@
-//! The action of a rule, as a Route.
+//! Writes a route rule as an xDS Route.
 //!
-//! Envoy does not support everything. From a backend's own filters, Envoy gets only the header changes and the host
-//! rewrite. The other filters are facts, which only leno-proxy reads.
+//! Envoy does not support all features of a rule. From a backend's own filters, Envoy gets only the header changes and
+//! the host rewrite. The other filters are facts, which only leno-proxy reads.
 
 use leno_model::route::{
     Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
@@ -32,9 +32,9 @@ use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
 use crate::proto::{any, duration, uint32};
 use crate::view::Dialect;
 
-/// Maximum number of times that Envoy repeats the choice of a retry's endpoint, because the call has already tried the
-/// chosen endpoint. After that, the retry goes to the endpoint that was chosen last. If the call has not tried one of
-/// three endpoints, all 17 choices miss this endpoint in 0.1 % of the retries.
+/// Maximum number of times that Envoy chooses again if a retry's endpoint is one that the call has already tried. The
+/// retry then goes to the endpoint that was chosen last. For example, if a call has tried two of three endpoints, all
+/// 17 choices miss the third endpoint in 0.1 % of the retries.
 const HOST_SELECTIONS_MAX: i64 = 16;
 
 pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
@@ -87,7 +87,7 @@ fn facts(matches: &Match, rule: &Rule) -> Facts {
     facts
 }
 
-/// Adds the filters of a backend for which Envoy's `ClusterWeight` has no field.
+/// Adds a backend's own filters, except those for which Envoy's `ClusterWeight` has a field.
 fn with_filters(mut facts: Facts, number: usize, filters: &Filters) -> Facts {
     match filters.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref()) {
         Some(PathRewrite::Full(path)) => facts = facts.with(format!("{BACKEND_PATH}{number}"), path),
@@ -117,8 +117,8 @@ fn action(path: &PathMatch, rule: &Rule, dialect: Dialect) -> route::Action {
     let limit = |limit: &Option<Setting<TimeLimit>>| enforced(limit).map(|limit| limit.after);
     let (request, attempt) = (limit(&rule.calls.request_timeout), limit(&rule.calls.backend_request_timeout));
     let retry = enforced(&rule.calls.retry);
-    // Without retries there is only one attempt per request, so the timeout of an attempt also limits the whole
-    // request. If different objects set the two timeouts, either timeout may be the shorter one.
+    // Without retries, a request has only one attempt, so the timeout of an attempt also limits the whole request. Use
+    // the shorter timeout: if different objects set the two timeouts, either timeout may be the shorter one.
     let timeout = match (request, attempt) {
         (Some(request), Some(attempt)) if retry.is_none() => Some(request.min(attempt)),
         (None, attempt) if retry.is_none() => attempt,
@@ -167,7 +167,7 @@ fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>, dialect: Di
         per_try_timeout: attempt.map(duration),
         retriable_status_codes: retry.http_codes.iter().map(|code| u32::from(*code)).collect(),
         retry_back_off: Some(RetryBackOff {
-            // gRPC clients and Envoy refuse a pause of zero.
+            // gRPC clients and Envoy reject a pause of zero, so write at least 1 ms.
             base_interval: Some(duration(retry.backoff.max(std::time::Duration::from_millis(1)))),
             max_interval: Some(duration(most.max(std::time::Duration::from_millis(1)))),
         }),
@@ -177,7 +177,8 @@ fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>, dialect: Di
     }
 }
 
-/// Returns Envoy's extension that lets a retry choose its endpoint again if the call has tried the chosen endpoint.
+/// Returns Envoy's extension that rejects the choice of an endpoint for a retry if the call has already tried this
+/// endpoint.
 fn previous_hosts() -> RetryHostPredicate {
     let config = any(&PreviousHostsPredicate::default());
     RetryHostPredicate {
@@ -186,7 +187,8 @@ fn previous_hosts() -> RetryHostPredicate {
     }
 }
 
-/// Returns a part of a policy, unless the part is only audited: gRPC clients and Envoy cannot audit.
+/// Returns a part of a policy if the part is enforced; `None` in audit mode, which gRPC clients and Envoy do not
+/// support.
 fn enforced<T>(part: &Option<Setting<T>>) -> Option<&T> {
     part.as_ref().filter(|part| part.mode == Mode::Enforce).map(|part| &part.value)
 }

@@ -26,7 +26,7 @@ pub struct Routes {
     pub table: Option<RouteTable>,
 }
 
-/// The name of a field, and its error.
+/// An error: the name of the invalid field, and what is wrong with it.
 pub(super) type Fault = (&'static str, String);
 
 /// Reads the routes of calls for one cluster.
@@ -59,8 +59,8 @@ pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     let mut entries = Vec::new();
     for route in &host.routes {
         let facts = facts(route);
-        // Connections without TLS go to the cluster itself. A table of TLSRoutes implies this rule, so the table needs
-        // no entry for it.
+        // The last entry of TLSRoutes sends connections without TLS to the cluster itself. The model implies this rule
+        // for TLSRoutes, so skip the entry.
         if kind == RouteKind::Tls && facts.get(ROUTE).is_none() {
             continue;
         }

@@ -138,7 +138,8 @@ fn a_time_limit_holds_for_both_dialects() {
     assert_eq!(stream.map(|timeout| timeout.seconds), Some(2));
 }
 
-/// A route and a policy may set the two limits, and then either limit may be the shorter one.
+/// The request timeout is the route's and the attempt timeout is the policy's, so either of the two may be the shorter
+/// one.
 #[test]
 fn without_retries_the_shorter_limit_of_a_call_and_of_its_attempt_holds_for_both() {
     let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: p, namespace: shop}\nspec:\n  \

@@ -24,10 +24,10 @@ use super::requests::{Working, framed, grpc};
 
 /// The insider's SPIFFE ID.
 const ID: &str = "spiffe://cluster.local/ns/neighbours/sa/insider";
-/// The path at which the test mounts the insider's token.
+/// The path at which the test mounts the token of the insider's ServiceAccount.
 const TOKEN: &str = "/token/token";
 
-/// The TLS configuration for connections of a mesh workload.
+/// The TLS configuration with a mesh workload's certificate, for connections to other workloads.
 #[derive(Clone)]
 pub(super) struct Certificate(Arc<ClientConfig>);
 

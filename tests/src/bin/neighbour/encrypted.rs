@@ -34,7 +34,7 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[Ip
     repeat(campaign, "proxy_tunnel_without_certificate", &at(proxies, 15008), CONNECTIONS, shake_hands_only);
 }
 
-/// Runs `act` for each address again and again, on several connections at once.
+/// Runs `act` in endless loops: `connections` loops at once for each address.
 pub(super) fn repeat<F>(
     campaign: &mut Campaign,
     name: &'static str,
@@ -58,7 +58,7 @@ pub(super) fn repeat<F>(
     });
 }
 
-/// Calls ten times on one connection, with a token that is well-formed but invalid.
+/// Requests a certificate ten times on one connection, with a token that is well-formed but invalid.
 async fn ask_with_bad_tokens(address: SocketAddr) -> io::Result<()> {
     let claims =
         "eyJhdWQiOlsibGVuby5kZXYiXSwiZXhwIjo0MDAwMDAwMDAwLCJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6c2hvcDp3ZWIifQ";

@@ -1,4 +1,5 @@
-//! HTTP/2 attacks on the application's own ports, without an identity and with an identity that policies deny.
+//! HTTP/2 attacks on the application's own ports: by a client without an identity, and by a client whose identity
+//! policies deny.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,11 +17,12 @@ const AUTHORITY: &str = "echo.shop:50051";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Pause between two bursts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Approximate number of scripts that run at once.
+/// Approximate number of scripts that run at once. The threads start at intervals of [`PAUSE`] / `SCRIPTS`, so that
+/// their bursts do not coincide.
 const SCRIPTS: u32 = 32;
-/// Number of streams on a connection on which the attacker leaves large answers unread.
+/// Number of streams that the attacker opens on each connection when it leaves large answers unread.
 const UNREAD_STREAMS: usize = 150;
-/// Number of calls in each burst on a connection on which the attacker leaves small answers unread.
+/// Number of calls in each burst when the attacker leaves small answers unread.
 const UNREAD_AT_ONCE: usize = 10;
 /// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 section 6.5.2).
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -49,7 +51,7 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr]) {
     }
 }
 
-/// Makes calls that no policy allows. The calling Pod is meshed.
+/// Makes the member's calls, which no policy allows. The member's Pod is meshed.
 pub(super) fn call_what_policy_denies(campaign: &mut Campaign, proxies: &[IpAddr]) {
     let addresses = at(proxies, CLOSED_PORT);
     run(campaign, "member_denied_calls", &addresses, Attacker::connect, denied_calls);
@@ -69,8 +71,8 @@ fn run(
     let (until, connections) = (campaign.until, campaign.count(name));
     for address in addresses.iter().copied() {
         let connections = connections.clone();
-        // Start the threads at different times: if all scripts acted at the same moments, the machine would be idle
-        // between these moments.
+        // Start the threads at different times, to spread the load: otherwise all scripts would send and pause at the
+        // same moments.
         let start = PAUSE * campaign.threads.len() as u32 / SCRIPTS;
         campaign.threads.push(std::thread::spawn(move || {
             std::thread::sleep(start);
@@ -132,8 +134,8 @@ fn dribbled_content(attacker: &mut Attacker) -> io::Result<()> {
     send_content_of_calls(attacker, &call_block(AUTHORITY, "Echo", &[]))
 }
 
-/// Makes a hundred health checks with content that never ends. A health check is the only request that every client may
-/// make.
+/// Makes a hundred health checks with content that never ends. A client that no policy allows may make only health
+/// checks on this port.
 fn health_checks_without_end(attacker: &mut Attacker) -> io::Result<()> {
     let block = post(HEALTH_CHECK);
     send_content_of_calls(attacker, &block)
@@ -158,7 +160,7 @@ fn unread_denials(attacker: &mut Attacker) -> io::Result<()> {
     send_calls_on_and_on(attacker, &post("/leno.echo.v1.Echo/Unary"))
 }
 
-/// Makes health checks, the only call that every client may make, and never reads the answers.
+/// Makes health checks, which every client may make, and never reads the answers.
 fn unread_health_checks(attacker: &mut Attacker) -> io::Result<()> {
     attacker.greet(&[])?;
     send_calls_on_and_on(attacker, &post(HEALTH_CHECK))

@@ -1,5 +1,5 @@
-//! Attacks by a workload that has a certificate of the mesh, and connects to other workloads' ports itself, without a
-//! proxy.
+//! Attacks by a workload with a certificate of the mesh but without a proxy: the workload itself connects to other
+//! workloads' ports.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,13 +16,13 @@ use super::{CLOSED_PORT, Campaign, Count, OPEN_PORT, at, xds};
 
 /// Number of connections of each attack to each Pod.
 const CONNECTIONS: u32 = 2;
-/// Number of streams on one connection. The insider leaves their answers unread.
+/// Number of streams that the insider opens on one connection, and whose answers it leaves unread.
 const STREAMS: u32 = 150;
 /// Size of the application's answer on each stream.
 const ANSWER_BYTES: u32 = 128 << 10;
-/// Time for which the insider keeps open a connection whose answers it does not read.
+/// Time for which the insider keeps a connection open without reading its answers.
 const HOLD: Duration = Duration::from_secs(25);
-/// Pause between two streams of a connection.
+/// Pause before the insider opens the next stream on a connection.
 const STREAM_PAUSE: Duration = Duration::from_millis(50);
 /// Pause between two tunnels to closed ports.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
@@ -38,6 +38,8 @@ enum Act {
     ClosedPorts,
 }
 
+/// Gets the insider's certificate, and starts its attacks.
+///
 /// # Panics
 /// If the control plane issues no certificate.
 pub(super) async fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
@@ -142,7 +144,7 @@ pub(super) fn request() -> Vec<u8> {
     message
 }
 
-/// Returns the bytes of an HTTP/2 connection with one call and large flow-control windows.
+/// Returns the bytes that the client of an HTTP/2 connection sends: large flow-control windows, and one call.
 fn call_in_a_tunnel() -> Bytes {
     let block: Vec<u8> = [
         (":method", "POST"),

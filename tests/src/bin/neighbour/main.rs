@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 const CLOSED_PORT: u16 = 50051;
 /// The application's port that the policy leaves open to neighbours.
 const OPEN_PORT: u16 = 50052;
-/// Pause before a neighbour's next attempt.
+/// Pause between two attempts of an attack.
 const REST: Duration = Duration::from_millis(100);
 
 /// Number of attempts of an attack.
@@ -62,8 +62,8 @@ impl Campaign {
         self.tasks.spawn(async move { tokio::time::timeout_at(until, life).await.unwrap_or_default() });
     }
 
-    /// For each address, runs `times` futures of `life` at once. The starts are spread over `time`: a kernel that opens
-    /// a thousand connections at once has no time for other work.
+    /// Starts `times` futures of `life` for each address, spread evenly over `time`. A thousand connections at once
+    /// would keep the kernel from all other work.
     fn spawn_each<F>(&mut self, addresses: &[SocketAddr], times: u32, time: Duration, life: impl Fn(SocketAddr) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -27,13 +27,13 @@ impl Drop for Working {
     }
 }
 
-/// The head of a gRPC call.
+/// The method, URI and header fields of a gRPC call.
 pub(super) fn grpc(uri: &str) -> Request<()> {
     let request = Request::post(uri).header("content-type", "application/grpc").header("te", "trailers");
     request.body(()).expect("a request")
 }
 
-/// The head of a request for a tunnel.
+/// The method, authority and header fields of a request for a tunnel.
 pub(super) fn tunnel(to: std::net::SocketAddr) -> Request<()> {
     let authority = Uri::builder().authority(to.to_string()).build().expect("an authority");
     Request::builder().method(Method::CONNECT).uri(authority).body(()).expect("a request")

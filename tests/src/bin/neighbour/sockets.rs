@@ -23,9 +23,9 @@ const HALF_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 const LOG_OFF: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\noff";
 const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// Pause between a closed connection and the next connection.
+/// Pause before a closed connection is replaced.
 const HOLD_REST: Duration = Duration::from_secs(6);
-/// Number of addresses that a member dials at once in each [`DIAL_INTERVAL`]: 10,800 in a minute.
+/// Number of addresses that a member dials at once in each [`DIAL_INTERVAL`]. In a minute, this makes 10,800 addresses.
 const DIALLED_AT_ONCE: usize = 9;
 const DIAL_INTERVAL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -65,7 +65,8 @@ const fn large_half_hello() -> [u8; 16_000] {
     bytes
 }
 
-/// Opens connections, sends only `said` on each, and keeps them open. If a connection is closed, opens another one.
+/// Keeps [`SOCKETS`] connections to each address open, and sends only `said` on each. Replaces each connection that the
+/// peer closes.
 fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], said: &'static [u8]) {
     let opened = campaign.count(name);
     campaign.spawn_each(addresses, SOCKETS, HOLD_REST, |address| {
@@ -106,7 +107,7 @@ fn ask_again_and_again(
     });
 }
 
-/// Sends a request, and returns the first bytes of the answer: at most 64, and none after an error.
+/// Sends a request, and returns up to 64 bytes of the answer. Returns no bytes after an error.
 async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     let mut answer = vec![0; 64];
     let Ok(mut stream) = TcpStream::connect(address).await else { return Vec::new() };
@@ -130,7 +131,7 @@ pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
             pace.tick().await;
             dialled.fetch_add(addresses.len() as u64, Ordering::Relaxed);
             for address in addresses.iter().copied() {
-                // The connection ends when the proxy has found out that nothing listens at the address.
+                // Wait: the proxy closes the connection as soon as it has found that nothing listens at the address.
                 tokio::spawn(timeout(PATIENCE, async move {
                     let mut stream = TcpStream::connect(address).await?;
                     stream.write_all(b"\r\n").await?;

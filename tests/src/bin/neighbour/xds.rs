@@ -22,10 +22,10 @@ use super::{Campaign, Count};
 const CONNECTIONS: u32 = 8;
 /// Number of streams on each connection: the control plane's limit.
 const STREAMS: usize = 8;
-/// Number of nonexistent names of each kind to which each stream subscribes. All streams together subscribe to 128,000
-/// names, which is more than the 105,000 that one identity may have if the control plane has 256 MiB.
+/// Number of names of each kind to which each stream subscribes. The names do not exist. All streams together subscribe
+/// to 128,000 names: more than 105,000, the limit for one identity if the control plane has 256 MiB of memory.
 const NAMES: usize = 500;
-/// A large resource that exists: the Service with the heavy routes of the test.
+/// A large resource: the Service to which the test attaches routes that are costly to translate.
 const HEAVY: &str = "heavy.neighbours:80";
 /// Interval at which each stream requests [`HEAVY`] again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -120,7 +120,7 @@ fn request(kind: Kind, names: Vec<String>, nonce: String) -> DeltaDiscoveryReque
     }
 }
 
-/// Sends a message as the flow-control windows allow.
+/// Sends a message in pieces, each as large as the flow-control windows allow.
 async fn send(sender: &mut SendStream<Bytes>, request: DeltaDiscoveryRequest) -> Result<(), h2::Error> {
     let mut message = framed(&request.encode_to_vec());
     while message.has_remaining() {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::super::user::image;
 use super::PROBER;
 
-/// CPU limit of an attacker. It leaves most of the machine's CPU to the other programs. So if these programs lose
-/// calls, the reason is the attack, and not a lack of CPU.
+/// CPU limit of an attacker. It leaves most of the machine's CPU to the other programs, so that a lost call shows a
+/// harmful attack, and not a lack of CPU.
 const ATTACKER_CPU: &str = "300m";
 /// CPU request of an attacker. If there is too little CPU, the CPU requests decide the containers' shares. This request
 /// gives an attacker the same small share as a container without a request. The request must be explicit: otherwise
@@ -18,8 +18,8 @@ const PROBER_CPU_SHARE: &str = "100m";
 /// Memory limit of the attacked proxies, and of the member's own proxy.
 pub(super) const PROXY_MEMORY: &str = "64Mi";
 
-/// Returns a patch that adds a server on a second port to the workload. No policy denies calls to this port. The caller
-/// of the server chooses the size of the answer.
+/// Returns a patch of the workload that adds a container with a second server, on another port. No policy denies calls
+/// to this port, and the caller chooses the size of the server's answer.
 pub(super) fn second_port() -> String {
     let container = json!({
         "name": "open",
@@ -94,8 +94,8 @@ pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
     })
 }
 
-/// Returns routes that each have as many patterns as the API server stores in one object. Each pattern is short as
-/// text, and large once compiled.
+/// Returns heavy routes. Each route has as many regular expressions as the API server stores in one object. Each
+/// expression is short as text, but needs much memory when it is compiled.
 pub(super) fn heavy_routes(count: u32) -> Value {
     let routes = (0..count).flat_map(|number| [http_route(number), grpc_route(number)]);
     json!({"apiVersion": "v1", "kind": "List", "items": routes.collect::<Vec<_>>()})

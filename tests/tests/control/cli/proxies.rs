@@ -1,4 +1,5 @@
-//! Commands that reach proxies through the API server. The API server forwards ports to a scripted node.
+//! Commands that reach proxies through the API server, which forwards ports to a node. A program of the test replaces
+//! the node's kubelet.
 //!
 //! The proxies, the API server and the forwarded connections are real.
 
@@ -176,8 +177,8 @@ fn proxies_are_looked_into_through_the_api_server() {
 
     let metrics = leno_well(&cluster, &[&["diagnostics", "proxy-metrics", "web-1"], &within[..]].concat());
     assert!(metrics.contains("control_identity_cert_expiration_timestamp_seconds"), "{metrics}");
-    // `leno identity` has inspected the proxy's certificate. The proxy must not count this connection as a failed
-    // handshake.
+    // `leno identity` has read the proxy's certificate without showing one. The proxy must not count its connection as
+    // a failed handshake.
     let failures = ["tls-cut", "tls-refused", "no-certificate"];
     assert!(!failures.iter().any(|failure| metrics.contains(failure)), "{metrics}");
     let config = leno_well(&cluster, &[&["diagnostics", "config", "web-1"], &within[..]].concat());

@@ -6,12 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
 
-/// JSON pointer to the annotation within `fieldsV1` of an entry of managedFields. The time of an entry with this field
-/// is the time at which the annotation was written.
+/// JSON pointer to the annotation `leno.dev/inject` in `fieldsV1` of a managedFields entry. If an entry has this field,
+/// the entry's time is when the annotation was last written.
 const MANAGED_FIELD: &str = "/f:metadata/f:annotations/f:leno.dev~1inject";
 
-/// Explains in one sentence why the Pod has no proxy. `injector` is the configuration of the webhook that the API
-/// server would have called.
+/// Explains in one sentence why the Pod has no proxy. `injector` is the configuration of the webhook that injects
+/// proxies.
 pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&MutatingWebhookConfiguration>) -> String {
     let created = pod.metadata.creation_timestamp.as_ref();
     let installed = injector.and_then(|injector| injector.metadata.creation_timestamp.as_ref());
@@ -23,8 +23,9 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
     if created.0 < installed.0 {
         return format!("it was created at {}, before Leno was installed at {}", at(created), at(installed));
     }
-    // If the Pod has its own annotation, the time of the namespace's annotation explains nothing. Managed fields cannot
-    // prove that the Pod got its own annotation later, so assume that the Pod was created with its annotation.
+    // If the Pod has its own annotation, that one applies, so ignore when the namespace was annotated. Managed fields
+    // cannot prove that a user annotated the Pod after its creation, so assume that the Pod was created with its
+    // annotation.
     let annotated = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(annotated);
     match annotated {
         // Timestamps have a resolution of one second, so two equal timestamps do not show which event was first.

@@ -1,5 +1,5 @@
-//! Checks whether nodes can find the images of an installation. If neither a node nor a registry has an image, a Pod
-//! with this image stays in ImagePullBackOff on that node.
+//! Checks whether nodes can get the images of an installation. A Pod stays in ImagePullBackOff if its node has no copy
+//! of the image and no registry offers it.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,16 @@ use serde_json::Value;
 
 use super::report::Finding;
 
-/// The registry of an image name without a registry.
+/// The registry of an image whose name contains no registry.
 const DEFAULT_REGISTRY: &str = "docker.io";
 /// The repository, in [`DEFAULT_REGISTRY`], to which an image name without a slash belongs.
 const DEFAULT_REPOSITORY: &str = "library";
 
-/// Maximum number of images that a kubelet reports; it omits the smallest images (nodeStatusMaxImages).
+/// Maximum number of images that a kubelet reports by default (nodeStatusMaxImages). If a node has more, the kubelet
+/// omits the smallest.
 const REPORTED_MAX: usize = 50;
 
-/// The images of the proxy and of the control plane in an installation with these values, without duplicates.
+/// The images of the proxy and of the control plane, without duplicates, in an installation with these chart values.
 pub(super) fn images(values: &Value) -> Vec<String> {
     let objects = objects(values).expect("the values were rendered when they were read");
     let mut images = Vec::new();
@@ -33,7 +34,7 @@ pub(super) fn images(values: &Value) -> Vec<String> {
     images
 }
 
-/// Checks whether every node has these images, or whether the image names include a registry to pull from.
+/// Checks whether every node has these images. Nodes need no copies if all image names include a registry to pull from.
 pub(super) fn conclude(images: &[String], nodes: &[Node]) -> Finding {
     let list = images.join(" and ");
     if images.iter().all(|image| names_registry(image)) {

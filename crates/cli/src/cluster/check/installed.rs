@@ -1,4 +1,4 @@
-//! `leno check`: whether the installation works.
+//! The checks that `leno check` runs on an existing installation.
 
 use std::time::SystemTime;
 
@@ -116,7 +116,8 @@ fn running(all: &[Pod]) -> Vec<Finding> {
     match (failed.len(), living.len()) {
         (0, count) => vec![Finding::ok(format!("{count} of {count} are ready"))],
         (failing, count) if failing == count => failed,
-        // The ready replicas serve, so failures of the other replicas are only warnings.
+        // If at least one replica is ready, it serves the proxies, so report the failures of the other replicas as
+        // warnings.
         _ => failed.into_iter().map(Finding::into_warning).collect(),
     }
 }
@@ -202,7 +203,7 @@ fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
     problems.iter().map(finding).chain(told).collect()
 }
 
-/// Whether a notice reports a policy without the intended effect.
+/// Whether a notice reports that a policy does not have the effect that its author intended.
 fn is_of_policy(notice: &Value) -> bool {
     let text = |key: &str| notice[key].as_str().unwrap_or_default();
     let tells = ["there is no ", "it cannot be read"].iter().any(|words| text("what").contains(words));

@@ -8,33 +8,36 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::ClusterError;
 
-/// Oldest supported minor version of Kubernetes 1: it has native sidecars, and ValidatingAdmissionPolicies for the
-/// guard.
+/// Oldest supported minor version of Kubernetes 1. Leno needs its native sidecars and, for the guard, its
+/// ValidatingAdmissionPolicies.
 const OLDEST_MINOR: u32 = 30;
 
-/// Gateway API routes for requests. They are not part of Kubernetes and are installed separately.
+/// Kinds of Gateway API routes for requests. Gateway API is not part of Kubernetes and is installed separately.
 const REQUEST_ROUTES: [&str; 2] = ["httproutes.gateway.networking.k8s.io", "grpcroutes.gateway.networking.k8s.io"];
-/// Gateway API routes for connections. Few installations need them, so the check does not report missing definitions.
+/// Kinds of Gateway API routes for connections. Few installations need them, so the check does not report it if the
+/// cluster lacks their CustomResourceDefinitions.
 const CONNECTION_ROUTES: [&str; 2] = ["tlsroutes.gateway.networking.k8s.io", "tcproutes.gateway.networking.k8s.io"];
 /// The version of the routes that the control plane reads.
 const ROUTE_VERSION: &str = "v1";
 
-/// The kinds of routes that the cluster accepts.
+/// Problems with the CustomResourceDefinitions of Gateway API routes. Both lists are empty if the cluster accepts all
+/// routes.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    /// Missing definitions of routes for requests.
+    /// Missing CustomResourceDefinitions of routes for requests.
     missing: Vec<&'static str>,
-    /// Definitions that exist, but without the version that the control plane reads.
+    /// CustomResourceDefinitions that exist but do not serve the version that the control plane reads.
     outdated: Vec<&'static str>,
 }
 
 impl Routes {
-    /// The names of all definitions.
+    /// The names of the CustomResourceDefinitions of all routes.
     pub(super) fn definitions() -> impl Iterator<Item = &'static str> {
         REQUEST_ROUTES.into_iter().chain(CONNECTION_ROUTES)
     }
 
-    /// Records whether the cluster has the definition `name` in the version that the control plane reads.
+    /// Records whether the cluster has the CustomResourceDefinition `name` in the version that the control plane reads.
+    /// `found` is `None` if the cluster does not have it.
     pub(super) fn note(&mut self, name: &'static str, found: Option<&CustomResourceDefinition>) {
         let is_read = |version: &CustomResourceDefinitionVersion| version.name == ROUTE_VERSION && version.served;
         match found {

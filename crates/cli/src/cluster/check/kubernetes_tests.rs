@@ -41,7 +41,8 @@ fn missing_route_kinds_are_a_warning_that_names_them() {
     assert!(!check.why.contains("tlsroutes"), "{}", check.why);
 }
 
-/// The checks for definitions with these versions; `+` marks a version that the API server serves.
+/// Runs the checks on CustomResourceDefinitions that have these versions; `+` marks a version that the API server
+/// serves.
 fn found(versions: &dyn Fn(&str) -> Option<&'static str>) -> Vec<Check> {
     let mut routes = Routes::default();
     for name in Routes::definitions() {

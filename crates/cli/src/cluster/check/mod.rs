@@ -1,4 +1,4 @@
-//! `leno check`: whether Leno can be installed, whether it is installed correctly, and whether its proxies work.
+//! `leno check`: checks whether Leno can be installed, whether it is installed correctly, and whether its proxies work.
 //!
 //! `read` fetches the objects from the cluster. The other modules are pure and draw conclusions from these objects:
 //! `kubernetes`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`.
@@ -65,7 +65,7 @@ pub(crate) struct Options {
 impl Options {
     /// Runs the checks. The exit code is a failure if a check fails.
     pub(crate) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        // Before any request to the cluster, reject names and values that the chart does not accept.
+        // Before the first request to the cluster, reject chart values in `--set` that the chart does not accept.
         let plan = self.pre.then(|| pre::Plan::new(&self.set)).transpose()?;
         let list = super::block_on(self.check(plan.as_ref()))??;
         show(self.output, &list, |list| list.text(has_colours()))?;

@@ -25,8 +25,8 @@ fn fix(namespace: &Namespace, line: &str) -> String {
     let name = namespace.name_any();
     let label = namespace.labels().iter().find(|(label, _)| line.starts_with(&format!("label {label}:")));
     match label {
-        // The label's value is not valid for the annotation: the webhook would refuse the namespace's Pods because of
-        // an annotation with this value.
+        // Do not copy this value from the label to the annotation: it is not valid there, and the webhook would refuse
+        // the namespace's Pods.
         Some((label, value)) if label == INJECT && !["enabled", "disabled", "grpc"].contains(&value.as_str()) => {
             format!("kubectl annotate namespace {name} {label}=enabled; kubectl label namespace {name} {label}-")
         }

@@ -1,5 +1,5 @@
-//! Checks whether new Pods get a proxy. If not, reports whether the API server refuses them or they start without a
-//! proxy.
+//! Checks whether new Pods get a proxy. If they do not, reports which happens: the API server refuses them, or they
+//! start without a proxy.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
@@ -22,7 +22,7 @@ pub(super) const NEW_PODS: &str = "new Pods";
 /// Maximum number of meshed namespaces that one finding lists.
 const NAMESPACES_MAX: usize = 5;
 
-/// The objects that inject proxies into Pods, or refuse Pods.
+/// The state of the objects that inject proxies into new Pods or make the API server refuse new Pods.
 struct Gates {
     /// Whether the control plane is installed, even if no replica runs.
     is_installed: bool,
@@ -32,11 +32,11 @@ struct Gates {
     /// does not answer.
     injector: Option<bool>,
     has_guard: bool,
-    /// The annotated namespaces, as text for people; empty if no namespace is annotated.
+    /// The names of the namespaces that are annotated for the mesh, as text for users; empty if there are none.
     meshed: String,
 }
 
-/// Checks the [`Gates`]. This check depends only on the API server, because objects that remain from a removed
+/// Checks the [`Gates`]. The check runs even if Leno is not installed, because objects that remain from a removed
 /// installation still take effect.
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
     list.check(NEW_PODS, &[API_SERVER], || match gates(facts) {

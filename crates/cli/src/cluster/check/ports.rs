@@ -1,5 +1,5 @@
-//! Checks whether policies name the ports on which Pods listen. A policy applies to ports of the Pod, but authors often
-//! write the Service's port instead.
+//! Checks whether the ports in policies are ports on which Pods listen. A policy must name the Pod's port, but authors
+//! often write the Service's port instead.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub(super) fn findings(meshed: &[&Pod], services: &[Service], policies: &[Arc<Au
     }
 }
 
-/// Finds the ports of a policy that are probably ports of a Service: no selected Pod declares the port, and a Service
-/// forwards the port to another port of the selected Pods.
+/// Finds the ports in a policy that are probably a Service's port by mistake: no Pod that the policy selects declares
+/// the port, and a Service of these Pods maps it to a different Pod port.
 fn of_policy(policy: &AuthorizationPolicy, meshed: &[&Pod], services: &[Service]) -> Vec<Finding> {
     let selected: Vec<&Pod> = meshed.iter().copied().filter(|pod| selects(policy, pod)).collect();
     let listens = |port: u16| selected.iter().any(|pod| container_ports(pod).any(|(number, _)| number == port));
@@ -51,7 +51,7 @@ fn selects(policy: &AuthorizationPolicy, pod: &Pod) -> bool {
     pod.namespace().as_deref() == Some(&policy.namespace) && policy.selects_account(pods::service_account(pod))
 }
 
-/// The declared ports of a Pod's containers, with their names.
+/// The ports that a Pod's containers declare, each with its name if it has one.
 fn container_ports(pod: &Pod) -> impl Iterator<Item = (u16, Option<&str>)> {
     let spec = pod.spec.iter();
     let containers = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
@@ -59,8 +59,7 @@ fn container_ports(pod: &Pod) -> impl Iterator<Item = (u16, Option<&str>)> {
     ports.filter_map(|port| Some((u16::try_from(port.container_port).ok()?, port.name.as_deref())))
 }
 
-/// The Pod ports to which a Service forwards the connections that arrive at its port `port`. Considers only the Pods
-/// that the Service selects.
+/// The Pod ports to which a Service maps its port `port`, in those of `pods` that the Service selects.
 fn targets(service: &Service, port: u16, pods: &[&Pod]) -> BTreeSet<u16> {
     let Some(spec) = &service.spec else { return BTreeSet::new() };
     let selector = spec.selector.iter().flatten().collect::<Vec<_>>();

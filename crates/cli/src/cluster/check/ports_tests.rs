@@ -56,7 +56,7 @@ fn a_services_port_in_a_policy_is_found_by_number_and_by_name() {
 fn ports_of_pods_and_ports_of_other_workloads_are_no_mistake() {
     assert_eq!(of(policy("web", 8080), &[service(&json!(8080))]).verdict, Verdict::Ok);
     assert_eq!(of(policy("cart", 80), &[service(&json!(8080))]).verdict, Verdict::Ok);
-    // A Pod need not declare the ports that it listens on.
+    // No finding for a port that no Service maps: a Pod may listen on a port that it does not declare.
     assert_eq!(of(policy("web", 9090), &[service(&json!(8080))]).verdict, Verdict::Ok);
     assert_eq!(of(policy("web", 80), &[service(&json!(80))]).verdict, Verdict::Ok);
 }

@@ -1,4 +1,4 @@
-//! `leno check --pre`: whether Leno can be installed in a cluster.
+//! `leno check --pre`: checks whether Leno can be installed in a cluster.
 
 use std::collections::BTreeSet;
 
@@ -27,11 +27,11 @@ pub(super) struct Plan {
     creations: BTreeSet<Creation>,
 }
 
-/// A kind of object that the installation creates.
+/// A kind of object that the installation creates, in one namespace or cluster-wide.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Creation {
     group: String,
-    /// Plural in lower case, the form in the API's paths.
+    /// The kind's plural in lower case, as in the paths of the Kubernetes API.
     resource: String,
     /// `None` for cluster-wide kinds.
     namespace: Option<String>,
@@ -42,8 +42,8 @@ pub(super) struct Facts {
     /// Kinds of objects that the user may not create, in the form `clusterroles.rbac.authorization.k8s.io`.
     forbidden: Result<Vec<String>, ClusterError>,
     deployment: Result<Option<Deployment>, ClusterError>,
-    /// Leno's webhook configurations and guard that remain from an earlier installation. They refuse Pods while no
-    /// control plane runs.
+    /// Names of Leno's webhook configurations and guard that remain from an earlier installation. They make the API
+    /// server refuse Pods while no control plane runs.
     webhooks: Result<Vec<String>, ClusterError>,
     nodes: Result<Vec<Node>, ClusterError>,
     routes: Result<kubernetes::Routes, ClusterError>,

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::super::report::{Check, Verdict};
 use super::*;
 
-/// A node that has the images.
+/// A node that already has the images of the installation.
 fn node() -> Node {
     let images = images::images(&plan(&[]).values);
     serde_json::from_value(json!({"status": {"images": [{"names": images, "sizeBytes": 1}]}})).expect("a Node")
@@ -13,7 +13,7 @@ fn plan(set: &[&str]) -> Plan {
     Plan::new(&set.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("the chart accepts the values")
 }
 
-/// The kinds of the plan, each with its namespace.
+/// The kinds of objects that the plan creates, each with its namespace.
 fn created(plan: &Plan) -> Vec<String> {
     let words = |creation: &Creation| format!("{} {}", creation.name(), creation.namespace.as_deref().unwrap_or("-"));
     plan.creations.iter().map(words).collect()

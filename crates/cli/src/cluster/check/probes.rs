@@ -1,4 +1,4 @@
-//! Checks whether kubelets reach the applications that they probe. If a policy denies a probe, the kubelet restarts a
+//! Checks whether policies let kubelets probe the applications. If a policy denies a probe, the kubelet may restart a
 //! healthy application.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,7 +14,7 @@ use leno_model::spiffe::{SpiffeId, Workload};
 use super::report::Finding;
 use crate::cluster::pods;
 
-/// Checks the Pods that have a proxy.
+/// Checks the probes of `meshed`, the Pods that have a proxy.
 pub(super) fn findings(meshed: &[&Pod], policies: &[Arc<AuthorizationPolicy>]) -> Vec<Finding> {
     let mesh = Mesh::new("default", Vec::new(), [], policies.to_vec(), Vec::new());
     let denied: Vec<Finding> = meshed.iter().flat_map(|pod| of_pod(pod, &mesh)).collect();

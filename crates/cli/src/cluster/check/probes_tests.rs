@@ -5,7 +5,7 @@ use super::super::fixtures::object;
 use super::super::report::Checklist;
 use super::*;
 
-/// A Pod of the service account cart whose application has this probe.
+/// A Pod with the service account `cart`, whose application has this probe.
 fn pod(probe: &Value, proxy: &[&str]) -> Pod {
     object(json!({
         "metadata": {"name": "cart-1", "namespace": "shop", "labels": {"leno.dev/injected": "true"}},
@@ -26,7 +26,7 @@ fn policy(networks: &[&str]) -> Arc<AuthorizationPolicy> {
     Arc::new(AuthorizationPolicy { mode: Mode::Enforce, allow, ..policy })
 }
 
-/// Each finding, with its verdict and reason.
+/// Returns the verdict and the reason of each finding.
 fn checked(pod: &Pod, policies: &[Arc<AuthorizationPolicy>]) -> Vec<String> {
     let mut list = Checklist::default();
     list.check("probes", &[], || findings(&[pod], policies));

@@ -1,4 +1,4 @@
-//! `leno check --proxy`: whether every Pod that should have a proxy has one, and whether the proxies work.
+//! `leno check --proxy`: checks whether every Pod that should have a proxy has one, and whether the proxies work.
 
 use std::time::{Duration, SystemTime};
 
@@ -24,8 +24,8 @@ use crate::cluster::pods;
 use crate::cluster::printable::line;
 use crate::cluster::scrape::Scrape;
 
-/// Minimum remaining validity of a proxy's certificate: 2 h. A proxy renews a certificate of 24 h between 8 h and 4 h
-/// before the certificate expires, so less remaining validity means that the renewal fails.
+/// Minimum remaining validity of a proxy's certificate: 2 h. A proxy renews a 24 h certificate when between 8 h and 4 h
+/// are left, so a remainder below 2 h means that the renewal has failed.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
@@ -71,8 +71,8 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
     list.check("their certificates", &[API_SERVER], || {
         checked(&|_| certificates(proxies, trust::authority_ends(installed), now))
     });
-    // Run this check only if the control plane is installed. Otherwise nothing verifies a proxy's certificate, and a
-    // new Pod, which is the remedy, could not start.
+    // Run this check only if Leno is installed. Without an installation there is no current trust bundle with which to
+    // verify certificates. The remedy, a new Pod, would not work either: the Pod could not start.
     list.check(BELIEVED, &[API_SERVER, NAMESPACE], || match &proxies.shown {
         Ok(shown) => believed(shown),
         Err(error) => error.into(),
@@ -128,7 +128,7 @@ fn annotations(object: &impl ResourceExt) -> Map<String, Value> {
     object.annotations().iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
 }
 
-/// Finds unknown annotations with our prefix, and labels that should be annotations.
+/// Finds Pods with unknown annotations that have our prefix, and Pods with labels that should be annotations.
 fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
     let of_pod = |pod: &&Pod| {
         let lines: Vec<String> = serde_json::to_value(pod).map(|pod| typos(&pod).collect()).unwrap_or_default();
@@ -139,8 +139,8 @@ fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok("the annotations and labels of Pods have no mistake")] } else { found }
 }
 
-/// Returns the command to run if a ResourceQuota refuses Pods. A quota for limits requires a limit on each container,
-/// including the proxy's container.
+/// Returns the command to run if a ResourceQuota refuses Pods. A quota that covers limits or requests requires them of
+/// every container, so the proxy's containers need them too.
 fn for_quota(message: &str, namespace: &str) -> String {
     const ANNOTATIONS: [(&str, &str); 4] = [
         ("limits.cpu", "leno.dev/proxy-cpu-limit=1"),
@@ -160,7 +160,8 @@ fn for_quota(message: &str, namespace: &str) -> String {
     }
 }
 
-/// Finds workloads whose Pods the API server refuses because of the mesh. `meshed` lists the namespaces with proxies.
+/// Finds ReplicaSets whose Pods the API server refuses because of the mesh. `meshed` lists the namespaces with proxies
+/// or gRPC sidecars.
 fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     let finding = |set: &ReplicaSet| {
         let mut conditions = set.status.as_ref()?.conditions.iter().flatten();
@@ -186,7 +187,7 @@ fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok("no Deployment's Pods are refused")] } else { found }
 }
 
-/// The namespaces whose annotation asks for proxies, or for identities for gRPC programs.
+/// The namespaces whose annotation asks for proxies or for gRPC sidecars, which give identities to gRPC programs.
 fn meshed(installed: &Installed) -> Vec<String> {
     let is_meshed = |namespace: &&Namespace| {
         namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled" || value == "grpc")
@@ -261,8 +262,8 @@ fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
     }
 }
 
-/// Checks when the proxies' certificates expire. All certificates that expire together with the authority, at
-/// `authority_ends`, have the same remedy, so they become one finding.
+/// Checks when the proxies' certificates expire. The certificates that expire soon together with the authority, at
+/// `authority_ends`, share one remedy, so the report has one finding for all of them.
 fn certificates(proxies: &Proxies, authority_ends: Option<SystemTime>, now: SystemTime) -> Vec<Finding> {
     let mut ending_together = 0;
     let mut finding = |((namespace, pod), metrics): (&(String, String), &Result<String, ClusterError>)| {

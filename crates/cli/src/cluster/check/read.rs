@@ -29,7 +29,7 @@ use crate::cluster::metrics::{self, PodKey};
 use crate::cluster::{pods, policies};
 use leno_lab::http::Answer;
 
-/// The definitions of Leno's own kinds.
+/// The CustomResourceDefinitions of Leno's own kinds of objects.
 pub(super) const DEFINITIONS: [&str; 2] = ["authorizationpolicies.leno.dev", "trafficpolicies.leno.dev"];
 
 pub(super) type Read<T> = Result<T, ClusterError>;
@@ -38,21 +38,21 @@ pub(super) type Read<T> = Result<T, ClusterError>;
 pub(super) struct Installed {
     pub(super) version: Read<Info>,
     pub(super) namespace: Read<Option<Namespace>>,
-    /// The definitions in the order of [`DEFINITIONS`]; `None` for a definition that does not exist.
+    /// The CustomResourceDefinitions in the order of [`DEFINITIONS`]; `None` for a definition that does not exist.
     pub(super) definitions: Read<Vec<Option<CustomResourceDefinition>>>,
     pub(super) deployment: Read<Option<Deployment>>,
     /// Pods of the control plane.
     pub(super) pods: Read<Vec<Pod>>,
     pub(super) issuer: Read<Option<Secret>>,
     pub(super) namespaces: Read<Vec<Namespace>>,
-    /// Pods whose label says that the injector has added a container. Users may edit the label, and the Pods may have
-    /// ended.
+    /// Pods whose label states that the injector added a container. The label may be wrong, because users can edit it,
+    /// and the Pod may have ended.
     pub(super) meshed: Read<Vec<Pod>>,
     /// The trust bundles of all namespaces.
     pub(super) bundles: Read<Vec<ConfigMap>>,
     pub(super) injector: Read<Option<MutatingWebhookConfiguration>>,
     pub(super) validator: Read<Option<ValidatingWebhookConfiguration>>,
-    /// The binding that puts the guard in force.
+    /// The ValidatingAdmissionPolicyBinding that puts the guard in force.
     pub(super) guard: Read<Option<ValidatingAdmissionPolicyBinding>>,
     /// The answers from the admin ports of the control plane's ready Pods.
     pub(super) answers: Vec<ControlAnswer>,
@@ -74,7 +74,7 @@ pub(super) struct Proxies {
     pub(super) replica_sets: Read<Vec<ReplicaSet>>,
     /// Metrics of each running meshed Pod, by namespace and name.
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
-    /// The certificate that each proxy presents to its peers, and why peers would reject it.
+    /// For each proxy, the certificate that it presents to its peers and, if peers would reject it, the reason.
     pub(super) shown: Read<Vec<Shown>>,
     pub(super) services: Read<Vec<Service>>,
     /// Valid policies only; the control plane reports the invalid policies.

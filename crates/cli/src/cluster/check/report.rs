@@ -16,7 +16,7 @@ const FINDINGS_MAX: usize = 20;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
     Ok,
-    /// The checked part works, but not as intended.
+    /// The component works, but not as intended.
     Warning,
     Failed,
     /// The check did not run, because a check that it depends on failed.
@@ -30,9 +30,9 @@ pub(crate) struct Check {
     pub(crate) section: &'static str,
     pub(crate) name: &'static str,
     pub(crate) verdict: Verdict,
-    /// The reason, in one line.
+    /// The reason for the verdict, in one line.
     pub(crate) why: String,
-    /// A command to run or an action to take.
+    /// The remedy: a command to run, or an action to take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Finding {
     pub(super) fix: Option<String>,
 }
 
-/// The results of the checks, in an order in which each check follows the checks that it depends on.
+/// The results of the checks. Each check stands after the checks that it depends on.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Checklist {
     #[serde(skip)]
@@ -66,7 +66,7 @@ impl Finding {
         Self { verdict: Verdict::Failed, why: line(&why.into()), fix: Some(line(&fix.into())) }
     }
 
-    /// Downgrades a failure to a warning, for a fault that other parts of the installation compensate for.
+    /// Downgrades a failure to a warning, for a fault despite which the installation works.
     pub(crate) fn into_warning(self) -> Self {
         Self { verdict: Verdict::Warning, ..self }
     }
@@ -91,13 +91,13 @@ impl From<Finding> for Vec<Finding> {
 }
 
 impl Checklist {
-    /// Starts a section: [`Self::check`] adds the following checks to this section.
+    /// Starts a section of the report. The checks that [`Self::check`] adds from now on belong to it.
     pub(crate) fn section(&mut self, name: &'static str) {
         self.section = name;
     }
 
-    /// Adds a check. If a check in `needs` failed or did not run, the result is [`Verdict::NotRun`]. Otherwise, runs
-    /// the check.
+    /// Runs a check and adds its findings. If a check in `needs` failed or did not run, does not run this check, and
+    /// adds [`Verdict::NotRun`].
     pub(crate) fn check<F: Into<Vec<Finding>>>(
         &mut self,
         name: &'static str,
@@ -114,7 +114,8 @@ impl Checklist {
         };
         let rest = findings.len().saturating_sub(FINDINGS_MAX);
         if rest > 0 {
-            // The report omits the last findings. Put failures first, because the exit code depends on them.
+            // Put failures first. The report shows only the first [`FINDINGS_MAX`] findings, and a check that fails
+            // must show at least one failure.
             findings.sort_by_key(|finding| match finding.verdict {
                 Verdict::Failed => 0,
                 Verdict::Warning => 1,

@@ -1,5 +1,5 @@
-//! Checks whether the control plane can issue identities that peers trust: the Secret of the authority, the trust
-//! bundles with copies of its anchors, and the anchors in the webhook configurations.
+//! Checks whether the control plane can issue identities that peers trust. Compares the Secret of the authority with
+//! the copies of its anchors: the trust bundles and the webhook configurations.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -20,8 +20,8 @@ use crate::cluster::pods;
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
-/// A certificate fails the check if less than this time is left, and less than a twentieth of its whole validity. If
-/// more is left, but less than the required minimum, the check gives a warning.
+/// Remaining validity below which an expiring certificate fails the check instead of giving a warning: 24 h, or a
+/// twentieth of the certificate's whole validity if that is shorter.
 const LAST_CHANCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) const AUTHORITY: &str = "authority";
@@ -100,9 +100,14 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
     }
 }
 
-/// The namespaces that need a trust bundle: the control plane's own namespace, namespaces with proxies or gRPC sidecars,
-/// and namespaces whose annotation asks for them. The control plane writes no bundle because of an invalid annotation. A
-/// namespace that Kubernetes is deleting needs no bundle: Kubernetes deletes the bundle too, and no new Pod starts.
+/// The namespaces that need a trust bundle:
+///
+/// - the control plane's own namespace
+/// - namespaces that contain proxies or gRPC sidecars
+/// - namespaces whose annotation asks for proxies or gRPC sidecars; an annotation with an invalid value asks for
+///   neither
+///
+/// A namespace that Kubernetes is deleting needs no bundle: Kubernetes deletes the bundle too, and no new Pod starts.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
     let asks =
@@ -166,8 +171,8 @@ fn webhooks(facts: &Installed, anchors: &[u8]) -> Vec<Finding> {
     ]
 }
 
-/// Checks one webhook configuration. `bundles` holds the caBundle of each of its webhooks, or `None` if the
-/// configuration does not exist.
+/// Checks the anchors in one webhook configuration. `bundles` has the caBundle of each webhook in it, or is `None` if
+/// the configuration does not exist.
 fn webhook(
     kind: &str,
     name: &str,

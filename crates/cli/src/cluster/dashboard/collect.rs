@@ -1,4 +1,4 @@
-//! Reads the proxies again and again, and makes a snapshot of the readings for the page.
+//! Reads the proxies periodically, and turns the readings into snapshots for the page.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use crate::cluster::readings::{Member, Readings, SECOND};
 use crate::cluster::source::Source;
 use crate::cluster::stat::methods;
 
-/// The metrics that the page needs. Parsing the other metrics would take most of the time.
+/// Name prefixes of the metrics that the page needs. Other metrics are not parsed: that would take most of the time.
 const PREFIXES: [&str; 13] = [
     "request_total",
     "response_total",
@@ -34,16 +34,16 @@ const PREFIXES: [&str; 13] = [
     "leno_con",
     "leno_build_info",
 ];
-/// Interval between two readings of the `/config` pages of the proxies that report a problem.
+/// Interval at which the dashboard reads `/config` of the proxies that report a problem with their configuration.
 const CONFIGURATION_EVERY: Duration = Duration::from_secs(15);
 /// Maximum time for which [`collect_for`] waits for slow proxies after the end of its window.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(20);
 /// Number of methods in the overview's list of the methods with the highest p99.
 const SLOWEST: usize = 8;
-/// Number of points of a small chart: the last 10 minutes.
+/// Number of points of a small chart, which covers the last 10 minutes.
 const SPARK_POINTS: usize = 60;
-/// After each snapshot, the task sleeps for at least this many times the duration of the snapshot, so that a large mesh
-/// does not keep a processor busy.
+/// After each snapshot, the task sleeps for at least this factor times the duration of the snapshot, so that a large
+/// mesh does not keep a processor busy.
 const SHARE: u32 = 4;
 
 /// The figures that the overview shows.
@@ -66,13 +66,16 @@ struct Snapshot<'a> {
 pub(crate) struct Found {
     /// Number of proxies that were read at least twice.
     pub(crate) proxies: usize,
-    /// Number of proxies that were too slow: they have not been read twice, and may still answer.
+    /// Number of proxies that were too slow to be read twice, but may still answer.
     pub(crate) unread: usize,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Collects readings for `window`. Then continues, for at most about [`LAST_ANSWERS_MAX`], until each proxy has been
-/// read twice or has failed to answer, and each proxy that reports problems of configuration has been asked for them.
+/// Collects readings for `window`, and returns the problems that they show. If necessary, continues after the window,
+/// but for at most about [`LAST_ANSWERS_MAX`], until:
+///
+/// - each proxy has been read twice, or has failed to answer
+/// - each proxy that reports problems with its configuration has been asked for these problems
 pub(super) async fn collect_for(source: &Source, state: &State, window: Duration) -> Found {
     let unread = || {
         let is_unread = |member: &&Member| !member.is_counted && member.silent.is_none();
@@ -118,8 +121,7 @@ async fn snapshots(state: &State, mut news: UnboundedReceiver<News>) -> Infallib
             state.readings.borrow_mut().take(news);
         }
         snapshot(state);
-        // The first figures need two readings of a proxy. Make the first snapshots more often, so that the page soon
-        // shows these figures.
+        // Make the first snapshots more often. Figures need two readings of a proxy, and the page must show them soon.
         let pause = if state.snapshot.borrow().0 < 10 { state.every / 4 } else { state.every };
         sleep(pause.max(began.elapsed() * SHARE)).await;
     }
@@ -167,13 +169,13 @@ fn snapshot(state: &State) {
     *state.mesh.borrow_mut() = mesh;
 }
 
-/// Returns the rows of the methods that had a call.
+/// Returns the rows of the methods that received a call.
 fn methods_of(readings: &Readings) -> Vec<methods::Row> {
     let rows = readings.measured().flat_map(|measured| methods::rows(measured, None, SECOND));
     rows.filter(|row| row.figures.calls_per_second > 0.0 || row.figures.success_rate.is_some()).collect()
 }
 
-/// Reads the problems of configuration again and again.
+/// Periodically reads the problems that proxies have with their configuration; never returns.
 async fn configurations(state: &State) -> Infallible {
     loop {
         let read = Configurations::read(state).await;
@@ -181,7 +183,8 @@ async fn configurations(state: &State) -> Infallible {
         let latest = Instant::now() + CONFIGURATION_EVERY;
         loop {
             sleep(state.every).await;
-            // Proxies with problems are found only after the first readings of their metrics. Ask them soon.
+            // A proxy's metrics show only after the first readings that it has problems. Ask for them soon, not after
+            // [`CONFIGURATION_EVERY`].
             let is_any_missing = !state.configuration.borrow().missing(&state.readings.borrow()).is_empty();
             if is_any_missing || Instant::now() >= latest {
                 break;

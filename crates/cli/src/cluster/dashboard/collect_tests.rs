@@ -6,7 +6,8 @@ use crate::cluster::source::tests::proxy;
 
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// The page of a proxy after these numbers of calls and failed calls. Its method has an objective of 99 %.
+/// The metrics page of a proxy that has counted `calls` calls, of which `failures` failed. The called method has an
+/// objective of 99 % successful calls.
 fn page(calls: u32, failures: u32) -> Scrape {
     let inbound = "direction=\"inbound\",target_port=\"80\"";
     let outbound = "direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\",\
@@ -23,8 +24,8 @@ fn page(calls: u32, failures: u32) -> Scrape {
     ))
 }
 
-/// The kinds of the errors after [`WINDOW`]. The proxy was read every 2 s; 10 s after the start, `failures` of 100 calls
-/// had failed, and there was no call later.
+/// Returns the kinds of problems that the dashboard shows as errors after 300 s. It reads the proxy every 2 s. In the
+/// first 10 s, the proxy counts 100 calls, of which `failures` fail; afterwards, it counts no further call.
 fn errors(window: Option<Duration>, failures: u32) -> Vec<&'static str> {
     let (every, start) = (Duration::from_secs(2), Instant::now());
     let state = State::new(Proxies::on_this_machine(Vec::new()), None, every, window);

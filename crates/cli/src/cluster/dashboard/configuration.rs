@@ -1,4 +1,5 @@
-//! The problems of configuration: reads the `/config` pages of the proxies that report such problems.
+//! Problems with the configuration that proxies have loaded. The dashboard reads them from `/config` of the proxies
+//! whose metrics report such problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,27 +15,28 @@ use crate::cluster::source::ProxyAt;
 
 /// Maximum time to read one `/config`.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
-/// Maximum number of `/config` pages that are read each time.
+/// Maximum number of `/config` pages that [`Configurations::read`] reads.
 const PROXIES_MAX: usize = 64;
 /// Maximum number of `/config` pages that are read at the same time.
 const AT_ONCE: usize = 8;
 /// Maximum number of problems that are read from one `/config`.
 const PROBLEMS_MAX: usize = 20;
 
-/// The problems of configuration that proxies reported.
+/// The problems with their configuration that proxies reported.
 #[derive(Debug, Default)]
 pub(super) struct Configurations {
-    /// The problems: name of the workload whose proxy reported the problem, and text of the problem.
+    /// For each problem, the workload whose proxy reported it, and the description.
     pub(super) problems: Vec<(String, String)>,
-    /// Proxies with problems that are unknown, because their `/config` could not be read: the proxy, and why.
+    /// Proxies whose problems are unknown, because their `/config` could not be read, each with the reason.
     pub(super) unread: Vec<(ProxyAt, String)>,
-    /// Proxies with problems that were not asked for their `/config`: there were too many, or the time was over.
+    /// Proxies that report problems, but whose `/config` the dashboard did not request: there were too many such
+    /// proxies, or [`collect_for`](super::collect::collect_for) ended.
     pub(super) unasked: Vec<ProxyAt>,
-    /// Every proxy that was asked.
+    /// Every proxy whose `/config` was requested.
     pub(super) asked: BTreeSet<ProxyAt>,
 }
 
-/// The part of `/config` that the dashboard reads.
+/// The fields of `/config` that the dashboard reads.
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(default)]
@@ -56,7 +58,7 @@ struct ConfigurationProblem {
 }
 
 impl Configurations {
-    /// Asks the proxies that report problems.
+    /// Reads `/config` of the proxies whose metrics report problems, at most [`PROXIES_MAX`] of them.
     pub(super) async fn read(state: &State) -> Self {
         let mut faulty = faulty(&state.readings.borrow());
         let unasked = faulty.split_off(faulty.len().min(PROXIES_MAX));
@@ -82,7 +84,7 @@ impl Configurations {
             match problems {
                 Ok(configuration) => {
                     for problem in configuration.problems.iter().take(PROBLEMS_MAX) {
-                        // Proxies that read the same file report the same problem: keep it once.
+                        // Keep one copy of a problem: all proxies that read the same file report it.
                         found.entry(problem.text()).or_insert_with(|| proxy.name.clone());
                     }
                 }
@@ -93,14 +95,15 @@ impl Configurations {
         Self { problems, unread, ..Self::default() }
     }
 
-    /// The proxies that have reported problems since the last [`Configurations::read`], and so are missing in it.
+    /// The proxies that have begun to report problems since the last [`Configurations::read`], so that they are neither
+    /// in `asked` nor in `unasked`.
     pub(super) fn missing(&self, readings: &Readings) -> Vec<ProxyAt> {
         let faulty = faulty(readings).into_iter();
         faulty.filter(|proxy| !self.asked.contains(proxy) && !self.unasked.contains(proxy)).collect()
     }
 }
 
-/// The proxies whose metrics report problems of configuration.
+/// The proxies whose metrics report problems with their configuration.
 fn faulty(readings: &Readings) -> Vec<ProxyAt> {
     let faulty = readings.proxies().filter(|(_, growth)| growth.now.sum("leno_config_problems", &[]) > 0.0);
     faulty.map(|(member, _)| member.proxy.clone()).collect()

@@ -1,4 +1,4 @@
-//! The calls that policies denied, by policy and caller. No I/O; the time is an argument.
+//! Counts the calls that policies denied, by policy and caller. No I/O; the current time is an argument.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::cluster::source::{Growth, Measured};
 use crate::cluster::stat::counts::DENIALS;
 use crate::cluster::stat::peer::caller_name;
 
-/// Maximum number of [`Key`]s that the dashboard remembers. It ignores further keys.
+/// Maximum number of [`Key`]s whose denials the dashboard remembers. It ignores the denials of further keys.
 const DENIALS_MAX: usize = 1_000;
-/// Time for which a denial is recent.
+/// Time for which the page marks a denial as recent.
 const RECENT: Duration = Duration::from_secs(300);
 
 /// A caller whose calls were denied, the workload and port that it called, and the policy that denied the calls.
@@ -33,10 +33,10 @@ pub(super) struct Key {
 pub(super) enum Policy {
     /// An AuthorizationPolicy, named as `shop/only-web`.
     Authorization(String),
-    /// The default inbound policy, for example `deny`. It decides where no AuthorizationPolicy applies.
+    /// The proxy's default inbound policy, for example `deny`. It applies where no AuthorizationPolicy does.
     Default(String),
-    /// The policies of all denials that a proxy counts in one common series, because its number of series has reached a
-    /// limit.
+    /// Unknown policies: the proxy reached its limit of metric series, and counts all further denials in one common
+    /// series.
     Others,
 }
 
@@ -65,8 +65,8 @@ pub(super) struct Denials {
 struct Known {
     /// Number of denials that the running proxies have counted since they started.
     total: f64,
-    /// When the dashboard last saw `total` grow, as the time since the start of the dashboard. `None` if the dashboard
-    /// has not seen it grow.
+    /// The time at which the dashboard last saw `total` grow, counted from the start of the dashboard. `None` if the
+    /// dashboard has not seen `total` grow.
     grew_at: Option<Duration>,
 }
 
@@ -86,11 +86,12 @@ impl Denials {
     pub(super) fn take(&mut self, readings: &Readings, now: Duration) {
         let totals = sums(readings, |proxy| &proxy.now);
         let grown = sums(readings, |proxy| &proxy.grown);
-        // If a proxy ends, its counts are no longer in the readings. Keep its recent denials nevertheless.
+        // When a proxy ends, its counts disappear from the readings. Keep its recent denials nevertheless.
         self.known.retain(|key, known| totals.contains_key(key) || known.is_recent(now));
         for (key, total) in totals {
-            // A total also rises when the first page of a proxy arrives. In the first 30 s of the dashboard, the
-            // denials on this page may be old, so only growth between two pages of a proxy shows a recent denial.
+            // The first reading of a proxy adds its old denials to the total, which does not make them recent. In the
+            // first 30 s, most readings are first readings, so trust only the growth between two readings of the same
+            // proxy.
             let may_be_recent = grown.contains_key(&key) || now > RECENT / 10;
             let has_room = self.known.len() < DENIALS_MAX;
             match self.known.get_mut(&key) {
@@ -129,7 +130,8 @@ impl Known {
     }
 }
 
-/// Returns the sums of the denials on the pages that `page` selects, without the sums that are 0.
+/// Adds up the denials of each [`Key`] over all proxies. `page` selects what to add: a proxy's latest counts, or their
+/// growth. Omits sums that are 0.
 fn sums(readings: &Readings, page: impl Fn(&Growth) -> &Scrape) -> BTreeMap<Key, f64> {
     let mut sums = BTreeMap::<Key, f64>::new();
     for measured in readings.measured() {

@@ -15,7 +15,7 @@ fn page(count: u64) -> String {
     )
 }
 
-/// The readings of Pods of the workload shop/cart: the pages of each Pod, a second apart.
+/// The readings of Pods of the workload shop/cart. For each Pod, the argument has its metrics pages, a second apart.
 fn readings(pods: &[&[&str]]) -> Readings {
     let (mut readings, start) = (Readings::since_start(), Instant::now());
     let pods = || (0..).zip(pods).map(|(number, pages)| (proxy_of("cart", &format!("cart-{number}")), pages));

@@ -1,4 +1,4 @@
-//! Everything about one Service: methods, routes, callers, denials, proxies and the last hour.
+//! The data of the view of one Service: methods, routes, callers, denials, proxies and the history of the last hour.
 
 use serde::Serialize;
 
@@ -11,19 +11,19 @@ use crate::cluster::printable::line;
 use crate::cluster::readings::SECOND;
 use crate::cluster::stat::{methods, routes};
 
-/// Maximum number of methods, and of routes, of one Service. Methods with the most calls come first.
+/// Maximum number of methods and maximum number of routes in the view. Methods with the most calls come first.
 const ROWS_MAX: usize = 500;
-/// Number of points of the history: one hour with a point for every 10 s.
+/// Number of points in the history, which covers one hour with a point for every 10 s.
 const POINTS: usize = 360;
 
 #[derive(Serialize)]
 struct Detail<'a> {
     id: &'a str,
-    /// The Service's figures, counted by its callers' proxies or by its own proxies: the row has the counts of the side
-    /// that counted more calls.
+    /// The Service's figures. Both its callers' proxies and its own proxies count its calls; the row has the higher
+    /// count.
     row: Option<ServiceRow>,
-    /// The called methods. A method has separate rows for the counts of the workload's own proxies and of the callers'
-    /// proxies.
+    /// The Service's methods that were called. A method has one row for the counts of the Service's own proxies, and
+    /// other rows for the counts of the callers' proxies.
     methods: Vec<MethodRow>,
     routes: Vec<routes::Row>,
     callers: Vec<EdgeRow<'a>>,
@@ -39,10 +39,10 @@ struct Proxy {
     silent: Option<String>,
 }
 
-/// The page of a Service, in JSON without control characters; `None` if the Service is unknown.
+/// Returns the data of the view of a Service, as JSON without control characters; `None` if the Service is unknown.
 pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
     let (mesh, readings, history) = (state.mesh.borrow(), state.readings.borrow(), state.history.borrow());
-    // `wanted` comes from the page, which has the names in their printable form.
+    // Compare printable forms: `wanted` comes from the page, which received the names in this form.
     let (own, node) = mesh.nodes.iter().find(|(id, _)| line(id) == wanted)?;
     let mut methods = Vec::new();
     let mut routes = Vec::new();

@@ -1,5 +1,5 @@
-//! Earlier readings of the open calls. The dashboard compares the next readings with them. All tabs of the browser
-//! share these earlier readings. No I/O, no clock: each reading has its time.
+//! Keeps earlier readings of the open calls, so that the dashboard can compare the next readings with them. All tabs of
+//! the browser share these earlier readings. No I/O, no clock: each reading has its time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,18 +22,20 @@ pub(super) struct EarlierCalls {
 
 struct Earlier {
     last: Reading,
-    /// A reading at least [`BETWEEN`] before `last`, for comparison while `last` is too young.
+    /// A reading at least [`BETWEEN`] older than `last`. A new reading is compared with it while `last` is less than
+    /// [`BETWEEN`] old.
     previous: Option<Reading>,
 }
 
 impl EarlierCalls {
-    /// For each new reading, returns the youngest earlier reading of the same proxy that is at least [`BETWEEN`] older.
-    /// In a shorter time, a client or a server may take no content although it does not stall.
+    /// For each new reading, returns the latest kept reading of the same proxy that is at least [`BETWEEN`] older. A
+    /// shorter interval does not prove that a call stalls: even a healthy client or server may read no content for that
+    /// long.
     pub(super) fn comparable(&self, new: &[Reading]) -> Vec<&Reading> {
         new.iter().filter_map(|(proxy, at, _)| self.proxies.get(proxy)?.comparable(*at)).collect()
     }
 
-    /// Keeps each new reading, unless the last kept reading of the same proxy is less than [`BETWEEN`] older.
+    /// Keeps each new reading, unless a reading of the same proxy was kept less than [`BETWEEN`] before it.
     pub(super) fn keep(&mut self, new: Vec<Reading>) {
         if let Some(now) = new.iter().map(|(_, at, _)| *at).max() {
             self.proxies.retain(|_, earlier| now.saturating_duration_since(earlier.last.1) < UNREAD_MAX);

@@ -4,8 +4,8 @@ use super::*;
 use crate::cluster::source::tests::{proxy, proxy_of};
 use crate::cluster::stat::streams::streams;
 
-/// A reading `at_ms` after the start: a stream with this number of messages. The client takes none of the content that
-/// waits for it.
+/// A reading `at_ms` ms after the start. It shows one stream, with this number of messages, whose client does not read
+/// the content that waits for it.
 fn reading(proxy: ProxyAt, start: Instant, at_ms: u64, messages: u64) -> Reading {
     let page = json!({"calls": [{
         "id": 7, "worker": 0, "direction": "outbound", "client": "127.0.0.1:4000", "method": "shop.v1.Feed/Watch",
@@ -15,7 +15,8 @@ fn reading(proxy: ProxyAt, start: Instant, at_ms: u64, messages: u64) -> Reading
     (proxy, start + Duration::from_millis(at_ms), page.to_string())
 }
 
-/// The messages per second of the stream, and the side that stalls it, after each reading of any tab.
+/// The result after each reading, from any tab: the stream's messages per second, and who stalls it, the client or the
+/// server.
 fn shown(readings: &[(u64, u64)]) -> Vec<(Option<f64>, Option<String>)> {
     let (mut earlier, start) = (EarlierCalls::default(), Instant::now());
     let show = |(at_ms, messages): &(u64, u64)| {

@@ -1,5 +1,5 @@
-//! Chooses the proxies that the dashboard shows. If the user names no proxies, the dashboard shows the proxies of the
-//! first source in this list that it finds:
+//! Chooses the proxies that the dashboard shows. If the user names no proxies, the dashboard tries these sources in
+//! order, and shows the proxies of the first one that has any:
 //!
 //! 1. the proxies of `leno run`
 //! 2. the proxies of the cluster
@@ -14,8 +14,8 @@ use crate::cluster::connect::ClusterError;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
 use crate::run::running;
 
-/// Returns the options with which other commands read the proxies that [`proxies`] found, each after a space; `None` for
-/// the programs of `leno run`.
+/// Returns the options with which other `leno` commands read the same proxies as [`proxies`] found, each after a space;
+/// `None` if the proxies belong to `leno run`.
 pub(super) fn options(source: &Source, proxies: &Proxies) -> Option<String> {
     match source.is_explicit() || proxies.are_of_cluster() {
         true => Some(source.options()),
@@ -23,8 +23,8 @@ pub(super) fn options(source: &Source, proxies: &Proxies) -> Option<String> {
     }
 }
 
-/// Finds the proxies to show. If the user named no proxies, and the choice falls on the proxies of `leno run` or on the
-/// proxy at the default admin address, prints this choice.
+/// Finds the proxies to show. Prints a line if these are proxies on this machine that the user did not name: the
+/// proxies of `leno run`, or the proxy at the default admin address.
 ///
 /// # Errors
 /// If the named cluster does not answer, or no proxy was found.

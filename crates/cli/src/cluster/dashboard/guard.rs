@@ -1,5 +1,5 @@
-//! Decides which requests the dashboard answers. Any page in the user's browser can send requests to loopback, and any
-//! name can resolve to loopback. A request to the loopback address may therefore come from a foreign page.
+//! Decides which requests the dashboard answers. A request to its loopback address may come from a foreign page: any
+//! page in the user's browser can send requests to loopback, and any name can resolve to loopback.
 //!
 //! A request must name the dashboard as its host (against DNS rebinding), must not come from another origin, and must
 //! carry the token. The first request has the token in the URL. All later requests have it in a cookie that no script
@@ -14,12 +14,12 @@ use hyper::{Method, Request, StatusCode};
 use leno_admin::answer::{Answer, text, wrong_method};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The browser runs no inline script or style, and loads nothing from other origins.
+/// Content-Security-Policy: the browser must not run inline scripts or styles, nor load anything from other origins.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TOKEN_BYTES: usize = 24;
 
-/// Makes a token for this start of the dashboard.
+/// Makes a random token, which is valid until the dashboard ends.
 ///
 /// # Errors
 /// If the system has no random bytes.
@@ -33,8 +33,8 @@ pub(super) fn new_token() -> Result<String, String> {
 pub(super) struct Guard {
     /// The names under which a browser on this machine reaches the dashboard.
     hosts: Vec<String>,
-    /// Name of the cookie. The name contains the port, because browsers send a cookie to every port of a host: two
-    /// dashboards must not share a cookie.
+    /// Name of the cookie. It contains the port, so that two dashboards do not share a cookie: browsers send a cookie
+    /// to every port of a host.
     cookie: String,
     token: String,
 }
@@ -44,7 +44,7 @@ impl Guard {
         let port = address.port();
         let mut hosts = vec![address.to_string()];
         hosts.extend(["127.0.0.1", "[::1]", "localhost"].map(|host| format!("{host}:{port}")));
-        // Browsers leave out the default port of HTTP.
+        // Allow a `Host` without a port too: browsers leave out port 80, the default of HTTP.
         let without_port = hosts.iter().filter_map(|host| host.strip_suffix(":80")).map(str::to_owned);
         let without_port: Vec<_> = without_port.collect();
         hosts.extend(without_port);

@@ -8,7 +8,7 @@ fn guard_at(address: &str) -> Guard {
     Guard::new(address.parse().expect("an address"), "secret".to_owned())
 }
 
-/// The status of the answer to a request with these header fields.
+/// Returns the status of the guard's answer to a request with these header fields.
 fn status(method: Method, path: &str, fields: &[(&str, &str)]) -> u16 {
     status_at(&guard(), method, path, fields)
 }

@@ -1,4 +1,4 @@
-//! An hour of figures for each Service, in memory. No I/O; the time is an argument.
+//! Keeps the figures of the last hour for each Service, in memory. No I/O; the current time is an argument.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::mesh::{Id, Mesh};
 use crate::cluster::readings::SECOND;
 use crate::cluster::stat::counts::Counts;
 
-/// Period of time that one point covers.
+/// Period of time that one point of a series covers.
 pub(super) const POINT: Duration = Duration::from_secs(10);
-/// Maximum number of points of a series: one hour.
+/// Maximum number of points of a series, which covers one hour.
 const POINTS: usize = 360;
 /// Maximum number of series. With 16 bytes for each point, all series together take at most 12 MB.
 const SERIES_MAX: usize = 2_000;
 
-/// One point: means over [`POINT`]. `NaN` means that there was nothing to measure.
+/// One point of a series: the means over one period of [`POINT`]. `NaN` means that there was nothing to measure.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     /// Number of points between the start of the dashboard and this point.
@@ -36,7 +36,8 @@ pub(super) struct History {
     number: u32,
 }
 
-/// A series in the form that the page draws, the oldest point first. `None` where there was nothing to measure.
+/// A series in the form that the page draws, the oldest point first. A figure is `None` where there was nothing to
+/// measure.
 #[derive(Debug, Serialize, PartialEq)]
 pub(super) struct Series {
     step_s: u64,
@@ -114,8 +115,8 @@ impl History {
         series
     }
 
-    /// The rates in the last `points` points of every Service, for small charts. The page reads them with every snapshot,
-    /// so they have only the digits that a chart shows.
+    /// The call rates of every Service in its last `points` points, for small charts. The page reads them with every
+    /// snapshot, so they are rounded to what a chart can show.
     pub(super) fn rates(&self, points: usize) -> BTreeMap<&Id, Vec<Option<f64>>> {
         let rates = |id| self.series(id, points).rate.into_iter().map(|rate| rate.map(rounded)).collect();
         self.series.keys().map(|id| (id, rates(id))).collect()

@@ -1,4 +1,4 @@
-//! The present state of proxies, read only while the page shows it: the endpoints in the balancers, and the open calls.
+//! Reads the current state of proxies while the page shows it: the endpoints in the balancers, and the open calls.
 
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
@@ -23,7 +23,8 @@ const ENDPOINTS_MAX: usize = 1_000;
 /// Maximum number of calls in one answer.
 const CALLS_MAX: usize = 1_000;
 
-/// Returns the endpoints of a Service in JSON, with the state that the balancers of the callers' proxies have recorded.
+/// Returns the endpoints of a Service in JSON. Each row has the state of one endpoint in the balancer of one proxy that
+/// calls the Service.
 pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
     let callers = callers(state, wanted);
     let mut endpoints = Vec::new();
@@ -76,7 +77,8 @@ pub(super) fn calls_service(proxy: &Growth, wanted: &str) -> bool {
 struct Calls {
     #[serde(flatten)]
     streams: crate::cluster::stat::streams::Streams,
-    /// Number of proxies that the dashboard read. `proxies_omitted` is the number of proxies that it did not read.
+    /// Number of proxies that the dashboard asked, at most [`PROXIES_MAX`]. `proxies_omitted` is the number of the
+    /// others.
     proxies: usize,
     proxies_omitted: usize,
 }

@@ -1,7 +1,7 @@
 //! The Services and the calls between them, from the readings of all proxies. No I/O, no clock.
 //!
-//! A Service and the workload of the same name are one node: the callers' proxies count calls by Service, and the
-//! workload's own proxies count calls by port.
+//! The graph has one node for a Service and the workload of the same name. The callers' proxies count the node's calls
+//! by Service, and the workload's own proxies count them by port.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::cluster::source::Measured;
 use crate::cluster::stat::counts::{Counts, Figures, TRAFFIC};
 use crate::cluster::stat::peer::{Destination, View, caller_name};
 
-/// Maximum number of nodes that the page shows. The page shows only the number of the other nodes.
+/// Maximum number of nodes that the page shows. It shows only the number of the nodes that it omits.
 pub(super) const NODES_MAX: usize = 2_000;
 /// Maximum number of edges that the page shows: the edges with the most calls.
 pub(super) const EDGES_MAX: usize = 20_000;
 
-/// `namespace/name`, or a name without a namespace.
+/// Identifies a node: `namespace/name`, or a name without a namespace.
 pub(super) type Id = String;
 
-/// All nodes and edges, with raw counts per second.
+/// All nodes and edges of the graph, with counts per second.
 #[derive(Default)]
 pub(super) struct Mesh {
     pub(super) nodes: BTreeMap<Id, Node>,
@@ -29,7 +29,7 @@ pub(super) struct Mesh {
     pub(super) omitted: usize,
 }
 
-/// A Service, a workload or a caller.
+/// A node of the graph: a Service, a workload or a caller.
 #[derive(Default)]
 pub(super) struct Node {
     /// Calls to the node, counted by the workload's own proxies.
@@ -37,7 +37,7 @@ pub(super) struct Node {
     /// Calls to the node, counted by the callers' proxies.
     pub(super) asked: Counts,
     pub(super) proxies: usize,
-    /// Whether the node receives calls or has a proxy. Otherwise the node is only the source of calls.
+    /// Whether the node receives calls or has a proxy. Otherwise the node only makes calls.
     pub(super) is_service: bool,
 }
 
@@ -46,15 +46,16 @@ pub(super) struct Node {
 pub(super) struct ServiceRow {
     pub(super) id: Id,
     proxies: usize,
-    /// `workload` or `callers`: the side whose proxies counted `figures`. It is the side that counted more calls.
+    /// `workload` if the workload's own proxies counted `figures`, or `callers` if the callers' proxies did. The row
+    /// has the counts with more calls.
     counted_by: &'static str,
     #[serde(flatten)]
     pub(super) figures: Figures,
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
     /// Number of denied calls per second. If the Service has proxies, they count the calls and opaque connections that
-    /// policies denied. Otherwise, the callers' proxies count the answers 401, 403, UNAUTHENTICATED and
-    /// PERMISSION_DENIED. The application itself may give such answers, too.
+    /// policies denied. Otherwise, the callers' proxies count responses with 401, 403, UNAUTHENTICATED or
+    /// PERMISSION_DENIED, which the application itself may also have sent.
     denied_per_second: f64,
 }
 
@@ -75,7 +76,7 @@ pub(super) fn id(namespace: &str, name: &str) -> Id {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// The id of the node of a destination.
+/// The id of the node that represents a destination.
 pub(super) fn destination_id(destination: &Destination) -> Id {
     match destination {
         Destination::Service { namespace, name, .. } => id(namespace.as_deref().unwrap_or_default(), name),
@@ -84,8 +85,8 @@ pub(super) fn destination_id(destination: &Destination) -> Id {
 }
 
 impl Node {
-    /// The counts of the side that counted more calls: `asked` lacks the calls of callers without a proxy, and `served`
-    /// lacks the calls that never arrived.
+    /// Returns `served` or `asked`, whichever has more calls, and which one it is. Each may lack calls: `asked` those
+    /// of callers without a proxy, and `served` those that never arrived.
     pub(super) fn counts(&self) -> (&Counts, &'static str) {
         if self.served.calls > self.asked.calls { (&self.served, "workload") } else { (&self.asked, "callers") }
     }
@@ -118,7 +119,7 @@ impl Mesh {
         self.nodes.entry(id.to_owned()).or_default()
     }
 
-    /// Adds the calls to a workload, by caller.
+    /// Adds the calls that a workload's own proxies received, by caller.
     fn add_served(&mut self, measured: &Measured) {
         let own = id(&measured.namespace, &measured.name);
         let node = self.node(&own);
@@ -153,10 +154,12 @@ impl Mesh {
         }
     }
 
-    /// Adds an edge. If both sides counted its calls, keeps the counts of the side that counted more calls.
+    /// Adds an edge, or updates it: the proxies of both the caller and the called workload count an edge's calls. Keeps
+    /// the counts with more calls.
     fn edge(&mut self, from: Id, to: Id, counts: Counts) {
         let known = self.edges.entry((from, to)).or_default();
-        // Only the called workload's proxies count the calls that policies denied.
+        // Keep the larger number, even from counts that are dropped: only the called workload's proxies count denied
+        // calls.
         let denied = known.denied.max(counts.denied);
         if counts.calls > known.calls {
             *known = counts;
@@ -177,8 +180,8 @@ impl Mesh {
         }
         self.edges.retain(|(from, to), _| self.nodes.contains_key(from) && self.nodes.contains_key(to));
         if self.edges.len() > EDGES_MAX {
-            // The sort is stable: edges with the same number of calls stay in the order of their names. So two readings
-            // omit the same edges.
+            // Use a stable sort: edges with equally many calls stay in the order of their names, so that every snapshot
+            // omits the same ones.
             let mut edges: Vec<_> = std::mem::take(&mut self.edges).into_iter().collect();
             edges.sort_by(|(_, a), (_, b)| b.calls.total_cmp(&a.calls));
             edges.truncate(EDGES_MAX);
@@ -186,7 +189,7 @@ impl Mesh {
         }
     }
 
-    /// The rows of all workloads with a proxy, and of all Services with calls now.
+    /// The rows of all workloads with a proxy, and of all Services that are called now.
     pub(super) fn services(&self) -> Vec<ServiceRow> {
         let has_row = |node: &Node| {
             node.proxies > 0 || (node.is_service && node.counts().0.calls + node.counts().0.responses > 0.0)
@@ -194,7 +197,7 @@ impl Mesh {
         self.nodes.iter().filter(|(_, node)| has_row(node)).map(|(id, node)| node.row(id)).collect()
     }
 
-    /// The edges that `wanted` selects by caller and destination, the most calls first.
+    /// The edges for which `wanted` returns true, given caller and destination. Edges with the most calls come first.
     pub(super) fn edges<'a>(&'a self, wanted: impl Fn(&str, &str) -> bool) -> Vec<EdgeRow<'a>> {
         let edges = self.edges.iter().filter(|((from, to), _)| wanted(from, to));
         let has_proxies = |id: &Id| self.nodes.get(id).is_some_and(|node| node.proxies > 0);
@@ -211,7 +214,7 @@ impl Mesh {
     }
 }
 
-/// Whether `wanted` is the printable id of the workload or Service with this name.
+/// Whether `wanted` is the printable form of the id of the workload or Service with this name.
 pub(super) fn is_id(namespace: &str, name: &str, wanted: &str) -> bool {
     crate::cluster::printable::line(&id(namespace, name)) == wanted
 }

@@ -5,7 +5,8 @@ use crate::cluster::reader::News;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::tests::proxy_of;
 
-/// The readings of a mesh whose proxies counted these calls in one second: the workload's name, and the metrics page.
+/// The readings of a mesh whose proxies counted these calls within one second. Each argument has a workload's name, and
+/// its proxy's metrics page.
 pub(in crate::cluster::dashboard) fn readings(pages: &[(&str, &str)]) -> Readings {
     let (mut readings, start) = (Readings::default(), Instant::now());
     let proxies = pages.iter().map(|(workload, _)| proxy_of(workload, "pod"));

@@ -1,14 +1,14 @@
 //! `leno dashboard`: a page in the browser with the Services, their calls and their problems.
 //!
-//! - `find` chooses the proxies, and `cluster::reader` reads them again and again.
+//! - `find` chooses the proxies, and `cluster::reader` reads them periodically.
 //! - `collect` turns the readings into the figures that the page shows: `mesh` (Services and edges), `objective`,
 //!   `denials`, `problems` (with `configuration`, `slow` and `validity`), `history`. `proxies` has a row for each proxy.
 //! - `guard` checks the page's requests, and `pages` answers them.
-//! - `live` and `watch` read the present state of proxies (endpoints, open calls, taps), only while the page shows it.
-//!   `earlier` has the earlier readings of the open calls.
+//! - `live` and `watch` read the current state of proxies (endpoints, open calls, calls that end), only while the page
+//!   shows it. `earlier` keeps the earlier readings of the open calls.
 //! - The browser runs the files in `page/`.
 //!
-//! Everything runs on one thread. No component runs in the cluster.
+//! The dashboard runs on one thread of the user's machine. It installs no component in the cluster.
 
 mod browser;
 mod collect;
@@ -122,7 +122,7 @@ impl Options {
     }
 }
 
-/// Reads the proxies for at least `window`, and returns the problems in the counts of this time.
+/// Reads the proxies for at least `window`, and returns the problems that their counts of this period show.
 ///
 /// # Errors
 /// If the named cluster does not answer, or no proxy was found.

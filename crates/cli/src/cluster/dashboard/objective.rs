@@ -1,4 +1,4 @@
-//! Formats a method's objective for the page, which displays these texts unchanged.
+//! Formats a method's objective as texts that the page displays unchanged.
 
 use leno_model::traffic::Share;
 use serde::Serialize;
@@ -7,13 +7,13 @@ use crate::cluster::stat::counts::number;
 use crate::cluster::stat::methods;
 use crate::cluster::stat::objective::{Objective, Part};
 
-/// Burn rate at or above which a method has an error: at this rate, a budget for 30 days lasts two days. The alerts in
-/// `charts/leno/files/rules.yaml` have the same burn rates as this constant and [`BURN_WARNING`].
+/// Burn rate from which on a method has the level error: at this rate, an error budget for 30 days lasts two days. The
+/// alerts in `charts/leno/files/rules.yaml` have the same burn rates as this constant and [`BURN_WARNING`].
 const BURN_ERROR: f64 = 14.4;
-/// Burn rate at or above which a method has a warning: at this rate, a budget for 30 days lasts five days.
+/// Burn rate from which on a method has the level warning: at this rate, an error budget for 30 days lasts five days.
 const BURN_WARNING: f64 = 6.0;
 
-/// How bad a figure is. The worst level is the smallest.
+/// The severity of a figure. Levels are ordered from the worst to the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
@@ -30,15 +30,16 @@ pub(super) struct MethodRow {
     shown_objective: Option<Shown>,
 }
 
-/// An objective in the form in which the page shows it.
+/// An objective, as texts for the page.
 #[derive(Debug, PartialEq, Serialize)]
 struct Shown {
     text: String,
-    /// Burn rate of the worse part of the objective, see [`Objective::burn_rate`].
+    /// The higher of the burn rates of the objective's parts, see [`Objective::burn_rate`].
     burn_rate: Option<f64>,
     burn: Option<String>,
     level: Option<Level>,
-    /// For each part of the objective: the share of calls that miss it, and the share of calls that may miss it.
+    /// For each part of the objective (latency, successful calls), the share of calls that miss it, and the share that
+    /// the objective allows to miss it.
     parts: String,
 }
 

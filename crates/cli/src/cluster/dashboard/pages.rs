@@ -1,4 +1,4 @@
-//! The answers to the page's requests.
+//! Answers the requests that the page sends.
 //!
 //! The page polls: it requests a new snapshot every few seconds, and stops while it is hidden. If the tool pushed
 //! events instead, it would continue to send events to a page that is hidden or slow.
@@ -24,7 +24,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 
-/// The files that the browser loads: path, content type, content.
+/// The files that the browser loads, each with its path, content type and content.
 const FILES: [(&str, &str, &str); 17] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/style.css", CSS, include_str!("page/style.css")),
@@ -94,7 +94,7 @@ fn mesh(state: &State, query: &Query<'_>) -> Answer {
 /// Returns the graph in JSON: all edges, and all nodes except Services that have neither proxies nor calls.
 fn graph(mesh: &Mesh) -> String {
     let edges = mesh.edges(|_, _| true);
-    // A Service that gets no calls now may itself call other Services.
+    // Keep the nodes of edges too, for example a Service that receives no calls now but calls other Services.
     let ends: HashSet<&str> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
     let nodes = mesh.nodes.iter().filter(|(id, node)| {
         node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0 || ends.contains(id.as_str())

@@ -42,7 +42,8 @@ fn both_ends_of_each_edge_of_the_graph_are_among_its_nodes() {
         "request_total{direction=\"inbound\",target_port=\"80\",client_id=\"spiffe://x/ns/shop/sa/web\"} 8\n";
     const TO_WEB: &str =
         "request_total{direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"web\",dst_port=\"80\"} 0\n";
-    // The Service web has no proxy here and gets no calls, but it calls cart.
+    // The Service web has no row, because it has no proxy here and receives no calls. But it calls cart, so the graph
+    // shows it.
     let mesh = Mesh::of(&readings(&[("cart", FROM_WEB), ("batch", TO_WEB)]));
     let graph: Value = serde_json::from_str(&graph(&mesh)).expect("JSON");
     let list = |name: &str| graph[name].as_array().cloned().unwrap_or_default();

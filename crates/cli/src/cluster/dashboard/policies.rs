@@ -1,5 +1,5 @@
-//! The policies of one Service, read from the `/config` pages of its own proxies and of its callers' proxies, only while
-//! the page shows them.
+//! Reads the policies of one Service from `/config` of its own proxies and of its callers' proxies, while the page
+//! shows the policies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,20 +17,20 @@ use crate::cluster::printable::listed;
 use crate::cluster::source::ProxyAt;
 use crate::cluster::traffic::{Line, traffic};
 
-/// Maximum number of a Service's own proxies that are read. A few are enough, because all proxies of a workload have
-/// the same policies.
+/// Maximum number of the Service's own proxies that the dashboard reads. A few are enough, because all proxies of a
+/// workload have the same policies.
 const OWN_MAX: usize = 2;
-/// Maximum number of callers' proxies that are read: one proxy for each namespace, because routes depend on the
-/// caller's namespace.
+/// Maximum number of callers' proxies that the dashboard reads. It reads one for each namespace of callers, because
+/// routes depend on the caller's namespace.
 const CALLERS_MAX: usize = 8;
 /// Maximum number of rows of each table in one answer.
 const ROWS_MAX: usize = 500;
 /// Maximum size of a `/config` page that is parsed, in bytes. A compromised proxy may send any text.
 const PAGE_MAX_BYTES: usize = 4 << 20;
-/// Maximum number of list members that the page shows.
+/// Maximum number of members that the page shows of a list in a policy.
 const SHOWN_MAX: usize = 20;
 
-/// An AuthorizationPolicy that a Service's own proxies know.
+/// An AuthorizationPolicy from the `/config` of a Service's own proxies.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct AuthorizationRow {
     policy: String,
@@ -40,18 +40,20 @@ pub(super) struct AuthorizationRow {
     mode: String,
 }
 
-/// One part of a policy for calls to a Service's port, such as a time-out, or a rule without such parts.
+/// A row of the table of traffic policies: one setting for calls to a Service's port, such as a time limit. A rule
+/// without settings also has a row.
 #[derive(Debug, Serialize)]
 pub(super) struct TrafficRow {
     /// The Service's port.
     at: String,
     #[serde(flatten)]
     line: Line,
-    /// The namespaces of the callers to which the row applies. An empty name means a proxy whose namespace is unknown.
+    /// The namespaces of the callers to which the row applies. An empty name stands for a caller's proxy whose
+    /// namespace is unknown.
     namespaces: BTreeSet<String>,
 }
 
-/// How many proxies the dashboard asked for `/config`, and how many sent a usable page.
+/// The number of proxies that the dashboard asked for `/config`, and the number of proxies that sent a usable page.
 #[derive(Serialize)]
 struct Readers {
     asked: usize,
@@ -110,7 +112,7 @@ fn config(page: &str) -> Option<Value> {
 #[derive(Default)]
 struct TrafficRows {
     all: Vec<TrafficRow>,
-    /// The index of each row in `all`.
+    /// The index in `all` of the row for a port and a line.
     places: HashMap<(String, Line), usize>,
 }
 
@@ -127,18 +129,20 @@ impl TrafficRows {
     }
 }
 
-/// Returns the AuthorizationPolicies in the `/config` of a proxy in `namespace`. A proxy with a directory of manifests
-/// also knows the policies of other namespaces, which do not apply to its own application. `None` if the page has no list
-/// of policies.
+/// Returns the AuthorizationPolicies of `namespace` in the `/config` of a proxy in this namespace; `None` if the page
+/// has no list of policies. If the proxy reads a directory of manifests, its `/config` also has policies of other
+/// namespaces; these do not apply to the proxy's own application.
 fn authorization_rows(config: &Value, namespace: &str) -> Option<Vec<AuthorizationRow>> {
     let known = config["mesh"]["policies"].as_array()?.iter();
     let known = known.filter(|policy| namespace.is_empty() || policy["namespace"] == namespace);
     Some(known.take(ROWS_MAX).map(AuthorizationRow::of).collect())
 }
 
-/// Returns the parts of policies for each port of a Service, from the `/config` of a caller's proxy in `namespace`. If
-/// any rule of a port has parts, the rules without parts have lines too: a call follows only the first rule that it
-/// matches, so the parts of later rules do not apply to it.
+/// Returns the settings of traffic policies (time limits, retries, hedges) for each port of a Service, from the
+/// `/config` of a caller's proxy in `namespace`.
+///
+/// If any rule of a port has a setting, the port's rules without settings have lines too. The reason: only the first
+/// rule that a call matches applies to it, so a rule without settings keeps the settings of later rules from its calls.
 fn traffic_lines(config: &Value, wanted: &str, namespace: &str) -> Vec<(String, Line)> {
     let keys =
         config["mesh"]["clusters"].as_array().into_iter().flatten().filter_map(|cluster| cluster["key"].as_str());

@@ -41,7 +41,7 @@ metadata: {name: elsewhere, namespace: web}
 spec: {allow: []}
 ";
 
-/// `/config` of a program that has read the manifests.
+/// The `/config` page of a proxy that has read these manifests.
 fn config() -> Value {
     config_of(MANIFESTS)
 }
@@ -60,7 +60,7 @@ fn a_workload_has_the_authorization_policies_of_its_namespace_with_what_they_sel
         row("shop/nobody", "every port in namespace shop", "no caller", "Audit"),
     ];
     assert_eq!(authorization_rows(&config(), "shop").as_ref(), Some(&expected));
-    // The namespace of a proxy at an admin address is unknown, so the policies of all namespaces are shown.
+    // If the user names a proxy by its admin address, its namespace is unknown, so show the policies of all namespaces.
     expected.push(row("web/elsewhere", "every port in namespace web", "no caller", "Enforce"));
     assert_eq!(authorization_rows(&config(), ""), Some(expected));
     assert_eq!(authorization_rows(&json!({"mesh": {}}), "shop"), None, "not known");

@@ -1,5 +1,5 @@
-//! The problems that a user should look at first, in plain words, the worst problem first. No I/O; the time is an
-//! argument.
+//! Finds the problems that a user should look at, and describes them in plain words, the worst first. No I/O; the
+//! current time is an argument.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,18 +19,19 @@ use crate::cluster::stat::methods;
 use crate::cluster::stat::objective::Objective;
 use crate::cluster::stat::peer::Destination;
 
-/// A Service whose share of successful calls is below this limit has an error.
+/// If a Service's share of successful calls is below this limit, its problem has the severity error.
 const SUCCESS_FAIR: f64 = 0.95;
-/// A Service whose share of successful calls is below this limit has a warning.
+/// If a Service's share of successful calls is below this limit, its problem has at least the severity warning.
 const SUCCESS_GOOD: f64 = 0.99;
-/// A burn rate is a problem only if at least this many calls miss the objective within [`Facts::period`]: one failed
-/// call of a rarely called method is no trend.
+/// A burn rate is a problem only if at least this many calls miss the objective within [`Facts::period`]. One failed
+/// call of a rarely called method proves little.
 const MISSES_LEAST: f64 = 3.0;
-/// The callers' side, as the texts of problems name it. Only the callers' proxies count the calls that reach no server.
+/// Text for the callers' proxies in the description of a problem that they counted. Only they count the calls that
+/// reach no server.
 const CALLERS: &str = "its callers";
-/// Maximum number of proxies that a problem of several proxies names.
+/// Maximum number of proxies that the description of one problem names.
 const UNASKED_SHOWN_MAX: usize = 5;
-/// Maximum number of problems of one kind. The page shows the number of omitted problems.
+/// Maximum number of problems of one kind. The last of them states how many more were omitted.
 const OF_KIND_MAX: usize = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -45,12 +46,12 @@ pub(crate) enum Severity {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Problem {
     pub(crate) severity: Severity,
-    /// A word that names the kind, for filters.
+    /// The kind of problem, for filters.
     pub(crate) kind: &'static str,
     pub(crate) what: String,
-    /// What to do. The terminal shows this text too, so the text names commands, and never a part of the page.
+    /// The remedy. `leno problems` prints it too, so it names commands, and no element of the page.
     pub(crate) fix: String,
-    /// The Service whose page shows the details.
+    /// The Service whose view in the dashboard shows the details.
     pub(crate) service: Option<String>,
 }
 
@@ -61,10 +62,10 @@ pub(super) struct Facts<'a> {
     pub(super) methods: &'a [methods::Row],
     pub(super) denials: &'a [Row],
     pub(super) configuration: &'a Configurations,
-    /// The options with which other commands read the same proxies, each after a space; `None` if only `leno dashboard`
-    /// reaches them.
+    /// The options with which other `leno` commands read the same proxies, each after a space; `None` if only
+    /// `leno dashboard` can reach these proxies.
     pub(super) options: Option<&'a str>,
-    /// The period of time over which the counts per second are means.
+    /// The period over which the counts per second are averaged.
     pub(super) period: Duration,
     pub(super) now: SystemTime,
 }
@@ -117,20 +118,22 @@ fn proxy(proxy: &ProxyAt) -> String {
     if instance == workload { instance } else { format!("{instance} of {workload}") }
 }
 
-/// Returns how to see the failing methods and the failed calls of a Service. `by` is the side whose proxies count the
-/// calls: [`CALLERS`], or the Service's own proxies.
+/// Returns a sentence about how the user can see the failing methods and the failed calls of a Service. `by` names the
+/// proxies that count the failures: [`CALLERS`], or the Service's own proxies.
 fn how_to_see_failures(facts: &Facts<'_>, id: &str, by: &str) -> String {
     let Some(options) = facts.options else {
         return "leno dashboard shows which method fails, and has a live tap.".to_owned();
     };
-    // A proxy chooses the texts in its metrics. Only a name of a Service may become a part of a command.
+    // Put the text into a command only if it is the name of a Service: a compromised proxy can write any text into its
+    // metrics.
     let service = id.split_once('/').map(|(namespace, name)| format!("{name}.{namespace}"));
     let service = service.filter(|name| by == CALLERS && name.parse::<Destination>().is_ok());
     let to = service.map(|name| format!(" --to {name}")).unwrap_or_default();
     format!("leno stat methods{to}{options} shows which method fails, and leno tap --failed{options} shows the calls.")
 }
 
-/// Returns how to see the calls that miss an objective; `part` is the part that they miss.
+/// Returns a sentence about how the user can see the calls that miss an objective. `part` is the part that they miss:
+/// `latency`, or otherwise the share of successful calls.
 fn how_to_see_misses(facts: &Facts<'_>, objective: &Objective, part: &str) -> String {
     match (facts.options, objective.latency_ms.filter(|_| part == "latency")) {
         (None, _) => "leno dashboard shows the method, and has a live tap.".to_owned(),
@@ -144,7 +147,8 @@ fn how_to_see_misses(facts: &Facts<'_>, objective: &Objective, part: &str) -> St
 fn failing(facts: &Facts<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
     for (id, node) in facts.mesh.nodes.iter().filter(|(_, node)| node.is_service) {
-        // If calls fail before they reach the Service's own proxies, only the callers' proxies count the failures.
+        // Take the lower success rate. If calls fail before they reach the Service's own proxies, only the callers'
+        // proxies count the failures.
         let sides = [(&node.asked, CALLERS), (&node.served, "its own proxies")];
         let worst = sides.into_iter().filter_map(|(counts, by)| Some((counts.figures(SECOND).success_rate?, by)));
         let Some((success, by)) = worst.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
@@ -210,7 +214,8 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
     facts.configuration.problems.iter().map(problem).collect()
 }
 
-/// Names the proxies that have problems of configuration, but whose problems are unknown.
+/// Reports the proxies that have problems with their configuration, but whose `/config` was not read, so that the
+/// problems are unknown.
 fn unread_configurations(facts: &Facts<'_>) -> Vec<Problem> {
     let Configurations { unread, unasked, .. } = facts.configuration;
     unread.iter().map(unread_configuration).chain(unasked_configurations(unasked)).collect()
@@ -241,15 +246,16 @@ fn unasked_configurations(unasked: &[ProxyAt]) -> Option<Problem> {
     })
 }
 
-/// Finds an authority that expires within a day. A certificate must not outlive the authority that issued it, so the
-/// authority shortens the certificates. Proxies renew the shortened certificates in time as long as the authority is
-/// valid. [`certificates`] therefore does not find this problem.
+/// Finds an authority that expires within a day. A certificate must not outlive its authority, so such an authority
+/// issues certificates with a shortened lifetime. [`certificates`] does not find this problem: proxies renew even the
+/// shortened certificates in time.
 fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     let shortened = facts
         .readings
         .proxies()
         .filter_map(|(member, growth)| Some((Validity::of_shortened(&member.proxy, &growth.now)?.end, member)));
-    // If the authority was replaced, proxies may have certificates of both authorities, which end at different times.
+    // Take the authority that expires last: if the authority was replaced, some proxies may still have a certificate
+    // that the old authority issued.
     let Some((end, member)) = shortened.max_by_key(|(end, _)| *end) else { return Vec::new() };
     let ends = if end > facts.now { "expires" } else { "expired" };
     vec![Problem {
@@ -310,7 +316,7 @@ fn unreachable(facts: &Facts<'_>) -> Vec<Problem> {
     }]
 }
 
-/// Finds proxies that have more names than the control plane serves to them.
+/// Finds proxies that request more names of Services from the control plane than its limits allow.
 fn limited(facts: &Facts<'_>) -> Vec<Problem> {
     let problem = |(member, growth): (&Member, &Growth)| {
         let names = growth.now.sum("leno_control_plane_refused_names", &[]);
@@ -345,7 +351,8 @@ fn denied(facts: &Facts<'_>) -> Vec<Problem> {
     facts.denials.iter().map(problem).collect()
 }
 
-/// Returns how to let in the caller of a denied call. A caller with an identity has a name like `shop/web`.
+/// Returns a sentence about how the user can allow the caller of a denied call. A caller with an identity has a name
+/// like `shop/web`.
 fn how_to_allow(key: &Key) -> String {
     const LOOK: &str = "leno authz shows who may call; leno explain, which policy decides.";
     let Key { workload, port, caller, policy } = key;
@@ -355,7 +362,8 @@ fn how_to_allow(key: &Key) -> String {
             format!("add {identity} to spec.allow[].identities of the policy")
         }
         (Policy::Authorization(_) | Policy::Others, None) => "add the caller to the policy".to_owned(),
-        // A policy for a port denies all callers that it does not allow, also those that the default policy allows.
+        // Mention all other callers: an AuthorizationPolicy denies every caller that it does not list, even a caller
+        // that the default policy allows.
         (Policy::Default(_), Some(identity)) => format!(
             "write an AuthorizationPolicy for port {port} of {workload} that allows {identity} and all other callers of \
              this port: it denies every caller that it does not allow"
@@ -368,7 +376,8 @@ fn how_to_allow(key: &Key) -> String {
     format!("If the caller should be allowed, {add}. {LOOK}")
 }
 
-/// Finds denied calls that only the callers' proxies count, because the Service's own proxies are not read.
+/// Finds denied calls to Services whose own proxies the dashboard does not read, so that only the callers' proxies
+/// count the denials.
 fn refused(facts: &Facts<'_>) -> Vec<Problem> {
     let problem = |(id, node): (&Id, &Node)| {
         let calls = node.asked.refused * facts.period.as_secs_f64();

@@ -64,7 +64,8 @@ fn a_certificate_is_a_problem_if_its_renewal_is_late_or_its_authority_ends() {
     assert!(found(&[("web", &page(DAY_S / 9, DAY_S))]).is_empty(), "more than a tenth is left");
     let late = found(&[("web", &page(DAY_S / 11, DAY_S))]);
     assert_eq!(late[0].what, "The certificate of pod of shop/web expires in 2 h 10 min");
-    // The Pods renewed both certificates in time. Both expire together with their authority.
+    // The proxies have renewed both certificates in time, but the certificates expire early, together with their
+    // authority.
     let ending = found(&[("cart", &page(600, 1_500)), ("web", &page(600, 900))]);
     assert_eq!(ending.len(), 1, "{ending:?}");
     assert!(
@@ -74,7 +75,7 @@ fn a_certificate_is_a_problem_if_its_renewal_is_late_or_its_authority_ends() {
     assert_eq!((ending[0].kind, ending[0].severity), ("certificate", Severity::Error));
 }
 
-/// A page with ten calls of a method. `slow` calls take 0.3 to 0.5 s.
+/// A metrics page with calls of one method, of which `slow` calls take 0.3 to 0.5 s.
 fn method(labels: &str, slow: u32, messages: u32) -> String {
     let labels = format!("{labels},grpc_service=\"s.S\",grpc_method=\"M\"");
     format!(
@@ -117,7 +118,8 @@ fn a_slow_method_is_one_problem_however_many_proxies_count_it() {
     let [both] = &found(&[("cart", &cart), ("web", &web), ("mail", &web)])[..] else { panic!("one problem") };
     assert!(both.what.contains("is slow: 20.00 % of its calls"), "{both:?}");
     assert!(both.fix.starts_with("The time passes in the application") && both.fix.contains("leno tap"), "{both:?}");
-    // The callers wait for something else than the application.
+    // The callers see far more slow calls than the application does, so the time passes between them, not in the
+    // application.
     let two_ports = |slow| method(OUTBOUND, slow, 10) + &method(&OUTBOUND.replace("80", "81"), slow, 10);
     let (web, mail) = (two_ports(9), two_ports(3));
     let [waiting] = &found(&[("cart", &cart), ("web", &web), ("mail", &mail)])[..] else { panic!("one problem") };

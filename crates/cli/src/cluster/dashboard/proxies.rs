@@ -1,5 +1,5 @@
-//! The view of all proxies: whether they answer, their certificates, and their connection to the control plane. No I/O;
-//! the time is an argument.
+//! The data of the view of all proxies: whether they answer, their certificates, and their connection to the control
+//! plane. No I/O; the current time is an argument.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,15 +18,15 @@ use crate::cluster::source::Growth;
 /// Maximum number of proxies in one answer. If there are more, the answer has the proxies with the worst levels.
 const PROXIES_MAX: usize = 2_000;
 
-/// A row of the table.
+/// A row of the table of proxies.
 #[derive(Debug, Serialize)]
 struct Row {
     workload: Id,
-    /// Distinguishes the proxy from the other proxies of its workload; in a cluster, the name of its Pod.
+    /// The proxy's name among the proxies of its workload; in a cluster, the name of its Pod.
     proxy: String,
-    /// `answers`, `silent`, or `new` before the second reading.
+    /// `silent` if the proxy does not answer; otherwise `new` before the second reading, and then `answers`.
     state: &'static str,
-    /// What is wrong, in words.
+    /// Descriptions of the proxy's faults, for users.
     why: Vec<String>,
     /// The level of the worst fault in `why`.
     level: Level,
@@ -37,14 +37,14 @@ struct Row {
     version: String,
 }
 
-/// The cells of a [`Validity`].
+/// A [`Validity`] in the form in which the table shows it.
 #[derive(Debug, Serialize)]
 struct Shown {
-    /// The end in seconds since 1970.
+    /// The time at which the validity ends, in seconds since 1970.
     end_s: u64,
-    /// The end in the format of RFC 3339; `None` after the year 9999.
+    /// The time at which the validity ends, in the format of RFC 3339; `None` after the year 9999.
     end: Option<String>,
-    /// The end relative to now, for example `in 23 h`.
+    /// The time at which the validity ends, relative to now, for example `in 23 h`.
     text: String,
     level: Level,
 }

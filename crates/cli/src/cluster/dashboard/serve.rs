@@ -45,8 +45,8 @@ pub(super) async fn serve(listener: TcpListener, guard: Rc<Guard>, state: Rc<Sta
                 .header_read_timeout(HEADER_MAX)
                 .max_buf_size(HEADER_MAX_BYTES)
                 .serve_connection(TokioIo::new(stream), service);
-            // Ignore the result: the browser may close the connection at any time. If a new connection replaces this
-            // connection, the browser sees that its connection is closed.
+            // Ignore the result. The browser may close the connection at any time, and if a new connection replaces
+            // this one, the browser notices that it is closed.
             let _ = place.hold(connection).await;
         });
     }

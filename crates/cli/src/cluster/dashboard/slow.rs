@@ -8,12 +8,12 @@ use super::problems::{Facts, Problem, Severity};
 use crate::cluster::stat::counts::percent;
 use crate::cluster::stat::methods::{self, SLOW_MS};
 
-/// If the mean number of messages per call is higher than this limit, the method is a stream. The duration of a stream
-/// says nothing about its speed.
+/// If a method's mean number of messages per call is above this limit, the method is a stream. A stream is not slow
+/// because it lasts long.
 const UNARY_MESSAGES_MAX: f64 = 1.5;
 
-/// Finds slow methods. The Service's own proxies and the proxies of each caller count the same calls, so a method of a
-/// Service is one problem, however many proxies count it.
+/// Finds slow methods. The Service's own proxies and its callers' proxies count the same calls, so report each method
+/// of a Service only once.
 pub(super) fn slow(facts: &Facts<'_>) -> Vec<Problem> {
     let mut found = BTreeMap::<(Id, &str), Vec<Slow<'_>>>::new();
     for row in facts.methods {
@@ -35,13 +35,13 @@ struct Slow<'a> {
     row: &'a methods::Row,
 }
 
-/// Describes the problem of a slow method; `None` if `rows` is empty. `rows` are the counts of the Service's own
-/// proxies and of its callers, the worst first.
+/// Describes the problem of a slow method; `None` if `rows` is empty. `rows` has the counts of the Service's own
+/// proxies and of its callers' proxies, the highest share of slow calls first.
 fn slow_method(facts: &Facts<'_>, service: Id, method: &str, rows: &[Slow<'_>]) -> Option<Problem> {
     let worst = rows.first()?;
     let own = rows.iter().find(|slow| slow.row.key.direction == "inbound");
-    // Drop the Service's own counts if they show less than half of the worst share: the callers then wait much longer
-    // than the application takes, for example because of the network.
+    // Ignore the Service's own counts if their share of slow calls is less than half of the highest share. Then the
+    // callers wait much longer than the application takes, for example because of the network.
     let own = own.filter(|own| own.share * 2.0 >= worst.share);
     let callers: BTreeSet<Id> =
         rows.iter().filter(|slow| slow.row.key.direction != "inbound").map(|slow| caller(slow.row)).collect();
@@ -59,7 +59,8 @@ fn slow_method(facts: &Facts<'_>, service: Id, method: &str, rows: &[Slow<'_>]) 
     };
     let place = own.map(|_| "The time passes in the application, or in the calls that it makes.".to_owned());
     let look = (!callers.is_empty()).then(|| match facts.options {
-        // Name a fixed limit: a percentile such as p99 may be above it, and the tap would then omit slow calls.
+        // Suggest a tap of calls slower than [`SLOW_MS`], not slower than the p99: the p99 is higher, so the tap would
+        // omit most of the slow calls.
         Some(options) => {
             format!("leno tap --slower-than {SLOW_MS:.0}ms{options} shows which endpoints answer the slow calls.")
         }
@@ -78,12 +79,12 @@ fn slow_method(facts: &Facts<'_>, service: Id, method: &str, rows: &[Slow<'_>]) 
     })
 }
 
-/// The workload whose proxies counted a row.
+/// The workload whose proxies counted the calls of a row.
 fn caller(row: &methods::Row) -> Id {
     id(&row.key.namespace, &row.key.name)
 }
 
-/// The p99 as precisely as the buckets show it.
+/// The p99 as text: the bounds of the histogram bucket that contains it.
 fn p99(row: &methods::Row) -> String {
     match row.p99_between_ms {
         Some((low, Some(high))) => format!("between {low:.0} and {high:.0} ms"),
@@ -92,7 +93,7 @@ fn p99(row: &methods::Row) -> String {
     }
 }
 
-/// The Service whose method a row counts.
+/// The Service that received the calls of a row.
 pub(super) fn called(row: &methods::Row) -> Id {
     match &*row.key.direction {
         "inbound" => caller(row),

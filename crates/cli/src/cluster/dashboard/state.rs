@@ -23,7 +23,7 @@ pub(super) struct State {
     /// See [`Facts::options`](super::problems::Facts::options).
     pub(super) options: Option<String>,
     pub(super) every: Duration,
-    /// The period of time over which the figures are means.
+    /// The period over which the figures are averaged.
     pub(super) period: Duration,
     start: Instant,
     pub(super) readings: RefCell<Readings>,
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) configuration: RefCell<Configurations>,
     /// The problems in the latest snapshot.
     pub(super) problems: RefCell<Vec<Problem>>,
-    /// The latest snapshot in JSON, and its number.
+    /// The number of the latest snapshot, and the snapshot in JSON.
     pub(super) snapshot: RefCell<(u64, Bytes)>,
     pub(super) calls: RefCell<EarlierCalls>,
     /// Number of open taps of the page.
@@ -41,8 +41,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Creates a state without readings. With a `window`, the figures are means since the start, and the caller collects
-    /// readings for this time. Without a window, the figures are moving means.
+    /// Creates a state without readings. `window` is the time for which the caller will collect readings; the figures
+    /// are then means since the start. Without a window, the figures are moving means.
     pub(super) fn new(proxies: Proxies, options: Option<String>, every: Duration, window: Option<Duration>) -> Self {
         let readings = match window {
             Some(_) => Readings::since_start(),

@@ -1,5 +1,5 @@
-//! How long a proxy's certificate and its trust anchors are valid, and whether this is a problem. No I/O; the time is an
-//! argument.
+//! Computes how long a proxy's certificate and its trust anchors remain valid, and whether this is too short. No I/O;
+//! the current time is an argument.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,26 +9,26 @@ use super::objective::Level;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::ProxyAt;
 
-/// A certificate has a problem if less than one tenth of its lifetime is left. Proxies renew their certificates before
-/// five sixths of the lifetime are over, so only a certificate whose renewal failed many times reaches this limit. The
-/// alert `LenoCertificateExpiring` has the same limit.
+/// A certificate has a problem if less than one tenth of its lifetime is left: `1 / CERTIFICATE_LEAST_PART`. Proxies
+/// renew a certificate before five sixths of its lifetime have passed, so it reaches this limit only if the renewal has
+/// failed many times. The alert `LenoCertificateExpiring` has the same limit.
 const CERTIFICATE_LEAST_PART: u32 = 10;
 /// Minimum remaining validity of a certificate if the proxy does not report the certificate's lifetime.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
-/// The control plane issues certificates for [`SVID_LIFETIME`]. If the lifetime of a Pod's certificate is below this
-/// limit, the authority shortened the certificate. The limit is one hour below [`SVID_LIFETIME`], because clocks may
-/// differ.
+/// If the lifetime of a Pod's certificate is below this limit, the certificate was shortened because its authority
+/// expires. The control plane otherwise issues certificates for [`SVID_LIFETIME`]; the limit is one hour lower, because
+/// clocks may differ.
 const ISSUED_LEAST: Duration = SVID_LIFETIME.saturating_sub(Duration::from_secs(60 * 60));
-/// Minimum remaining validity of the last trust anchor.
+/// Minimum remaining validity of the trust anchor that expires last.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
-/// The end of a certificate's validity.
+/// When the validity of a certificate or a trust anchor ends, and how much remaining time is too short.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validity {
     pub(super) end: SystemTime,
-    /// The whole lifetime, if the proxy reports when the certificate was issued.
+    /// The certificate's lifetime; `None` if the proxy does not report when the certificate was issued.
     lifetime: Option<Duration>,
-    /// The validity is a problem if at most this much time is left.
+    /// If at most this much time is left, the page shows a warning.
     least: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Validity {
         Some(Self { end, lifetime: None, least: ANCHOR_LEAST })
     }
 
-    /// An error if the validity is over, and a warning if it is soon over.
+    /// Returns the level error if the certificate has expired, and warning if it expires soon.
     pub(super) fn level(&self, now: SystemTime) -> Level {
         match self.end.duration_since(now) {
             Err(_) => Level::Error,
@@ -56,7 +56,7 @@ impl Validity {
         }
     }
 
-    /// Returns the validity of a Pod's certificate that the authority has shortened, because a certificate must not
+    /// Returns the validity of a Pod's certificate if the authority has shortened it, because a certificate must not
     /// outlive its authority. `None` for other certificates, and for a proxy without a Pod.
     pub(super) fn of_shortened(proxy: &ProxyAt, page: &Scrape) -> Option<Self> {
         let is_short = |certificate: &Self| certificate.lifetime.is_some_and(|lifetime| lifetime < ISSUED_LEAST);

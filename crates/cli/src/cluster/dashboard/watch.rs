@@ -21,13 +21,13 @@ use crate::cluster::source::ProxyAt;
 
 /// Maximum number of proxies that one tap watches.
 const PROXIES_MAX: usize = 16;
-/// Maximum number of taps that a dashboard keeps open. A proxy allows at most four taps, so two stay free for other
-/// users.
+/// Maximum number of taps that a dashboard keeps open at the same time. A proxy allows four taps, so this leaves two
+/// for other users.
 const TAPS_MAX: usize = 2;
 /// Maximum number of events that wait for the browser. Further events are dropped and counted.
 const WAITING_MAX: usize = 512;
 
-/// Counts a tap among the open taps until this value is dropped.
+/// Represents an open tap in [`State::taps`]; dropping this value lowers the count.
 struct Place(Rc<State>);
 
 impl Drop for Place {
@@ -59,7 +59,7 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     spawn_local(async move {
         tokio::select! {
             () = watch(&place.0, &proxies, &selection, &sender) => {}
-            // The browser closed the connection.
+            // End the tap when the browser closes the connection.
             () = sender.closed() => {}
         }
     });
@@ -99,12 +99,12 @@ fn send(sender: &Sender<Bytes>, dropped: &Cell<u64>, event: &Value) {
     if dropped.get() > 0 {
         text += &format!("data: {{\"dropped\":{}}}\n\n", dropped.take());
     }
-    // The JSON is one line; the empty line ends the event.
+    // In server-sent events, an empty line ends the event. The JSON itself is a single line.
     text += &format!("data: {}\n\n", clean(event));
     room.send(text.into());
 }
 
-/// Reads the selection from the query, which contains the fields of the page's form.
+/// Reads which calls to show from the query, which contains the fields of the page's form.
 fn selection(query: &Query<'_>) -> Result<TapSelection, String> {
     let statuses = query.get("status").map(|list| list.split(',').map(|status| status.trim().parse()).collect());
     let slower_than = query.get("slower_than").map(|text| text.parse()).transpose()?;

@@ -1,5 +1,5 @@
-//! Asks running proxies to explain a call: in a cluster through the API server's port-forward, on this machine at their
-//! admin addresses.
+//! Asks running proxies to explain a call. Reaches them through the API server's port-forward in a cluster, and at
+//! their admin addresses on this machine.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -46,8 +46,8 @@ pub(super) async fn explain_at(
         let mut server = Server::new(backend.to.clone(), choice.address.to_string());
         for &other in others {
             let asked = ask_address(other, &question).await?;
-            // If the identity of the endpoint is unknown, any of the addresses may belong to its proxy: take the first
-            // answer.
+            // Take the first answer if the identity of the endpoint is unknown: nothing shows which of the addresses
+            // belongs to the endpoint's proxy.
             if choice.server.is_none() || asked.own == choice.server {
                 server.answer = Some(asked);
                 break;
@@ -62,7 +62,7 @@ pub(super) async fn explain_at(
     Ok(Explained { question, asked: callers.to_string(), other_callers: BTreeSet::new(), answer, servers })
 }
 
-/// Asks the proxy of the calling workload, and then the proxies of the endpoints that this proxy would choose.
+/// Asks the proxy of the calling workload, and then the proxies of the endpoints that the caller's proxy would choose.
 pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, ClusterError> {
     let cluster = options.connect.cluster().await?;
     let of_caller = options.from.as_ref().filter(|_| options.via.is_none()).and_then(From::namespace);
@@ -80,9 +80,9 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
     Ok(Explained { question, asked, other_callers, answer, servers })
 }
 
-/// The caller in a cluster.
+/// The caller of the explained call, if it is in a cluster.
 struct Caller {
-    /// The Pod whose proxy explains the outbound half of the call.
+    /// The Pod whose proxy explains where the call goes.
     pod: Pod,
     /// See [`Explained::asked`].
     asked: String,
@@ -90,7 +90,7 @@ struct Caller {
     others: BTreeSet<String>,
 }
 
-/// Finds the Pods with a proxy in a namespace, and chooses one of them.
+/// Finds the Pods in a namespace that have a running proxy, and chooses one of them as the caller.
 async fn caller(options: &Options, cluster: &Cluster, namespace: &str) -> Result<Caller, ClusterError> {
     let all = Selection { kind: Kind::Workloads, name: None };
     let selection = options.via.as_ref().unwrap_or(&all);
@@ -138,11 +138,11 @@ async fn server(
     })
 }
 
-/// Why there is no answer from an endpoint's proxy, as a note for the user.
+/// The reason why there is no answer from an endpoint's proxy, as a note for the user.
 enum NoAnswer {
-    /// The endpoint has no proxy, or the endpoint is no Pod, so the tool cannot find its proxy.
+    /// The endpoint has no proxy, or it is not a Pod, so that the tool cannot find its proxy.
     NotAsked(&'static str),
-    /// The proxy gave no answer, its Pod has gone, or the user has no rights in its namespace.
+    /// The proxy did not answer, its Pod no longer exists, or the user has no rights in its namespace.
     Failed(String),
 }
 

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Pods of the namespace `shop`, named after their service accounts.
+/// Pods of the namespace `shop`, each named after its service account.
 fn pods_of(accounts: &[&str]) -> Vec<Pod> {
     let pod = |account: &&str| {
         let pod = json!({"metadata": {"name": format!("{account}-1"), "namespace": "shop"},

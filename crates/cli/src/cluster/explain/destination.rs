@@ -1,5 +1,5 @@
-//! Finds the Service's port to which a call in a cluster goes. If there is no such port, suggests ports that the user
-//! may have meant.
+//! Finds the Service and the port to which a call in a cluster goes. If they do not exist, suggests Services and ports
+//! that the user may have meant.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::printable::listed;
 use crate::cluster::service_port::ServicePort;
 
-/// Maximum number of other Services' ports that a message lists.
+/// Maximum number of existing Service ports that an error message suggests.
 const OTHERS_MAX: usize = 8;
 
 /// The destination of a call in a cluster.
@@ -18,8 +18,8 @@ const OTHERS_MAX: usize = 8;
 pub(super) struct Destination {
     /// The call's `:authority`, in the form `cart.shop:80`.
     pub(super) authority: String,
-    /// The clusterIP and port, to which clients connect. `None` if the Service is headless, does not exist or cannot be
-    /// read. The proxy then looks for the Service by its name.
+    /// The clusterIP and port to which clients connect. `None` if the Service is headless, does not exist or cannot be
+    /// read; the proxy then finds the Service by `authority`.
     pub(super) address: Option<SocketAddr>,
 }
 
@@ -30,10 +30,11 @@ impl Destination {
         let api = || cluster.within::<Service>(&wanted.namespace);
         match (cluster.get(api(), &wanted.name).await, wanted.port) {
             (Ok(Some(service)), _) => Self::of(&wanted, &service),
-            // Let the proxy explain the call even if there is no such Service, or if the user has no right to read
+            // Let the proxy explain the call even if the Service does not exist, or if the user has no right to read
             // Services.
             (Ok(None) | Err(_), Some(port)) => Ok(Self::by_name(&wanted, port)),
-            // The list only improves the message, so ignore an error: the user may have no right to list Services.
+            // The list of Services only improves the error message, so ignore a failed list request: the user may have
+            // no right to list Services.
             (Ok(None), None) => Err(no_service(&wanted, &cluster.list(api(), "").await.unwrap_or_default())),
             (Err(error), None) => {
                 let fix = format!("name the port of the Service, as {}:PORT", wanted.host());
@@ -59,7 +60,7 @@ fn tcp_ports(service: &Service) -> Vec<u16> {
     tcp.filter_map(|port| u16::try_from(port.port).ok()).collect()
 }
 
-/// Explains that there is no such Service. `others` are the existing Services of the wanted namespace.
+/// Returns the error that the Service does not exist. `others` are the existing Services of its namespace.
 fn no_service(wanted: &ServicePort, others: &[Service]) -> ClusterError {
     let ports = |service: &Service| {
         let name = service.name_any();

@@ -1,5 +1,5 @@
-//! Explains a call from a directory of manifests. For each proxy that the call would pass, creates a relay in memory.
-//! The relay explains the call, but never relays a call.
+//! Explains a call with the configuration in a directory of manifests. For each proxy that the call would pass, creates
+//! a relay in memory, which explains the call but relays nothing.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +20,7 @@ use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::printable::line;
 
-/// Memory budget of the relay. The relay never uses it up, because the relay relays no call.
+/// Memory budget of the relay, in bytes. Any value is enough, because this relay relays no call.
 const BUDGET_BYTES: usize = 1 << 20;
 
 pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, ClusterError> {
@@ -29,7 +29,7 @@ pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, Clust
         ClusterError::new(what, "name a directory of manifests with --config")
     })?;
     let configuration = directory.configuration();
-    // Report the mistakes in files, but continue: a mistake may explain the answer.
+    // Report mistakes in the manifests, but continue: a mistake may be the reason for the answer.
     configuration.problems.iter().for_each(|problem| eprintln!("leno: {}", line(&problem.to_string())));
     let from = options.from.as_ref().and_then(|from| from.identity("cluster.local"));
     let own: Option<SpiffeId> = from.as_deref().map(parse).transpose()?;
@@ -49,7 +49,7 @@ pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, Clust
     })
 }
 
-/// Explains what the proxy of a backend's chosen endpoint would do.
+/// Explains what would happen at a backend: asks a relay with the identity of the chosen endpoint's proxy.
 fn server(
     options: &Options,
     configuration: &Configuration,

@@ -1,5 +1,5 @@
-//! `leno explain`: what would happen to a call. The proxies' own code decides: the caller's proxy says where the call
-//! goes, and the proxies of the chosen endpoints say whether they accept it.
+//! `leno explain`: shows what would happen to a call. The proxies' own code decides: the caller's proxy reports where
+//! the call would go, and the proxies of the chosen endpoints report whether they would accept it.
 
 mod ask;
 mod destination;
@@ -25,8 +25,8 @@ use super::select::Selection;
 use super::table::{Output, show};
 use words::{CalledMethod, Field, From};
 
-/// The exit code for a call that a proxy would deny, fail or redirect. It is also the exit code if the outcome is
-/// unknown: a proxy could not be asked, or does not yet know the configuration for this call.
+/// The exit code for a call that a proxy would deny, fail or redirect. Also the exit code if the outcome is unknown,
+/// because a proxy could not be asked or does not yet have the configuration for this call.
 const NOT_SENT: u8 = 3;
 
 /// Options of `leno explain`.
@@ -65,7 +65,7 @@ pub(crate) struct Options {
     /// With --config: the default inbound policy of the called workload's proxy
     #[arg(long, value_name = "POLICY", default_value_t, requires = "config")]
     default_inbound_policy: DefaultInboundPolicy,
-    /// Output format: a story, or everything
+    /// Output format: a text that explains the call, or all data
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -76,16 +76,17 @@ pub(crate) struct Options {
 #[derive(Debug, Serialize)]
 struct Explained {
     question: CallQuestion,
-    /// The source of the caller's side of the explanation: a Pod, an admin address or a directory.
+    /// Where `answer` comes from: the Pod or the admin address of the caller's proxy, or a directory of manifests.
     asked: String,
-    /// If the user named no caller: the service accounts of the namespace's other Pods with a proxy, for example `shop/cart`.
+    /// The service accounts that the user could choose as the caller instead, for example `shop/cart`: those of the
+    /// other Pods in the namespace that have a proxy. Empty if the user chose the caller.
     other_callers: BTreeSet<String>,
     answer: CallAnswer,
     /// The answers of the proxies of the chosen endpoints.
     servers: Vec<Server>,
 }
 
-/// The answer of the proxy of one endpoint.
+/// The answer of an endpoint's proxy, or why there is none.
 #[derive(Debug, Serialize)]
 struct Server {
     /// The Service, in the form `cart.shop:80`.
@@ -94,9 +95,10 @@ struct Server {
     endpoint: String,
     /// `None` if no proxy could be asked.
     answer: Option<CallAnswer>,
-    /// Why no proxy was asked, or why it gave no answer.
+    /// The reason why no proxy was asked, or why the proxy gave no answer.
     note: Option<String>,
-    /// Whether the endpoint's proxy should have answered but did not. This proxy may deny the call.
+    /// Whether the endpoint's proxy should have answered but did not. The outcome of the call is then unknown, because
+    /// this proxy may deny it.
     is_unknown: bool,
 }
 
@@ -128,8 +130,8 @@ impl Options {
         self.question(CallSide::Outbound { authority: authority.to_owned(), address })
     }
 
-    /// The question to a server's proxy. If the user named the caller (`--from`) without a trust domain, the caller
-    /// gets `trust_domain`.
+    /// The question to a server's proxy. If the user named the caller (`--from`) without a trust domain, `trust_domain`
+    /// is added to the caller's identity.
     fn inbound(
         &self,
         port: u16,

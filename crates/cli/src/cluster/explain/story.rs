@@ -1,4 +1,4 @@
-//! Writes what would happen to a call: first a line with the outcome, then the steps of the call in a fixed order.
+//! Formats an explanation as text: first a line with the outcome of the call, then its steps in a fixed order.
 
 use leno_model::policy::{DecidedBy, PolicyLines, PortExplanation, Verdict};
 use leno_relay::explain::answer::{BackendChoice, CallAnswer, Outbound, Outcome, RouteChoice};
@@ -12,11 +12,11 @@ use crate::cluster::traffic::part::parts;
 const WIDTH: usize = 140;
 /// Width of the label before the text of a line, in characters.
 const LABEL_WIDTH: usize = 10;
-/// Maximum number of endpoints of a backend, of lines of a policy, and of other callers that the text shows.
+/// Maximum number of items of each list that the text shows: endpoints of a backend, lines of a policy, other callers.
 const SHOWN_MAX: usize = 8;
 
-/// Returns true if the call would reach an application at each of the possible backends. Returns false if the answer of
-/// an endpoint's proxy is unknown, because this proxy may deny the call.
+/// Returns whether the call would reach an application, at whichever backend the proxy chooses. Returns false if the
+/// answer of an endpoint's proxy is unknown, because this proxy may deny the call.
 pub(super) fn is_sent(explained: &Explained) -> bool {
     explained.answer.outcome == Outcome::Sent
         && explained.answer.outbound.iter().flat_map(|outbound| &outbound.backends).all(|it| it.failure.is_none())
@@ -45,7 +45,7 @@ pub(super) fn text(explained: &Explained) -> String {
     story.text
 }
 
-/// Returns the end of the line `caller`: other callers that the user can choose with `--from`.
+/// Returns the text after the caller in the line `caller`: the other callers that the user can choose with `--from`.
 fn others(explained: &Explained) -> String {
     let others: Vec<&str> = explained.other_callers.iter().map(String::as_str).take(SHOWN_MAX).collect();
     let omitted = explained.other_callers.len() - others.len();
@@ -55,7 +55,7 @@ fn others(explained: &Explained) -> String {
     }
 }
 
-/// The first line: what would happen to the call.
+/// Returns the first line of the text, which states what would happen to the call.
 fn verdict(explained: &Explained) -> String {
     let denied = explained.servers.iter().find_map(|server| {
         let answer = server.answer.as_ref().filter(|answer| answer.outcome != Outcome::Sent)?;
@@ -105,7 +105,7 @@ fn denial(server: &Server, answer: &CallAnswer) -> String {
     }
 }
 
-/// Says which callers a policy allows, for example `allows only ns/shop/sa/web`.
+/// Describes which callers a policy allows, for example `allows only ns/shop/sa/web`.
 fn allowed(policy: &PolicyLines) -> String {
     if policy.mode == "Unreadable" {
         return "cannot be read and allows no caller".to_owned();
@@ -299,7 +299,7 @@ struct Story {
 }
 
 impl Story {
-    /// Adds a line. Breaks a line that is wider than [`WIDTH`] between words. Replaces characters that are not safe to
+    /// Adds a line. Wraps it between words if it is wider than [`WIDTH`], and replaces characters that are not safe to
     /// print.
     fn add(&mut self, label: &str, text: &str) {
         let is_verdict = self.text.is_empty();

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The explanation of a call to cart.shop:80, with these answers of the caller's proxy and of the server's proxy.
+/// The explanation of a call to cart.shop:80, if the caller's proxy and the server's proxy give these answers.
 fn explained(answer: serde_json::Value, server: Option<serde_json::Value>) -> Explained {
     let server = server.map(|answer| Server {
         answer: Some(serde_json::from_value(answer).expect("an answer")),

@@ -1,15 +1,15 @@
-//! Parses arguments of the command line: a method, a header field, a caller.
+//! Parses command-line arguments of `leno explain`: a method, a header field, a caller.
 
 use std::str::FromStr;
 
 use crate::cluster::printable::service_account;
 
-/// The method of a call in the form in which a user writes it.
+/// The method of a call, as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CalledMethod {
     /// `shop.v1.Cart/Get`.
     Grpc(String),
-    /// A method of HTTP and a path.
+    /// An HTTP method and a path.
     Http(String, String),
 }
 
@@ -32,7 +32,7 @@ pub(super) enum From {
 }
 
 impl CalledMethod {
-    /// Returns the method of HTTP, the path, and whether the call is gRPC.
+    /// Returns the call's HTTP method, its path, and whether the call is gRPC.
     pub(super) fn head(&self) -> (String, String, bool) {
         match self {
             Self::Grpc(method) => ("POST".to_owned(), format!("/{method}"), true),

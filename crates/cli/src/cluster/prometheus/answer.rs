@@ -1,5 +1,5 @@
-//! The answer to a query: an instant vector in the JSON of Prometheus' HTTP API. Limits apply to the number of series,
-//! to the number of labels of a series and to the length of texts for people.
+//! Parses the answer to a query: an instant vector in the JSON of Prometheus' HTTP API. Limits the number of series,
+//! the number of labels of a series, and the length of error and warning texts.
 
 use std::fmt;
 
@@ -10,12 +10,11 @@ use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 pub(super) const SERIES_MAX: usize = 100_000;
 /// Maximum number of labels of a series. No table reads more than 16 labels.
 const LABELS_MAX: usize = 32;
-/// Maximum number of warnings of an answer that are kept.
+/// Maximum number of warnings that the parser keeps from one answer.
 const WARNINGS_MAX: usize = 100;
 /// Maximum length of the text of an error or of a warning, in characters.
 const TEXT_MAX: usize = 300;
-/// Error message for too many series. The message of serde_json contains it, so that [`Answer::parse`] recognizes the
-/// case.
+/// Error message for too many series. [`Answer::parse`] recognizes the error by this text in serde_json's message.
 const TOO_MANY: &str = "too many series";
 
 /// The result of a query.
@@ -26,7 +25,7 @@ pub(super) struct Answer {
     pub(super) warnings: Vec<String>,
 }
 
-/// The value of one series.
+/// One series of an answer: its labels and its value.
 #[derive(Debug, PartialEq)]
 pub(super) struct Series {
     pub(super) labels: Vec<(String, String)>,
@@ -34,7 +33,7 @@ pub(super) struct Series {
     pub(super) value: f64,
 }
 
-/// The reason why there is no result.
+/// The reason why a query has no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
     /// The text is not JSON of Prometheus' HTTP API.
@@ -53,7 +52,7 @@ struct Reply {
     data: Option<Data>,
     #[serde(default)]
     warnings: Texts,
-    /// VictoriaMetrics reports in this field that a part of its storage has not answered.
+    /// VictoriaMetrics sets this field if a part of its storage has not answered.
     #[serde(default, rename = "isPartial")]
     is_partial: bool,
 }
@@ -68,7 +67,7 @@ struct Data {
 #[derive(Deserialize)]
 struct Element {
     metric: Labels,
-    /// The time, and the value as text. A native histogram has another field instead.
+    /// The time, and the value as text. `None` for a native histogram, which has the field `histogram` instead.
     value: Option<(IgnoredAny, String)>,
 }
 

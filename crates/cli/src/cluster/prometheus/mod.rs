@@ -1,6 +1,5 @@
-//! The metrics of proxies that Prometheus has recorded: the source of `leno stat` for windows longer than a command can
-//! wait. Prometheus computes growth and sums; the tables read the result in the same way as the metrics pages of
-//! proxies.
+//! Reads the proxies' metrics that Prometheus has recorded. `leno stat` uses them for windows that are too long to wait
+//! for. Prometheus computes growth and sums; the tables read the results as they read the metrics pages of proxies.
 
 mod answer;
 mod query;
@@ -28,7 +27,7 @@ pub(crate) use self::query::{Metric, Wanted};
 
 /// Maximum number of queries that Prometheus answers at the same time.
 const QUERIES_MAX: usize = 4;
-/// Maximum number of warnings of Prometheus that the command prints.
+/// Maximum number of Prometheus' warnings that the command prints.
 const WARNINGS_MAX: usize = 3;
 
 /// Options that name a Prometheus.
@@ -51,7 +50,7 @@ pub(crate) struct Options {
     prometheus_token_file: Option<PathBuf>,
 }
 
-/// The metrics of a group of proxies that Prometheus recorded.
+/// The recorded metrics of a group of proxies: their growth within the window, and their latest values.
 #[derive(Default)]
 struct Group {
     meshed_pods: usize,
@@ -108,7 +107,7 @@ async fn measure(
     let mut found = BTreeMap::<(String, String), Group>::new();
     for series in pods.series {
         let key = groups.key(&series.labels);
-        // A cast from floating point saturates.
+        // This cast cannot overflow: a cast from floating point saturates.
         found.entry(key).or_default().meshed_pods += series.value as usize;
     }
     for (metric, answer) in answers {

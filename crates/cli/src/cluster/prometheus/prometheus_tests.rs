@@ -11,8 +11,8 @@ const WANTED: Wanted = Wanted {
 };
 const WINDOW: Duration = Duration::from_secs(3_600);
 
-/// Returns the measurement that Prometheus would provide for a workload with one proxy: the wanted metrics with the
-/// wanted labels.
+/// Returns `measured`, which has one proxy, as Prometheus would provide it: with only the metrics and labels of
+/// `wanted`.
 pub(crate) fn recorded(measured: &Measured, wanted: &Wanted) -> Measured {
     let [growth] = &measured.proxies[..] else { panic!("there is one proxy") };
     let (mut grown, mut now) = (Scrape::default(), Scrape::default());
@@ -48,7 +48,7 @@ fn vector(series: &str) -> Vec<u8> {
     response("200 OK", &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#))
 }
 
-/// Measures all workloads with a server that sends the answers of `reply`.
+/// Measures all workloads through a simulated Prometheus that answers with `reply`.
 fn measured(reply: impl Fn(&str) -> Vec<u8>) -> Result<Vec<Measured>, String> {
     let groups = Groups::of(&Selection { kind: Kind::Workloads, name: None }, Some("shop"));
     run(with_server(reply, async |url| {
@@ -73,7 +73,7 @@ fn workloads_have_their_pods_the_growth_of_counters_and_the_value_of_gauges() {
     assert_eq!((&*web.namespace, &*web.name, web.pods, web.meshed_pods), ("shop", "web", None, 3));
     assert_eq!(web.proxies[0].grown.sum("request_total", &[("tls", "true")]), 40.5);
     assert_eq!(web.proxies[0].now.sum("tcp_open_connections", &[]), 5.0);
-    // A workload whose Pods have all ended has no target any more.
+    // Prometheus has no target for a workload whose Pods have all ended, but still has its recorded series.
     assert_eq!((&*ended.name, ended.meshed_pods), ("ended", 0));
     assert_eq!(ended.proxies[0].grown.sum("request_total", &[]), 7.0);
 }

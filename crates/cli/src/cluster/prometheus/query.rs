@@ -1,5 +1,5 @@
-//! Queries in PromQL. Prometheus sums over all labels that no table reads, so that the size of an answer depends on the
-//! number of rows, and not on the number of Pods.
+//! Writes queries in PromQL. They let Prometheus sum over all labels that no table reads, so that the size of an answer
+//! depends on the number of rows, not on the number of Pods.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub(crate) struct Wanted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
     name: &'static str,
-    /// Further labels: the table reads them in addition to [`Wanted::labels`].
+    /// Labels that the table reads for this metric, in addition to [`Wanted::labels`].
     labels: &'static [&'static str],
-    /// Further matchers: a series must also match [`Wanted::only`].
+    /// Matchers for the series of this metric, in addition to [`Wanted::only`].
     only: &'static [&'static str],
     kind: MetricKind,
 }
@@ -38,31 +38,32 @@ enum MetricKind {
     Counter,
     /// A gauge: the table adds up the values of several proxies.
     Gauge,
-    /// A gauge of a setting: all proxies have the same value, except for a moment after a change.
+    /// A gauge that shows a setting. All proxies have the same value, except for a moment after the setting changes.
     Setting,
 }
 
-/// The series that the user chose, and the label that assigns them to rows.
+/// The user's selection of series, and the label that assigns each series to a row.
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// The label that names a row's group.
+    /// The label that assigns a series to a row, and whose value is the row's name. One of `workload`, `pod` and
+    /// `namespace`.
     name_label: &'static str,
     name: Option<String>,
     namespace: Option<String>,
 }
 
 impl Metric {
-    /// A counter, whose growth the table reads.
+    /// Describes a counter: the query returns the counter's growth within the window.
     pub(crate) const fn counter(name: &'static str, labels: &'static [&'static str]) -> Self {
         Self { name, labels, only: &[], kind: MetricKind::Counter }
     }
 
-    /// A gauge, whose latest value the table reads.
+    /// Describes a gauge: the query returns the gauge's latest value.
     pub(crate) const fn gauge(name: &'static str, labels: &'static [&'static str]) -> Self {
         Self { name, labels, only: &[], kind: MetricKind::Gauge }
     }
 
-    /// A gauge with a setting, which should be the same at all proxies. The table reads the largest value.
+    /// Describes a gauge that shows a setting. All proxies should have the same value; the query returns the largest.
     pub(crate) const fn setting(name: &'static str, labels: &'static [&'static str]) -> Self {
         Self { name, labels, only: &[], kind: MetricKind::Setting }
     }
@@ -106,7 +107,7 @@ impl Groups {
         format!("count by ({}) (up{{{}}})", self.by(&[]), self.matchers(&[]))
     }
 
-    /// Returns the query for the number of all targets that could form rows, whatever the user chose.
+    /// Returns the query for the number of all proxies that Prometheus scrapes, regardless of the user's selection.
     pub(super) fn any() -> String {
         format!(r#"count(up{{{JOB},namespace!="",workload!=""}})"#)
     }
@@ -135,10 +136,10 @@ impl Groups {
     }
 
     fn matchers(&self, only: &[&str]) -> String {
-        // A series without these labels belongs to no row.
+        // Exclude series without a namespace or a name: they belong to no row.
         let mut matchers = vec![JOB.to_owned(), r#"namespace!="""#.to_owned(), format!(r#"{}!="""#, self.name_label)];
         let chosen = [("namespace", &self.namespace), (self.name_label, &self.name)];
-        // The escapes of a JSON string mean the same in PromQL.
+        // Write the value as a JSON string: PromQL understands the same escapes.
         let equal = |(label, value): (&str, &Option<String>)| {
             value.as_ref().map(|value| format!("{label}={}", Value::from(value.as_str())))
         };

@@ -1,5 +1,5 @@
-//! The connection to Prometheus: one request for each query, over http or https, within limits of time and size. Each
-//! failure is one line that names the URL and the fix.
+//! Sends queries to Prometheus over http or https, each on its own connection, with limits on time and size. Each error
+//! message is one line that names the URL and the remedy.
 
 use std::fmt;
 use std::fs::File;
@@ -37,7 +37,7 @@ const CONTENT_MAX_BYTES: usize = 64 << 20;
 /// Maximum length of a token file, in bytes.
 const TOKEN_MAX_BYTES: u64 = 16 << 10;
 
-/// The URL of a Prometheus, perhaps with a path before `/api/v1`.
+/// The URL of a Prometheus server. It may have a path, which then precedes `/api/v1`.
 #[derive(Clone, Debug)]
 pub(crate) struct Url(Uri);
 
@@ -50,7 +50,7 @@ pub(super) struct Server {
     tls: Option<TlsConnector>,
 }
 
-/// Status, target of a redirect, and content of a response.
+/// A response: its status, the target if it is a redirect, and its content.
 struct Page {
     status: u16,
     location: Option<String>,
@@ -107,7 +107,7 @@ impl Server {
     /// Reads the token, and for https the certificates that this machine trusts. Sends nothing yet.
     ///
     /// # Errors
-    /// If the file has no token, or this machine trusts no certificate.
+    /// If the file has no token, or if the URL is https and this machine trusts no authority.
     pub(super) fn new(url: Url, token_file: Option<&Path>) -> Result<Self, ClusterError> {
         let token = token_file.map(read_token).transpose()?;
         let tls = url.is_https().then(|| tls(trusted())).transpose()?;
@@ -159,7 +159,7 @@ impl Server {
     ) -> Result<Page, ClusterError> {
         let failed = |error: &hyper::Error| self.not_prometheus(&format!("it does not answer in HTTP: {error}"));
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
-        // The spawned task moves the bytes of the exchange. It is aborted at the end of the exchange.
+        // The task sends and receives the bytes of this exchange; abort it when the exchange ends.
         let connection = tokio::spawn(connection);
         let response = sender.send_request(self.request(query)?).await.map_err(|error| failed(&error));
         let page = match response {
@@ -176,8 +176,8 @@ impl Server {
             "query={}&timeout={}s&limit={}",
             percent_encoded(query),
             ANSWER_MAX.as_secs(),
-            // Request one series more than the maximum: if Prometheus truncates the answer, the answer still has too
-            // many series, and the command reports it.
+            // Request one series more than the maximum. If Prometheus truncates its answer to this limit, the answer
+            // still has too many series, so the command reports an error instead of incomplete figures.
             SERIES_MAX + 1
         );
         let mut request = Request::post(self.url.page())

@@ -9,8 +9,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// Answers each request on a new listener of this machine with the bytes that `reply` gives for the request's text, for
-/// as long as `client` runs.
+/// Runs `client` with the URL of a server on this machine, which answers each request with the bytes that `reply`
+/// returns for the request's text.
 pub(in super::super) async fn with_server<T, F: Future<Output = T>>(
     reply: impl Fn(&str) -> Vec<u8>,
     client: impl FnOnce(String) -> F,
@@ -21,7 +21,7 @@ pub(in super::super) async fn with_server<T, F: Future<Output = T>>(
         loop {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             let request = request_from(&mut stream).await;
-            // Ignore an error: the client may have closed the connection before it has read everything.
+            // Ignore an error: the client may close the connection before it has read the whole response.
             let _ = stream.write_all(&reply(&request)).await;
         }
     };
@@ -33,7 +33,7 @@ pub(in super::super) async fn with_server<T, F: Future<Output = T>>(
 
 async fn request_from(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let (mut request, mut buffer) = (String::new(), [0; 4096]);
-    // The form in our requests ends with the field `limit`.
+    // Read until the field `limit`, with which our requests end.
     while !request.ends_with(&format!("limit={}", SERIES_MAX + 1)) {
         let length = stream.read(&mut buffer).await.expect("a request");
         if length == 0 {
@@ -57,7 +57,7 @@ fn server(url: &str, token: Option<&Path>) -> Server {
     Server::new(url.parse().expect("a URL"), token).expect("it can be used")
 }
 
-/// The error that the user sees if the server sends these bytes, with `URL` in place of the server's URL.
+/// Returns the error that the user sees if the server sends these bytes. Replaces the server's URL by `URL`.
 fn error(bytes: &[u8]) -> String {
     run(with_server(
         |_| bytes.to_vec(),
@@ -112,7 +112,7 @@ fn a_token_is_one_word_and_is_not_sent_over_http_to_another_machine() {
         let error = token(wrong).expect_err("no token").to_string();
         assert!(error.contains(" has no token: ") && error.contains("--prometheus-token-file"), "{error}");
     }
-    // An address of this machine that is not loopback stands for another machine.
+    // Use a non-loopback address of this machine in place of another machine.
     let Some(address) = outer_address() else { return };
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     writeln!(file, "s3cret").expect("it is ours");
@@ -129,7 +129,7 @@ fn a_token_is_one_word_and_is_not_sent_over_http_to_another_machine() {
     assert!(error.contains("http would show the token to the network; use https"), "{error}");
 }
 
-/// An address of this machine besides loopback, if it has one.
+/// A non-loopback address of this machine, if it has one.
 fn outer_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     // Connecting a UDP socket sends nothing.

@@ -9,12 +9,12 @@ use crate::cluster::prometheus::Metric;
 use crate::cluster::scrape::{Sample, Scrape};
 use crate::cluster::source::Growth;
 
-/// The calls and the opaque connections that policies denied. These series have no label `direction`, because only the
-/// proxy of the called workload counts denials.
+/// Names of the metrics that count calls and opaque connections that policies denied. Their series have no label
+/// `direction`, because only the proxy of the called workload counts denials.
 pub(crate) const DENIALS: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
 /// The metrics in [`DENIALS`], for a query to Prometheus.
 pub(super) const DENIED: [Metric; 2] = [Metric::counter(DENIALS[0], &[]), Metric::counter(DENIALS[1], &[])];
-/// Matchers for the series of calls to a workload, without the probes of kubelets.
+/// PromQL matchers for the series that count calls to a workload, except kubelets' probes.
 /// [`View::has`](super::peer::View::has) selects the same series.
 pub(super) const ONLY_INBOUND: &[&str] = &[r#"direction!="outbound""#, r#"no_tls_reason!="probe""#];
 /// The gRPC statuses UNAUTHENTICATED and PERMISSION_DENIED, and the HTTP statuses with the same meaning.
@@ -24,20 +24,20 @@ const REFUSING_HTTP: [&str; 2] = ["401", "403"];
 /// Microseconds in a millisecond.
 const MS: f64 = 1_000.0;
 
-/// The metrics that count calls.
+/// Names of the metrics that count calls in one way: by Service or port, or by method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
     calls: &'static str,
-    /// Responses, with the label `classification`.
+    /// Name of the metric that counts responses; its label `classification` is `success` or `failure`.
     responses: &'static str,
     latency_bucket: &'static str,
     /// Calls and connections that policies denied.
     denials: &'static [&'static str],
-    /// The unit of the buckets' bounds, in microseconds.
+    /// The unit of the latency buckets' bounds, in microseconds.
     latency_unit_us: f64,
 }
 
-/// Calls by Service or port, and by identity.
+/// The metrics that count calls by Service or port, and by the identity of the peer.
 pub(crate) const TRAFFIC: Names = Names {
     calls: "request_total",
     responses: "response_total",
@@ -46,7 +46,7 @@ pub(crate) const TRAFFIC: Names = Names {
     latency_unit_us: 1_000.0,
 };
 
-/// Calls by method.
+/// The metrics that count calls by method.
 pub(crate) const METHODS: Names = Names {
     calls: "leno_method_requests_total",
     responses: "leno_method_responses_total",
@@ -64,7 +64,7 @@ impl Names {
         Metric::counter(self.responses, &["classification"])
     }
 
-    /// The responses with the labels that tell refusals from other responses.
+    /// The responses, with the status labels that distinguish refused calls from other calls.
     pub(crate) const fn responses_with_statuses(&self) -> Metric {
         Metric::counter(self.responses, &["classification", "status_code", "grpc_status"])
     }
@@ -86,7 +86,7 @@ pub(crate) struct Counts {
     /// Number of responses 401, 403, UNAUTHENTICATED and PERMISSION_DENIED, whether from a policy or from the
     /// application. Valid only for [`TRAFFIC`]: the gRPC statuses of [`METHODS`] are names, not numbers.
     pub(crate) refused: f64,
-    /// For each bound in microseconds: the number of responses that took at most this time.
+    /// Maps each bucket's upper bound, in microseconds, to the number of responses that took at most this long.
     pub(crate) latencies: BTreeMap<u64, f64>,
 }
 
@@ -95,7 +95,7 @@ struct Bucket {
     low_us: u64,
     /// `None` for the last bucket, which has no upper bound.
     high_us: Option<u64>,
-    /// The share of the bucket's responses that are below the quantile, 0 to 1.
+    /// Where the quantile lies among the bucket's responses: 0 at the lower bound, 1 at the upper bound.
     part: f64,
 }
 
@@ -184,22 +184,23 @@ impl Counts {
         share(self.secure_calls, self.calls)
     }
 
-    /// Estimates a latency quantile by linear interpolation within a bucket, as Prometheus' `histogram_quantile` does.
-    /// If the quantile is above the last finite bound, returns this bound.
+    /// Estimates a latency quantile, in milliseconds, by linear interpolation within a bucket, as Prometheus'
+    /// `histogram_quantile` does. If the quantile is above the last finite bound, returns that bound.
     fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         let Bucket { low_us, high_us, part } = self.bucket(quantile)?;
         let high_us = high_us.unwrap_or(low_us);
         Some((low_us as f64 + (high_us - low_us) as f64 * part) / MS)
     }
 
-    /// Returns the bounds of the bucket of a latency quantile, in milliseconds. The last bucket has no upper bound.
+    /// Returns the bounds, in milliseconds, of the bucket that contains a latency quantile. The last bucket has no
+    /// upper bound.
     pub(crate) fn quantile_bounds_ms(&self, quantile: f64) -> Option<(f64, Option<f64>)> {
         let Bucket { low_us, high_us, .. } = self.bucket(quantile)?;
         Some((low_us as f64 / MS, high_us.map(|high_us| high_us as f64 / MS)))
     }
 
-    /// Returns the share of the responses that took longer than `ms`, 0 to 1. `ms` should be the bound of a bucket.
-    /// Otherwise the next higher bound applies, and the share is too low.
+    /// Returns the share of the responses that took longer than `ms`, 0 to 1. `ms` should be the bound of a bucket:
+    /// otherwise the next higher bound is used, which makes the share too low.
     pub(crate) fn share_above(&self, ms: f64) -> Option<f64> {
         let total = self.latencies.get(&u64::MAX)?;
         let within = self.latencies.iter().find(|(bound_us, _)| **bound_us as f64 >= ms * MS)?.1;
@@ -225,7 +226,7 @@ impl Figures {
     /// The column headers of the figures.
     pub(crate) const HEADS: [&'static str; 4] = ["#CALLS/S", "#SUCCESS", "#P50 MS", "#P99 MS"];
 
-    /// The cells of the table.
+    /// The cells of the columns [`Self::HEADS`].
     pub(crate) fn cells(&self) -> [String; 4] {
         [number(Some(self.calls_per_second)), percent(self.success_rate), number(self.p50_ms), number(self.p99_ms)]
     }
@@ -266,8 +267,8 @@ pub(super) fn joined<'a, K: Ord>(
     all
 }
 
-/// Formats the rate of rare events, such as denials; `-` for `None`. Only a rate of 0 is shown as 0.0: rounding must
-/// not hide a single denial.
+/// Formats the rate of rare events, such as denials; `-` for `None`. Shows a rate between 0 and 0.1 as `<0.1`, because
+/// rounding to 0.0 would hide a single denial.
 pub(crate) fn rare(rate: Option<f64>) -> String {
     match rate {
         Some(rate) if rate > 0.0 && rate < 0.1 => "<0.1".to_owned(),
@@ -284,8 +285,8 @@ pub(crate) fn number(number: Option<f64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.1}"))
 }
 
-/// Formats a share, 0 to 1, as a percentage for a table; `-` for `None`. Only a share of exactly 0 or 1 is shown as 0.00
-/// or 100.00 %: rounding must not hide a failure.
+/// Formats a share, 0 to 1, as a percentage for a table; `-` for `None`. Shows any other share than 0 and 1 as 0.01 %
+/// to 99.99 %, because rounding to 0 or 100 % would hide a failure.
 pub(crate) fn percent(share: Option<f64>) -> String {
     const ROUNDING_ERROR: f64 = 1e-9;
     let hundredths = |share: f64| match share * 10_000.0 {
@@ -298,7 +299,7 @@ pub(crate) fn percent(share: Option<f64>) -> String {
 /// Upper bound of a bucket in microseconds; `u64::MAX` for the bucket without a bound.
 fn bound_us(bound: &str, unit_us: f64) -> u64 {
     let bound = bound.parse::<f64>().ok().filter(|bound| bound.is_finite());
-    // A cast from floating point saturates, so a large bound becomes `u64::MAX` at most.
+    // This cast cannot overflow: a cast from floating point saturates at `u64::MAX`.
     bound.map_or(u64::MAX, |bound| (bound * unit_us).round() as u64)
 }
 

@@ -5,8 +5,8 @@ use crate::cluster::source::tests::growth;
 
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Metrics page of a proxy after `calls` calls: 90 % over TLS, 5 % with an error, half within 5 ms and all within 10
-/// ms.
+/// The metrics page of a proxy after `calls` inbound calls: 90 % over TLS, 5 % with an error, half of them within 5 ms
+/// and all within 10 ms.
 fn page(calls: u64) -> String {
     let (most, half, share) = (calls * 9 / 10, calls / 2, calls / 20);
     format!(
@@ -25,7 +25,8 @@ fn page(calls: u64) -> String {
     )
 }
 
-/// The inbound calls between two readings of each proxy. A pair contains the numbers of calls in the two readings.
+/// The counts of the inbound calls between two readings of each proxy. Each pair has the number of calls at the first
+/// and at the second reading of one proxy.
 fn between(proxies: &[(u64, u64)]) -> Counts {
     let proxies: Vec<_> = proxies.iter().map(|(before, after)| growth(&page(*before), &page(*after))).collect();
     Counts::of(TRAFFIC, proxies.iter(), |sample| sample.label("direction") == "inbound")

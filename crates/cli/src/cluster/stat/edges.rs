@@ -1,4 +1,5 @@
-//! `leno stat edges`: the calls of each caller to each workload, counted by the proxies of the called workloads.
+//! `leno stat edges`: shows the calls of each caller to each workload, as the proxies of the called workloads count
+//! them.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::cluster::prometheus::Wanted;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
-/// The metrics of calls to workloads, by client and transport.
+/// The metrics that count calls to workloads, by client and by transport (mutual TLS or not).
 const WANTED: Wanted = Wanted {
     labels: &["direction", "client_id", "no_tls_reason", "tls"],
     only: ONLY_INBOUND,
@@ -65,7 +66,7 @@ fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
         figures: counts.figures(window),
         denied_per_second: counts.denied / window.as_secs_f64(),
     };
-    // A denied opaque connection counts as a denial, but not as a call.
+    // Keep rows with denials but no calls: a denied opaque connection is counted as a denial, but not as a call.
     let is_busy = |row: &Row| row.figures.calls_per_second > 0.0 || row.denied_per_second > 0.0;
     let mut rows: Vec<Row> = counts.into_iter().map(row).filter(is_busy).collect();
     rows.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));

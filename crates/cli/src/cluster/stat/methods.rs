@@ -1,5 +1,5 @@
-//! `leno stat methods`: calls by method, counted by the proxies of the selected workloads. Shows calls to the workloads
-//! (in) and calls that the workloads make (out).
+//! `leno stat methods`: shows calls by method, as the proxies of the selected workloads count them: calls to the
+//! workloads (in) and calls that the workloads make (out).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -17,8 +17,8 @@ use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
-/// A call that takes longer than this, in milliseconds, is slow. A bucket has this bound, so the number of slow calls
-/// is exact.
+/// A call is slow if it takes longer than this, in milliseconds. The latency histogram has a bucket with this bound, so
+/// the number of slow calls is exact.
 pub(crate) const SLOW_MS: f64 = 200.0;
 
 /// The metrics of methods.
@@ -58,7 +58,7 @@ pub(crate) struct Options {
     /// Show only calls that the workloads make to one Service, as echo or echo.shop:50051
     #[arg(long, value_name = "SERVICE")]
     to: Option<Destination>,
-    /// Show also methods without a call
+    /// Also show methods that received no call
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -72,9 +72,9 @@ pub(crate) struct Key {
     pub(crate) name: String,
     /// `inbound` or `outbound`.
     pub(crate) direction: String,
-    /// The port of the workload, or the destination of its calls.
+    /// For inbound calls, the workload's port; for outbound calls, the destination.
     pub(crate) at: String,
-    /// For gRPC `package.Service/Method`; for other HTTP calls the request method and the route.
+    /// For gRPC calls, `package.Service/Method`; for other HTTP calls, the request method and the route.
     pub(crate) method: String,
 }
 
@@ -92,9 +92,9 @@ pub(crate) struct Row {
     /// Number of gRPC messages in requests, per second.
     pub(crate) request_messages_per_second: f64,
     pub(crate) response_messages_per_second: f64,
-    /// Among the calls with a deadline: the share of calls that exceeded it, 0 to 1.
+    /// The share of calls that exceeded their deadline, among the calls that had one, 0 to 1.
     pub(crate) expired_rate: Option<f64>,
-    /// The objective of the method; only for calls that workloads make.
+    /// The objective of the method, which applies to outbound calls only; `None` for inbound calls.
     pub(crate) objective: Option<Objective>,
 }
 
@@ -111,7 +111,7 @@ impl Options {
 }
 
 impl Key {
-    /// The direction as tables show it.
+    /// The direction as tables show it: `in` or `out`.
     pub(crate) fn side(&self) -> &'static str {
         side(&self.direction)
     }
@@ -121,7 +121,7 @@ impl Row {
     /// The column headers of the figures that [`Figures::HEADS`] does not contain.
     const HEADS: [&'static str; 2] = ["#MSG/S", "#EXPIRED"];
 
-    /// Whether the window has no activity: no call began, no call ended, and no message passed.
+    /// Whether the method was idle in the window: no call began, no call ended, and no message was sent.
     pub(crate) fn is_idle(&self) -> bool {
         let figures = &self.figures;
         figures.calls_per_second == 0.0 && figures.success_rate.is_none() && self.messages_per_second().is_none()

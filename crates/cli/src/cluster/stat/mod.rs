@@ -1,5 +1,5 @@
-//! `leno stat`: the calls that proxies counted within a few seconds, by workload, by method, by route, or by pair of
-//! caller and workload. `leno stat top` reads the counts again and again, and shows the methods in a live table.
+//! `leno stat`: shows the calls that proxies count within a few seconds, by workload, by method, by route, or by pair
+//! of caller and workload. `leno stat top` reads the counts periodically, and shows the methods in a live table.
 
 pub(crate) mod counts;
 mod edges;
@@ -74,8 +74,8 @@ struct Measurement {
 }
 
 impl Measurement {
-    /// Measures the selected proxies, and shows the rows of all selected groups of Pods. `wanted` names every metric
-    /// and label that `rows` reads.
+    /// Measures the selected proxies, and shows a table. `rows` returns the rows of each selected group of Pods, and
+    /// `wanted` names every metric and label that `rows` reads.
     fn show<R: Serialize>(
         &self,
         source: &Source,
@@ -112,14 +112,14 @@ impl Measurement {
     }
 }
 
-/// The first columns of a table: the namespaces and names of workloads, or the addresses of proxies. Addresses have no
-/// namespace.
+/// The first columns of a table: namespace and name of a workload, or only the address of a proxy.
 struct Names {
     has_namespace: bool,
 }
 
 impl Names {
-    /// Returns the first columns of a table whose rows have these namespaces.
+    /// Chooses the first columns of a table. It has a column for the namespace only if one of `namespaces`, those of
+    /// its rows, is not empty.
     fn of<'a>(mut namespaces: impl Iterator<Item = &'a str>) -> Self {
         Self { has_namespace: namespaces.any(|namespace| !namespace.is_empty()) }
     }
@@ -151,8 +151,8 @@ impl Options {
     }
 }
 
-/// Formats a window: in days if it is a whole number of at least 2 days (`30 d`), else in hours if it is a whole number
-/// of hours (`6 h`), else in seconds (`10 s`).
+/// Formats a window of time: in days if it is a whole number of at least 2 days (`30 d`), otherwise in hours if it is a
+/// whole number of hours (`6 h`), otherwise in seconds (`10 s`).
 fn span(window: Duration) -> String {
     match window.as_secs() {
         _ if window.subsec_nanos() > 0 => seconds(window),

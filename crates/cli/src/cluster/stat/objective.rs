@@ -1,8 +1,8 @@
-//! Objectives of methods, and their burn rates.
+//! Computes the burn rates of methods' objectives.
 //!
-//! An objective lets a small share of the calls miss it: this share is the budget. The burn rate measures how fast the
-//! calls use up the budget. At a burn rate of 1, the budget lasts exactly for the period of the objective, such as 30
-//! days. The callers' proxies count the calls.
+//! An objective allows a small share of the calls to miss it: the error budget. The burn rate measures how fast failed
+//! or slow calls use up the budget. At a burn rate of 1, the budget lasts exactly for the period of the objective, such
+//! as 30 days. The callers' proxies count the calls.
 
 use std::collections::BTreeMap;
 
@@ -17,23 +17,23 @@ use crate::cluster::source::Growth;
 /// The objective of a method.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Objective {
-    /// The share of calls that should succeed.
+    /// The part about the share of calls that should succeed.
     pub(crate) success: Option<Part>,
-    /// The share of the successful calls that should be fast.
+    /// The part about the share of successful calls that should be fast.
     pub(crate) latency: Option<Part>,
     /// Maximum duration of a fast call.
     pub(crate) latency_ms: Option<f64>,
 }
 
-/// One part of an objective, and the calls to which the part applies, counted within the window.
+/// One part of an objective (success or latency), with the number of calls to which it applied within the window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Part {
-    /// The share of calls that should reach the objective, 0 to 1.
+    /// The share of calls that should meet the objective, 0 to 1.
     pub(crate) ratio: f64,
     pub(crate) calls: f64,
     pub(crate) misses: f64,
-    /// The share of calls that missed the objective, divided by the share that may miss it. `None` if there were no
-    /// calls, or if no call may miss the objective.
+    /// The share of calls that missed the objective, divided by the share that is allowed to miss it. `None` if there
+    /// were no calls, or if the objective allows no miss.
     pub(crate) burn_rate: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn objectives<K: Ord>(proxies: &[Growth], key: impl Fn(&Sample) -> Op
     };
     let gauges = |name: &str, part: &'static str| {
         let pages = proxies.iter().map(|proxy| &proxy.now);
-        // Proxies report different values only while a new objective is distributed to them.
+        // Take the largest value: proxies report different values only while they receive a new objective.
         joined(name, pages, |sample| of(part, &key, sample), f64::max)
     };
     let mut all = BTreeMap::<K, Objective>::new();

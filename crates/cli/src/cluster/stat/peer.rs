@@ -1,5 +1,5 @@
-//! Selects the calls that `leno stat` shows: calls to workloads, optionally from one client only, or calls that
-//! workloads make, by destination.
+//! Selects the calls that `leno stat` shows: calls to workloads, optionally from one client only; or calls that
+//! workloads make, optionally to one Service only.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::cluster::printable::service_account;
 use crate::cluster::scrape::{Sample, Scrape};
 
-/// The text that a user writes for clients without an identity.
+/// Text on the command line that stands for all clients without an identity.
 const ANONYMOUS: &str = "-";
 
 /// The calls to show.
@@ -20,7 +20,7 @@ pub(crate) enum View {
     Outbound(Option<Destination>),
 }
 
-/// A client that the user names. If a service account has no namespace, it is in the server's namespace.
+/// A client that the user names. A service account without a namespace belongs to the namespace of the called workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     ServiceAccount { namespace: Option<String>, name: String },
@@ -119,8 +119,8 @@ impl Destination {
         }
     }
 
-    /// Whether this destination includes `other`. If this destination has no namespace, it is in `client_namespace`; if
-    /// it has no port, it includes all ports. `other` has a namespace and a port.
+    /// Whether this destination includes `other`, which has a namespace and a port. A destination without a namespace
+    /// is in `client_namespace`, and a destination without a port includes all ports.
     pub(crate) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
         match (self, other) {
             (Self::OtherAddresses, Self::OtherAddresses) => true,
@@ -182,8 +182,8 @@ impl fmt::Display for Destination {
     }
 }
 
-/// Names the client that made the calls of an inbound series: `namespace/service account`, or the reason why the client
-/// has no identity. Returns an identity unchanged if the identity does not contain a service account.
+/// Names the client of an inbound series: `namespace/service account`, or the reason why the client has no identity. An
+/// identity that contains no service account is returned unchanged.
 pub(crate) fn caller_name(sample: &Sample) -> String {
     let id = sample.label("client_id");
     match service_account(id) {

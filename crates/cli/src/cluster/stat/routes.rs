@@ -1,4 +1,4 @@
-//! `leno stat routes`: calls that workloads make, by route and by the route's backend.
+//! `leno stat routes`: shows the calls that workloads make, by route and by the route's backend.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,10 +14,11 @@ use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
 
-/// The kinds of routes, as they appear in the names of metrics.
+/// The kinds of routes, as the names of metrics spell them.
 const KINDS: [&str; 2] = ["http", "grpc"];
 
-/// The gRPC statuses of failed calls. `response_total` classifies the same statuses as failures.
+/// The gRPC statuses with which a call has failed. The metric `response_total` classifies the same statuses as
+/// failures.
 const GRPC_FAILURES: [&str; 6] =
     ["UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"];
 
@@ -40,7 +41,7 @@ const WANTED: Wanted = Wanted {
 
 const OUTCOME: &[&str] = &["error", "http_status", "grpc_status", "classification"];
 
-/// Requests that the proxy answered itself, such as redirects.
+/// Name of the metric that counts the requests that the proxy answered itself, for example with a redirect.
 const UNSENT: &str = "leno_route_unsent_requests_total";
 
 const BACKEND: &[&str] = &["backend_namespace", "backend_name", "backend_port"];
@@ -70,7 +71,7 @@ pub(crate) struct Key {
 pub(crate) struct Row {
     #[serde(flatten)]
     pub(crate) key: Key,
-    /// Calls to each backend per second.
+    /// Number of calls per second to each backend.
     backends: BTreeMap<String, f64>,
     calls_per_second: f64,
     success_rate: Option<f64>,
@@ -144,7 +145,7 @@ fn key(measured: &Measured, sample: &Sample) -> Key {
         name: measured.name.clone(),
         service: service(sample, "parent"),
         route: match kind {
-            // The Service has no route; only a policy applies to the calls.
+            // The calls matched no route, because the Service has none; only a policy applies to them.
             "Service" => "-".to_owned(),
             kind => format!("{kind} {name}.{}", sample.label("route_namespace")),
         },
@@ -160,8 +161,8 @@ fn service(sample: &Sample, prefix: &str) -> String {
 /// Whether an outcome is a failure; `None` for a call that its client cancelled.
 fn outcome(sample: &Sample) -> Option<bool> {
     let (error, http, grpc) = (sample.label("error"), sample.label("http_status"), sample.label("grpc_status"));
-    // A proxy's table holds a limited number of different outcomes. The proxy counts further outcomes with the label
-    // `classification` instead of statuses.
+    // A proxy has a limited number of series for different outcomes. It counts further outcomes in series that have the
+    // label `classification` instead of statuses.
     match (error, sample.label("classification")) {
         ("cancelled", _) | (_, "cancelled") => return None,
         (_, "success") => return Some(false),

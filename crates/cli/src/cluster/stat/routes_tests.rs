@@ -37,7 +37,8 @@ fn a_route_has_its_backends_with_their_shares_and_its_retries() {
     );
 }
 
-/// The success rate of an HTTPRoute whose calls had these outcomes: the labels, and the number of calls.
+/// The success rate of an HTTPRoute whose calls had these outcomes. Each outcome has its labels and its number of
+/// calls.
 fn success_rate(outcomes: &[(&str, u32)]) -> Option<f64> {
     let parent = PARENT.replace("GRPCRoute", "HTTPRoute");
     let line = |(labels, count): &(&str, u32)| {

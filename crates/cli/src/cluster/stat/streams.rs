@@ -1,5 +1,5 @@
-//! `leno stat streams`: the calls that are open now, with their messages per second. If one side of a call does not
-//! read the data that waits for it, the table names this side.
+//! `leno stat streams`: shows the calls that are open now, with their messages per second. If the client or the server
+//! of a call does not read the data that waits for it, the table names which one.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -18,7 +18,7 @@ use crate::cluster::progress::sign_of_life;
 use crate::cluster::source::{ProxyAt, Source};
 use crate::cluster::table::{Output, Table, show};
 
-/// Minimum time between the two readings of a proxy, for the rates of messages.
+/// Minimum time between the two readings of a proxy from which the messages per second are computed.
 pub(crate) const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Options of `leno stat streams`.
@@ -41,7 +41,7 @@ struct Page {
     omitted: usize,
 }
 
-/// A call on the proxy's page.
+/// An open call on a proxy's page `/calls`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Call {
     id: u64,
@@ -71,10 +71,11 @@ pub(crate) struct Row {
     name: String,
     #[serde(flatten)]
     call: Call,
-    /// Messages of request and response per second between the two readings; `None` for a call that was not in the
-    /// first reading.
+    /// Request and response messages per second between the two readings; `None` for a call that was not in the first
+    /// reading.
     messages_per_second: Option<f64>,
-    /// The side that stalls: data waits for this side, and this side read no data between the two readings.
+    /// `client` or `server`, whichever stalls the call: data waits for it, but it read no data between the two
+    /// readings.
     stalled_by: Option<&'static str>,
 }
 
@@ -99,7 +100,7 @@ impl Options {
         let proxies = self.source.proxies().await?;
         let progress = sign_of_life(format!("reading the open calls of {} proxies", proxies.len()));
         let start = Instant::now();
-        // The first reading does not filter by age: a call may reach the minimum age only in the second reading.
+        // Do not filter the first reading by age: a call may reach the minimum age between the two readings.
         let first = proxies.read("/calls").await;
         sleep_until(start + BETWEEN).await;
         let second = proxies.read(&format!("/calls?longer_than={}ms", self.longer_than.as_millis())).await;
@@ -114,8 +115,8 @@ fn owned(pages: Vec<(&ProxyAt, Instant, String)>) -> Vec<Reading> {
     pages.into_iter().map(|(proxy, at, page)| (proxy.clone(), at, page)).collect()
 }
 
-/// Returns the calls of the second reading, the oldest call first, with the changes since the first reading. Also
-/// returns an error for each page of the second reading that could not be parsed.
+/// Returns the calls of the second reading, the oldest call first, each compared with the same call in the first
+/// reading. Also returns an error for each page of the second reading that could not be parsed.
 pub(crate) fn streams<'a>(
     first: impl IntoIterator<Item = &'a Reading>,
     second: &[Reading],
@@ -152,21 +153,22 @@ fn page_of(proxy: &ProxyAt, page: &str) -> Result<Page, ClusterError> {
 }
 
 impl Row {
-    /// `earlier` is the same call in the first reading, and the time between the two readings.
+    /// Creates the row of a call. `earlier` is the same call in the first reading, with the time between the two
+    /// readings.
     fn new(proxy: &ProxyAt, call: Call, earlier: Option<(&Call, Duration)>) -> Self {
         let messages = |call: &Call| f64::from(call.request_messages) + f64::from(call.response_messages);
         let rate =
             |(earlier, elapsed): (&Call, Duration)| (messages(&call) - messages(earlier)) / elapsed.as_secs_f64();
         let messages_per_second = earlier.map(rate);
         let earlier = earlier.map(|(call, _)| call);
-        // A side stalls if data waited for it in both readings, and the side read no data in between. A side read no
-        // data if the number of bytes that arrived grew by as much as the number of bytes that wait.
+        // The client or the server stalls if data waited for it in both readings, and it read no data in between. The
+        // number of bytes that it has read is the number that has arrived for it, minus the number that still waits.
         let stalls = |queued: fn(&Call) -> u64, arrived: fn(&Call) -> u64| {
             let taken = |call: &Call| arrived(call) - queued(call).min(arrived(call));
             queued(&call) > 0 && earlier.is_some_and(|earlier| queued(earlier) > 0 && taken(earlier) == taken(&call))
         };
         let client = stalls(|call| call.response_queued_bytes, |call| call.response_bytes);
-        // A call that the proxy has not yet sent waits for a connection, not for the server.
+        // The server cannot stall a call that the proxy has not yet sent: such a call waits for a connection.
         let was_sent = call.progress != "waiting";
         let server = was_sent && stalls(|call| call.request_queued_bytes, |call| call.request_bytes);
         Self {

@@ -1,5 +1,5 @@
-//! `leno stat KIND[/NAME]`: calls to workloads (inbound), or calls that workloads make (outbound, `--to`). The
-//! workloads' own proxies count both.
+//! `leno stat KIND[/NAME]`: shows calls to workloads (inbound), or calls that workloads make (outbound, `--to`). The
+//! workloads' own proxies count the calls in both directions.
 
 use std::error::Error;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const OUTBOUND: Wanted = Wanted {
 
 const OPEN_CONNECTIONS: Metric = Metric::gauge("tcp_open_connections", &["peer"]);
 
-/// Options of `leno stat` without a subcommand. The options of `leno stat` include these options.
+/// Options of `leno stat` without a subcommand, which the options of `leno stat` embed.
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Options {
@@ -59,7 +59,7 @@ struct Row {
     /// The destination of outbound calls: a Service's port, or all addresses that belong to no Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
-    /// Number of Pods; `None` if only the Pods with a proxy are known.
+    /// Number of all Pods; `None` if the number of Pods without a proxy is unknown.
     pods: Option<usize>,
     /// Number of Pods that have a proxy.
     meshed_pods: usize,
@@ -72,9 +72,9 @@ struct Row {
 struct Traffic {
     #[serde(flatten)]
     figures: Figures,
-    /// Denials per second. For calls to a workload, these are the calls and opaque connections that the workload's
-    /// policies denied. For calls that a workload makes, these are the responses 401, 403, UNAUTHENTICATED and
-    /// PERMISSION_DENIED, whether from a policy or from the application.
+    /// Number of denied calls per second. In an inbound row, the calls and opaque connections that the workload's
+    /// policies denied. In an outbound row, the responses with 401, 403, UNAUTHENTICATED or PERMISSION_DENIED, whether
+    /// from a policy or from the application.
     denied_per_second: f64,
     /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
@@ -132,7 +132,7 @@ fn rows(measured: &Measured, view: &View, window: Duration) -> Vec<Row> {
 }
 
 impl Traffic {
-    /// Derives the figures from the series for which `counts` returns true.
+    /// Computes the figures from the series for which `counts` returns true.
     fn of(measured: &Measured, window: Duration, view: &View, counts: impl Fn(&Sample) -> bool) -> Self {
         // Count only the proxy's connections with peers, not its connections with the local application.
         let is_far = |sample: &Sample| {

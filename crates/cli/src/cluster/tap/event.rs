@@ -1,4 +1,4 @@
-//! A line of a tap: one call, or the number of calls that were not shown.
+//! Parses the lines that a proxy's tap sends: a call, or the number of calls that the proxy left out.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::cluster::printable::{line, service_account};
 
-/// A line of a tap.
+/// One line that a proxy's tap sends.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event {
-    /// Number of calls that the proxy selected but did not show.
+    /// Number of calls that matched the selection, but that the proxy left out.
     Dropped(u64),
     Call(Call),
 }
@@ -35,8 +35,8 @@ impl Call {
         self.0.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// One line for people, and further lines for header fields. `proxy` names the Pod of the proxy that reported the
-    /// call, or its workload if it has no Pod.
+    /// Formats the call as one line for users, with a further line for each header field. `proxy` is the name of the
+    /// reporting proxy's Pod, or of its workload if it has no Pod.
     pub(super) fn text(&self, proxy: &str) -> String {
         let time = self.text_of("time").split(['T', 'Z']).nth(1).unwrap_or_default();
         let is_inbound = self.text_of("direction") == "inbound";
@@ -86,7 +86,8 @@ impl Call {
         }
     }
 
-    /// Returns the fields that the proxy sent, and the names of the workload and of the Pod, as one line of JSON.
+    /// Formats the call as one line of JSON: the fields that the proxy sent, and the names of its workload and of its
+    /// Pod.
     pub(super) fn json(mut self, workload: &str, pod: Option<&str>) -> String {
         self.0.insert("workload".to_owned(), workload.into());
         self.0.extend(pod.map(|pod| ("pod".to_owned(), pod.into())));
@@ -94,8 +95,8 @@ impl Call {
     }
 }
 
-/// Escapes all characters except printable ASCII, as the proxy did: a terminal may interpret the other characters as
-/// commands.
+/// Escapes all characters except printable ASCII, because a terminal may interpret others as commands. The proxy has
+/// escaped its texts in the same way.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -111,7 +112,7 @@ fn ascii(json: &str) -> String {
     text
 }
 
-/// Names the other side of a call: `namespace/service account (address)`, or only the address if there is no SPIFFE id.
+/// Names the peer of a call: `namespace/service account (address)`, or only the address if the peer has no SPIFFE id.
 fn who(id: &str, address: &str) -> String {
     match service_account(id) {
         Some(account) => format!("{account} ({address})"),
@@ -120,7 +121,7 @@ fn who(id: &str, address: &str) -> String {
     }
 }
 
-/// Returns one line that is safe to print. Keeps the double spaces between columns, which [`line()`] would remove.
+/// Makes a text safe to print in one line. Keeps the double spaces between columns, which [`line()`] would remove.
 fn line_of(text: &str) -> String {
     text.split("  ").map(line).collect::<Vec<_>>().join("  ") + "\n"
 }

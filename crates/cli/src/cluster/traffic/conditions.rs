@@ -1,12 +1,12 @@
-//! The conditions of a rule: which calls match them, and the text that describes these calls.
+//! Evaluates the conditions of a rule, and describes the calls that match them.
 
 use leno_model::route::{GrpcMethod, PathMatch, Pattern, ValueMatch};
 use serde_json::Value;
 
 use super::super::diagnose::shown;
 
-/// Returns whether calls with the path `path` may match an entry. True if this version cannot read the entry's
-/// condition on the path.
+/// Returns whether calls with the path `path` may match an entry of a rule table. Also returns true if this version of
+/// the tool does not understand the entry's condition on the path.
 pub(super) fn may_match(entry: &Value, path: &str) -> bool {
     path_match(&entry["matches"]["path"]).is_none_or(|wanted| wanted.is_match(path.as_bytes()))
 }
@@ -25,8 +25,8 @@ fn path_match(path: &Value) -> Option<PathMatch> {
     }
 }
 
-/// Reads a condition on a text. Returns `Some(None)` if there is no condition, and `None` if the condition cannot be
-/// read.
+/// Parses a condition on a text. Returns `Some(None)` if there is no condition, and `None` if this version of the tool
+/// does not understand the condition.
 fn value_match(value: &Value) -> Option<Option<ValueMatch>> {
     let Some(condition) = value.as_object() else { return Some(None) };
     let (kind, text) = condition.iter().next()?;
@@ -37,7 +37,7 @@ fn value_match(value: &Value) -> Option<Option<ValueMatch>> {
     }
 }
 
-/// Returns whether the path alone decides whether a call matches.
+/// Returns whether the conditions concern only the path, so that the path alone decides whether a call matches.
 pub(super) fn has_only_a_path(matches: &Value) -> bool {
     matches.as_object().is_some_and(|matches| matches.keys().all(|condition| condition == "path"))
         && path_match(&matches["path"]).is_some()

@@ -1,5 +1,5 @@
-//! The parts of policies that are in force for calls to a Service's port, read from the `/config` of the control plane
-//! or of a proxy.
+//! Finds the parts of policies (time limits, retries, hedges, retry budgets) that are in force for calls to a Service's
+//! port. Reads them from the `/config` of the control plane or of a proxy.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,18 +8,18 @@ use super::super::diagnose::shown;
 use super::conditions::{calls, has_only_a_path, may_match};
 use super::part::{Part, parts};
 
-/// The parts in force for calls to a Service's port.
+/// The rules for calls to a Service's port, each with the parts of policies that are in force.
 #[derive(Debug, Serialize)]
 pub(in crate::cluster) struct Traffic {
     /// The Service's port, in the form `web.shop:80`.
     pub(super) service: String,
-    /// The kind of the routes; `Service` for a Service without routes; `None` if neither a route nor a policy applies.
+    /// The kind of the Service's routes. `Service` if the Service has no routes but a policy; `None` if it has neither.
     pub(super) kind: Option<String>,
     /// The rules, in order of precedence: a call follows the first rule that it matches.
     pub(super) rules: Vec<RuleTraffic>,
 }
 
-/// One match of a rule, and the parts in force for the calls that match.
+/// One set of conditions of a rule, and the parts in force for the calls that match it.
 #[derive(Debug, Serialize)]
 pub(super) struct RuleTraffic {
     matches: Value,
@@ -28,17 +28,17 @@ pub(super) struct RuleTraffic {
     parts: Vec<Part>,
 }
 
-/// The part of a [`Line`] for a rule without parts.
+/// The text that [`Line::part`] has for a rule without parts.
 const NO_PART: &str = "none";
 
-/// One part in force as text, or a rule without parts.
+/// A line of the table. It shows one part of a policy that is in force, or a rule without parts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub(in crate::cluster) struct Line {
     /// The calls that match the rule.
     pub(in crate::cluster) calls: String,
     /// The route, for example `GRPCRoute shop/cart`, and the rule's name if the rule has a name.
     pub(in crate::cluster) route: String,
-    /// The field of a TrafficPolicy; [`NO_PART`] for a rule without parts.
+    /// The part, as the name of its field in a TrafficPolicy; [`NO_PART`] for a rule without parts.
     pub(in crate::cluster) part: String,
     pub(in crate::cluster) mode: String,
     pub(in crate::cluster) set_by: String,
@@ -63,7 +63,7 @@ pub(in crate::cluster) fn traffic(config: &Value, key: &str, namespace: &str, me
             rule: rule["name"].as_str().map(str::to_owned),
             parts: parts(config, rule, method),
         });
-        // Every call of the method follows this rule, so no call reaches the rules after it.
+        // Stop here: every call of the method matches this rule, so later rules apply to none of its calls.
         if path.is_some() && has_only_a_path(&entry["matches"]) {
             break;
         }
@@ -71,8 +71,8 @@ pub(in crate::cluster) fn traffic(config: &Value, key: &str, namespace: &str, me
     Traffic { service, kind: table["kind"].as_str().map(str::to_owned), rules }
 }
 
-/// Returns the rules for calls to a Service's port: the consumer routes of the client's namespace or, if there are
-/// none, the producer routes.
+/// Returns the rule table for calls to a Service's port: the one of the routes in the client's namespace (consumer
+/// routes) or, without such routes, the one of the routes in the Service's namespace (producer routes).
 fn table_of<'a>(config: &'a Value, key: &str, namespace: &str) -> Option<&'a Value> {
     let own = key.split_once(':').and_then(|(host, _)| host.split_once('.')).map_or("", |(_, namespace)| namespace);
     let attached = config["mesh"]["routes"].as_array()?;
@@ -82,14 +82,15 @@ fn table_of<'a>(config: &'a Value, key: &str, namespace: &str) -> Option<&'a Val
 }
 
 impl Line {
-    /// Returns whether the line has a part; false for a rule without parts.
+    /// Returns whether the line shows a part; false if it shows a rule without parts.
     pub(in crate::cluster) fn is_part(&self) -> bool {
         self.part != NO_PART
     }
 }
 
 impl Traffic {
-    /// Returns the parts as text, in order of precedence, with one line for each rule without parts.
+    /// Returns the lines of the table: one for each part, and one for each rule without parts. The rules are in order
+    /// of precedence.
     pub(in crate::cluster) fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for rule in &self.rules {

@@ -9,18 +9,18 @@ use serde_json::{Map, Value, json};
 
 use super::super::diagnose::shown;
 
-/// A part of a policy.
+/// A part of a policy, such as a time limit or a retry budget.
 #[derive(Debug, Serialize)]
 pub(in crate::cluster) struct Part {
     /// The name of the field in a TrafficPolicy.
     pub(in crate::cluster) part: String,
-    /// Only for the budget: the Service's port whose calls the budget counts.
+    /// The port of the Service whose calls a retry budget counts; `None` for other parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cluster) of: Option<String>,
-    /// The values that the object sets, except the mode.
+    /// The values that the part sets, except its mode.
     value: Map<String, Value>,
     pub(in crate::cluster) mode: String,
-    /// The object that sets the part; `None` for a default.
+    /// The object that sets the part; `None` if it is a default.
     pub(in crate::cluster) set_by: Option<String>,
 }
 
@@ -41,8 +41,8 @@ pub(in crate::cluster) fn parts(config: &Value, rule: &Value, method: Option<&st
     parts
 }
 
-/// Returns whether a hedge may apply to calls of `method`. True if `method` is not a gRPC method: a path alone does not
-/// show the call's HTTP method.
+/// Returns whether a hedge may apply to calls of `method`. Also returns true if `method` is an HTTP path: whether the
+/// hedge applies then depends on the HTTP method, which is unknown.
 fn is_hedged(hedge: &Value, method: Option<&str>) -> bool {
     let Some((service, _)) =
         method.and_then(|method| method.split_once('/')).filter(|(service, _)| !service.is_empty())
@@ -56,7 +56,7 @@ fn is_hedged(hedge: &Value, method: Option<&str>) -> bool {
     hedge["methods"].as_array().is_none_or(|methods| methods.iter().any(names))
 }
 
-/// Returns the field of a TrafficPolicy that sets a part of a rule.
+/// Converts the name of a part in `/config` to the name of its field in a TrafficPolicy.
 fn field(part: &str) -> String {
     match part.strip_suffix("_timeout") {
         Some(limit) => format!("timeouts.{}", camel_case(limit)),
@@ -84,8 +84,7 @@ impl Part {
         Self { part, of, value, mode, set_by }
     }
 
-    /// Writes the values that the object sets, in the notation of the object: `attempts: 2, backoff: 25ms`, or `2s` for
-    /// a time limit.
+    /// Writes the values of the part as a TrafficPolicy does: `attempts: 2, backoff: 25ms`, or `2s` for a time limit.
     pub(in crate::cluster) fn text(&self) -> String {
         let fields = self.value.iter().map(|(name, value)| match (name.strip_suffix("_ms"), value.as_u64()) {
             (Some("after"), Some(ms)) => format_duration(Duration::from_millis(ms)),

@@ -46,8 +46,8 @@ impl Connection {
         Ok(Some(Event::Settings))
     }
 
-    /// Called when the peer acknowledges our settings: applies the settings that are smaller than their initial values.
-    /// Before the acknowledgement, the peer may have used the initial values (sections 6.5.3 and 6.9.2).
+    /// Applies those of our settings that are smaller than their initial values, once the peer has acknowledged our
+    /// settings. Until then, the peer may use the initial values (sections 6.5.3 and 6.9.2).
     fn on_acknowledgement(&mut self) {
         if std::mem::replace(&mut self.settings_acknowledged, true) {
             return;
@@ -60,7 +60,7 @@ impl Connection {
             stream.receive_target = stream.receive_target.saturating_sub(excess);
             open.push(key);
         }
-        // Credit that was too small to announce for the old window may be large enough for the smaller new window.
+        // We announce credit once it reaches half of the window. The windows have just shrunk, so this may be so now.
         for key in open {
             self.announce_credit(key);
         }

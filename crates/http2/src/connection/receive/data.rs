@@ -26,8 +26,9 @@ impl Connection {
         let stream = match self.streams.find(header.stream) {
             Some(key) => Some(key),
             None => {
-                // If a call is cancelled at once, grpc-java sends the call's content after the reset. Count such DATA
-                // as an empty frame, because each opened stream allows one empty frame.
+                // Do not close the connection if DATA arrives for a stream that the peer has reset: grpc-java sends
+                // such DATA if a call is cancelled immediately. Count the frame as an empty frame instead. Each stream
+                // that is opened raises the limit on empty frames by one, so one such frame for each stream is allowed.
                 if let Absent::Ended = self.absent_stream(header.stream)? {
                     self.floods.count(Flood::EmptyFrames, &self.limits)?;
                     self.reset_absent(header.stream, ErrorCode::STREAM_CLOSED);
@@ -61,8 +62,9 @@ impl Connection {
         if header.has(flag::PADDED) { Ok(None) } else { self.check_content(key, header.length, end_stream) }
     }
 
-    /// Returns whether a stream carries the bytes of an application's connection (RFC 9113 section 8.5). Applications
-    /// may send these bytes in small pieces, and one peer may carry the connections of many applications.
+    /// Returns whether a stream is a tunnel for an application's connection (RFC 9113 section 8.5). Applications may
+    /// send small pieces, and one peer may carry the connections of many applications, so small DATA frames are no
+    /// attack.
     fn is_tunnel(&self, stream: u32) -> bool {
         let stream = self.streams.find(stream).and_then(|key| self.streams.get(key));
         stream.is_some_and(|stream| stream.connect)

@@ -155,9 +155,10 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles a section of a stream that is not open. Ignores the section if the stream is [`Absent::Expected`];
-    /// otherwise fails the connection. DATA for such a stream does not fail the connection, because dropping DATA costs
-    /// less than decoding a section. Because of this cost, the number of ignored sections is limited.
+    /// Handles a field section for a stream that is not open. Ignores the section if the stream is
+    /// [`Absent::Expected`]; otherwise closes the connection with an error. DATA in the same case does not close the
+    /// connection, because dropping DATA costs less than decoding a section. Because of this cost, the number of
+    /// ignored sections is limited, too.
     fn section_of_absent_stream(&mut self, id: u32) -> Received {
         self.floods.count(Flood::EmptyFrames, &self.limits)?;
         match self.absent_stream(id)? {
@@ -222,7 +223,8 @@ fn response(stream: &mut Stream, end_stream: bool, fields: &FieldSection) -> Res
     if framing.status < 200 {
         return if end_stream { Err("an interim response ends the stream") } else { Ok(Section::Interim) };
     }
-    // These responses have no content, whatever content-length says (RFC 9110 section 6.4.1).
+    // A response to HEAD, and a response with status 204 or 304, has no content, whatever its content-length (RFC 9110
+    // section 6.4.1).
     let empty = stream.head || matches!(framing.status, 204 | 304);
     // A tunnel's content-length must be ignored (RFC 9110 section 9.3.6).
     let tunnel = stream.connect && framing.status < 300;

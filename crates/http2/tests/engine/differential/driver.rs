@@ -13,7 +13,8 @@ pub(super) trait Owner {
     fn on_event(&mut self, http2: &mut Connection, event: Event<'_>, fields: &FieldSection);
 }
 
-/// Runs until the owner has finished or the peer closes.
+/// Drives `http2` and `owner` over `io`. Returns when the owner has finished and all output is written, or when the
+/// peer closes.
 pub(super) async fn drive(io: DuplexStream, http2: &mut Connection, owner: &mut impl Owner) {
     let (mut from, mut to) = tokio::io::split(io);
     let (mut buffer, mut fields) = (vec![0; 20_000], FieldSection::new());

@@ -66,7 +66,7 @@ impl Owner for Server {
 }
 
 impl Server {
-    /// Resets the call or answers it, if enough of the request has arrived.
+    /// If enough of the request has arrived, resets or answers the call, as the call requires.
     fn go_on(&mut self, http2: &mut Connection, stream: StreamKey, call: usize, is_new: bool) {
         let (message, call) = (&self.received[&call], &self.calls[call]);
         if let Ending::ServerResets { after_bytes } = call.ending

@@ -24,7 +24,8 @@ pub(super) async fn serve(io: DuplexStream, mut rng: fastrand::Rng, calls: Arc<V
             Ok((request, respond)) => {
                 tokio::spawn(answer(request, respond, Arc::clone(&calls), Arc::clone(&received)));
             }
-            // A client that has all its answers closes the connection, even if the server has more to send.
+            // Tolerate an I/O error: the client closes the connection once it has all responses, even if the server has
+            // more to send.
             Err(error) => return assert!(error.is_io(), "our engine keeps the rules: {error}"),
         }
     }

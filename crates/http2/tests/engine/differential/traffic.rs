@@ -19,11 +19,11 @@ pub(super) struct Call {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ending {
     Whole,
-    /// The client aborts after this much of the response.
+    /// The client cancels the call after it has received `after_bytes` of the response.
     ClientCancels {
         after_bytes: usize,
     },
-    /// The server aborts after this much of the request.
+    /// The server resets the call after it has received `after_bytes` of the request.
     ServerResets {
         after_bytes: usize,
     },
@@ -92,8 +92,8 @@ fn fields(rng: &mut fastrand::Rng, vocabulary: &[(String, Vec<u8>, bool)], max_l
     fields
 }
 
-/// Creates a field. One name in three is never indexed in any message. If such a name were indexed in some messages, h2
-/// would use the entry in its table for never-indexed fields too.
+/// Creates a field. Every third name is never indexed, whatever the message. The flag must not change: once h2 has put
+/// a field into its table, it sends the field as an index even if it is marked as never indexed later.
 fn named_field(number: u8, value: Vec<u8>) -> (String, Vec<u8>, bool) {
     (format!("x-field-{number}"), value, number.is_multiple_of(3))
 }

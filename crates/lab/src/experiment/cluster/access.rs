@@ -35,7 +35,7 @@ const RIGHTS: [(&str, &str, &str, &str); 15] = [
     ("get", "", "pods", "portforward"),
     ("create", "", "pods", "portforward"),
 ];
-/// Further rights that the lab needs for a user's own workload.
+/// Further rights that the lab needs if it calls a user's own workload.
 const WORKLOAD_RIGHTS: [(&str, &str, &str, &str); 2] =
     [("get", "", "services", ""), ("list", "discovery.k8s.io", "endpointslices", "")];
 
@@ -212,7 +212,8 @@ impl Access {
     }
 }
 
-/// Returns why a mesh cannot work: no Pod with these labels is ready. `None` if such a Pod is ready.
+/// Returns an error text if none of `pods` is ready, since the mesh cannot work without these Pods. `labels` are the
+/// labels of the Pods.
 fn none_ready(pods: &[Pod], labels: &str) -> Option<String> {
     let is_broken = !pods.iter().any(is_ready);
     is_broken.then(|| format!("no Pod with the labels {labels} is ready; see kubectl get pods -A -l {labels}"))
@@ -223,7 +224,7 @@ pub(super) fn left_out(why: impl Display) -> String {
     format!("found in the cluster, but unusable: {why}")
 }
 
-/// Whether a Pod runs and is not about to end. A finished Pod has no statistics.
+/// Returns whether a Pod runs and is not about to end. A finished Pod has no statistics.
 fn is_running(pod: &Pod) -> bool {
     let is_running = pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
     is_running && pod.metadata.deletion_timestamp.is_none()

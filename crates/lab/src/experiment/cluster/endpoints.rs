@@ -30,13 +30,13 @@ impl ReadyEndpoints {
         ready
     }
 
-    /// The number of servers: a Pod with two addresses is one server.
+    /// Returns the number of servers. A Pod with an IPv4 and an IPv6 address counts as one server.
     pub(super) fn count(&self) -> usize {
         if self.pods.is_empty() { self.addresses.len() } else { self.pods.len() }
     }
 }
 
-/// Kubernetes defines an unknown condition as ready.
+/// Returns whether an endpoint is ready. By Kubernetes' definition, an endpoint without this condition is ready.
 fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
 }

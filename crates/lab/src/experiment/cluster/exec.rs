@@ -18,7 +18,7 @@ const QUOTED_MAX: usize = 200;
 const ERROR_LINE_MAX_BYTES: u64 = 4096;
 /// Longest wait for the reason why a command ended. The wait begins at the end of the command's output.
 const REASON_TIMEOUT: Duration = Duration::from_secs(5);
-/// In a [`Status`], the cause with this reason has the exit code as its message.
+/// A [`Status`] contains the command's exit code as the message of the cause whose reason is this text.
 const EXIT_CODE: &str = "ExitCode";
 /// Exit code for arguments that the program does not know.
 const USAGE_EXIT_CODE: &str = "2";
@@ -32,7 +32,7 @@ pub(super) struct Exec {
     name: String,
     input: Input,
     output: BufReader<Output>,
-    /// The line of the standard error that an error quotes. This task reads the standard error all the time: one
+    /// The task that reads the standard error, and returns the line to quote in an error. It reads continuously: one
     /// connection carries all streams, and an unread stream would block the other streams.
     quoted: JoinHandle<String>,
     status: BoxFuture<'static, Option<Status>>,
@@ -73,7 +73,7 @@ impl Exec {
         self.input.flush().await
     }
 
-    /// Reads the next line of the command's output, up to this length. Returns `None` at the end of the output.
+    /// Reads at most `max_bytes` of the next line of the command's output. Returns `None` at the end of the output.
     ///
     /// # Errors
     /// If the output cannot be read.
@@ -103,7 +103,8 @@ pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(QUOTED_MAX).collect()
 }
 
-/// Why a command ended, according to the API server and to the command itself.
+/// Returns the reason why a command ended. Combines the API server's `status` with the line `quoted` from the command's
+/// standard error.
 fn reason(status: Option<&Status>, quoted: &str) -> String {
     let ended = match (status.and_then(exit_code), status) {
         (Some(USAGE_EXIT_CODE), _) => format!(

@@ -3,8 +3,8 @@ use tokio::io::DuplexStream;
 
 use super::*;
 
-/// A command of the lab in the Pod `load-0`. Its input and output are connected to the returned stream. It ends with
-/// `status`, and writes no error.
+/// Returns a fake command in the Pod `load-0`, and the stream that is connected to its input and output. The command
+/// ends with `status`, and writes nothing to its standard error.
 pub(in super::super) fn talking(status: Option<Status>) -> (Exec, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (output, input) = tokio::io::split(ours);
@@ -81,7 +81,8 @@ async fn a_long_standard_error_does_not_stop_the_output() {
     let (output, mut answer) = tokio::io::duplex(16);
     let status = async { None }.boxed();
     let mut exec = Exec::new("x".to_owned(), Box::new(tokio::io::sink()), Box::new(output), Box::new(errors), status);
-    // One connection carries both streams, one after the other.
+    // A command has one connection for both streams, so unread bytes of the standard error block the output. Simulate
+    // this: write the output only after the whole standard error was read.
     tokio::spawn(async move {
         writer.write_all(&[b'x'; 100_000]).await.expect("the command's reader");
         answer.write_all(b"done\n").await.expect("the command's reader");

@@ -89,7 +89,7 @@ impl LoadPods {
     }
 }
 
-/// Runs one plan in one Pod, together with the plans in the other Pods.
+/// Runs one plan in one Pod, and returns the result. Starts the load when the loads in all Pods are ready.
 async fn run(
     pods: &Pods,
     pod: &str,
@@ -108,7 +108,7 @@ async fn run(
     if !is_ready {
         return Err(process.ended().await);
     }
-    // If another load fails, this future is dropped while it waits here.
+    // This wait cannot hang. If the load in another Pod fails, the caller drops this future.
     all_ready.wait().await;
     let time = plan.warm_up + plan.measured + LAST_ANSWERS + RESULT_TIMEOUT;
     match timeout(time, follow(&mut process, measuring)).await.map_err(|_| late("no result", time))?? {
@@ -134,7 +134,7 @@ async fn prepare(process: &mut Exec, plan: &Plan) -> Result<bool> {
     Ok(false)
 }
 
-/// Starts a load, and follows its events. Returns `None` if the load ends before its result.
+/// Starts a load, and follows its events. Returns `None` if the load ends before it sends its result.
 async fn follow(process: &mut Exec, measuring: UnboundedSender<()>) -> Result<Option<Recording>> {
     if process.write(START).await.is_err() {
         return Ok(None);
@@ -142,7 +142,7 @@ async fn follow(process: &mut Exec, measuring: UnboundedSender<()>) -> Result<Op
     while let Some(event) = next(process).await? {
         match event {
             Event::Ready | Event::Connected | Event::Running { .. } => {}
-            // If another load has failed, the receiver is gone.
+            // Sending fails only if the load in another Pod has failed and the receiver was dropped.
             Event::Measuring => drop(measuring.send(())),
             Event::Finished { recording } => return Ok(Some(*recording)),
             Event::Failed { why } => return Err(process.error(why)),

@@ -27,8 +27,8 @@ async fn line_of(load: &mut BufReader<DuplexStream>) -> String {
     line
 }
 
-/// The result of a load that reads its plan and writes `before`. Then it reads the signal, writes `after`, and ends
-/// with exit code 1.
+/// Runs a fake load, and returns the coordinator's result. The fake load reads its plan and writes `before`. Then it
+/// reads the start signal, writes `after`, and ends with exit code 1.
 async fn result_of(before: &'static str, after: &'static str) -> Result<Option<Recording>> {
     let (mut process, load) = talking(exit("1"));
     let load = tokio::spawn(async move {

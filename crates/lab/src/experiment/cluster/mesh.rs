@@ -34,12 +34,12 @@ pub(super) enum Proxies {
     None,
     /// A container of this name in each Pod.
     Sidecars(&'static str),
-    /// Pods with these labels, which workloads share.
+    /// Separate Pods with these labels. Each of these Pods serves several workloads.
     Shared(&'static str),
 }
 
 impl Mesh {
-    /// Every value. The first is `None`: no mesh.
+    /// All variants. The first is [`Mesh::None`], the cluster without a mesh.
     pub(super) const ALL: [Self; 6] = [Self::None, Self::Leno, Self::Linkerd, Self::Istio, Self::Ambient, Self::Kuma];
 
     /// The name in records and reports.
@@ -65,7 +65,7 @@ impl Mesh {
         }
     }
 
-    /// The labels of Pods that exist only if the cluster has this mesh; `None` without a mesh.
+    /// The labels of Pods by which the lab finds this mesh in a cluster; `None` without a mesh.
     pub(super) fn sign(self) -> Option<&'static str> {
         match self.proxies() {
             Proxies::Shared(labels) => Some(labels),

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each mesh has a namespace of its own, with the same servers and load Pods. All namespaces exist during the whole
-//! experiment, and the runs of all meshes take turns. So a noisy minute of the cluster affects all meshes, and the
-//! difference between the results of two meshes is the difference between their costs.
+//! experiment, and the runs of all meshes take turns. So if other programs disturb the cluster for a minute, all meshes
+//! are affected alike, and their results stay comparable.
 //!
 //! The load may also call a user's own Service (`workload`). Then the namespaces contain only load Pods.
 

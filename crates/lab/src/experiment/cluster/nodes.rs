@@ -1,10 +1,10 @@
-//! The nodes of the lab's Pods: a Pod runs on the same node in each mesh, so that the difference between two meshes is
-//! not a difference of their nodes.
+//! The nodes of the lab's Pods. A Pod runs on the same node in each mesh, so that different nodes do not cause a
+//! difference between two meshes.
 //!
 //! Each Pod is created with a scheduling gate. The lab removes the gate, and at the same time restricts the Pod to its
-//! node. The scheduler still decides whether the Pod fits. It places the Pods of the first mesh freely. In all other
-//! meshes, a Pod of the same name must then run on the same node. A Pod that replaces another Pod must run on the other
-//! Pod's node.
+//! node. The scheduler still decides whether the Pod fits on the node. In the first mesh, the scheduler may choose any
+//! node. In all other meshes, a Pod of the same name must run on the same node. A new Pod that replaces an old Pod must
+//! run on the old Pod's node.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -52,7 +52,7 @@ impl Nodes {
     }
 }
 
-/// Whether a Pod waits for the lab to place it.
+/// Returns whether a Pod waits for the lab to place it.
 pub(super) fn is_held(pod: &Pod) -> bool {
     let gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
     gates.into_iter().any(|gate| gate.name == GATE)
@@ -62,7 +62,7 @@ pub(super) fn is_held(pod: &Pod) -> bool {
 pub(super) fn release(node: Option<&str>) -> Value {
     let gates = json!([{"$patch": "delete", "name": GATE}]);
     let Some(node) = node else { return json!({"spec": {"schedulingGates": gates}}) };
-    // A node's label kubernetes.io/hostname may differ from its name.
+    // Match the node's name itself: the label kubernetes.io/hostname may differ from it.
     let is_node = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
     let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [is_node]}});
     json!({"spec": {"schedulingGates": gates, "affinity": {"nodeAffinity": required}}})

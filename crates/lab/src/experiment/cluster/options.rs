@@ -47,7 +47,7 @@ impl ClusterOptions {
     }
 }
 
-/// Fails if an option or a scenario has no meaning in a cluster.
+/// Returns an error if an option or the scenario is not possible in a cluster.
 pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> {
     let scenario = options.scenario;
     refuse_other_scenarios(scenario, "--cluster", "it configures or restarts the proxies itself", is_possible)?;
@@ -71,7 +71,7 @@ pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> 
     }
 }
 
-/// Fails with the list of all possible scenarios if `scenario` is not possible with this option.
+/// Returns an error if `scenario` is not possible with the option `flag`. The error lists the possible scenarios.
 pub(super) fn refuse_other_scenarios(
     scenario: Scenario,
     flag: &str,

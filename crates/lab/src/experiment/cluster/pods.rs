@@ -27,7 +27,7 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Size of the buffer for a command's unread output.
 const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 
-/// The Pods of one namespace.
+/// Access to the Pods of one namespace.
 #[derive(Clone)]
 pub(super) struct Pods {
     client: Client,
@@ -37,7 +37,7 @@ pub(super) struct Pods {
 }
 
 impl Pods {
-    /// The Pods of a namespace. The lab places its own Pods on these nodes.
+    /// Creates the access to the Pods of a namespace. `nodes` has the nodes on which to place the lab's own Pods.
     pub(super) fn new(client: Client, namespace: &str, nodes: &Nodes) -> Self {
         Self {
             api: Api::namespaced(client.clone(), namespace),
@@ -208,14 +208,14 @@ pub(super) fn name(pod: &Pod) -> String {
     pod.metadata.name.clone().unwrap_or_default()
 }
 
-/// Whether a Pod has a container of this name. A proxy may also be an init container that keeps running.
+/// Returns whether a Pod has a container of this name. A proxy may also be an init container that keeps running.
 pub(super) fn has_container(pod: &Pod, name: &str) -> bool {
     let spec = pod.spec.as_ref();
     let containers = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     containers.into_iter().any(|container| container.name == name)
 }
 
-/// Whether the Pod is ready and is not about to end.
+/// Returns whether the Pod is ready and is not about to end.
 pub(super) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let is_ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");

@@ -24,9 +24,9 @@ use crate::formats::fortio;
 use crate::kubernetes::delete_namespaces;
 use crate::report::{self, Written};
 
-/// Time that a run takes besides its load, because the kubelets must measure all containers again.
+/// Estimated time that a run takes in addition to its load: it waits until the kubelets have measured all containers.
 const AROUND_A_RUN: Duration = Duration::from_secs(20);
-/// The image, if Leno is not installed in the cluster.
+/// Default image of the servers and the load, if Leno is not installed in the cluster.
 const USUAL_IMAGE: &str = concat!("leno:", env!("CARGO_PKG_VERSION"));
 
 /// Runs an experiment in a cluster and writes its files, run by run. At the end, also after an error or Ctrl-C, deletes
@@ -61,7 +61,7 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     let measured = lab.measure(meshes, command);
     let Lab { mut foreground, made, .. } = lab;
     foreground.begin("deleting the lab's namespaces", made.len() as u32);
-    // Ignore the signals so far: only a further signal interrupts the deletion.
+    // Forget the signals that have arrived so far. Only a further signal interrupts the deletion.
     foreground.forget_signals();
     let deleted = foreground.wait(delete_namespaces(&access.client, &made));
     if let Err(left) = &deleted {
@@ -119,7 +119,7 @@ impl Lab<'_> {
             match self.foreground.wait(access.make_namespace(mesh)) {
                 Ok(false) => return Err(taken(&mesh.namespace())),
                 made => {
-                    // Do this before the check for an error: after an error or a signal, the namespace may exist.
+                    // Record the namespace even after an error or a signal: it may exist, and the lab must delete it.
                     self.made.push(mesh.namespace());
                     made?;
                 }
@@ -212,13 +212,15 @@ impl Lab<'_> {
     }
 }
 
-/// Whether the experiment continues without a mesh whose set-up failed. It ends if the user named the mesh. It also
-/// ends for [`Mesh::None`]: then the lab's own objects failed, and all meshes have the same objects.
+/// Returns whether the experiment continues without a mesh whose set-up failed.
+///
+/// The experiment ends if the user named the mesh. It also ends if the set-up without a mesh ([`Mesh::None`]) failed:
+/// then the lab's own objects do not work, and no mesh would work with them.
 fn may_be_left_out(mesh: Mesh, is_requested: bool, error: &Error) -> bool {
     mesh != Mesh::None && !is_requested && matches!(error, Error::Cluster { .. })
 }
 
-/// Fails if the scenario has nothing to measure with these meshes.
+/// Returns an error if the scenario has nothing to measure with these meshes.
 fn ensure_measurable(scenario: Scenario, meshes: &[Mesh], left_out: &[Skipped]) -> Result<()> {
     if scenario != Scenario::Footprint || meshes.iter().any(|mesh| *mesh != Mesh::None) {
         return Ok(());
@@ -230,15 +232,15 @@ fn ensure_measurable(scenario: Scenario, meshes: &[Mesh], left_out: &[Skipped]) 
     Err(Error::Cluster { what: "footprint measures the memory of proxies".to_owned(), why })
 }
 
-/// Number of load Pods, at most `at_most`: as many as the case with the largest load can use.
+/// Returns the number of load Pods: as many as the case with the most load Pods uses, but at most `at_most`.
 fn load_pods(cases: &[Case], at_most: u32) -> u32 {
     cases.iter().map(|case| case.load_pods(at_most as usize) as u32).max().unwrap_or(at_most)
 }
 
 /// Measures the CPUs that containers use without a load.
 async fn idle_cpus(kubelets: &Kubelets, containers: &[ContainerName]) -> Result<IdleCpus> {
-    // Wait for new measurements before the first reading too: the current measurements may date from the containers'
-    // start.
+    // Wait for new measurements before the first reading too. The current measurements may be as old as the start of
+    // the containers, and starting costs CPU time.
     let first = kubelets.read_again(containers).await?;
     let second = kubelets.read_again(containers).await?;
     Ok(first.zip(second).map(|(first, second)| second.idle_since(&first)).unwrap_or_default())

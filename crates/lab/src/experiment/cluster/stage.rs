@@ -1,5 +1,7 @@
-//! One mesh of the experiment, ready to be measured: its namespace with the load Pods and the lab's servers, and the
-//! containers whose CPU time and memory are measured.
+//! One mesh of the experiment, ready to be measured.
+//!
+//! A stage has the mesh's namespace with the load Pods and the lab's servers. It also lists the containers whose CPU
+//! time and memory are measured.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -70,7 +72,7 @@ impl Containers {
     }
 }
 
-/// The parts that all stages of an experiment have in common.
+/// The settings that are the same for all meshes of an experiment.
 #[derive(Clone, Copy)]
 pub(super) struct Plot<'a> {
     pub(super) settings: &'a Settings,
@@ -105,7 +107,8 @@ impl Stage {
                 }
             }
         };
-        // Wait for the load Pods and the servers at the same time: each wait also places its Pods.
+        // Wait for the load Pods and the servers concurrently, since each wait also removes its Pods' scheduling gates.
+        // Otherwise, the load Pods would start only after the servers are ready.
         let of_loads = selector(LOAD);
         let ((servers, client, exchange), loads) = try_join(called, pods.ready(&of_loads, plot.loads)).await?;
         for pod in loads {
@@ -190,7 +193,7 @@ fn placement(pod: &Pod) -> String {
     format!("{} on {node}", name(pod))
 }
 
-/// Fails if the mesh uses sidecars and the Pod has none.
+/// Returns an error if the mesh uses sidecars and the Pod has no sidecar of the mesh.
 fn ensure_meshed(pod: &Pod, mesh: Mesh) -> Result<()> {
     let Proxies::Sidecars(proxy) = mesh.proxies() else { return Ok(()) };
     if has_container(pod, proxy) {

@@ -23,7 +23,7 @@ use crate::load::{Plan, Snapshot};
 /// Interval between two readings of memory under the load. The kubelets measure less often than this.
 const WATCH: Duration = Duration::from_secs(3);
 
-/// A mesh that is measured.
+/// The mesh to measure, and the settings of the measurement.
 pub(super) struct Measurement<'a> {
     pub(super) settings: &'a Settings,
     pub(super) stage: &'a Stage,
@@ -69,10 +69,10 @@ impl Measurement<'_> {
         self.stage.containers.of_loads(loads)
     }
 
-    /// Measures the load of `turn` over a few connections, and then over all connections of `turn`.
+    /// Scenario `footprint`: measures a load over a few connections, and then a load over all connections of `turn`.
     async fn measure_footprint(&self, turn: &Turn) -> Result<Run> {
         let few = Turn { case: Case { connections: LOAD_CONNECTIONS, ..turn.case }, ..*turn };
-        // Both loads count the same proxies, so that the difference is the cost of the connections.
+        // Count the same proxies in both loads. Then the difference in memory is the cost of the further connections.
         let containers = self.containers(&[turn, &few]);
         let run = self.run(&few, &containers, self.load(&few).await?);
         let proxies = containers.proxies();
@@ -89,8 +89,9 @@ impl Measurement<'_> {
 
     async fn load(&self, turn: &Turn) -> Result<Loaded> {
         let plan = self.plan(turn);
-        // An older measurement is unusable in two cases. The runs of other meshes also use the proxies of a user's
-        // servers, so this run would include the cost of those runs' calls. New proxies have no older measurement.
+        // Wait for a new measurement in two cases. New proxies have no older measurement. The proxies of a user's
+        // servers also relay calls of the other meshes' runs. An older measurement would add the cost of those calls to
+        // this run.
         let needs_new = self.stage.servers.is_none() || self.settings.scenario.has_fresh_proxies();
         let before = if needs_new { self.measured_again().await?.0 } else { self.kubelets.read().await? };
         let mut load = LoadPods::start(&self.stage.pods, plan.shares(self.load_pods));
@@ -158,8 +159,8 @@ impl Measurement<'_> {
         }
     }
 
-    /// Reads the memory of all containers again and again, and keeps the largest in `peaks`. Ignores a reading that
-    /// fails.
+    /// Reads the memory of all containers repeatedly, and keeps each container's largest value in `peaks`. Ignores a
+    /// reading that fails.
     async fn watch(&self, peaks: &mut Usage) -> Infallible {
         loop {
             sleep(WATCH).await;
@@ -243,8 +244,8 @@ impl Measurement<'_> {
         let rollout = rollout.then(|| rollout_of(self.settings.measured, &numbers.timeline, restarts));
         let messages_per_s = if scenario == Scenario::Streams { messages_per_s } else { Vec::new() };
         let run = run_of(self.settings, turn, numbers, &reached, costs);
-        // A user's servers have no fault, and their answers carry no server names, so the fraction of one server is
-        // meaningless.
+        // The lab gives a user's servers no fault, and their answers carry no server names. So there is no slow server
+        // whose fraction could be measured.
         let slow_share = if self.stage.servers.is_some() { run.slow_share } else { 0.0 };
         Run { footprint, control_plane, rollout, messages_per_s, slow_share, ..run }
     }

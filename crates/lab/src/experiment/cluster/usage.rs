@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::error::{Error, Result};
 use crate::kubernetes::refused;
 
-/// Longest time for the kubelets to measure all containers again.
+/// Time limit of the wait until the kubelets have measured all containers again.
 const FRESH_TIMEOUT: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_secs(2);
 /// Longest time for one kubelet to answer.
@@ -68,7 +68,7 @@ impl Kubelets {
         Self { client, nodes }
     }
 
-    /// The latest measurements.
+    /// Reads the kubelets' latest measurements of all containers.
     ///
     /// # Errors
     /// If a node's kubelet does not answer, or the user may not read its statistics.
@@ -103,7 +103,7 @@ impl Kubelets {
         loop {
             let now = match self.read().await {
                 Err(error) if Instant::now() > end => return Err(error),
-                // The node may answer the next time.
+                // Read again: the failure may be temporary.
                 Err(_) => {
                     sleep(POLL).await;
                     continue;
@@ -130,7 +130,7 @@ impl Usage {
         for PodStats { pod_ref: PodRef { name, namespace }, containers } in summary.pods {
             for ContainerStats { name: container, start_time: started, cpu, memory } in containers {
                 let container = ContainerName { namespace: namespace.clone(), pod: name.clone(), container };
-                // A container that was not measured yet has no time.
+                // The kubelet reports no valid time for a container that it has not measured yet.
                 let Ok(at) = cpu.time.parse() else { continue };
                 let cpu_time = Duration::from_nanos(cpu.usage_core_nano_seconds);
                 let measured = Measured { started, at, cpu_time, memory_bytes: memory.working_set_bytes };
@@ -143,7 +143,7 @@ impl Usage {
         names.iter().filter_map(|name| self.containers.get(name))
     }
 
-    /// Memory of these containers together, in bytes.
+    /// Sum of the memory of these containers, in bytes.
     pub(super) fn memory_bytes(&self, names: &[ContainerName]) -> u64 {
         self.of(names).map(|measured| measured.memory_bytes).sum()
     }
@@ -153,10 +153,11 @@ impl Usage {
         self.of(names).map(|measured| measured.memory_bytes).max()
     }
 
-    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: the containers'
-    /// CPU time since that reading, minus the CPU time that they use without a load (`idle`) while the load does not
-    /// run. `None` if a container is missing in a reading, was replaced between the readings, or was not measured
-    /// without a load.
+    /// CPU time that a load cost these containers since an earlier reading.
+    ///
+    /// It is the containers' CPU time since that reading, minus the CPU time that they used while the load did not run.
+    /// `load_time` is the duration of the load, and `idle` has the CPUs that each container uses without a load. `None`
+    /// if a container is missing in a reading, was replaced between the readings, or is missing in `idle`.
     pub(super) fn cpu_of_load(
         &self,
         earlier: &Self,
@@ -192,7 +193,8 @@ impl Usage {
         names.iter().map(cpus).sum()
     }
 
-    /// The first of these containers that was replaced or restarted since an earlier reading.
+    /// Returns the first of these containers that was replaced or restarted since an earlier reading; `None` if no
+    /// container was.
     pub(super) fn restarted<'a>(&self, earlier: &Self, names: &'a [ContainerName]) -> Option<&'a ContainerName> {
         names.iter().find(|name| match (earlier.containers.get(name), self.containers.get(name)) {
             (Some(before), Some(now)) => before.started != now.started,
@@ -200,7 +202,7 @@ impl Usage {
         })
     }
 
-    /// CPU time of a container since an earlier reading, and the time between the two measurements.
+    /// Returns a container's CPU time since an earlier reading, and the time between its two measurements.
     fn spent(&self, earlier: &Self, name: &ContainerName) -> Option<(Duration, Duration)> {
         let (before, now) = (earlier.containers.get(name)?, self.containers.get(name)?);
         let cpu = now.cpu_time.checked_sub(before.cpu_time).filter(|_| now.started == before.started)?;

@@ -90,7 +90,7 @@ fn idle_cpu_time_outside_of_the_load_does_not_count() {
     assert!(idle.of(&proxies()).is_some_and(|cpus| (cpus - 0.02).abs() < 1e-9), "{idle:?}");
     let cpu = after.cpu_of_load(&before, &proxies(), Duration::from_secs(20), &idle).expect("CPU time");
     assert_eq!(cpu, Duration::from_millis(2 * 4_900));
-    // Without an idle measurement, the part outside of the load is unknown.
+    // Without an idle measurement, the CPU time outside of the load is unknown and cannot be subtracted.
     let unknown = IdleCpus::default();
     assert_eq!(after.cpu_of_load(&before, &proxies(), Duration::from_secs(20), &unknown), None);
     assert_eq!(unknown.of(&proxies()), None);

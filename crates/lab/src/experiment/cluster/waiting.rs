@@ -1,5 +1,5 @@
-//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which reasons may
-//! disappear by themselves.
+//! Decides whether a waiting Pod can still become ready. Some reasons that the scheduler and the kubelet report are
+//! final; others may disappear by themselves.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::nodes::{Nodes, unschedulable};
 use super::objects::CONTAINER;
 use super::pods::name;
 
-/// Time for which the kubelet may report failed pulls of an image: a registry may be unreachable for a moment.
+/// Time for which the lab tolerates failed pulls of an image, since a registry may be unreachable for a moment.
 const PULL_PATIENCE: Duration = Duration::from_secs(30);
-/// Number of back-offs after which a pull is hopeless. In a back-off, the kubelet waits after a failed pull.
+/// Number of back-offs after which the lab gives up a pull. A back-off is the kubelet's pause after a failed pull.
 const BACK_OFFS_MAX: u32 = 2;
 /// The kubelet's reasons: after a failed pull, and in the back-off before another pull.
 const PULL_FAILED: &str = "ErrImagePull";
@@ -25,17 +25,17 @@ const FINAL: [&str; 4] = ["ErrImageNeverPull", "InvalidImageName", "CreateContai
 /// Longest time for the scheduler to place a Pod on its node: another Pod that ends may free the resources.
 const PLACEMENT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The Pods and containers that wait, as successive looks at the cluster find them.
+/// The Pods and containers that wait. Each check of a Pod ([`Waiting::hopeless`]) updates this state.
 #[derive(Debug)]
 pub(super) struct Waiting {
     nodes: Nodes,
-    /// Pods that the scheduler cannot place on their nodes, each with the time of the first look that found this.
+    /// Pods that the scheduler cannot place on their nodes, each with the time of the first check that found this.
     unplaced: BTreeMap<String, Instant>,
     /// Failed pulls by Pod and container.
     pulls: BTreeMap<(String, String), FailedPulls>,
 }
 
-/// The failed pulls of an image since the last look that found no failed pull.
+/// The failed pulls of an image since the last check at which no pull had failed.
 #[derive(Debug)]
 struct FailedPulls {
     since: Instant,
@@ -50,7 +50,7 @@ impl Waiting {
         Self { nodes: nodes.clone(), unplaced: BTreeMap::new(), pulls: BTreeMap::new() }
     }
 
-    /// Looks at a Pod. Returns, in one line, why it will never be ready; `None` if it may become ready.
+    /// Checks a Pod. Returns, in one line, why the Pod will never be ready; `None` if it may become ready.
     pub(super) fn hopeless(&mut self, pod: &Pod, now: Instant) -> Option<String> {
         self.hopeless_placement(pod, now).or_else(|| self.hopeless_containers(pod, now))
     }
@@ -78,7 +78,7 @@ impl Waiting {
         let status = pod.status.as_ref()?;
         let all = [&status.init_container_statuses, &status.container_statuses];
         let all = all.into_iter().flatten().flatten();
-        // Look at every container: a failure that has passed must be forgotten.
+        // Check every container, even after a hopeless one: the check also forgets failures that have passed.
         let reasons: Vec<String> = all.filter_map(|container| self.hopeless_container(pod, container, now)).collect();
         reasons.into_iter().next()
     }
@@ -127,7 +127,8 @@ impl FailedPulls {
     }
 }
 
-/// The container's image and node, and the fix if the image is the reason why the container waits.
+/// Returns a text that names the container's image and node. If the container waits because of its image, the text
+/// also has the fix.
 fn of_image(pod: &Pod, ContainerStatus { name, image, state, .. }: &ContainerStatus) -> String {
     let waiting = state.as_ref().and_then(|state| state.waiting.as_ref());
     let is_image = waiting.and_then(|waiting| waiting.reason.as_ref()).is_some_and(|reason| reason.contains("Image"));

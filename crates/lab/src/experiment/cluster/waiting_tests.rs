@@ -17,8 +17,8 @@ fn waiting(reason: &str) -> Pod {
     pod("leno", &json!({"waiting": {"reason": reason, "message": format!("message of\n{reason}")}}))
 }
 
-/// Checks a waiting container several times. Each look has a time, in s, and the reason for which the container then
-/// waits. Returns the findings.
+/// Checks a waiting container several times, and returns the results. Each item of `looks` is the time of a check, in
+/// s, and the reason why the container waits at that time.
 fn looks(looks: &[(u64, &str)]) -> Vec<Option<String>> {
     let (mut waiting_for, start) = (Waiting::new(&Nodes::default()), Instant::now());
     let look = |(s, reason): &(u64, &str)| waiting_for.hopeless(&waiting(reason), start + Duration::from_secs(*s));

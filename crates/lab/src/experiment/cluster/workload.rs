@@ -24,7 +24,7 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
 /// A user's workload that is ready to be called.
 pub(super) struct Workload {
-    /// The Service's cluster IP and its authority.
+    /// The Service's cluster IP and port, and the authority of the calls.
     pub(super) client: Client,
     pub(super) exchange: Exchange,
     /// Number of ready endpoints of the Service's port.
@@ -47,8 +47,8 @@ impl Workload {
     /// Finds the Service and its Pods, and encodes the request. Creates nothing.
     ///
     /// # Errors
-    /// One line that names the option, if the Service cannot be called or has no such method, or if the request does
-    /// not fit the method.
+    /// If the Service cannot be called or has no such method, or if the request does not fit the method. The error is
+    /// one line that names the option.
     pub(super) async fn find(access: &Access, service: &ServicePort, request: Request) -> Result<Self> {
         let namespace = service.namespace.clone().unwrap_or_else(|| access.client.default_namespace().to_owned());
         let ServicePort { name: service_name, port, .. } = service;
@@ -96,7 +96,8 @@ impl Workload {
     }
 }
 
-/// The exchange that a request describes.
+/// Encodes a user's request as an exchange. If the user gave no descriptors of a gRPC method, gets them from the
+/// reflection service of a Pod.
 async fn exchange(request: Request, ready: &ReadyEndpoints, pods: &Pods) -> Result<Exchange> {
     match request {
         Request::Get { path, protocol: Protocol::Http2 } => Ok(Exchange::Http2Get(path)),
@@ -117,7 +118,7 @@ async fn exchange(request: Request, ready: &ReadyEndpoints, pods: &Pods) -> Resu
     }
 }
 
-/// The address of a Service's port, or why the load cannot call it.
+/// Returns the address and the names of a Service's port; an error text if the load cannot call the port.
 fn called(service: &Service, wanted: &PortName) -> std::result::Result<Called, String> {
     const NO_IP: &str = "the load needs a cluster IP; make a Service with one for the same Pods";
     let spec = service.spec.as_ref();

@@ -114,7 +114,8 @@ fn parse_url(text: &str) -> std::result::Result<String, String> {
 }
 
 impl WorkloadOptions {
-    /// The protocol of the load on the user's Service, with its default; `None` without a Service.
+    /// Returns the protocol of the load on the user's Service: the protocol `given`, or else the default. `None` if the
+    /// load does not call a user's Service.
     pub(in crate::experiment) fn protocol(&self, given: Option<Protocol>) -> Option<Protocol> {
         self.service.as_ref().map(|_| match self.url {
             Some(_) => given.unwrap_or(Protocol::Http1),
@@ -122,7 +123,7 @@ impl WorkloadOptions {
         })
     }
 
-    /// Reads the files of the request. `None` without a Service.
+    /// Reads the files of the request. Returns `None` if the options name no Service.
     ///
     /// # Errors
     /// One line that names the option, if a file cannot be read.
@@ -153,7 +154,7 @@ fn read_data(path: &Path) -> Result<String> {
     }
 }
 
-/// Fails if an option or a scenario has no meaning for a user's own Service.
+/// Returns an error if an option or the scenario is not possible with a user's own Service.
 pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     let WorkloadOptions { service, call, data, descriptor_set, url } = &options.cluster.workload;
     if service.is_none() {

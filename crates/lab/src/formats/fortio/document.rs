@@ -69,7 +69,7 @@ pub(super) struct Bucket {
     pub(super) count: u64,
 }
 
-/// The longest latency among the fastest calls: `percentile` percent of all calls.
+/// A percentile: `percentile` percent of all calls took at most this latency.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Percentile {

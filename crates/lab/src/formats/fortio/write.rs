@@ -101,7 +101,7 @@ fn histogram(run: &Run) -> Histogram {
     let min_ms = points.first().map_or(0.0, |point| point.ms);
     let of = |percentile, ms: f64| Percentile { percentile, value: ms / MS_PER_S };
     Histogram {
-        // Fortio divides the failed calls by this number.
+        // Include the failed calls: Fortio computes the error rate as failed calls divided by `count`.
         count: run.calls + run.errors,
         min: min_ms / MS_PER_S,
         max: run.max_ms / MS_PER_S,
@@ -113,7 +113,7 @@ fn histogram(run: &Run) -> Histogram {
     }
 }
 
-/// The failed calls. Their latencies are unknown, so all of them are at 0 s.
+/// Returns the histogram of the failed calls. Their latencies are unknown, so all of them are in a bucket at 0 s.
 fn errors(count: u64) -> Histogram {
     let bucket = Bucket { start: 0.0, end: 0.0, percent: 100.0, count };
     Histogram { count, data: (count > 0).then(|| vec![bucket]), ..Histogram::default() }

@@ -78,7 +78,7 @@ fn buckets_ascend_and_have_every_call() {
 
 #[test]
 fn mean_and_deviation_of_an_old_run_are_estimated_from_its_curve() {
-    // The curve of a few calls says little about their mean.
+    // Use a run with many calls, since the curve of a few calls determines their mean only roughly.
     let seed = leno_testing::seed();
     let long = (0..).map(|number| random_run(seed.wrapping_add(number))).find(|run| run.calls >= 500);
     let run = Run { calls: 1_000_000, ..long.expect("nine of ten runs are that long") };

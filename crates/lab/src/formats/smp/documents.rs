@@ -8,14 +8,14 @@ use super::environment::environment;
 use crate::experiment::record::{Experiment, Protocol, Run};
 use crate::report;
 
-/// The kind of the result, in a file's name.
+/// The kind of a result document, which is a part of its file's name: `RUN.result.yaml`.
 pub(super) const RESULT: &str = "result";
 
 /// Version of the schema. The schema has only this release line.
 const SMP_VERSION: &str = "v0.0.1";
 const BYTES_PER_MB: f64 = 1e6;
 
-/// The documents of a run with latencies: kind, name of the message, and content.
+/// Returns the four documents of a run with latencies. Each has a kind, the name of its message, and its content.
 pub(super) fn of(experiment: &Experiment, run: &Run) -> [(&'static str, &'static str, Value); 4] {
     let id = name::file_stem(run);
     let documents = [
@@ -49,7 +49,7 @@ fn test(experiment: &Experiment, run: &Run) -> Value {
                 Protocol::Tcp => "PROTOCOL_TCP",
             },
             "connections": run.connections,
-            // A closed loop has no rate.
+            // 0 for a closed loop, which has no fixed rate.
             "rps": run.rate_per_s.unwrap_or_default(),
         }],
         "duration": format!("{}s", experiment.duration_s),
@@ -66,7 +66,7 @@ fn result(experiment: &Experiment, run: &Run) -> Value {
         }
     }
     json!({
-        // The schema has no fields for these figures.
+        // Labels carry the figures for which the schema has no fields.
         "labels": {
             "target": run.target.to_string(),
             "repeat": run.repeat.to_string(),

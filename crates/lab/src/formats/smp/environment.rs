@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::experiment::record::{Cluster, ClusterNode, Experiment, GraphShape, Machine};
 
-/// The fields of the message, without its id.
+/// Returns the fields of the message `EnvironmentConfig`, except for its id, which the caller adds.
 pub(super) fn environment(experiment: &Experiment) -> Value {
     let (name, count) = servers(experiment);
     let mut environment = match &experiment.cluster {
@@ -17,7 +17,7 @@ pub(super) fn environment(experiment: &Experiment) -> Value {
     environment
 }
 
-/// The servers that the load calls, and their number. In a graph, each service is one server.
+/// Returns the name and the number of the servers that the load calls. In a graph, each service is one server.
 fn servers(experiment: &Experiment) -> (&str, u32) {
     let name = experiment.workload.as_ref().map_or("leno echo", |workload| &workload.service);
     (name, experiment.graph.map_or(experiment.backends, GraphShape::services))

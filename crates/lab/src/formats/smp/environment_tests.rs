@@ -23,7 +23,7 @@ fn an_experiment_in_a_cluster_has_the_clusters_nodes_instead_of_the_machine() {
     let nodes = json!([{"cores": 4, "mem_mb": 16_786}, {"cores": 16, "mem_mb": 68_719}]);
     assert_eq!(environment["nodes"], nodes);
     assert_eq!(environment["kubernetes_version"], "v1.34.4");
-    // The kernel of the nodes, not the kernel of the machine that the lab ran on.
+    // The label has the kernel of the nodes, not of the machine that the lab ran on.
     assert_eq!(environment["labels"]["kernel"], "6.1.0");
     assert_eq!(environment["individual_workloads"], json!([{"name": "leno echo", "count": 3}]));
 }

@@ -1,4 +1,4 @@
-//! Bars: one figure of all targets, side by side.
+//! Bar charts that show one figure of all targets side by side.
 
 use crate::chart::{Bar, Bars, Mode};
 use crate::experiment::record::{Scenario, TargetKind};
@@ -8,10 +8,11 @@ use super::super::group::{Group, Load, Results};
 use super::super::labels;
 use super::charts::framed;
 
-/// A figure with its title and its unit.
+/// The title and the unit of a chart, and the function that returns the chart's figure of a run.
 type Shown = (&'static str, &'static str, Figure);
 
-/// The bars of a scenario, for one load and the least skew. Targets that have the figure in no run are left out.
+/// Draws the bar charts of a scenario, one for each figure. The charts show one load and the smallest skew. A chart
+/// omits a target if all runs of the target lack the chart's figure.
 pub(super) fn html(results: &Results, scenario: Scenario, main: Load) -> String {
     let least = results.skews(scenario).into_iter().min().unwrap_or_default();
     let drawing = |(title, unit, figure): Shown| {
@@ -66,7 +67,7 @@ fn shown(scenario: Scenario) -> Vec<Shown> {
     shown
 }
 
-/// The bar of a target; without a value if the target has no such figure, or if the figure is infinite in most runs.
+/// The bar of a target. Its value is `None` if all runs lack the figure, or if the figure's median is infinite.
 pub(super) fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
     let spread = group.and_then(|group| group.spread(figure));
     let is_endless = spread.is_some_and(|spread| spread.median.is_infinite());

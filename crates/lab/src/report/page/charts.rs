@@ -10,7 +10,7 @@ use super::super::spread::Spread;
 use super::super::{labels, outcome, verdict};
 use super::bars::{self, bar, bars_figure};
 
-/// The range of quantiles of a latency curve.
+/// The quantiles that a latency curve shows: from the median to the 99.99th percentile.
 const CURVE: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
 
 pub(super) fn html(results: &Results, scenario: Scenario) -> String {
@@ -33,7 +33,8 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     )
 }
 
-/// Draws a panel for each skew and condition. The panels of loads other than `main` are collapsed.
+/// Draws the latency curves under one load: a panel for each skew and condition. The panels are collapsed unless `load`
+/// is `main`.
 fn curves(results: &Results, scenario: Scenario, load: Load, main: Load) -> String {
     let groups: Vec<&Group> = results.of(scenario).filter(|group| group.load == load).collect();
     let skewed = results.skews(scenario).len() > 1;
@@ -77,7 +78,7 @@ fn curve(group: &Group) -> Series {
     line(group.target, &curve.collect::<Vec<_>>())
 }
 
-/// The parameter that varies along the x axis.
+/// The parameter on the x axis of a line chart.
 #[derive(Clone, Copy, PartialEq)]
 enum Varied {
     Skew,
@@ -111,7 +112,8 @@ impl Varied {
     }
 }
 
-/// p99 and calls per second over the varied parameter: the skew, the connections, or the rate.
+/// Draws the p99 and the calls per second against the varied parameter: the skew, the number of connections, or the
+/// rate.
 fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
     let varied = Varied::of(scenario);
     let skews = results.skews(scenario);
@@ -155,7 +157,7 @@ fn line(target: TargetKind, spreads: &[(f64, Spread)]) -> Series {
     Series { name: target.name().to_owned(), points, band, style: labels::style(target) }
 }
 
-/// The fraction of calls at the faulty backend, for each skew.
+/// Draws the fraction of calls that the faulty backend received, in one bar chart for each skew.
 fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
     let pod = labels::pod(scenario);
     let mut html = String::new();
@@ -181,7 +183,7 @@ fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
     html
 }
 
-/// Seconds until the backend has its fair share again.
+/// Draws, for each skew, the seconds until the recovered backend received its fair share of the calls again.
 fn recovery(results: &Results, main: Load) -> String {
     let scenario = Scenario::Recover;
     let mut html = String::new();

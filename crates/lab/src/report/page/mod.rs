@@ -78,7 +78,7 @@ fn about(results: &Results) -> String {
     )
 }
 
-/// The load's maximum without a proxy.
+/// The highest rates that the lab's load reached without a proxy: to one backend, and to all backends.
 fn ceiling(experiment: &Experiment) -> String {
     format!(
         "{} calls/s of one bare backend, {} of all {}",

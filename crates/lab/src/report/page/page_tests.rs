@@ -33,7 +33,8 @@ fn the_page_is_well_formed_and_has_every_part() {
     let html = html(&Results::new(&recorded));
     let elements = elements(&html);
     let count = |name: &str| elements.iter().filter(|element| *element == name).count();
-    // Three latency curves, three lines over the skew, two shares, memory.
+    // Nine charts: three latency curves, three line charts over the skew, two bar charts of the slow backend's share,
+    // and one of the memory.
     assert_eq!((count("svg"), count("figure"), count("script"), count("h1")), (9, 9, 0, 1));
     assert!(html.contains("apt install haproxy") && html.contains("leno lab run slow-pod"));
 }

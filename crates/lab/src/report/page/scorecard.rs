@@ -1,4 +1,4 @@
-//! The scorecard, which a reader should see first. Each target has a row; each cell has a figure and a bar.
+//! The scorecard, the first table of the page. It has a row for each target; most cells have a figure and a bar.
 
 use crate::chart::number::{NONE, significant};
 use crate::chart::text::escape;
@@ -16,7 +16,7 @@ use super::super::verdict;
 struct Cell {
     figure: String,
     detail: String,
-    /// Size of the bar; `None` draws no bar. An infinite size fills the cell.
+    /// Length of the bar, in the unit of the figure; `None` draws no bar. An infinite size fills the cell.
     size: Option<f64>,
 }
 
@@ -128,7 +128,8 @@ fn request_level(results: &Results, target: TargetKind) -> Cell {
     }
 }
 
-/// Calls per second without a fault, and the fraction that remains in the worst case.
+/// The throughput cell: calls per second without a fault, and the fraction of this rate that remains under the worst
+/// skew.
 fn throughput<'a>(results: &Results, calmest: &Group, others: impl Iterator<Item = &'a Group<'a>>) -> Cell {
     let Some(spread) = calmest.spread(figures::rps) else {
         return Cell::none();
@@ -136,7 +137,7 @@ fn throughput<'a>(results: &Results, calmest: &Group, others: impl Iterator<Item
     let by_luck = outcome::is_request_level(results, calmest.target) == Some(false);
     let beside = |group: &Group| {
         let left = match by_luck {
-            // Most connections avoid the slow backend, so the median would hide the connections that reach it.
+            // Use the worst repeat: the median would be misleading, because most connections avoid the slow backend.
             true => group.spread(figures::rps)?.min / spread.median,
             false => ratio(group, results.healthy(group)?, figures::rps)?.value,
         };
@@ -168,7 +169,7 @@ impl Cell {
         Self { figure, detail, size: Some(spread.median) }
     }
 
-    /// Returns the cell in HTML. The bar's length is the cell's size as a fraction of `most`.
+    /// Returns the cell as HTML. A bar of the size `most` fills the cell.
     fn html(&self, name: &str, most: f64) -> String {
         let bar = self.size.filter(|_| most > 0.0).map(|size| {
             let percent = (size / most * 100.0).clamp(1.0, 100.0);

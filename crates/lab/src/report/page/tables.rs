@@ -1,4 +1,4 @@
-//! The goals and the full table.
+//! The table of Leno's goals, the list of findings, and the full table of figures.
 
 use crate::chart::text::escape;
 use crate::experiment::record::{Scenario, TargetKind};
@@ -8,7 +8,7 @@ use super::super::group::Results;
 use super::super::judge::Verdict;
 use super::super::{figures, labels, summary, table};
 
-/// Leno's goals; empty if Leno was not measured.
+/// The table of Leno's goals; empty if the scenario has none, or if Leno was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
     let goals = goals::goals(results, scenario);
     if goals.is_empty() {

@@ -1,4 +1,4 @@
-//! Checks single decisions of the other balancers against the behavior that their authors published.
+//! Checks single decisions of the reimplemented balancers against the behavior that their authors published.
 
 use super::*;
 
@@ -64,7 +64,8 @@ fn prequal_takes_the_cold_server_of_the_lowest_latency_and_of_hot_ones_the_empti
     let probed = |balancer: &mut Box<dyn Balance>, server, in_flight, latency_ms| {
         balancer.probed(now, server, Report { in_flight, latency_ms: Some(latency_ms) });
     };
-    // Fill the record with answers that report one call in flight. Then a server with two calls in flight is hot.
+    // Report one call in flight until the balancer's record of recent answers is full. After that, a server with two or
+    // more calls in flight is hot.
     for _ in 0..128 {
         probed(&mut balancer, 0, 1, 5.0);
     }

@@ -40,7 +40,7 @@ impl Balance for LeastRequest {
         Ticket::to(server)
     }
 
-    /// Does nothing: a request stays active until its response has ended.
+    /// Does nothing, because Envoy counts a request as active until its response has ended.
     fn answered(&mut self, _now: Instant, _ticket: &mut Ticket, _latency: Duration) {}
 
     fn finish(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {

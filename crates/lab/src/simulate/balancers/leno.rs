@@ -1,4 +1,4 @@
-//! Leno's balancer as in the proxy. An endpoint's address contains the number of the simulated server.
+//! Runs Leno's balancer exactly as the proxy does. Each endpoint's address encodes the number of a simulated server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -14,21 +14,21 @@ use std::time::{Duration, Instant};
 
 use leno_model::balance::{Outcome, Pick, Policy};
 
-/// One client's balancer for servers, which are numbered from 0.
+/// The balancer of one client. It identifies the servers by their numbers, from 0.
 pub(super) trait Balance: Send {
-    /// Replaces the endpoints by `servers`, which are in ascending order.
+    /// Replaces the endpoints by `servers`, which must be in ascending order.
     fn set_endpoints(&mut self, now: Instant, servers: &[usize]);
 
-    /// Chooses a server for a call of the method with this number.
+    /// Chooses a server for a call of the method with the number `method`.
     fn pick(&mut self, now: Instant, method: u32) -> Ticket;
 
-    /// Reports a stream's first answer, while the stream continues.
+    /// Reports the first answer of a stream. The stream stays open until [`finish`](Self::finish).
     fn answered(&mut self, now: Instant, ticket: &mut Ticket, latency: Duration);
 
     /// Ends a call.
     fn finish(&mut self, now: Instant, ticket: Ticket, outcome: Outcome);
 
-    /// Returns the next server to probe. Called after each pick until it returns `None`.
+    /// Returns the next server to probe. After each pick, the simulation calls this method until it returns `None`.
     fn probe(&mut self) -> Option<usize> {
         None
     }
@@ -36,7 +36,7 @@ pub(super) trait Balance: Send {
     /// Reports the answer to a probe.
     fn probed(&mut self, _now: Instant, _server: usize, _report: Report) {}
 
-    /// The balancer's name for a server's state; empty if the balancer has no such names.
+    /// The state of a server, in the terms of this balancer; empty if the balancer has no server states.
     fn state(&self, _now: Instant, _server: usize) -> &'static str {
         ""
     }
@@ -45,9 +45,10 @@ pub(super) trait Balance: Send {
 /// A call in flight.
 pub(super) struct Ticket {
     pub(super) server: usize,
-    /// Leno's own handle of the call.
+    /// The call's handle if Leno's balancer chose the server; `None` for other balancers.
     pick: Option<Pick>,
-    /// Whether the call still counts as in flight. Used only by balancers that count a call until its first answer.
+    /// Whether the call still counts as in flight. Only balancers that stop counting a call at its first answer read
+    /// this.
     counted: bool,
 }
 
@@ -60,9 +61,10 @@ impl Ticket {
 /// A server's answer to a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Report {
-    /// Unfinished calls of all clients at the server.
+    /// Number of open calls at the server, from all clients.
     pub(super) in_flight: u32,
-    /// Median of recent latencies with a similar number of calls in flight; `None` without recent answers.
+    /// Median latency of recent calls that arrived while about as many calls were open as now. `None` if there are no
+    /// recent calls.
     pub(super) latency_ms: Option<f64>,
 }
 
@@ -75,7 +77,7 @@ pub enum Kind {
     PeakEwma,
     /// Power of two choices on calls in flight, as in Envoy.
     TwoLeastRequest,
-    /// Probes tell cold servers from hot servers; calls go to cold servers first.
+    /// Prequal: probes distinguish cold servers from hot servers, and calls go to cold servers first.
     Prequal,
 }
 
@@ -92,11 +94,11 @@ impl Kind {
         Self::Leno(Policy::RoundRobin),
         Self::Leno(Policy::Random),
     ];
-    /// The balancers in a comparison by default.
+    /// The balancers that a comparison has unless the user names others.
     pub const COMPARED: [Self; 5] =
         [Self::OURS, Self::PeakEwma, Self::TwoLeastRequest, Self::Prequal, Self::Leno(Policy::RoundRobin)];
 
-    /// The name that users write.
+    /// The balancer's name on the command line and in the output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Leno(policy) => policy.name(),

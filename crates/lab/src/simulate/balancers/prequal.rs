@@ -1,20 +1,21 @@
 //! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), simplified.
 //!
-//! After each pick, the client probes three servers chosen at random. Answers enter a pool, which holds at most 16
-//! answers, and at most one answer for each server. The pool drops an answer after a second, or after a number of uses.
-//! At each pick, the pool also drops one answer: alternately the oldest and the worst. A server is hot if its calls in
-//! flight exceed the 84th percentile of recent answers. A pick takes the cold server with the lowest latency or, if all
-//! servers are hot, the server with the fewest calls in flight. If the pool has fewer than two answers, a pick takes a
-//! random server.
+//! After each pick, the client probes three servers chosen at random. The probes' answers enter a pool, which holds at
+//! most 16 answers, and at most one answer of each server. The pool drops an answer after a second, or after a number
+//! of uses. At each pick, the pool also drops one answer: alternately the oldest and the worst.
 //!
-//! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number
-//! of calls in flight. The server considers its answers of the last five seconds, at most 32. An answer is similar if
-//! its call found a number of calls in flight within a quarter of the present number. The median is taken over the
-//! latest nine similar answers; if no answer is similar, over the latest nine answers. Without answers, the latency is
-//! 0.
+//! A server is hot if its calls in flight exceed the 84th percentile of recent answers; otherwise it is cold. A pick
+//! takes the cold server with the lowest latency or, if all servers are hot, the server with the fewest calls in
+//! flight. If the pool has fewer than two answers, a pick takes a random server.
 //!
-//! Further simplifications: probes always arrive, after 0.2 ms, and only follow calls; errors do not count against a
-//! server.
+//! A server answers a probe with its number of calls in flight, and with a median latency. The median is that of recent
+//! calls which arrived at a similar load: their number of calls in flight on arrival differs from the present number by
+//! at most a quarter, or by 1. The server considers its calls of the last five seconds, at most 32. It takes the median
+//! of the latest nine similar calls or, without similar calls, of the latest nine calls. Without recent calls, the
+//! latency is 0.
+//!
+//! Further simplifications: probes always arrive, after 0.2 ms. Clients probe only after a pick. Errors do not count
+//! against a server.
 
 use std::time::{Duration, Instant};
 
@@ -25,9 +26,9 @@ use super::{Balance, Report, Ticket};
 const PROBES_PER_PICK: usize = 3;
 const POOL_MAX: usize = 16;
 const PROBE_AGE_MAX: Duration = Duration::from_secs(1);
-/// The quantile of calls in flight above which a server is hot: 2^-0.25.
+/// A server is hot if its calls in flight exceed this quantile of the recent answers: 2^-0.25.
 const HOT_QUANTILE: f64 = 0.84;
-/// Number of the latest answers from which the quantile is computed.
+/// Number of latest probe answers from which the quantile is computed.
 const RECENT_ANSWERS: usize = 128;
 
 pub(super) struct Prequal {
@@ -64,8 +65,9 @@ impl Prequal {
         }
     }
 
-    /// Maximum number of uses of one answer, so that the pool neither runs empty nor grows stale. If the pool can hold
-    /// an answer of every server, new answers replace old ones, and uses need no limit.
+    /// Maximum number of picks that may use one answer. The limit balances two risks: an empty pool and outdated
+    /// answers. There is no limit if the pool has room for an answer of every server, because each server's new answer
+    /// then replaces its previous one.
     fn uses(&self) -> u32 {
         let new_part = 1.0 - POOL_MAX as f64 / self.servers.len() as f64;
         let net_probes = new_part * PROBES_PER_PICK as f64 - 1.0;
@@ -76,8 +78,8 @@ impl Prequal {
         probe.in_flight > self.hot_above
     }
 
-    /// The rank of a server; lower is better. Cold servers come before hot ones. Cold servers are ranked by latency,
-    /// hot servers by calls in flight.
+    /// The rank of a server; the lowest rank is the best. Every cold server ranks before every hot server. Cold servers
+    /// are ranked by latency, hot servers by calls in flight.
     fn rank(&self, probe: &Probe) -> (bool, f64) {
         let hot = self.is_hot(probe);
         (hot, if hot { f64::from(probe.in_flight) } else { probe.latency_ms })
@@ -109,7 +111,8 @@ impl Prequal {
             self.recent_in_flight[self.next_recent] = in_flight;
         }
         self.next_recent = (self.next_recent + 1) % RECENT_ANSWERS;
-        // Sort only at every eighth answer: sorting at every answer would cost more than the rest of the simulation.
+        // Sort only at every eighth answer, because sorting at every answer would take longer than the rest of the
+        // simulation.
         if self.next_recent.is_multiple_of(8) {
             let mut sorted = self.recent_in_flight.clone();
             sorted.sort_unstable();

@@ -1,5 +1,5 @@
-//! All endpoints are equal, and their shares should be nearly equal: the largest is at most 1.1 times the smallest over
-//! 100,000 calls.
+//! Scenario with equal endpoints. Each should receive nearly the same number of calls: over 100,000 calls, the largest
+//! number is at most 1.1 times the smallest.
 
 use super::Scenario;
 use super::trial::{self, Setting, Trial};
@@ -34,7 +34,8 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
     cases.iter().zip(&trials).map(|(case, trial)| row(case, trial)).collect()
 }
 
-/// Measures from the first call on, because the balancers have nothing to learn.
+/// Runs one simulation. It counts from the first call on, because with equal endpoints the balancers have nothing to
+/// learn.
 fn measure(case: &Case, seed: u64) -> Trial {
     let setup = case.setting.setup(case.balancer, seed);
     let calls_per_s = match setup.load {

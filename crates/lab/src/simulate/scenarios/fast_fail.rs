@@ -1,4 +1,5 @@
-//! Endpoints that fail at once, and therefore have the fewest calls in flight and the shortest latencies.
+//! Scenario with endpoints that fail calls at once, so that they have the fewest calls in flight and the shortest
+//! latencies.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
@@ -8,19 +9,21 @@ use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
-/// Counted time. It begins when the endpoints begin to fail, so that detection is included.
+/// Time during which calls are counted, in s. It begins when the endpoints begin to fail, so that it includes the
+/// detection.
 const COUNTED_S: f64 = 10.0;
 
 /// The failing endpoints.
 #[derive(Clone, Copy)]
 struct Failing {
     endpoints: usize,
-    /// Fraction of these endpoints' calls that fail, 0 to 1.
+    /// Fraction of the calls to these endpoints that fail, 0 to 1.
     part: f64,
     pushback_ms: Option<f64>,
 }
 
-/// The closed loop is small, because a failing call ends at once and triggers the next call.
+/// The closed loop has only 50 callers. A failing call ends at once and triggers the next call, so more callers would
+/// cause very many calls.
 const LOADS: [LoadSpec; 2] = [LoadSpec::Closed { callers: 50 }, LoadSpec::Share { percent: 60.0 }];
 
 const FAILING: [Failing; 4] = [

@@ -1,6 +1,6 @@
-//! A hundred proxies share a hundred endpoints without knowledge of each other's calls. The proxies must not all choose
-//! the same endpoint. The scenario has three cases: all endpoints are healthy, one endpoint is slow, or one endpoint
-//! has just recovered.
+//! Scenario in which a hundred proxies call the same hundred endpoints, and no proxy knows the calls of the others.
+//! They must not all choose the same endpoint at the same time. The scenario covers healthy endpoints, one slow
+//! endpoint, and the recovery of that endpoint.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Trial};
@@ -19,14 +19,15 @@ const SKEW_MS: f64 = 200.0;
 /// Load as a fraction of the capacity of all endpoints.
 const LOAD: f64 = 0.6;
 
-/// The size of an endpoint, which determines how often each proxy calls.
+/// The capacity of an endpoint. The load is a fraction of all endpoints' capacity, so a larger capacity means more
+/// calls per proxy.
 #[derive(Clone, Copy, PartialEq)]
 struct Size {
     workers: usize,
     median_ms: f64,
 }
 
-/// Two sizes of endpoints. With the first size, each proxy makes 424 calls/s; with the second size, 11 calls/s.
+/// Two sizes of endpoints. The first results in 424 calls/s per proxy, the second in 11 calls/s.
 const SIZES: [Size; 2] = [Size { workers: 4, median_ms: 5.0 }, Size { workers: 2, median_ms: 100.0 }];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -110,15 +111,17 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     }
     if case.slow {
         let peak = trial.value("after it, peak x fair").unwrap_or(f64::INFINITY);
-        // To notice a recovery in time, each proxy must send the slow endpoint a call in every `RECOVERY_GOAL_S`
-        // seconds. The endpoint's share may be as large as these calls require. If they require more than a fair share,
-        // a fair share is the limit: even a balancer that avoids the endpoint then sends it no fewer calls.
+        // To notice a recovery in time, each proxy must send the slow endpoint a call every `RECOVERY_GOAL_S` seconds:
+        // the fraction `probed` of all calls. If `probed` exceeds a fair share, a fair share is enough: even a balancer
+        // that avoids the endpoint then sends it no fewer calls. So the goal allows 1.1 times the smaller of the two,
+        // and always at least 0.5 % of the calls.
         let probed = PROXIES as f64 / (calls_per_s(case.size) * RECOVERY_GOAL_S);
         let fair_share = 1.0 / ENDPOINTS as f64;
         let most = (1.1 * probed.min(fair_share)).max(0.005);
         return row.goal("share", share <= most).goal("flood", peak <= 2.0);
     }
-    // The reference is a balancer whose proxies do not choose the same endpoint: two choices on calls in flight.
+    // Compare the p99 with that of power of two choices on calls in flight, a balancer whose proxies do not all choose
+    // the same endpoint.
     let calm = p99_of(Case { balancer: Kind::TwoLeastRequest, ..*case });
     match calm {
         Some(calm_ms) => row.goal("p99", trial.p99_ms() <= 1.10 * calm_ms),

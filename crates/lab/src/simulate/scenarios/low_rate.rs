@@ -1,10 +1,10 @@
-//! Few calls, one slow endpoint: the cost of probing, and its theoretical minimum.
+//! Scenario with few calls and one slow endpoint. It compares the cost of probing the slow endpoint with the
+//! theoretical minimum.
 //!
-//! A balancer that promises to notice a recovery within T seconds, without sending calls twice, must send the slow
-//! endpoint a call every T seconds. At R calls/s, these calls are the fraction f = 1/(R T) of all calls. The p99 is
-//! then the latency x for which (1 - f) F(x) + f F(x - skew) = 0.99. F is the distribution of a healthy endpoint's
-//! latencies, and the skew is the additional latency of the slow endpoint. This p99 is the floor: no balancer that
-//! keeps the promise can be below it.
+//! A balancer that promises to notice a recovery within T seconds must send the slow endpoint a call every T seconds,
+//! unless it sends calls twice. At R calls/s, these calls are the fraction f = 1/(R T) of all calls. No balancer that
+//! keeps the promise can have a p99 below the latency x for which (1 - f) F(x) + f F(x - skew) = 0.99. F is the
+//! distribution of a healthy endpoint's latencies, and the skew is the additional latency of the slow endpoint.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
@@ -15,7 +15,7 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::tally::Tally;
 
-/// Number of calls that is enough for a p99 with a random error of a few percent.
+/// Minimum number of calls in a measurement. With so many calls, the p99 has a random error of only a few percent.
 const CALLS: f64 = 10_000.0;
 const LOADS: [LoadSpec; 4] = [
     LoadSpec::Rate { calls_per_s: 10_000.0 },
@@ -36,7 +36,7 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
     let mut cases = Vec::new();
     for mut setting in Setting::all(options, &LOADS, 1) {
         let LoadSpec::Rate { calls_per_s } = setting.load else { continue };
-        // With so many workers, queues have no influence.
+        // Use so many workers that no call waits in a queue.
         setting.workers = 64;
         for skew_ms in [0.0].into_iter().chain(options.few_skews()) {
             for balancer in options.balancers() {
@@ -87,7 +87,8 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     .goal("share", share <= (4.0 * probed).max(0.005))
 }
 
-/// The p99 if the fraction `probed` of the calls goes to an endpoint that is slower by `skew_ms`.
+/// The p99, in ms, if the fraction `probed` of the calls goes to an endpoint that is slower by `skew_ms`, and the other
+/// calls go to healthy endpoints.
 fn floor_ms(healthy: &Tally, probed: f64, skew_ms: f64) -> f64 {
     let (mut low, mut high) = (0.0, healthy.quantile_ms(1.0) + skew_ms);
     while high - low > 0.01 {

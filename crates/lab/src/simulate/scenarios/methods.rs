@@ -1,5 +1,6 @@
-//! Fast and slow methods on one service. By chance, each endpoint gets a different mixture of methods. The mixture must
-//! not make an endpoint look slow, but a slow endpoint must be detected.
+//! Scenario with fast and slow methods of one service. By chance, each endpoint receives a different mixture of
+//! methods. A balancer must not mistake an endpoint with many slow methods for a slow endpoint, but it must detect an
+//! endpoint that is really slow.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -15,14 +16,15 @@ use crate::simulate::tally::max_over_min;
 const ENDPOINTS: usize = 5;
 const SLOW_ONE: usize = 2;
 const WORKERS: usize = 64;
-/// The fast and the slow method: each has a median service time, in ms, and a weight.
+/// The fast method (here) and the slow method (below): the median service time in ms, and the weight.
 const FAST: (f64, f64) = (1.0, 90.0);
 const SLOW: (f64, f64) = (200.0, 10.0);
-/// With so many calls, chance alone does not make one share 1.1 times as large as another.
+/// Number of calls to measure. With so many calls, chance alone does not make one endpoint's share 1.1 times as large
+/// as another's.
 const CALLS: f64 = 50_000.0;
-/// Interval at which the balancers' states are read.
+/// Interval in seconds at which the scenario reads the balancers' states.
 const LOOK_S: f64 = 0.1;
-/// 2,000 calls/s are less than a fifth of the capacity of four endpoints.
+/// The loads. The highest rate, 2,000 calls/s, is less than a fifth of the capacity of four endpoints.
 const LOADS: [(&str, Load); 3] = [
     ("closed:200", Load::Closed { callers: 200 }),
     ("open:2000/s", Load::Open { calls_per_s: 2000.0 }),

@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use super::Options;
 use super::row::Row;
 
-/// A set of cases, each with its goals.
+/// A scenario: a set of cases, each with its goals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scenario {
     /// One endpoint is slower than the others, and then recovers
@@ -45,13 +45,13 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// The selected scenarios, without duplicates.
+    /// The scenarios that the user selected, without duplicates.
     pub(super) fn expand(scenarios: &[Self]) -> Vec<Self> {
         let meant = |each: &Self| *each != Self::All && (scenarios.contains(each) || scenarios.contains(&Self::All));
         Self::value_variants().iter().copied().filter(meant).collect()
     }
 
-    /// The name that users write.
+    /// The scenario's name on the command line and in the output.
     pub(super) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }

@@ -1,4 +1,4 @@
-//! An endpoint joins busy endpoints: its share of the calls should grow, and soon be fair.
+//! Scenario in which an endpoint joins busy endpoints. Its share of the calls should grow, and soon be fair.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
@@ -8,10 +8,10 @@ use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
-/// Observed time after the arrival.
+/// Observed time after the endpoint has joined, in seconds.
 const AFTER_S: f64 = 10.0;
-/// Time for which a cold new endpoint is slow, and its additional latency: its caches are empty, and its code is not
-/// compiled.
+/// Time after joining during which a cold endpoint is slow by `COLD_MS`. Its caches are empty, and its code is not
+/// compiled yet.
 const COLD_S: f64 = 1.0;
 const COLD_MS: f64 = 50.0;
 const LOADS: [LoadSpec; 3] =

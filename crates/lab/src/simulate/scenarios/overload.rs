@@ -1,5 +1,5 @@
-//! The healthy endpoints are at capacity. A balancer should send a call to the slow endpoint if the call would wait
-//! longer for a healthy endpoint than the slow endpoint takes, and otherwise not.
+//! Scenario in which the healthy endpoints are at capacity, and one endpoint is slow. A call should go to the slow
+//! endpoint only if it would otherwise wait longer for a healthy endpoint than the slow endpoint takes.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -26,7 +26,7 @@ struct Pressure {
 
 struct Case {
     pressure: Pressure,
-    /// Whether the fifth endpoint is absent instead of slow.
+    /// Whether only the four healthy endpoints exist. False: the fifth endpoint exists and is slow.
     absent: bool,
     balancer: Kind,
 }
@@ -36,8 +36,8 @@ fn pressures() -> Vec<Pressure> {
     let open = |part: f64| Load::Open { calls_per_s: part * capacity_per_s };
     let mut pressures = Vec::new();
     for skew_ms in [20.0, 200.0] {
-        // The healthy endpoints together have 64 workers. Of 80 callers, 16 wait for a worker; of 320 callers, 256
-        // wait, four for each worker.
+        // The four healthy endpoints have 64 workers in total. Without the fifth endpoint, 16 of 80 calls would wait
+        // for a worker, and 256 of 320 calls: four for each worker.
         pressures.push(Pressure { load: Load::Closed { callers: 80 }, name: "closed:80", skew_ms });
         pressures.push(Pressure { load: Load::Closed { callers: 320 }, name: "closed:320", skew_ms });
         pressures.push(Pressure { load: open(1.1), name: "open:110%", skew_ms });
@@ -90,7 +90,8 @@ fn row(options: &Options, case: &Case, trial: &Trial, without: &Trial) -> Row {
         .figure("p99 ms", trial.p99_ms())
         .figure("its share %", trial.tally.shares()[SLOW_ONE] * 100.0);
     match load {
-        // No call should wait longer than the slow endpoint takes, so the latency of the slow endpoint limits the p99.
+        // A call should not wait longer for a healthy endpoint than the slow endpoint takes, so the p99 should be at
+        // most about the slow endpoint's p99. 3.2 times the median is the p99 of a healthy endpoint.
         Load::Open { calls_per_s } => row
             .goal("calls/s", per_s(trial) >= 0.98 * calls_per_s)
             .goal("p99", trial.p99_ms() <= 1.25 * (3.2 * MEDIAN_MS + skew_ms)),

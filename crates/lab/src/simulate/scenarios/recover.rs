@@ -1,4 +1,5 @@
-//! An endpoint that was slow for a long time has recovered: it should get its share back, but no flood of calls.
+//! Scenario in which an endpoint that was slow for a long time recovers. It should receive its share of the calls
+//! again, but without a sudden flood of calls.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, Setting, Trial};
@@ -9,13 +10,13 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 
-/// Time for which the endpoint is slow: longer than the longest pauses between probes.
+/// Time for which the endpoint is slow, in s. It exceeds the longest pause between probes.
 const SLOW_S: f64 = 20.0;
-/// Observed time after the recovery.
+/// Observed time after the recovery, in s.
 const AFTER_S: f64 = 12.0;
-/// Healthy time before the endpoint becomes slow, for the plot.
+/// Time before the endpoint becomes slow, in s; the plot begins with it.
 const BEFORE_S: f64 = 5.0;
-/// A closed loop, and two fixed rates. The lower the rate is, the larger is the fraction of probes among the calls.
+/// A closed loop, and two fixed rates. At a lower rate, probes of the slow endpoint are a larger fraction of the calls.
 const LOADS: [LoadSpec; 3] =
     [LoadSpec::Closed { callers: 50 }, LoadSpec::Rate { calls_per_s: 2000.0 }, LoadSpec::Rate { calls_per_s: 100.0 }];
 

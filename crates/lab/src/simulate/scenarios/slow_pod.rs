@@ -1,4 +1,4 @@
-//! One endpoint is slower than the others, and then recovers.
+//! Scenario in which one endpoint is slower than the others, and then recovers.
 //!
 //! Each figure has two references: the same run with all endpoints healthy, and the same run without the slow endpoint.
 //! No balancer that avoids the slow endpoint can be better than the second reference.
@@ -22,7 +22,7 @@ struct Case {
 enum Slow {
     /// All endpoints are healthy.
     None,
-    /// The slow endpoint is absent.
+    /// The slow endpoint does not exist; all other endpoints are healthy.
     Absent,
     By {
         ms: f64,

@@ -1,5 +1,5 @@
-//! Streams that stay open for a long time: a new stream should go to an endpoint with fewer open streams, even when an
-//! endpoint joins or recovers.
+//! Scenario with streams that stay open for a long time. A new stream should go to an endpoint with fewer open streams,
+//! even when an endpoint joins or recovers.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -13,21 +13,22 @@ use crate::simulate::service_time::ServiceTime;
 
 const ENDPOINTS: usize = 5;
 const MEDIAN_MS: f64 = 5.0;
-/// Mean lifetime of a stream.
+/// Mean lifetime of a stream, in s.
 const OPEN_S: f64 = 20.0;
-/// At this rate, about 2,000 streams are open at a time.
+/// Number of new streams per second. Times the mean lifetime, this makes about 2,000 open streams.
 const STREAMS_PER_S: f64 = 100.0;
-/// Warm-up, in which most of the first streams end.
+/// Warm-up time, in s. It is so long that most of the first streams end within it.
 const FILL_S: f64 = 60.0;
-/// Observed time. A new endpoint could get its fair share of all open streams in less than half of this time.
+/// Observed time after the change, in s. If a new endpoint received every new stream, it would have its fair share of
+/// all open streams in less than half of this time.
 const AFTER_S: f64 = 10.0;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Happening {
     Nothing,
-    /// The fifth endpoint joins, without streams.
+    /// The fifth endpoint joins; it has no streams yet.
     Joins,
-    /// The fifth endpoint was slow, and has recovered.
+    /// The fifth endpoint was slow and recovers.
     Recovers,
 }
 

@@ -1,4 +1,4 @@
-//! One balancer in one case, with every seed.
+//! Runs a balancer in a case with every seed, and combines the results.
 
 use super::Scenario;
 use crate::simulate::balancers::Kind;
@@ -9,11 +9,11 @@ use crate::simulate::server::Behaviour;
 use crate::simulate::tally::Tally;
 use crate::simulate::{Options, parallel};
 
-/// Time for the balancers to learn before counting begins.
+/// Time in which the balancers learn before counting begins, in s.
 pub(super) const SETTLE_S: f64 = 5.0;
-/// Longest wait for a recovery.
+/// Maximum time to wait for a recovery, in s.
 const RECOVERY_MAX_S: f64 = 10.0;
-/// Seconds within which a recovered endpoint should have its share.
+/// Seconds within which a recovered endpoint should receive its fair share again.
 pub(super) const RECOVERY_GOAL_S: f64 = 5.0;
 /// An endpoint's share is fair if it is at least this fraction of an equal share.
 const FAIR: f64 = 0.8;
@@ -22,7 +22,7 @@ const FAIR: f64 = 0.8;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
     pub(super) endpoints: usize,
-    /// Number of endpoints that stay healthy; the load is relative to their capacity.
+    /// Number of endpoints that are healthy all the time. A load in percent is relative to their capacity.
     pub(super) healthy: usize,
     pub(super) workers: usize,
     pub(super) method: Method,
@@ -30,8 +30,8 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Returns every requested combination of a number of endpoints, a method and a load. `unhealthy` is the number of
-    /// endpoints that do not stay healthy.
+    /// Returns a setting for each requested combination of a number of endpoints, a method and a load. `unhealthy` is
+    /// the number of endpoints that the scenario makes slow, failing or absent.
     pub(super) fn all(options: &Options, usual: &[LoadSpec], unhealthy: usize) -> Vec<Self> {
         let mut settings = Vec::new();
         for endpoints in options.endpoints() {
@@ -70,14 +70,13 @@ impl Setting {
     }
 }
 
-/// The result of one balancer in one case.
+/// The result of one balancer in one case, with one seed or combined over all seeds.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) tally: Tally,
-    /// Figures that are reported for their worst seed: the largest value of all seeds, or `None` if a seed has no
-    /// value.
+    /// For each of these figures, the largest value over all seeds; `None` if a seed has no value.
     pub(super) worst: Vec<(&'static str, Option<f64>)>,
-    /// The share of the observed endpoint in each tenth of a second, for the first seed.
+    /// The observed endpoint's share of the calls in each tenth of a second. Only of the first seed.
     pub(super) share_by_100ms: Vec<f64>,
 }
 
@@ -99,7 +98,7 @@ impl Trial {
         self.tally.quantile_ms(0.99)
     }
 
-    /// Adds the figures in `worst` to a row.
+    /// Adds the figures in `worst` to a row, and sets the row's `share_by_100ms`.
     pub(super) fn add_worst(&self, mut row: Row) -> Row {
         row.share_by_100ms.clone_from(&self.share_by_100ms);
         self.worst.iter().fold(row, |row, (name, value)| row.figure(name, *value))
@@ -114,7 +113,7 @@ impl Trial {
     }
 }
 
-/// Runs every case with every seed, on all cores.
+/// Runs every case with every seed on all cores. Returns one result for each case, combined over the seeds.
 pub(super) fn run<C: Sync>(options: &Options, cases: &[C], trial: impl Fn(&C, u64) -> Trial + Sync) -> Vec<Trial> {
     let runs: Vec<(&C, u64)> =
         cases.iter().flat_map(|case| (1..=options.seeds).map(move |seed| (case, seed))).collect();
@@ -123,8 +122,8 @@ pub(super) fn run<C: Sync>(options: &Options, cases: &[C], trial: impl Fn(&C, u6
     seeds.map(|seeds| seeds[1..].iter().fold(seeds[0].clone(), Trial::merge)).collect()
 }
 
-/// Runs the simulation until `server` has had a fair share for a whole second. Returns the time, in seconds, until that
-/// second began; `None` if the server had no such second within [`RECOVERY_MAX_S`].
+/// Runs the simulation until `server` has had a fair share for a whole second. Returns the time in seconds from the
+/// call until that second began. `None` if there was no such second within [`RECOVERY_MAX_S`].
 pub(super) fn until_fair(simulation: &mut Simulation, server: usize, fair_share: f64) -> Option<f64> {
     let from_s = simulation.elapsed_s();
     while simulation.elapsed_s() < from_s + RECOVERY_MAX_S {
@@ -137,5 +136,5 @@ pub(super) fn until_fair(simulation: &mut Simulation, server: usize, fair_share:
     None
 }
 
-/// One closed and one open load.
+/// Default loads, a closed loop and an open loop. Used if the options name no load.
 pub(super) const USUAL_LOADS: [LoadSpec; 2] = [LoadSpec::Closed { callers: 200 }, LoadSpec::Share { percent: 60.0 }];

@@ -1,5 +1,5 @@
-//! The shape of ambient mode without ztunnel: the lab's own tunnel, which is bare TLS on rustls, beside the client and
-//! beside each backend. It lacks the HTTP/2 CONNECT of HBONE.
+//! Ambient mode with the lab's own tunnel in place of ztunnel. One tunnel runs beside the client, and one beside each
+//! backend. The tunnel uses only TLS (rustls), without the HTTP/2 CONNECT of HBONE.
 
 use std::net::SocketAddr;
 
@@ -12,15 +12,15 @@ use crate::error::Result;
 use crate::experiment::record::TargetKind;
 use crate::tls::{CLIENT, SERVER, ensure_mutual_tls, spiffe_id};
 
-/// Starts all tunnels and the waypoint. Before any call, checks that the waypoint requires a certificate of the
-/// authority.
+/// Starts all tunnels and the waypoint. Before any call, checks that the waypoint rejects clients without a certificate
+/// of the authority.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (client, server) = credentials(setting)?;
     let far_ends = setting.backends.iter().enumerate();
     let far_ends = far_ends.map(|(index, &backend)| {
         tunnel::start_end(setting, &format!("server-{}", index + 1), tunnel::SERVER_SIDE, &server, Some(backend))
     });
-    // Start all tunnels before waiting for the first, so that they start concurrently.
+    // Start all tunnels before waiting for any of them, so that they start concurrently.
     let far_ends: Vec<Started> = far_ends.collect::<Result<_>>()?;
     let upstreams: Vec<SocketAddr> = far_ends.iter().map(|end| end.listener).collect();
     let mut behind: Vec<Child> = far_ends.into_iter().map(Started::wait).collect::<Result<_>>()?;

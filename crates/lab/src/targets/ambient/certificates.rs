@@ -1,5 +1,5 @@
-//! The certificate service for ztunnels: the service of istiod that signs the certificates of workloads, in a thread of
-//! the lab.
+//! The certificate service for ztunnels: a thread of the lab that replaces istiod in signing the certificates of
+//! workloads.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -29,7 +29,7 @@ mod proto {
 use proto::istio_certificate_service_server::{IstioCertificateService, IstioCertificateServiceServer};
 use proto::{IstioCertificateRequest, IstioCertificateResponse};
 
-/// The pause after a failure to accept a connection.
+/// The pause after an error in accepting a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 const WHAT: &str = "starting the certificate service for ztunnel";
 
@@ -40,15 +40,16 @@ pub(super) struct CertificateService {
 }
 
 impl CertificateService {
-    /// Starts the service on all addresses of the experiment, which clients verify by one of `addresses`. A client with
-    /// a token of `tokens` gets certificates for the token's SPIFFE id only.
+    /// Starts the service on all addresses of the experiment's namespace. Its own certificate is valid for `addresses`.
+    /// `tokens` maps each token to a SPIFFE id. A client with a token gets only certificates for the SPIFFE id of this
+    /// token.
     ///
     /// # Errors
-    /// If no port is free, or the thread does not start.
+    /// If no port is free, or if the thread does not start.
     pub(super) fn start(authority: Authority, addresses: &[IpAddr], tokens: HashMap<String, String>) -> Result<Self> {
         let own = authority.issue_for_addresses("certificate-service", addresses)?;
         let acceptor = TlsAcceptor::from(one_sided_server(&own, b"h2")?);
-        // The addresses of the links do not exist yet.
+        // Listen on all addresses, because the links to the nodes, whose addresses the ztunnels call, do not exist yet.
         let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, free_address()?.port()));
         let listener = TcpListener::bind(address).map_err(io(WHAT))?;
         let service = Arc::new(Service { authority, tokens });
@@ -62,12 +63,12 @@ impl CertificateService {
     }
 }
 
-/// Serves until the future is dropped. If a connection fails, its client reports that.
+/// Serves until the future is dropped. Ignores a connection that fails: its client, a ztunnel, logs the failure.
 async fn serve(listener: tokio::net::TcpListener, acceptor: TlsAcceptor, service: Arc<Service>) {
     let service = IstioCertificateServiceServer::from_arc(service);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // For example, the process has too many open files. A later attempt may succeed.
+            // The process may have too many open files, for example. A later attempt may succeed.
             sleep(ACCEPT_PAUSE).await;
             continue;
         };

@@ -5,7 +5,7 @@ use tonic::Code;
 use super::*;
 use crate::tls::{CLIENT, SERVER, spiffe_id};
 
-/// A request as ztunnel makes it: PEM with the SPIFFE id as the only name.
+/// A certificate request as ztunnel makes it: in PEM, with the SPIFFE id as its only name.
 fn csr(workload: &str) -> String {
     csr_of(&[workload])
 }

@@ -1,7 +1,8 @@
-//! The check that both ztunnels have sent and received calls in HBONE only.
+//! Checks that both ztunnels have opened connections with HBONE only.
 //!
-//! A ztunnel forwards a connection in the clear if it does not know the destination. Its metrics distinguish the
-//! connections with HBONE, which always has mutual TLS, by `connection_security_policy`.
+//! A ztunnel does not encrypt a connection to a destination that it does not know. Its metrics label each connection
+//! with `connection_security_policy`. The label of an HBONE connection is `mutual_tls`, because HBONE always uses
+//! mutual TLS.
 
 use std::net::SocketAddr;
 
@@ -9,14 +10,14 @@ use super::super::metrics::{ensure_encrypted, label};
 use super::certificates::CertificateService;
 use crate::error::Result;
 
-/// The metric that counts opened connections.
+/// The metric that counts the connections that a ztunnel opened.
 const OPENED: &str = "istio_tcp_connections_opened_total{";
 
-/// The parts of a running mesh that end with its target.
+/// The certificate service, which runs as long as the target, and the addresses of the ztunnels' metrics.
 pub(super) struct Running {
-    /// The metrics of the ztunnel on the client's node.
+    /// The address of the metrics of the ztunnel on the client's node.
     pub(super) client: SocketAddr,
-    /// The metrics of the ztunnel on the servers' node.
+    /// The address of the metrics of the ztunnel on the servers' node.
     pub(super) servers: SocketAddr,
     pub(super) _certificates: CertificateService,
 }
@@ -30,8 +31,8 @@ impl super::super::ControlPlane for Running {
     }
 }
 
-/// Returns what contradicts that a ztunnel has opened connections with HBONE only. `reporter` is its side of a
-/// connection in metrics.
+/// Returns `None` if a ztunnel's metrics prove that it opened connections, all of them with HBONE. Otherwise, returns
+/// the reason. `reporter` is the value of the label `reporter` to look for: `source` or `destination`.
 fn what_is_wrong(metrics: &str, reporter: &str) -> Option<String> {
     let opened = metrics.lines().filter(|line| line.starts_with(OPENED) && label(line, "reporter") == Some(reporter));
     let policies: Vec<&str> =

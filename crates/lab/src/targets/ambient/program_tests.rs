@@ -15,7 +15,8 @@ fn one_line(error: &str) -> &str {
     error
 }
 
-/// A program that writes a version, and then this answer to an invalid configuration.
+/// Writes a script in place of ztunnel. With the argument `version`, it prints a version; otherwise it prints `answer`
+/// and fails, as ztunnel does with an invalid configuration.
 fn script(dir: &Path, answer: &str) -> PathBuf {
     let build = format!("test \"$1\" = version && echo '{BUILD}' && exit");
     executable(dir, &format!("#!/bin/sh\n{build}\necho '{answer}' >&2\nexit 1\n"))
@@ -70,7 +71,7 @@ fn an_unusable_ztunnel_in_path_is_replaced_by_the_bare_tunnel_with_the_reason() 
     let Tunnel::Bare(why) = Tunnel::found(Some(path.clone())) else { panic!("it is too old") };
     assert!(why.starts_with("because ztunnel ") && why.contains("is too old"), "{why}");
     assert!(!is_with_ztunnel(&format!("Envoy 1.40.0 with a bare TLS tunnel in place of ztunnel, {why}")));
-    // The user wants to measure the ztunnel that --ztunnel names, and nothing else.
+    // If the user names a ztunnel with --ztunnel, the lab must use it, and no other tunnel, even if it is too old.
     let named = Programs { ztunnel: Some(path.clone()), ..Programs::default() };
     assert_eq!(Tunnel::choose(&named).expect("a file"), Tunnel::Ztunnel(path));
     let Tunnel::Bare(why) = Tunnel::found(None) else { panic!("there is no ztunnel") };

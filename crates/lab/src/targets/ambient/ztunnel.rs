@@ -1,4 +1,4 @@
-//! The configuration of a ztunnel: environment variables, and a file in place of istiod's configuration.
+//! The configuration of a ztunnel: environment variables, and a file with the configuration that istiod would send.
 //!
 //! Source, at commit 62d8265 of istio/ztunnel: `src/config.rs`, `src/xds.rs` (`LocalConfig`), and
 //! `examples/localhost.yaml`.
@@ -12,32 +12,34 @@ use super::network::{HBONE_PORT, Network, Node};
 use crate::child::Launch;
 use crate::tls::{CLIENT, SERVER, TRUST_DOMAIN, WAYPOINT};
 
-/// Variables that are the same for both ztunnels.
+/// Environment variables that have the same value for both ztunnels.
 const SHARED: [(&str, &str); 9] = [
-    // One workload, whose connections netfilter rules redirect. In the mode of a cluster, ztunnel opens its sockets in
-    // the namespaces that istio-cni passes to it.
+    // In this mode, ztunnel serves one workload in its own namespace, and netfilter rules redirect the workload's
+    // connections. In the other mode (shared), ztunnel would open its sockets in namespaces that istio-cni passes to
+    // it.
     ("PROXY_MODE", "dedicated"),
     ("ZTUNNEL_WORKER_THREADS", "1"),
-    // The configuration is in a file.
+    // Use no xDS server, because the configuration is in a file.
     ("XDS_ADDRESS", ""),
     ("CLUSTER_ID", CLUSTER),
-    // A server's answer to a spoofed source address would not find its way back through the node.
+    // Do not use the client's address as the source address of connections to servers: the server's answer would not
+    // return through the node.
     ("ENABLE_ORIG_SRC", "false"),
     ("ISTIO_META_DNS_CAPTURE", "false"),
     ("IPV6_ENABLED", "false"),
-    // The level of Istio's chart for ztunnel (logLevel). At this level, ztunnel logs each connection.
+    // The default of `logLevel` in Istio's Helm chart for ztunnel. At this level, ztunnel logs each connection.
     ("RUST_LOG", "info"),
-    // Without a backtrace, the last line of the log is the error.
+    // No backtrace, so that the last line of the log is the error.
     ("RUST_BACKTRACE", "0"),
 ];
-/// The variables of the lab that a ztunnel inherits, so that it finds its programs and libraries. ztunnel reads dozens
-/// of other variables, which would change its settings.
+/// The environment variables of the lab that a ztunnel inherits, because it needs them to find programs and libraries.
+/// It must not inherit any others, because ztunnel reads settings from dozens of variables.
 pub(super) const INHERITED: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 const CLUSTER: &str = "Kubernetes";
 /// The Service's name in the cluster's DNS.
 const HOSTNAME: &str = "backends.lab.svc.cluster.local";
 
-/// The files and addresses that one ztunnel needs.
+/// The files, the address and the token that one ztunnel needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Files<'a> {
     /// File with the mesh's configuration.
@@ -58,7 +60,7 @@ pub(super) fn workload(node: Node) -> &'static str {
     }
 }
 
-/// Gives a launch the environment of a ztunnel.
+/// Adds the environment variables of a ztunnel to a launch.
 pub(super) fn configure(launch: Launch, node: Node, files: Files<'_>) -> Launch {
     let variables = environment(node, files).into_iter();
     variables.fold(launch.inheriting_only(&INHERITED), |launch, (name, value)| launch.with_env(name, value))
@@ -68,7 +70,8 @@ pub(super) fn configure(launch: Launch, node: Node, files: Files<'_>) -> Launch 
 fn environment(node: Node, files: Files<'_>) -> Vec<(&'static str, String)> {
     let Name { namespace, account } = Name::of(workload(node));
     let own = [
-        // Namespace, name and service account.
+        // The namespace, the name and the service account of the workload; the lab's workloads are named after their
+        // accounts.
         ("PROXY_WORKLOAD_INFO", format!("{namespace}/{account}/{account}")),
         ("NODE_NAME", node.name().to_owned()),
         ("LOCAL_XDS_PATH", files.config.display().to_string()),
@@ -79,7 +82,8 @@ fn environment(node: Node, files: Files<'_>) -> Vec<(&'static str, String)> {
     SHARED.into_iter().map(|(name, value)| (name, value.to_owned())).chain(own).collect()
 }
 
-/// The mesh's configuration, in JSON, which is also YAML: the workloads, and the Service with its waypoint.
+/// The mesh's configuration: the workloads, and the Service with its waypoint. ztunnel reads YAML; this is JSON, which
+/// is valid YAML.
 pub(super) fn config(network: Network, backends: &[SocketAddr]) -> Value {
     let at_client = [network.experiment(Node::Client), network.node(Node::Client)];
     let waypoint = network.waypoint();
@@ -96,7 +100,8 @@ pub(super) fn config(network: Network, backends: &[SocketAddr]) -> Value {
             "namespace": "lab",
             "hostname": HOSTNAME,
             "vips": [in_network(network.service().ip())],
-            // JSON cannot express ztunnel's keys here, which are numbers. ztunnel sends every port to the waypoint.
+            // Leave the map of ports empty: its keys would have to be numbers, which JSON does not allow. Without
+            // ports, ztunnel sends the connections of all ports to the waypoint.
             "ports": {},
             "waypoint": {"destination": in_network(waypoint.ip()), "hboneMtlsPort": HBONE_PORT},
         }],
@@ -124,12 +129,13 @@ fn entry(workload: &str, node: Node, addresses: &[IpAddr]) -> Value {
     })
 }
 
-/// An address in the only network, whose name is empty.
+/// Formats an address for ztunnel's configuration, in the form `NETWORK/ADDRESS`. The name of the network is empty,
+/// because there is only one.
 fn in_network(address: IpAddr) -> String {
     format!("/{address}")
 }
 
-/// The parts of a workload's name (`ns/lab/sa/client`).
+/// The namespace and the service account in a workload's name (`ns/lab/sa/client`).
 struct Name<'a> {
     namespace: &'a str,
     account: &'a str,

@@ -11,14 +11,14 @@ use super::settings::Settings;
 use super::start_with;
 use crate::error::Result;
 
-/// The address ranges that Cilium regards as internal: only private IPv4 addresses of RFC 1918, and loopback.
+/// The address ranges that Cilium configures as internal: the private IPv4 ranges of RFC 1918, and 127.0.0.1.
 const INTERNAL: [(&str, u8); 4] = [("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("127.0.0.1", 32)];
 
 pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     start_with(hop, settings())
 }
 
-/// Cilium's default policy is ROUND_ROBIN. The route keeps Envoy's own request timeout of 15 s.
+/// Cilium's settings, with its default policy ROUND_ROBIN. The route has Envoy's default request timeout of 15 s.
 fn settings() -> Settings {
     let ranges = INTERNAL.map(|(prefix, length)| json!({"address_prefix": prefix, "prefix_len": length}));
     Settings {

@@ -1,4 +1,5 @@
-//! Envoy's configuration: one listener, one route, and one cluster with static endpoints.
+//! The part of Envoy's configuration that all Envoy targets share: one listener, one route, and one cluster with static
+//! endpoints.
 
 use std::net::SocketAddr;
 
@@ -10,7 +11,8 @@ use super::settings::Settings;
 
 pub(super) const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// Envoy's configuration. Envoy's own defaults apply where `settings` sets nothing. There is no access log.
+/// Creates Envoy's configuration, without an access log of its own. `settings` adds fields; a field that neither sets
+/// has Envoy's default.
 pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings) -> Value {
     let Settings { bootstrap, listener, mut network_filters, .. } = settings;
     let http = Http {
@@ -34,7 +36,7 @@ pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings) -> Va
     with(config, bootstrap)
 }
 
-/// The part of [`Settings`] for calls.
+/// The fields of [`Settings`] that apply only to HTTP calls, not to opaque connections.
 struct Http {
     manager: Value,
     filters: Vec<Value>,
@@ -114,7 +116,8 @@ pub(super) fn upstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
     }))
 }
 
-/// Envoy's TLS library chooses TLS_AES_128_GCM_SHA256 by itself on CPUs with AES. Envoy has no option for the suite.
+/// The TLS options of one side. The cipher suite is not set, because Envoy has no option for TLS 1.3 suites. On CPUs
+/// with AES instructions, its TLS library chooses TLS_AES_128_GCM_SHA256.
 fn common_tls(wire: Wire, tls: Tls<'_>) -> Value {
     let credentials = tls.credentials;
     json!({
@@ -135,7 +138,7 @@ fn transport_socket(context: &Value) -> Value {
     json!({"name": "envoy.transport_sockets.tls", "typed_config": context})
 }
 
-/// Adds the fields of `more` to an object.
+/// Adds the fields of `more` to `object`. If both have a field of the same name, the value in `more` wins.
 fn with(mut object: Value, more: Value) -> Value {
     if let (Value::Object(fields), Value::Object(more)) = (&mut object, more) {
         fields.extend(more);

@@ -11,7 +11,8 @@ use super::settings::{Direction, Settings};
 use super::start_with;
 use crate::error::Result;
 
-/// Consul's regular expression for the parts of a client's identity in `x-forwarded-client-cert`.
+/// Consul's regular expression for a client's identity in `x-forwarded-client-cert`. Its groups are the parts of the
+/// identity.
 const IDENTITY: &str = ".*URI=spiffe://([^/]+.[^/]+)(?:/ap/([^/]+))?/ns/([^/]+)/dc/([^/]+)/svc/([^/;,]+).*";
 /// The names of the parts of an identity, in the order of the groups of [`IDENTITY`].
 const PARTS: [&str; 5] = ["trust-domain", "partition", "namespace", "datacenter", "service"];
@@ -20,7 +21,8 @@ pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     start_with(hop, settings(hop))
 }
 
-/// Consul sets neither a balancer nor a request timeout: Envoy's defaults apply, ROUND_ROBIN and 15 s.
+/// Consul's settings. Consul sets neither a balancer nor a request timeout, so Envoy's defaults apply: ROUND_ROBIN and
+/// 15 s.
 fn settings(hop: &Hop<'_>) -> Settings {
     let direction = Direction::of(hop);
     let mut manager = json!({"tracing": {"random_sampling": {}}, "upgrade_configs": websocket()});
@@ -74,7 +76,8 @@ fn http_rbac(tls: Tls<'_>) -> Value {
     named("envoy.filters.http.rbac", "envoy.extensions.filters.http.rbac.v3.RBAC", fields)
 }
 
-/// Copies each part of the client's identity into metadata, with one regular expression for each.
+/// The filter that copies each part of the client's identity into metadata. It applies the regular expression once for
+/// each part.
 fn header_to_metadata() -> Value {
     let rule = |(index, part): (usize, &str)| {
         json!({

@@ -41,7 +41,7 @@ pub(super) fn config_of(
     config(&hop, address(2), settings(&hop))
 }
 
-/// The configurations of the client's sidecar and of the server's, for gRPC.
+/// The configurations of a client's sidecar and a server's sidecar, for gRPC.
 pub(super) fn sidecars(settings: fn(&Hop<'_>) -> Settings) -> (Value, Value) {
     let credentials = credentials();
     let (client, server) = (spiffe_id(CLIENT), spiffe_id(SERVER));

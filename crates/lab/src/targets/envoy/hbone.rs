@@ -1,4 +1,4 @@
-//! Istio's waypoint as it speaks HBONE on both sides: it accepts tunnels, and opens tunnels to the endpoints' ztunnels.
+//! Istio's waypoint with HBONE on both sides: it accepts tunnels, and opens tunnels to the endpoints' ztunnels.
 //!
 //! Envoy has three listeners. Only Envoy itself connects to the last two:
 //!
@@ -9,7 +9,8 @@
 //! | `connect_originate` | a CONNECT stream to the ztunnel of the chosen endpoint, in HTTP/2 with mutual TLS |
 //!
 //! Sources, at commit 86c9f01 of istio/istio: `listener_waypoint.go` and `cluster_waypoint.go` in
-//! `pilot/pkg/networking/core`, `pilot/pkg/networking/util/internal_upstream.go`, and `pilot/pkg/xds/filters/filters.go`.
+//! `pilot/pkg/networking/core`, `pilot/pkg/networking/util/internal_upstream.go`, and
+//! `pilot/pkg/xds/filters/filters.go`.
 
 use std::net::SocketAddr;
 
@@ -23,13 +24,14 @@ use super::settings::Settings;
 const TERMINATE: &str = "connect_terminate";
 const MAIN: &str = "main_internal";
 const ORIGINATE: &str = "connect_originate";
-/// The filter that restores the destination of a connection inside of Envoy, and the key of that destination in an
-/// endpoint's metadata.
+/// The listener filter that restores the original destination of a connection between two of Envoy's own listeners. The
+/// same text is also the key of this destination in an endpoint's metadata.
 const ORIGINAL_DST: &str = "envoy.filters.listener.original_dst";
-/// The port on which ztunnels and the waypoint accept HBONE. ztunnel has no option for any of its ports.
+/// The port on which ztunnels and the waypoint accept HBONE. It is fixed, because ztunnel has no option for its ports.
 pub(in super::super) const PORT: u16 = 15_008;
 
-/// Envoy's configuration. `thresholds` are the circuit breakers of all clusters.
+/// Creates Envoy's configuration. `settings` contains the circuit breakers of the calls' cluster; `thresholds` are
+/// those of the HBONE clusters.
 pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings, thresholds: &Value) -> Value {
     let inner =
         Hop { downstream: Side::in_clear(hop.downstream.wire), upstream: Side::in_clear(hop.upstream.wire), ..*hop };
@@ -37,7 +39,7 @@ pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings, thres
     config["bootstrap_extensions"] = json!([named(
         "envoy.bootstrap.internal_listener",
         "envoy.extensions.bootstrap.internal_listener.v3.InternalListener",
-        // As in Istio's bootstrap (running_golden.json). Envoy's default is 1024.
+        // The value of Istio's bootstrap (running_golden.json). Envoy's default is 1024.
         json!({"buffer_size_kb": 64}),
     )]);
     let resources = &mut config["static_resources"];
@@ -52,7 +54,7 @@ pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings, thres
     config
 }
 
-/// Makes a listener one that only Envoy itself connects to.
+/// Turns a listener into an internal listener, to which only Envoy itself can connect.
 fn move_inside(listener: &mut Value, name: &str) {
     if let Value::Object(fields) = listener {
         fields.remove("address");
@@ -62,7 +64,7 @@ fn move_inside(listener: &mut Value, name: &str) {
     listener["listener_filters"] = json!([original_dst()]);
 }
 
-/// Replaces the endpoints of a cluster with tunnels to them.
+/// Sends the connections to each endpoint of a cluster through a tunnel to this endpoint.
 fn tunnel_to_endpoints(cluster: &mut Value, endpoints: &[SocketAddr]) {
     let endpoint = |address: &SocketAddr| {
         let address = address.to_string();
@@ -117,9 +119,10 @@ fn terminate_listener(hop: &Hop<'_>) -> Value {
     })
 }
 
-/// Passes the destination of the tunnel, and both peers, to the connection inside of Envoy.
+/// The filter that passes on facts about the tunnel to the connection to `main_internal`: its destination, the client's
+/// address, and the identities of both peers.
 fn connect_authority() -> Value {
-    // Istio's own build keeps the last two as istio.hashable_string.
+    // For the last two values, Istio's own build of Envoy uses the type istio.hashable_string. Stock Envoy lacks it.
     let values = [
         ("envoy.filters.listener.original_dst.local_ip", "%REQ(:AUTHORITY)%", None),
         ("io.istio.connect_authority", "%REQ(:AUTHORITY)%", Some("envoy.string")),
@@ -172,7 +175,8 @@ fn originate_listener() -> Value {
     listener
 }
 
-/// The ztunnels of all endpoints: the destination of the connection inside of Envoy, with the port of HBONE.
+/// The cluster that reaches the ztunnels of all endpoints. Each connection goes to its original destination's address,
+/// at the HBONE port.
 fn originate_cluster(hop: &Hop<'_>, thresholds: &Value) -> Value {
     let options = json!({
         "@type": type_url(HTTP_OPTIONS),
@@ -195,7 +199,8 @@ fn originate_cluster(hop: &Hop<'_>, thresholds: &Value) -> Value {
     cluster
 }
 
-/// The transport of connections inside of Envoy, which passes these parts of an endpoint's metadata on.
+/// The transport socket for connections between Envoy's own listeners. `metadata` names the entries of an endpoint's
+/// metadata that it passes on.
 fn internal_upstream(metadata: &Value) -> Value {
     let raw = named(
         "envoy.transport_sockets.raw_buffer",

@@ -14,11 +14,12 @@ use crate::child::free_address;
 use crate::error::Result;
 use crate::experiment::record::Protocol;
 
-/// Istio sets every circuit breaker to the largest possible value.
+/// The limit of every circuit breaker. As in Istio, it is the largest possible value, so that no limit applies.
 const NO_LIMIT: u32 = u32::MAX;
-/// The headers in which sidecars describe themselves to each other.
+/// The headers in which Istio's sidecars send the metadata of their workloads to each other.
 const PEER_HEADERS: [&str; 2] = ["x-envoy-peer-metadata-id", "x-envoy-peer-metadata"];
-/// Size of the `x-envoy-peer-metadata` header: names, labels and owner of a workload as base64 of a protobuf message.
+/// Size of the `x-envoy-peer-metadata` header. In Istio, it contains a workload's names, labels and owner, as a
+/// protobuf message in base64.
 const PEER_METADATA_BYTES: usize = 400;
 
 /// Starts a sidecar.
@@ -62,20 +63,20 @@ fn sidecar(hop: &Hop<'_>) -> Settings {
     settings(direction, Parts { listener, manager, route, retry })
 }
 
-/// A waypoint has the filters of an inbound sidecar and the clusters of an outbound one. Within HBONE, no proxy sends
-/// [`PEER_HEADERS`].
+/// The settings of a waypoint: the filters of an inbound sidecar, and the clusters of an outbound sidecar. They do not
+/// set [`PEER_HEADERS`], because Istio's proxies do not send these headers within HBONE.
 fn waypoint() -> Settings {
     let listener = json!({"traffic_direction": Direction::Inbound.name()});
     let parts = Parts { listener, manager: json!({}), route: json!({}), retry: Some(outbound_retry()) };
     settings(Direction::Inbound, parts)
 }
 
-/// The parts in which sidecars of both directions and waypoints differ.
+/// The settings that differ between inbound sidecars, outbound sidecars and waypoints.
 struct Parts {
     listener: Value,
     manager: Value,
     route: Value,
-    /// `None` if no call is retried.
+    /// The retry policy; `None` if Envoy retries no call.
     retry: Option<Value>,
 }
 
@@ -139,7 +140,7 @@ fn shared_manager() -> Value {
     })
 }
 
-/// istiod never configures inbound retries for ports of gRPC.
+/// The retry policy of inbound calls. `None` for gRPC: istiod configures no inbound retries for gRPC ports.
 fn inbound_retry(protocol: Protocol) -> Option<Value> {
     (protocol != Protocol::Grpc).then(|| json!({"num_retries": 2, "retry_on": "reset-before-request"}))
 }
@@ -158,8 +159,8 @@ fn outbound_retry() -> Value {
     })
 }
 
-/// Replaces Istio's own filter `istio.metadata_exchange`, which stock Envoy does not have: sets the same headers, with
-/// values of about the same size.
+/// Sets [`PEER_HEADERS`] to values of about the same size as Istio's. In Istio, the filter `istio.metadata_exchange`
+/// sets them, but stock Envoy lacks this filter.
 fn peer_headers() -> Value {
     let values = ["sidecar~127.0.0.1~pod.lab~lab.svc.cluster.local".to_owned(), "Q".repeat(PEER_METADATA_BYTES)];
     let header = |(name, value): (&str, String)| json!({"header": {"key": name, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"});

@@ -1,14 +1,14 @@
-//! Istio's telemetry, as far as stock Envoy has it.
+//! Istio's telemetry, as far as stock Envoy can provide it.
 //!
-//! Istio's own filter `istio.stats` counts requests, durations and sizes with Istio's standard labels. Stock Envoy can
-//! count the same figures with the access logger `envoy.access_loggers.stats`.
+//! Istio's own filter `istio.stats` counts requests, durations and sizes with Istio's standard labels. Stock Envoy
+//! counts the same figures with the access logger `envoy.access_loggers.stats`.
 
 use serde_json::{Value, json};
 
 use super::filters::named;
 use super::settings::Direction;
 
-/// Labels whose value differs between calls or connections, with Envoy's command for the value.
+/// Labels whose value differs between calls or connections, each with Envoy's format command for the value.
 const VARIABLE: [(&str, &str); 7] = [
     ("source_principal", "%DOWNSTREAM_PEER_URI_SAN%"),
     ("destination_principal", "%UPSTREAM_PEER_URI_SAN%"),
@@ -18,7 +18,7 @@ const VARIABLE: [(&str, &str); 7] = [
     ("grpc_response_status", "%GRPC_STATUS_NUMBER%"),
     ("response_flags", "%RESPONSE_FLAGS%"),
 ];
-/// Labels that describe the workloads. In Istio they come from the peer's metadata; here they are constants.
+/// Labels that describe the workloads. Istio takes their values from the peer's metadata; the lab uses constants.
 const CONSTANT: [(&str, &str); 18] = [
     ("source_workload", "client"),
     ("source_workload_namespace", "lab"),
@@ -40,7 +40,8 @@ const CONSTANT: [(&str, &str); 18] = [
     ("connection_security_policy", "mutual_tls"),
 ];
 
-/// Counts each call: `istio_requests_total` and three histograms. The scope adds the prefix `istio`.
+/// The access logger that counts each call in `istio_requests_total` and three histograms. The scope adds the prefix
+/// `istio` to their names.
 pub(super) fn logger(direction: Direction) -> Value {
     let reporter = match direction {
         Direction::Outbound => "source",
@@ -66,7 +67,7 @@ pub(super) fn logger(direction: Direction) -> Value {
     )
 }
 
-/// The statistics that Istio's bootstrap keeps, and the tags that it extracts from their names.
+/// The statistics that Envoy keeps according to Istio's bootstrap, and the tags that Envoy extracts from their names.
 pub(super) fn bootstrap() -> Value {
     let prefixes = ["reporter=", "cluster_manager", "listener_manager", "server", "cluster.xds-grpc", "wasm", "istio"];
     let suffixes = ["rbac.allowed", "rbac.denied", "shadow_allowed", "shadow_denied"];

@@ -21,7 +21,7 @@ pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     start_with(hop, settings(hop))
 }
 
-/// Kuma sets no balancer without a MeshLoadBalancingStrategy: Envoy's default applies, ROUND_ROBIN.
+/// Kuma sets no balancer unless a MeshLoadBalancingStrategy does, so Envoy's default applies: ROUND_ROBIN.
 fn settings(hop: &Hop<'_>) -> Settings {
     let is_grpc = hop.downstream.wire == Wire::Http2;
     let direction = Direction::of(hop);
@@ -60,7 +60,8 @@ fn outbound(is_grpc: bool) -> Settings {
     }
 }
 
-/// Kuma doubles the time-outs of the serving side, so that the calling side's time-outs expire first.
+/// The settings of the server's sidecar. Kuma doubles its timeouts, so that the timeouts of the client's sidecar expire
+/// first.
 fn inbound() -> Settings {
     Settings {
         manager: json!({
@@ -82,7 +83,7 @@ fn internal_addresses() -> Value {
     json!({"cidr_ranges": [{"address_prefix": "127.0.0.1", "prefix_len": 32}]})
 }
 
-/// The filter of a MeshTrafficPermission.
+/// The filter into which Kuma translates a MeshTrafficPermission.
 fn rbac(rules: &Value) -> Value {
     named(
         "envoy.filters.network.rbac",

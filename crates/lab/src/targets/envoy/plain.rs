@@ -1,4 +1,4 @@
-//! Envoy without a mesh's settings: it does only what the other proxies of the lab do too.
+//! Envoy without a mesh's settings. It uses only the features that the lab's other proxies have too.
 
 use serde_json::{Value, json};
 
@@ -9,25 +9,27 @@ use super::start_with;
 use crate::error::Result;
 use crate::experiment::record::CallPolicy;
 
-/// A limit above the calls and connections that this lab ever has, so that no call is refused.
+/// The limit of each circuit breaker. It exceeds the number of calls and connections in any experiment, so that Envoy
+/// rejects no call.
 const CIRCUIT_BREAKER: u32 = 1_000_000;
-/// Maximum number of streams on one connection. Further calls to a backend use more connections. Without this limit a
-/// burst exceeds Envoy's own limit of 10,000 queued frames, and Envoy drops the connection.
+/// Maximum number of streams on one connection. For more calls to a backend, Envoy opens further connections. Without
+/// this limit, a burst of calls could exceed Envoy's own limit of 10,000 queued frames, and Envoy would then close the
+/// connection.
 const MAX_STREAMS: u32 = 1024;
 
 pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     start_with(hop, settings(hop.policy))
 }
 
-/// Envoy gets no request timeout and no request ids, because the other proxies have none either. It retries calls only
-/// if `policy` is a policy with retries.
+/// Envoy's settings: no request timeout and no request ids, because the other proxies have neither. Retries only if
+/// `policy` requires them.
 pub(super) fn settings(policy: CallPolicy) -> Settings {
     let mut thresholds = json!({
         "max_connections": CIRCUIT_BREAKER,
         "max_pending_requests": CIRCUIT_BREAKER,
         "max_requests": CIRCUIT_BREAKER,
     });
-    // Under the other policies, Envoy's default applies: at most three retries at a time.
+    // For any other policy, keep Envoy's default: at most three concurrent retries.
     if policy == CallPolicy::RetryUnlimited {
         thresholds["max_retries"] = CIRCUIT_BREAKER.into();
     }
@@ -44,8 +46,8 @@ pub(super) fn settings(policy: CallPolicy) -> Settings {
     }
 }
 
-/// The action of the route. Retries have Envoy's default settings, except for the retried failures and the number of
-/// retries.
+/// The action of the route. Of the retry settings, only the retried failures and the number of retries differ from
+/// Envoy's defaults.
 fn action(policy: CallPolicy) -> Value {
     match policy {
         CallPolicy::Retry | CallPolicy::RetryUnlimited => {

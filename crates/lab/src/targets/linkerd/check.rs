@@ -1,7 +1,8 @@
-//! The check that an outbound proxy has sent calls over mutual TLS only.
+//! Checks that an outbound proxy has sent calls over mutual TLS only.
 //!
-//! linkerd2-proxy decides for each endpoint whether to use TLS, for example by the endpoint's IP address. A proxy that
-//! decides against TLS sends the calls past the inbound proxy, which halves the costs without any error.
+//! linkerd2-proxy decides for each endpoint whether to use TLS, for example by the endpoint's IP address. Without TLS,
+//! the outbound proxy sends the calls directly to the application, past the inbound proxy. No error would reveal this,
+//! but the costs of the inbound proxy would be missing from the result.
 
 use std::net::SocketAddr;
 
@@ -9,9 +10,9 @@ use super::super::metrics::{ensure_encrypted, label};
 use super::control::ControlPlane;
 use crate::error::Result;
 
-/// The parts of a running mesh that end with its target.
+/// The control plane, which runs as long as the target, and the address of the outbound proxy's metrics.
 pub(super) struct Running {
-    /// The admin endpoint of the outbound proxy; `None` without one.
+    /// The address of the outbound proxy's metrics; `None` if the mesh has no outbound proxy.
     pub(super) outbound_admin: Option<SocketAddr>,
     pub(super) _control: ControlPlane,
 }
@@ -28,7 +29,7 @@ impl super::super::ControlPlane for Running {
     }
 }
 
-/// A connection without mutual TLS.
+/// A connection of the outbound proxy without mutual TLS.
 #[derive(Debug, PartialEq, Eq)]
 struct Connection<'a> {
     endpoint: &'a str,
@@ -36,7 +37,7 @@ struct Connection<'a> {
     reason: &'a str,
 }
 
-/// Returns the first connection to an endpoint without mutual TLS.
+/// Finds the first connection without mutual TLS from the outbound proxy to an endpoint; `None` if there is none.
 fn in_the_clear(metrics: &str) -> Option<Connection<'_>> {
     let is_to_endpoint = |line: &&str| {
         let is_outbound = label(line, "direction") == Some("outbound") && label(line, "peer") == Some("dst");

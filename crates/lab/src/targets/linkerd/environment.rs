@@ -11,13 +11,13 @@ use serde_json::json;
 
 use super::names::NAMESPACE;
 
-/// The inbound policy of ports without another policy. Linkerd's default, `all-unauthenticated`, also accepts clients
-/// without a certificate.
+/// The inbound policy of a port for which no other policy exists. It rejects clients without a certificate; Linkerd's
+/// own default, `all-unauthenticated`, accepts them.
 pub(super) const DEFAULT_POLICY: &str = "all-authenticated";
-/// The address ranges of Pods and Services, about which proxies may query the control plane.
+/// The address ranges of Pods and Services. A proxy asks the control plane only about addresses within these ranges.
 const CLUSTER_NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
-/// Variables that are the same for all proxies.
+/// Environment variables that have the same value for all proxies.
 const SHARED: [(&str, &str); 22] = [
     ("LOG", "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off"),
     ("LOG_FORMAT", "plain"),
@@ -43,12 +43,12 @@ const SHARED: [(&str, &str); 22] = [
     ("OUTBOUND_SERVER_HTTP2_KEEP_ALIVE_TIMEOUT", "3s"),
 ];
 
-/// The proxy of one Pod.
+/// The parameters of the proxy of one Pod.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sidecar<'a> {
     /// Name of the Pod.
     pub(super) pod: &'a str,
-    /// Identity of the Pod's service account.
+    /// Identity of the Pod's service account, which the proxy's certificate contains.
     pub(super) identity: &'a str,
     /// Directory with the key and the certificate signing request.
     pub(super) end_entity: &'a Path,
@@ -56,11 +56,11 @@ pub(super) struct Sidecar<'a> {
     pub(super) token: &'a Path,
     /// Certificate of the authority, in PEM.
     pub(super) trust_anchors: &'a str,
-    /// Address of all services of the control plane. It is a loopback address, so connections to it have no TLS.
+    /// Address of all services of the control plane. It is a loopback address, so the proxy connects to it without TLS.
     pub(super) control: SocketAddr,
     /// Ports of the application.
     pub(super) ports: &'a [u16],
-    /// Address of the inbound side, at the Pod's IP address.
+    /// Address on which the proxy accepts inbound connections. Its IP address is the Pod's.
     pub(super) inbound: SocketAddr,
     pub(super) outbound: SocketAddr,
     pub(super) admin: SocketAddr,

@@ -1,8 +1,8 @@
-//! Linkerd: a linkerd2-proxy beside the client and in front of each backend, with mutual TLS between them. A small
-//! control plane of the lab drives the proxies ([`control`]).
+//! Linkerd: a linkerd2-proxy runs beside the client and in front of each backend, with mutual TLS between them. The lab
+//! has a small control plane of its own for these proxies ([`control`]).
 //!
 //! linkerd2-proxy finds the Service of a connection by the connection's original destination, and never connects to
-//! loopback addresses. Therefore netfilter rules (marked `=>`) redirect connections at both ends of a call's path:
+//! loopback addresses. Therefore netfilter rules redirect connections at both ends of a call's path, here marked `=>`:
 //!
 //! ```text
 //! client -> Service => outbound proxy -> Pod's inbound port, inbound proxy -> Pod's port of the application => backend
@@ -31,17 +31,18 @@ use control::{ControlPlane, Plan, Pod};
 use environment::Sidecar;
 pub(super) use program::{INSTALL, version};
 
-/// The number of the client's Pod. This Pod needs an IP address of its own, because a proxy uses no TLS for endpoints
-/// with the IP address of the proxy's own Pod.
+/// The number of the client's Pod. This Pod has an IP address of its own, because a proxy does not use TLS for an
+/// endpoint with the proxy's own IP address.
 const CLIENT_POD: usize = 0;
-/// The ALPN name of connections to an inbound proxy's own port, which begin with the port of the application.
+/// The ALPN name of connections to an inbound proxy's own port. The connection begins with a transport header, which
+/// contains the port of the application.
 const TRANSPORT_HEADER: &str = "transport.l5d.io/v1";
 
-/// Starts the control plane and all proxies. Before any call, checks that every inbound proxy requires a certificate of
-/// the authority. [`Running`] checks the outbound proxy after the calls.
+/// Starts the control plane and all proxies. Before any call, checks that every inbound proxy rejects clients without a
+/// certificate of the authority. [`Running`] checks the outbound proxy after the calls.
 ///
 /// # Errors
-/// If linkerd2-proxy is missing, or the experiment is not in its own namespace.
+/// If linkerd2-proxy is missing, or if the experiment is not in its own namespace.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (service, outbound) = (l4::service_address()?, free_address()?);
     let pods = setting.backends.iter().enumerate().map(|(index, &backend)| new_pod(index, backend));
@@ -51,7 +52,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     redirections.extend(behind.map(|(pod, &backend)| Redirection { from: pod.address, to: backend }));
     let rules = l4::redirect(service, &redirections)?;
     let mesh = Mesh::start(setting, service, pods.clone())?;
-    // Start all proxies before waiting for the first, so that they start concurrently.
+    // Start all proxies before waiting for any of them, so that they start concurrently.
     let client_side = mesh.start_outbound(outbound)?;
     let started = pods.iter().enumerate().map(|(index, pod)| mesh.start_inbound(index, pod));
     let started: Vec<Started> = started.collect::<Result<_>>()?;
@@ -64,8 +65,8 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(target.with_rules(rules).with_control_plane(running))
 }
 
-/// Starts only the proxy in front of `backend`. Clients send no transport header, so they connect to the Pod's port of
-/// the application.
+/// Starts only the proxy in front of `backend`. Clients connect to the application's port at the Pod's address, which a
+/// rule redirects to the proxy. They cannot use the proxy's own port, because they do not send the transport header.
 pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> Result<ServerSide> {
     let pod = new_pod(0, backend)?;
     let rules = l4::redirect(pod.address, &[Redirection { from: pod.address, to: pod.inbound }])?;
@@ -78,13 +79,13 @@ pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> R
     Ok(ServerSide { target, server_name, client, alpn: None })
 }
 
-/// The Pod of the backend at `index`. Its application has the port of `backend`.
+/// Creates the Pod of the backend with this index. The Pod's application has the same port as `backend`.
 fn new_pod(index: usize, backend: SocketAddr) -> Result<Pod> {
     let at_pod = |port| SocketAddr::new(l4::pod_ip(CLIENT_POD + 1 + index), port);
     Ok(Pod { address: at_pod(backend.port()), inbound: at_pod(free_address()?.port()) })
 }
 
-/// The parts that all proxies of a mesh share.
+/// The control plane, and the parameters that are common to all proxies of a mesh.
 struct Mesh<'a> {
     setting: &'a Setting<'a>,
     program: PathBuf,
@@ -92,7 +93,7 @@ struct Mesh<'a> {
     /// Certificate of the authority, in PEM.
     trust_anchors: String,
     token: String,
-    /// Credentials of a client of the inbound proxies.
+    /// Credentials of the client, with which the lab checks the inbound proxies.
     client: Credentials,
 }
 
@@ -109,22 +110,23 @@ impl<'a> Mesh<'a> {
         Ok(Self { setting, program, control, trust_anchors, token, client })
     }
 
-    /// Starts the proxy beside the client, which listens on `outbound`.
+    /// Starts the proxy beside the client. It listens on `outbound` for the client's calls.
     fn start_outbound(&self, outbound: SocketAddr) -> Result<Started> {
-        // The client serves nothing, but a proxy always has both sides.
+        // The client accepts no calls, but every linkerd2-proxy listens for inbound connections.
         let inbound = SocketAddr::new(l4::pod_ip(CLIENT_POD), free_address()?.port());
         let (child, admin) = self.start_proxy("client-proxy", CLIENT, &[], inbound, outbound)?;
         Ok(Started { child, listener: outbound, admin: Some(admin) })
     }
 
-    /// Starts the proxy of a Pod.
+    /// Starts the proxy in front of a Pod's application.
     fn start_inbound(&self, index: usize, pod: &Pod) -> Result<Started> {
         let (name, ports, outbound) = (server_proxy(index), [pod.address.port()], free_address()?);
         let (child, admin) = self.start_proxy(&name, SERVER, &ports, pod.inbound, outbound)?;
         Ok(Started { child, listener: pod.inbound, admin: Some(admin) })
     }
 
-    /// Starts a proxy in front of the application's `ports`. Returns the address of its admin endpoint too.
+    /// Starts a proxy for an application that listens on `ports`. Returns the process and the address of its admin
+    /// endpoint.
     fn start_proxy(
         &self,
         name: &str,
@@ -155,7 +157,8 @@ impl<'a> Mesh<'a> {
         Ok((Child::start(&launch, self.setting.dir)?, admin))
     }
 
-    /// Writes the files that a proxy needs to get its certificate: key, certificate signing request, and token.
+    /// Writes the files that a proxy needs to get a certificate: its key, its certificate signing request, and the
+    /// token.
     fn write_end_entity(&self, dir: &Path, request: &Request) -> Result<()> {
         fs::create_dir_all(dir)
             .and_then(|()| fs::write(dir.join("key.p8"), &request.key))

@@ -1,4 +1,4 @@
-//! The names of the mesh in Linkerd's control-plane API.
+//! Names in Linkerd's control-plane API: of identities, of the Service and of defaults.
 
 use std::net::SocketAddr;
 
@@ -11,24 +11,24 @@ pub(super) const NAMESPACE: &str = "lab";
 /// The name of the Service.
 pub(super) const SERVICE: &str = "backends";
 
-/// The identity of a workload (`ns/lab/sa/client`) in Linkerd: a DNS name of its service account.
+/// Converts a workload's name (`ns/lab/sa/client`) into its identity in Linkerd, a DNS name of its service account.
 pub(super) fn identity(workload: &str) -> String {
     let mut parts = workload.split('/').skip(1).step_by(2);
     let (namespace, account) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     format!("{account}.{namespace}.serviceaccount.identity.linkerd.{TRUST_DOMAIN}")
 }
 
-/// The Service's name in the cluster's DNS.
+/// The Service's fully qualified name in the cluster's DNS.
 pub(super) fn fully_qualified() -> String {
     format!("{SERVICE}.{NAMESPACE}.svc.cluster.local")
 }
 
-/// The path with which a proxy requests the endpoints of the Service at `address`.
+/// The path in a proxy's request for the endpoints of the Service. `address` supplies the port.
 pub(super) fn path(address: SocketAddr) -> String {
     format!("{}:{}", fully_qualified(), address.port())
 }
 
-/// A reference to the Service at `address`.
+/// Metadata that refer to the Service. `address` supplies the port.
 pub(super) fn reference(address: SocketAddr) -> Metadata {
     let resource = Resource {
         group: "core".to_owned(),
@@ -41,7 +41,7 @@ pub(super) fn reference(address: SocketAddr) -> Metadata {
     Metadata { kind: Some(metadata::Kind::Resource(resource)) }
 }
 
-/// A reference to a default, which no resource of the cluster configures.
+/// Metadata that refer to a built-in default instead of a resource in the cluster.
 pub(super) fn default(name: &str) -> Metadata {
     Metadata { kind: Some(metadata::Kind::Default(name.to_owned())) }
 }

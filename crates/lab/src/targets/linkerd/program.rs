@@ -1,4 +1,4 @@
-//! The program linkerd2-proxy: where it is, and whether it is new enough.
+//! Finds the program linkerd2-proxy, and checks whether it is new enough.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,20 +7,20 @@ use super::super::programs::{cannot_start, named};
 use crate::child::{find_program, last_line};
 use crate::error::{Error, Result};
 
-/// How to get the program: its project publishes it in container images only.
+/// How to install the program. The Linkerd project publishes it in container images only, so a user must build it.
 pub(in super::super) const INSTALL: &str =
     "cargo, as \"Build linkerd2-proxy\" in docs/lab.md says, and name it with --linkerd2-proxy PATH";
-/// The remedy for an unsuitable program.
+/// The remedy in errors about an unsuitable linkerd2-proxy.
 const REMEDY: &str = "name another one, which you build as \"Build linkerd2-proxy\" in docs/lab.md says";
-/// The oldest release that supports [`VARIABLE`], from April 2024.
+/// The oldest supported release, from April 2024: the first that reads the environment variable [`VARIABLE`].
 const OLDEST: &str = "2.228.0";
-/// An environment variable with which the lab configures the proxy.
+/// An environment variable that the lab needs to configure the proxy. Versions before [`OLDEST`] do not read it.
 const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
 
-/// Returns the program `given`; if there is none, the linkerd2-proxy in PATH.
+/// Returns the program `given`. If the user gave none, returns the linkerd2-proxy in PATH.
 ///
 /// # Errors
-/// If there is no such program.
+/// If the program does not exist.
 pub(super) fn find(given: Option<&Path>) -> Result<PathBuf> {
     match given {
         Some(path) => named("--linkerd2-proxy", path, REMEDY),
@@ -42,7 +42,7 @@ pub(in super::super) fn version(given: Option<&Path>) -> Result<String> {
     Ok(version)
 }
 
-/// Starts the program with one invalid variable, with which it ends at once. Returns the text that it wrote.
+/// Starts the program with an invalid value of [`VARIABLE`], so that it ends at once. Returns its output.
 fn start_without_configuration(path: &Path) -> Result<String> {
     let mut command = Command::new(path);
     let variables = [("LINKERD2_PROXY_LOG", "info"), ("LINKERD2_PROXY_LOG_FORMAT", "plain"), (VARIABLE, "invalid")];
@@ -66,7 +66,7 @@ fn judge(path: &Path, said: &str) -> Result<String> {
         let what = format!("linkerd2-proxy {path} ({version}) is too old: the lab needs {OLDEST} or later; {REMEDY}");
         return Err(Error::Usage(what));
     }
-    // A build outside of a git repository has no commit.
+    // The program was built outside of a Git repository if the commit is `()`.
     let commit = if commit == "()" { String::new() } else { format!(" {commit}") };
     Ok(format!("linkerd2-proxy {version}{commit}, {profile} build"))
 }

@@ -1,4 +1,4 @@
-//! References to backends, not resolved yet.
+//! References from routes to backends. They are resolved in a later step, because that needs all objects.
 
 use super::names::check_reference;
 use super::written::{BackendRef as WrittenBackend, MirrorRef as WrittenMirror};
@@ -7,7 +7,7 @@ use crate::object::port_number;
 use crate::route::Filters;
 use crate::route::status::Reason;
 
-/// The only kind of backend.
+/// The only kind of backend that Leno supports.
 pub(crate) const SERVICE: &str = "Service";
 /// Maximum weight.
 const WEIGHT_MAX: u32 = 1_000_000;
@@ -16,18 +16,19 @@ const WEIGHT_MAX: u32 = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct BackendRef {
     pub to: Reference,
-    /// The backend's share of the rule's requests, relative to the weights of the other backends: 0 to 1,000,000.
+    /// The backend's weight, 0 to 1,000,000. A rule distributes its requests over its backends in proportion to their
+    /// weights.
     pub weight: u32,
-    /// Filters for requests to this backend.
+    /// Filters that apply only to requests to this backend.
     pub filters: RouteFilters,
 }
 
-/// The filters of a rule or of a backend, with mirrors that are not resolved yet.
+/// The filters of a rule or of a backend. The mirrors are still references, which a later step resolves.
 #[derive(Clone, Debug, Default)]
 pub struct RouteFilters {
     /// All filters except mirrors.
     pub fixed: Filters,
-    /// The backends that get copies.
+    /// The backends that get copies of requests.
     pub mirrors: Vec<MirrorRef>,
 }
 
@@ -35,7 +36,7 @@ pub struct RouteFilters {
 #[derive(Clone, Debug)]
 pub struct MirrorRef {
     pub to: Reference,
-    /// Number of requests, among every `denominator` requests, of which the mirror gets a copy.
+    /// The mirror gets a copy of `numerator` out of every `denominator` requests.
     pub numerator: u32,
     /// At least 1.
     pub denominator: u32,
@@ -47,12 +48,12 @@ pub struct Reference {
     /// The API group; empty for Services.
     pub group: Box<str>,
     pub kind: Box<str>,
-    /// The namespace as written; `None` stands for the route's namespace.
+    /// The namespace as written; `None` means the route's namespace.
     pub namespace: Option<Box<str>>,
     pub name: Box<str>,
-    /// The Service's port, which every reference to a Service has.
+    /// The port of the Service. Present in every reference to a Service; `None` is possible only for other kinds.
     pub port: Option<u16>,
-    /// Where the reference is written.
+    /// The field of the route that contains the reference.
     pub spot: Spot,
 }
 

@@ -1,4 +1,4 @@
-//! Common parts of TLSRoutes and TCPRoutes: rules that send connections to backends.
+//! Reads the rules of TLSRoutes and TCPRoutes, which send connections to backends.
 
 use std::iter;
 
@@ -29,7 +29,7 @@ struct ConnectionBackend {
     weight: Option<i32>,
 }
 
-/// Reads the rules. The first rule gets all `matches`, so later rules get no connections.
+/// Reads the rules. The first rule gets all `matches` and thus all connections, so later rules never apply.
 pub(in crate::object) fn read_rules(
     rules: Option<Vec<ConnectionRule>>,
     matches: Vec<Match>,

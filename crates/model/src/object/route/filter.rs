@@ -1,4 +1,4 @@
-//! The filters of a rule or a backend for requests and responses.
+//! Reads the filters of a rule or a backend. Filters change requests and responses.
 
 use super::backend::{RouteFilters, reference};
 use super::names::PATH_MAX_BYTES;
@@ -22,7 +22,8 @@ enum Kind {
     Extension,
 }
 
-/// The name of each type, and its [`Kind`]. The first [`GRPC_KINDS`] types exist in GRPCRoutes too.
+/// The name of each filter type, and its [`Kind`]. HTTPRoutes allow all of them, GRPCRoutes only the first
+/// [`GRPC_KINDS`].
 const KINDS: [(&str, Kind); 8] = [
     ("RequestHeaderModifier", Kind::RequestHeaders),
     ("ResponseHeaderModifier", Kind::ResponseHeaders),
@@ -35,12 +36,12 @@ const KINDS: [(&str, Kind); 8] = [
 ];
 const GRPC_KINDS: usize = 4;
 
-/// Returns whether the filters answer requests, so that no backend is needed.
+/// Returns whether the filters contain a redirect. A redirect answers every request, so the rule needs no backend.
 pub(in crate::object) fn needs_no_backend(filters: &RouteFilters) -> bool {
     filters.fixed.redirect.is_some()
 }
 
-/// Returns whether a filter replaces the matched prefix.
+/// Returns whether a filter replaces the prefix of the path that the path match has matched.
 pub(in crate::object) fn has_prefix_rewrite(filters: &RouteFilters) -> bool {
     let redirect = filters.fixed.redirect.as_ref().and_then(|redirect| redirect.path.as_ref());
     let rewrite = filters.fixed.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref());
@@ -76,8 +77,8 @@ pub(super) fn read(field: &str, written: Vec<Filter>, reading: &mut Reading<'_, 
     filters
 }
 
-/// Reports each present field that belongs to another type of filter. Also reports the field of this type if it is
-/// missing. Refuses a type that Leno does not support.
+/// Reports a mistake if a filter lacks the field for its type, or has a field for another type. Records a refusal if
+/// Leno does not support the type.
 fn check_fields(field: &str, kind: Kind, filter: &Filter, reading: &mut Reading<'_, '_>) {
     let present = [
         ("requestHeaderModifier", Kind::RequestHeaders, filter.request_header_modifier.is_some()),

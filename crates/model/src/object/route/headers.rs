@@ -1,4 +1,4 @@
-//! Matches and changes of header fields, and matches of query parameters.
+//! Reads matches and changes of header fields, and matches of query parameters.
 
 use super::names::{check_name, header_name, value_match};
 use super::written::{Header as WrittenHeader, HeaderModifier as Written, NamedMatch};
@@ -7,7 +7,8 @@ use crate::problem::quoted;
 use crate::route::status::Reason;
 use crate::route::{Header, HeaderMatch, HeaderModifier, QueryMatch};
 
-/// Fields that filters must not change: they belong to the connection, to the message's framing or to the proxy itself.
+/// Header fields that filters must not change. They belong to the connection, to the framing of the message, or to the
+/// proxy.
 const NOT_CHANGED: [&str; 10] = [
     "connection",
     "content-length",
@@ -22,8 +23,8 @@ const NOT_CHANGED: [&str; 10] = [
 ];
 const OWN_PREFIX: &str = "leno-";
 
-/// Reads header matches. If several matches have the same name, the first match applies. `None` if one of the matches
-/// could not be read (see [`value_match`]).
+/// Reads all conditions of one match on header fields. If several have the same name, only the first applies. `None` if
+/// one of them is invalid or unsupported (see [`value_match`]).
 pub(in crate::object) fn header_matches(
     field: &str,
     written: &[NamedMatch],
@@ -41,8 +42,8 @@ pub(in crate::object) fn header_matches(
     Some(matches.into())
 }
 
-/// Reads query matches, whose names are case-sensitive. `None` if one of the matches could not be read (see
-/// [`value_match`]).
+/// Reads all conditions of one match on query parameters, whose names are case-sensitive. `None` if one of them is
+/// invalid or unsupported (see [`value_match`]).
 pub(in crate::object) fn query_matches(
     field: &str,
     written: &[NamedMatch],
@@ -58,7 +59,7 @@ pub(in crate::object) fn query_matches(
     Some(matches.into())
 }
 
-/// Adds the field path to each match; reports too many matches, and duplicate names.
+/// Returns each match with the path of its field. Reports a mistake if there are too many matches, or duplicate names.
 fn named_matches<'w>(
     field: &str,
     written: &'w [NamedMatch],
@@ -81,7 +82,7 @@ fn check_unique<'w>(field: &str, names: impl Iterator<Item = &'w str>, reading: 
     }
 }
 
-/// Reads the changes of a message's header fields.
+/// Reads a filter's changes of the header fields of a message.
 pub(super) fn modifier(field: &str, written: Written, reading: &mut Reading<'_, '_>) -> HeaderModifier {
     let set = fields(&format!("{field}.set"), written.set.unwrap_or_default(), reading);
     let add = fields(&format!("{field}.add"), written.add.unwrap_or_default(), reading);

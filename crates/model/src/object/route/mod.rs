@@ -1,8 +1,11 @@
-//! Gateway API routes, as far as they can be checked without other objects.
+//! Reads Gateway API routes, and checks them as far as this is possible without other objects.
 //!
-//! A route can be wrong in two ways. If Kubernetes would refuse to store the route, the file has a mistake. If
-//! Kubernetes stores the route but the mesh does not support a part of it, that part causes a [`Refusal`]. The route's
-//! status reports the refusal. Requests that match the rule get an error, because skipping a filter would be unsafe.
+//! A route can be wrong in two ways:
+//!
+//! - Kubernetes would reject it. This is a mistake, and the file is invalid.
+//! - Kubernetes stores it, but the mesh does not support a part of it. This part causes a [`Refusal`], which the
+//!   route's status reports. Requests that match the rule get an error, because applying the rule without the part
+//!   could be unsafe, for example without a filter.
 
 mod backend;
 mod connection;
@@ -30,45 +33,46 @@ use crate::route::status::Reason;
 use crate::route::{Match, RouteKind, Seniority};
 use crate::traffic::CallPolicy;
 
-/// The API group of routes, and of parents without a group.
+/// The API group of routes. It is also the default group of a parent.
 pub const GROUP: &str = "gateway.networking.k8s.io";
 /// The `apiVersion` of routes.
 pub(crate) const API_VERSION: &str = "gateway.networking.k8s.io/v1";
-/// The earlier `apiVersion` of routes, with the same content.
+/// An earlier `apiVersion` of routes, with the same fields.
 pub(crate) const OLD_API_VERSION: &str = "gateway.networking.k8s.io/v1beta1";
-/// The first `apiVersion` of TLSRoutes and TCPRoutes, with the same content.
+/// The first `apiVersion` of TLSRoutes and TCPRoutes, with the same fields.
 pub(crate) const FIRST_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha2";
 /// The second `apiVersion` of TLSRoutes.
 pub(crate) const TLS_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha3";
 
-/// A route kind that Leno does not read, but must not report as a misspelling of another kind.
+/// A kind of route that Leno ignores. Its name must not be reported as a misspelling of another kind.
 pub(crate) const NOT_READ: &str = "UDPRoute";
 
-/// Limit on the number of rules of a route.
+/// Maximum number of rules of a route.
 pub const RULES_MAX: usize = 16;
-/// Limit on the number of matches of one rule. A TLSRoute's names have a limit of their own.
+/// Maximum number of matches of one rule. The hostnames of a TLSRoute have another limit.
 pub const MATCHES_MAX: usize = 64;
-/// Limit on the number of matches in all rules of a route. A TLSRoute's names have a limit of their own.
+/// Maximum number of matches in all rules of a route. The hostnames of a TLSRoute have another limit.
 pub const ROUTE_MATCHES_MAX: usize = 128;
-/// Limit on the length of each list in a rule: its filters, its backends, the header conditions and the query
-/// conditions of one match, and the header fields that a filter sets, adds or removes.
+/// Maximum length of each list in a rule: filters, backends, the header and query conditions of one match, and the
+/// header fields that a filter sets, adds or removes.
 pub const ITEMS_MAX: usize = 16;
-/// Limit on the number of parents of a route, as in the schema of Gateway API.
+/// Maximum number of parents of a route, as in Gateway API's schema.
 pub const PARENTS_MAX: usize = 32;
 
 /// A route of any kind.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The route's name, and where it was defined.
+    /// The route's name, and the position of its definition.
     pub identity: Identity,
     pub kind: RouteKind,
     /// Time of the route's creation, in seconds since 1970; `None` if unknown, as in most files.
     pub created: Option<i64>,
-    /// The objects to which the route is attached.
+    /// The objects to which the route asks to be attached.
     pub parents: Box<[Parent]>,
-    /// The rules, in order. If the route's patterns are too large for any table, some matches are missing.
+    /// The rules, in the order of the object. If the route's compiled patterns exceed the limit of any table of routes,
+    /// some matches are missing; the table then rejects the whole route.
     pub rules: Box<[RouteRule]>,
-    /// Size in bytes of all patterns that were compiled, including the compiled patterns of missing matches.
+    /// Size in bytes of all compiled patterns, including those of matches that are missing in `rules`.
     pattern_bytes: usize,
 }
 
@@ -78,7 +82,7 @@ impl Route {
         self.rules.iter().map(|rule| rule.matches.len()).sum()
     }
 
-    /// Returns the size in bytes of the route's matches and filters in a table of routes.
+    /// Returns the size in bytes that the route needs in a table of routes.
     pub fn size_bytes(&self) -> usize {
         let of_rule = |rule: &RouteRule| {
             let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
@@ -89,27 +93,28 @@ impl Route {
         self.rules.iter().map(of_rule).sum::<usize>().max(self.pattern_bytes)
     }
 
-    /// Frees the compiled forms of the route's patterns, for a program that keeps routes but serves no requests.
+    /// Frees the compiled forms of the route's patterns. Used by a program that keeps routes but serves no requests.
     pub fn forget_compiled(&mut self) {
         self.rules.iter_mut().flat_map(|rule| &mut rule.matches).for_each(|one| Arc::make_mut(one).forget_compiled());
     }
 
-    /// Returns the part of the rules' precedence that is equal for all rules of the route.
+    /// Returns the route's age, namespace and name. This part of the precedence is equal for all rules of the route.
     pub fn seniority(&self) -> Seniority {
         Seniority::new(self.created, &self.identity.namespace, &self.identity.name)
     }
 }
 
-/// A rule whose references are not resolved yet.
+/// A rule of a route. Its references to backends are not resolved yet.
 #[derive(Clone, Debug)]
 pub struct RouteRule {
     /// The rule's name, if it has one.
     pub name: Option<Box<str>>,
-    /// The conditions. A request or connection must meet at least one; if there are none, the rule matches nothing.
+    /// The matches. The rule applies to a request or connection that meets at least one of them. Without matches, the
+    /// rule applies to no request.
     pub matches: Vec<Arc<Match>>,
     pub filters: RouteFilters,
     pub backends: Box<[BackendRef]>,
-    /// The parts of the policy for calls that the route itself sets.
+    /// The call settings that the rule itself contains, such as time limits and retries.
     pub calls: CallPolicy,
     /// The parts of the rule that the mesh does not support.
     pub refusals: Vec<Refusal>,
@@ -118,9 +123,9 @@ pub struct RouteRule {
 /// A part of a route that the mesh does not support.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// Where the part is written.
+    /// The field of the route that contains the part.
     pub spot: Spot,
-    /// The reason in the route's status.
+    /// The reason that the route's status shows.
     pub reason: Reason,
     /// What is wrong.
     pub what: String,
@@ -128,7 +133,7 @@ pub struct Refusal {
     pub fix: String,
 }
 
-/// A field of an object.
+/// The path and the position of a field in an object.
 #[derive(Clone, Debug)]
 pub struct Spot {
     /// The path of the field, for example `spec.rules[0].backendRefs[1]`.

@@ -1,4 +1,4 @@
-//! Checks names, values and paths.
+//! Checks names, values, patterns and paths in routes.
 
 use super::Reading;
 use crate::object::{DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, is_dns_label, is_dns_subdomain};
@@ -8,14 +8,14 @@ use crate::route::{Pattern, ValueMatch};
 
 /// Maximum length of the name of a header field or of a query parameter.
 const NAME_MAX_BYTES: usize = 256;
-/// Maximum length of a value.
+/// Maximum length of the value in a header or query condition.
 const VALUE_MAX_BYTES: usize = 4096;
 /// Maximum length of a path.
 pub(super) const PATH_MAX_BYTES: usize = 1024;
 
 const TOKEN_RULE: &str = "use letters, digits and any of !#$%&'*+-.^_`|~";
 
-/// Returns the name of a header field in lower case. Reports a mistake if the name is invalid.
+/// Converts the name of a header field to lower case. Reports a mistake if the name is invalid.
 pub(super) fn header_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) -> Box<str> {
     check_name(field, name, reading);
     name.to_ascii_lowercase().into()
@@ -31,7 +31,7 @@ pub(super) fn check_name(field: &str, name: &str, reading: &mut Reading<'_, '_>)
     }
 }
 
-/// Reports an invalid group, kind or namespace.
+/// Reports a mistake if the group, the kind or the namespace in a reference is invalid.
 pub(super) fn check_reference(
     field: &str,
     group: Option<&str>,
@@ -56,7 +56,8 @@ pub(super) fn check_reference(
     }
 }
 
-/// Reads a value match. `None` if its type is unknown or its pattern could not be compiled.
+/// Reads the type and the value of a header or query condition. `None` if the type is unknown, or if the pattern could
+/// not be compiled.
 pub(in crate::object) fn value_match(
     field: &str,
     kind: Option<&str>,
@@ -75,7 +76,8 @@ pub(in crate::object) fn value_match(
     text_match(&value_field, is_pattern, value, reading)
 }
 
-/// Reads a match by exact text or by pattern. `None` if the pattern could not be compiled (see [`pattern`]).
+/// Creates a match by exact text, or by pattern if `is_pattern`. `None` if the pattern could not be compiled (see
+/// [`pattern`]).
 pub(in crate::object) fn text_match(
     field: &str,
     is_pattern: bool,
@@ -89,8 +91,8 @@ pub(in crate::object) fn text_match(
     }
 }
 
-/// Compiles a pattern. If that fails, records a refusal of the rule and returns `None`. Also returns `None` if the
-/// route's patterns are already too large.
+/// Compiles a pattern. `None` if the pattern is invalid or unsupported, with a refusal of the rule. Also `None`,
+/// without a refusal, if the route's patterns are already too large.
 pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
     if !reading.may_compile() {
         return None;
@@ -107,7 +109,7 @@ pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<
     compiled.ok()
 }
 
-/// Returns what is wrong with a path for an exact match or a prefix match, and the fix; `None` if the path is valid.
+/// Checks a path for an exact match or a prefix match. Returns the mistake and the fix; `None` if the path is valid.
 pub(in crate::object) fn path_fault(path: &str) -> Option<(String, &'static str)> {
     const UNRESERVED: &[u8] = b"-/._~!$&'()*+,;=:@%";
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || UNRESERVED.contains(&byte);

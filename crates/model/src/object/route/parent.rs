@@ -1,4 +1,4 @@
-//! The parents of a route.
+//! Reads the parents of a route: the objects to which the route asks to be attached.
 
 use super::names::check_reference;
 use super::written::ParentRef as Written;
@@ -6,17 +6,17 @@ use super::{GROUP, PARENTS_MAX, Reading, SERVICE, Spot};
 use crate::object::port_number;
 use crate::route::status::ParentRef;
 
-/// A parent of a route.
+/// A parent of a route: an object to which the route asks to be attached.
 #[derive(Clone, Debug)]
 pub struct Parent {
     /// The reference as written.
     pub reference: ParentRef,
-    /// Where the reference is written.
+    /// The field of the route that contains the reference.
     pub spot: Spot,
 }
 
 impl Parent {
-    /// Returns whether the parent is a Service, the only kind of parent that the mesh handles.
+    /// Returns whether the parent is a Service. Leno ignores parents of other kinds.
     pub fn is_service(&self) -> bool {
         let ParentRef { group, kind, .. } = &self.reference;
         group.as_deref().unwrap_or(GROUP).is_empty() && kind.as_deref() == Some(SERVICE)
@@ -27,8 +27,8 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     const FIELD: &str = "spec.parentRefs";
     reading.check_length(FIELD, &written, PARENTS_MAX);
     if written.is_empty() {
-        // A missing parent is not a mistake: if it were, the last valid version would stay in force, and users could
-        // not detach the route from its Services.
+        // A route without parents is not a mistake. If it were, an author could not detach a route from its Services:
+        // the last valid version of the route, with its parents, would stay in force.
         let what = "a route without a parent matches no call; name the Service: \
                     `parentRefs: [{group: \"\", kind: Service, name: echo}]`";
         reading.notice(FIELD, what);
@@ -70,8 +70,8 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     parents.into()
 }
 
-/// Returns whether two parents cannot be distinguished: both are the same object, and they have the same port or one of
-/// them means all ports.
+/// Returns whether two parents overlap. They must refer to the same object. In addition, their ports and sections must
+/// be equal, or one of them must refer to the whole object.
 fn is_same(a: &ParentRef, b: &ParentRef) -> bool {
     let object = |parent: &ParentRef| {
         let ParentRef { group, kind, namespace, name, .. } = parent.clone();

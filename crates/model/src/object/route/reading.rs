@@ -1,4 +1,4 @@
-//! Reads the common parts of all kinds of routes.
+//! Reads the parts that all kinds of routes have in common.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::route::{Match, PathMatch, Pattern, RouteKind, TABLE_MAX_BYTES};
 use crate::spelling::closest;
 use crate::traffic::CallPolicy;
 
-/// The state of reading one route.
+/// The state while one route is read.
 pub(in crate::object) struct Reading<'r, 'a> {
     review: &'r mut Review<'a>,
     /// The kind of the route.
     pub(in crate::object) kind: RouteKind,
-    /// Refusals of the current rule.
+    /// Refusals of the rule that is being read.
     refusals: Vec<Refusal>,
     rules: Vec<RouteRule>,
     /// Size in bytes of the patterns compiled so far.
     pattern_bytes: usize,
 }
 
-/// A rule, after the code for its kind of route has read its matches and its policy for calls.
+/// A rule as written, except for its matches and call settings, which the code for the route's kind has already read.
 pub(in crate::object) struct RuleParts {
     pub(in crate::object) name: Option<String>,
     pub(in crate::object) matches: Vec<Match>,
@@ -46,12 +46,12 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.review.problem(field, what, fix);
     }
 
-    /// Adds a notice, which is not a mistake.
+    /// Adds a notice; the route stays valid.
     pub(in crate::object) fn notice(&mut self, field: &str, what: impl Into<String>) {
         self.review.notice(field, what);
     }
 
-    /// Records that a part of the current rule is not supported.
+    /// Records that the mesh does not support a part of the rule that is being read.
     pub(in crate::object) fn refuse(
         &mut self,
         field: &str,
@@ -63,9 +63,9 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.refusals.push(Refusal { spot, reason, what: what.into(), fix: fix.into() });
     }
 
-    /// Returns whether another pattern may be compiled. Once the patterns are too large for any table, the route will
-    /// be refused, so no more patterns are compiled. Without this limit, a route of 4,000 short patterns would take 64
-    /// MiB.
+    /// Returns whether another pattern may be compiled. Once the patterns exceed the limit of any table of routes, the
+    /// route will be rejected, so further patterns are not compiled. Otherwise, a route of 4,000 short patterns would
+    /// take 64 MiB.
     pub(in crate::object) fn may_compile(&self) -> bool {
         self.pattern_bytes <= TABLE_MAX_BYTES
     }
@@ -80,12 +80,12 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.review.object()
     }
 
-    /// Returns the path of a field and its position in the file.
+    /// Returns the path of a field, and its position in the file.
     pub(in crate::object) fn spot(&self, field: &str) -> Spot {
         Spot { field: field.into(), mark: self.review.mark(field) }
     }
 
-    /// Reports a list that is too long.
+    /// Reports a mistake if a list has more than `max` items.
     pub(in crate::object) fn check_length<T>(&mut self, field: &str, list: &[T], max: usize) {
         if list.len() > max {
             let what = format!("{} items", list.len());
@@ -93,7 +93,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
-    /// Finds the value in a list of known values; reports an unknown value.
+    /// Returns the value in `known` whose name is `written`. If no name is equal, reports a problem in `field`.
     pub(in crate::object) fn choose<T: Copy>(&mut self, field: &str, written: &str, known: &[(&str, T)]) -> Option<T> {
         if let Some((_, value)) = known.iter().find(|(name, _)| *name == written) {
             return Some(*value);
@@ -112,7 +112,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         None
     }
 
-    /// Adds a notice that `hostnames` have no effect in a Service's routes.
+    /// Adds a notice that `hostnames` have no effect in a route that is attached to a Service.
     pub(in crate::object) fn hostnames(&mut self, hostnames: &[String]) {
         if !hostnames.is_empty() {
             let what =
@@ -121,7 +121,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
-    /// Adds the rule at `index`.
+    /// Checks the rule at `index` of `spec.rules`, and adds it to the route.
     pub(in crate::object) fn rule(&mut self, index: usize, parts: RuleParts) {
         let field = format!("spec.rules[{index}]");
         let name = parts.name.map(|name| self.rule_name(&field, name));

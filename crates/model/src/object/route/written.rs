@@ -1,12 +1,12 @@
-//! Common parts of routes, in the form in which users write them.
+//! Parts of route manifests that several kinds of routes share, as users write them.
 //!
-//! These are our own types. Kubernetes' types for Rust repeat each type for every place where it is used, and cannot
-//! represent unknown values. A test compares our types with Kubernetes' types.
+//! These are our own types, because Kubernetes' Rust types have two faults. They repeat a type for each field in which
+//! it occurs, and they cannot represent unknown values. A test compares our types with Kubernetes' types.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
-/// A known field whose content does not matter.
+/// A field that is allowed, but whose content Leno ignores.
 #[derive(Debug)]
 pub(crate) struct Unread;
 
@@ -124,7 +124,7 @@ pub(crate) struct PathModifier {
     pub(super) replace_prefix_match: Option<String>,
 }
 
-/// A header field or query parameter that must match.
+/// A condition of a match, as written: a header field or query parameter, and its required value.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "HeaderMatch", default)]
 pub(crate) struct NamedMatch {

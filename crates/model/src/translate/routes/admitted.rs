@@ -20,10 +20,10 @@ pub(super) struct Admitted<'a> {
     shadowed: Rc<Shadows<'a>>,
 }
 
-/// Shadows by the namespace and the name of the route.
+/// For each route with shared matches: its namespace and name, and its [`Shadow`].
 type Shadows<'a> = HashMap<(&'a str, &'a str), Shadow<'a>>;
 
-/// Matches of a route that are also matches of older routes.
+/// The matches of a route that older routes have too: an older route gets the requests of these matches.
 #[derive(Clone, Copy)]
 struct Shadow<'a> {
     /// The older route that has the first shared match.
@@ -31,8 +31,9 @@ struct Shadow<'a> {
     matches: usize,
 }
 
-/// Selects the routes of each group: the routes of the kind with the highest precedence, in order, until the table is
-/// full. A group has at most one TCPRoute, because two would match the same connections.
+/// Selects, for each group, the routes that its table gets: the routes of the kind that comes first in [`RouteKind`],
+/// in order of seniority, until the table is full. A group has at most one TCPRoute, because two would match the same
+/// connections.
 pub(super) fn admitted<'a>(
     attachments: &[Attachment<'a>],
     policies: &Policies<'_>,

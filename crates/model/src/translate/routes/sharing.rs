@@ -18,18 +18,18 @@ use crate::translate::references::{Known, Referrer};
 /// namespace, not on the Service.
 pub(super) struct Resolved {
     pub(super) rules: Vec<Variants>,
-    /// The references that cannot be resolved. Once they have been reported, only the first of them is kept.
+    /// The references that cannot be resolved. After they have been reported, only the first one is kept.
     pub(super) faults: Vec<Refusal>,
 }
 
-/// The versions of one rule. At different ports, different policies for calls apply to the rule, and each such policy
-/// makes a version. `own` has only the rule's own policy.
+/// The versions of one rule. Ports may add policies for calls to the rule's own policy, and each different result is a
+/// version. `own` is the version with the rule's own policy only.
 pub(super) struct Variants {
     own: Arc<Rule>,
     others: Vec<Arc<Rule>>,
 }
 
-/// The rules for each group.
+/// The rules of each group, from which [`Tables::finish`] makes the tables.
 #[derive(Default)]
 pub(super) struct Tables<'a>(BTreeMap<Group<'a>, Vec<Candidate>>);
 
@@ -44,12 +44,12 @@ impl Resolved {
 }
 
 impl Variants {
-    /// Returns the rule with its own policy for calls.
+    /// Returns the version of the rule with its own policy only.
     pub(super) fn own(&self) -> Arc<Rule> {
         Arc::clone(&self.own)
     }
 
-    /// Returns the rule with this policy for calls.
+    /// Returns the version of the rule with the policy `calls`. Creates the version if it does not exist.
     pub(super) fn with(&mut self, calls: CallPolicy) -> Arc<Rule> {
         let known = [&self.own].into_iter().chain(&self.others).find(|rule| rule.calls == calls);
         if let Some(known) = known {
@@ -72,12 +72,13 @@ impl<'a> Tables<'a> {
 
     /// Makes the tables. Groups with the same rules share a table.
     pub(super) fn finish(self, kind_of: impl Fn(&Group<'a>) -> RouteKind) -> Vec<AttachedRoutes> {
-        // A rule's address in memory identifies the rule: no rule is created while this map exists.
+        // The map identifies a rule by its address in memory. This is safe, because no rule is created while the map
+        // exists, so no address is reused.
         let mut made: HashMap<(RouteKind, Vec<*const Rule>), Arc<RouteTable>> = HashMap::new();
         let attach = |(group, candidates): (Group<'a>, Vec<Candidate>)| {
             let kind = kind_of(&group);
             let rules = candidates.iter().map(|candidate| Arc::as_ptr(&candidate.rule)).collect();
-            // A route may have no rules; the kind then decides what happens to its calls.
+            // The key includes the kind: a table without rules treats unmatched calls according to its kind.
             let made = made.entry((kind, rules));
             let table = Arc::clone(made.or_insert_with(|| Arc::new(RouteTable::of_candidates(kind, candidates))));
             AttachedRoutes { cluster: group.0, namespace: group.1.into(), table }

@@ -1,5 +1,6 @@
-//! The subjects that workers have asked about, and when calls last used each subject. If room is needed, the least
-//! recently used subjects are forgotten first.
+//! The subjects that workers have asked about, and when calls last used each subject. A [`Subject`] is a destination of
+//! outbound calls, or the inbound policies of our own application. If the table is full, the least recently used
+//! subjects are forgotten first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use leno_model::discovery::Subject;
 use leno_xds::listener::Destination;
 
-/// Every subject that was asked about and not forgotten since.
+/// The subjects about which workers have asked, without the subjects that were forgotten.
 #[derive(Debug)]
 pub(super) struct AskedSubjects {
     by_subject: BTreeMap<Subject, Asked>,
@@ -76,8 +77,8 @@ impl AskedSubjects {
         }
     }
 
-    /// Finds the most recently used of the known `subjects`, and marks it as used at `now`. All `subjects` lead to the
-    /// same cluster. Returns `false` if no subject is known.
+    /// Marks the most recently used subject of `subjects` as used at `now`. All of `subjects` lead to the same cluster,
+    /// so one of them keeps the cluster. Returns `false` if this table has none of `subjects`.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
         let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };
@@ -85,15 +86,15 @@ impl AskedSubjects {
         true
     }
 
-    /// The subjects that no call has used for at least `idle`.
+    /// Returns the subjects that no call has used for at least `idle`, without [`Subject::Inbound`].
     pub(super) fn idle(&self, now: Instant, idle: Duration) -> Vec<Subject> {
         let is_idle = |asked: &Asked| now.saturating_duration_since(asked.used) >= idle;
         let may_go = self.by_subject.iter().filter(|(subject, asked)| may_be_forgotten(subject) && is_idle(asked));
         may_go.map(|(subject, _)| subject.clone()).collect()
     }
 
-    /// Up to `most` of the subjects that may be forgotten and for which `may_go` returns `true`, the least recently used
-    /// first. `may_go` gets the subject and the time of its latest use.
+    /// Returns up to `most` subjects to forget, the least recently used first. `may_go` decides whether a subject may
+    /// be forgotten; its arguments are the subject and the time of its latest use.
     pub(super) fn least_recently_used(&self, most: usize, may_go: impl Fn(&Subject, Instant) -> bool) -> Vec<Subject> {
         let may_go = |(subject, asked): &(&Subject, &Asked)| may_be_forgotten(subject) && may_go(subject, asked.used);
         let may_go = self.by_subject.iter().filter(may_go);
@@ -103,7 +104,7 @@ impl AskedSubjects {
     }
 }
 
-/// Whether the subject was added just now.
+/// The result of [`AskedSubjects::ask`]: whether the question has added the subject to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IsNew(pub(super) bool);
 

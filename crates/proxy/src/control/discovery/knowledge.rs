@@ -1,5 +1,5 @@
-//! The control plane's answers so far, joined into a mesh: answers about the subjects that workers asked about, and
-//! about further resources that these answers name.
+//! The control plane's answers so far, joined into a mesh. Workers ask about subjects (destinations of outbound calls,
+//! or the inbound policies). The answers may name further resources, about which the proxy asks, too.
 //!
 //! The answers form a graph: subjects lead to clusters, and a cluster's routes lead to further clusters. A new resource
 //! changes only its own part of the graph and of the mesh. A resource is forgotten when nothing in the graph leads to
@@ -20,7 +20,7 @@ use super::asked::{AskedSubjects, IsNew};
 use super::known::{KnownCluster, Routes};
 use super::wishes::{Wish, Wishes};
 
-/// All answers, and the subjects that workers asked about.
+/// The control plane's answers, and the subjects about which workers have asked.
 #[derive(Debug)]
 pub(super) struct Knowledge {
     /// Our own namespace, whose consumer routes apply to us.
@@ -45,7 +45,7 @@ pub(super) struct Resource<'a> {
 }
 
 impl Knowledge {
-    /// Creates empty knowledge, for clients in a namespace, with room for `subjects_max` subjects.
+    /// Creates an empty value for a proxy in `namespace`, with room for `subjects_max` subjects.
     pub(super) fn new(namespace: &str, subjects_max: usize) -> Self {
         Self {
             namespace: namespace.into(),
@@ -68,12 +68,13 @@ impl Knowledge {
         asked.is_some()
     }
 
-    /// Number of subjects that are known or asked about.
+    /// Number of subjects about which workers have asked, answered or not.
     pub(super) fn subjects(&self) -> usize {
         self.asked.len()
     }
 
-    /// Records the subjects that a worker uses at `now` or has used.
+    /// Records a worker's usage report, which arrived at `now`. It has the subjects in use, the subjects used since the
+    /// last report, and the clusters of calls in flight.
     pub(super) fn take_usage(&mut self, usage: &Usage, now: Instant) {
         for (subject, at) in &usage.used {
             self.asked.used(subject, *at);
@@ -83,7 +84,8 @@ impl Knowledge {
         }
         for key in &usage.clusters {
             let Some(cluster) = self.clusters.get(key) else { continue };
-            // A call in flight needs its cluster. To keep the cluster, mark a subject that leads to it as used.
+            // A call in flight needs its cluster. A cluster is kept as long as a subject leads to it, so mark such a
+            // subject as used.
             if !self.asked.one_is_used(cluster.subjects(), now) {
                 for parent in cluster.parents.iter().filter_map(|parent| self.clusters.get(parent)) {
                     self.asked.one_is_used(parent.subjects(), now);
@@ -93,8 +95,9 @@ impl Knowledge {
     }
 
     /// Forgets the subjects that no call has used for at least `idle`, and returns their number. Keeps the subjects
-    /// whose methods have objectives: when workers forget a Service, its metrics series end. Prometheus does not count
-    /// the first value of a new series. So if calls were rare, their misses of the objective would not be counted.
+    /// whose methods have objectives, however rare their calls are. When workers forget a Service, its metrics series
+    /// end, and the next call begins a new series. Prometheus does not count the first value of a new series, so it
+    /// would not count a rare call that misses the objective.
     pub(super) fn forget_idle(&mut self, now: Instant, idle: Duration) -> usize {
         let mut idle = self.asked.idle(now, idle);
         idle.retain(|subject| !self.has_objectives(subject));
@@ -116,11 +119,12 @@ impl Knowledge {
         self.forget(&self.asked.least_recently_used(most, |_, used| used < before))
     }
 
-    /// Forgets up to `most` subjects, to make room at the control plane for names that it refuses. Returns their number.
+    /// Forgets up to `most` subjects, to make room at the control plane for names that it refuses. Returns their
+    /// number.
     ///
-    /// First forgets subjects without an answer that lead to a refused name: their other names take room, and no call
-    /// can use them. Then forgets subjects that no call has used since `before`. Keeps a subject whose own name is
-    /// refused: it takes no room, and what is known of it holds.
+    /// First forgets useless subjects. A subject is useless if it has no complete answer and needs a refused name: no
+    /// call can use it, but its other names take room. Then forgets subjects that no call has used since `before`.
+    /// Keeps a subject whose Listener is refused: it takes no room, and the earlier answers about it stay in force.
     pub(super) fn make_room(&mut self, most: usize, before: Instant, is_refused: impl Fn(Kind, &str) -> bool) -> usize {
         let leads_to_refused = |subject: &Subject| {
             let lead = self.asked.get(subject).and_then(|asked| asked.lead.as_ref()?.as_ref());
@@ -130,7 +134,8 @@ impl Knowledge {
         };
         let is_useless = |subject: &Subject, _| !self.is_answered(subject) && leads_to_refused(subject);
         let mut victims = self.asked.least_recently_used(most, is_useless);
-        // There is room for unused subjects only if all useless subjects are among the victims already.
+        // Leave out useless subjects. They are victims already; if `most` did not suffice for all of them, no further
+        // victims are needed.
         let is_unused = |subject: &Subject, used| {
             used < before && !is_useless(subject, used) && !is_refused(Kind::Listener, &subject.to_string())
         };
@@ -151,7 +156,7 @@ impl Knowledge {
         subjects.len()
     }
 
-    /// The names of the resources of a kind that are needed now.
+    /// Returns the names of all resources of a kind that are needed now.
     pub(super) fn wanted(&self, kind: Kind) -> BTreeSet<String> {
         let clusters = self.clusters.iter();
         match kind {
@@ -175,8 +180,8 @@ impl Knowledge {
         }
     }
 
-    /// Takes the changes of a kind's subscriptions that were not sent to the control plane yet: names to subscribe to,
-    /// and names to unsubscribe from.
+    /// Returns the changes of subscriptions of a kind that the control plane does not know yet, and forgets them: names
+    /// to subscribe to, and names to unsubscribe from.
     pub(super) fn take_wishes(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
         self.wishes.take(kind)
     }
@@ -188,7 +193,7 @@ impl Knowledge {
         }
     }
 
-    /// Applies a resource, or its absence; call [`Knowledge::settle`] afterwards.
+    /// Applies a resource, or its absence if `resource` is `None`. Call [`Knowledge::settle`] afterwards.
     ///
     /// # Errors
     /// [`Unreadable`]; the previous knowledge stays.
@@ -234,7 +239,8 @@ impl Knowledge {
         self.draft.take()
     }
 
-    /// Returns the subject that the name of a Listener denotes; `None` if we would use another name for this subject.
+    /// Returns the subject of the Listener with this name. A subject can have several names: `None` if `name` is not
+    /// the name that this proxy uses in its subscriptions.
     fn subject(&self, name: &str) -> Option<Subject> {
         listener_subject(name, &self.namespace).filter(|subject| subject.to_string() == name)
     }
@@ -243,7 +249,8 @@ impl Knowledge {
         let key = || name::cluster_key(name).ok_or_else(|| Unreadable::new(name, "name", "names no cluster"));
         match kind {
             Kind::Listener if name == INBOUND => {
-                // Every control plane that knows policies has this resource, so its absence is an error.
+                // A control plane that supports policies has this resource for every workload, so its absence is an
+                // error.
                 let missing = || Unreadable::new(name, "removed_resources", "every workload has this one");
                 let inbound = inbound::read(resource.ok_or_else(missing)?)?;
                 self.draft.set_policies(inbound.policies);
@@ -293,8 +300,8 @@ impl Knowledge {
         if let Subject::Address(address) = &subject {
             self.draft.set_address(*address, balanced);
         }
-        // Link the new destination before unlinking the old one. Otherwise a cluster that both have in common would be
-        // forgotten in between.
+        // Link the new destination before unlinking the old one. Otherwise a cluster that both destinations use would
+        // be forgotten in between.
         match destination {
             Some(Destination::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),
             Some(Destination::Endpoint(key)) => self.want_cluster(key, |known| known.dialled.insert(subject.clone())),
@@ -325,8 +332,8 @@ impl Knowledge {
         }
     }
 
-    /// Calls `link`, which adds a link to the cluster `key`. Subscribes to a new cluster, and to the routes of a
-    /// cluster with its first balanced subject.
+    /// Calls `link`, which must add a subject or a route that leads to the cluster `key`. Subscribes to the cluster if
+    /// it is new, and to its routes if `link` adds the first subject whose calls are balanced over the cluster.
     fn want_cluster(&mut self, key: &ClusterKey, link: impl FnOnce(&mut KnownCluster) -> bool) {
         let is_new = !self.clusters.contains_key(key);
         let known = self.clusters.entry(key.clone()).or_default();
@@ -373,7 +380,8 @@ impl Knowledge {
         }
     }
 
-    /// Forgets the routes of a cluster whose calls are not balanced any more.
+    /// Forgets the routes of a cluster. Call this when the last subject whose calls were balanced over the cluster is
+    /// unlinked.
     fn forget_routes(&mut self, key: &ClusterKey) {
         self.unwant(Kind::Route, key.to_string());
         self.change_routes(key, |routes| *routes = Routes::default());

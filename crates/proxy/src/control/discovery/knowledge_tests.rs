@@ -87,7 +87,7 @@ fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
     );
     assert!(mesh.cluster_by_address(address("127.0.0.2:50061")).is_none());
     assert!(mesh.endpoint_by_address(address("127.0.0.2:50061")).is_some());
-    // If the control plane says that a subject does not exist, this is an answer too.
+    // The answer that an address does not exist is an answer, too. Only 192.0.2.2:443 has no answer.
     assert_eq!(mesh.unanswered_address(address("192.0.2.1:443")), None);
     assert!(mesh.unanswered_address(address("192.0.2.2:443")).is_some());
 }
@@ -188,7 +188,7 @@ fn address(number: usize) -> Subject {
     Subject::Address(([10, 0, (number >> 8) as u8, number as u8], 80).into())
 }
 
-/// The usage of one worker.
+/// Returns the usage report of one worker.
 fn usage(in_use: &[Subject], used: &[(Subject, Instant)], clusters: &[&str]) -> Usage {
     let key = |text: &&str| leno_xds::name::cluster_key(text).expect("a cluster's key");
     let (in_use, used) = (in_use.iter().cloned().collect(), used.to_vec());
@@ -337,7 +337,7 @@ spec:
     let [web, v1, plain] = others.map(|(name, cluster_ip, endpoint)| service(name, cluster_ip, endpoint));
     let (echo, v1) = (with_objective(ECHO, "echo"), with_objective(&v1, "v1"));
     let server = Server::new(&[&echo, &web, &v1, &plain, route]);
-    // An endpoint's own address has no objectives.
+    // 127.0.0.2:50061 is an endpoint of echo. Calls to this address do not count for echo's objective.
     let mut knowledge = asked(&["echo:50051", "web:80", "plain:80", "127.0.0.2:50061"]);
     learn(&mut knowledge, &server);
     let now = Instant::now() + IDLE;

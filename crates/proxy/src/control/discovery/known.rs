@@ -1,5 +1,6 @@
 //! The control plane's answers about one xDS cluster, and the references to the cluster. The proxy keeps a cluster as
-//! long as a question of the relay (`Subject`) or a route leads to it.
+//! long as a [`Subject`] or a route leads to it. A `Subject` that leads to a cluster is a destination of outbound
+//! calls, about which a worker has asked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub(super) struct KnownCluster {
     pub(super) balanced: BTreeSet<Subject>,
     /// The subjects that lead to a single endpoint of the cluster.
     pub(super) dialled: BTreeSet<Subject>,
-    /// The clusters whose routes lead here.
+    /// The clusters whose routes lead to this cluster.
     pub(super) parents: BTreeSet<ClusterKey>,
     /// Outer `None`: the control plane has not answered yet. Inner `None`: the cluster does not exist.
     pub(super) cluster: Option<Option<Cluster>>,
@@ -31,13 +32,13 @@ pub(super) struct KnownCluster {
 pub(super) struct Routes {
     /// The routes in force. Inner `None`: the cluster has no routes.
     pub(super) current: Option<Option<Arc<RouteTable>>>,
-    /// Newer routes, with backends that are not known yet.
+    /// Newer routes, not in force yet, because the control plane has not answered about some of their backends.
     pub(super) next: Option<Arc<RouteTable>>,
 }
 
 impl KnownCluster {
-    /// Whether no subject and no route leads to the cluster any more. Such a cluster is forgotten: we unsubscribe from
-    /// it, and would not get its changes.
+    /// Whether no subject and no route leads to the cluster any more. We unsubscribe from such a cluster. Since we then
+    /// get no more updates of the cluster, we forget it.
     pub(super) fn is_unwanted(&self) -> bool {
         self.balanced.is_empty() && self.dialled.is_empty() && self.parents.is_empty()
     }

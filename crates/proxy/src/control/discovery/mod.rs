@@ -1,13 +1,14 @@
 //! Discovery: asks the control plane about subjects that workers do not know, over incremental xDS, and gives the
-//! workers the resulting mesh. A [`Subject`] is a destination of calls, or our own application as a server.
+//! workers the resulting mesh. A [`Subject`] is a destination of outbound calls, or the inbound policies of our own
+//! application.
 //!
 //! `knowledge` holds the questions (`asked`) and the answers (`known`, for each cluster). `wishes` holds the changes of
 //! subscriptions that the control plane does not know yet. `session` is the exchange on one stream. While the control
-//! plane cannot be reached, the knowledge stays in force, and questions wait. If the control plane refuses names because
-//! of a limit, `refused` decides when we ask for them again.
+//! plane cannot be reached, the knowledge stays in force, and questions wait. If the control plane refuses names
+//! because of a limit, `refused` decides when we ask for them again.
 //!
-//! Subjects that calls do not use any more are forgotten, after a while or when room is needed. Only the workers know
-//! which subjects calls use. We ask the workers before we forget anything, so they need not report each call.
+//! We forget subjects that calls do not use any more, after a while or when room is needed. Only the workers know which
+//! subjects calls use. Workers do not report each call; instead we ask them for a report before we forget subjects.
 
 mod asked;
 #[cfg(test)]
@@ -45,7 +46,8 @@ use crate::worker::WorkerHandle;
 
 /// Maximum number of questions that wait to be processed.
 pub(super) const QUESTIONS_MAX: usize = 4_096;
-/// Maximum number of answers to responses that wait to be sent. At this limit, we read no further responses.
+/// Maximum number of acknowledgements (ACK or NACK of a response) that wait to be sent. At this limit, we read no
+/// further responses.
 const ANSWERS_MAX: usize = 64;
 /// Maximum size of a response, in bytes.
 const RESPONSE_MAX_BYTES: usize = 64 << 20;
@@ -54,17 +56,18 @@ const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// After a stream of at least this duration, the next pause is [`RETRY_MIN`] again.
 const GOOD_STREAM: Duration = Duration::from_secs(30);
-/// Longest interval at which workers are asked which subjects they use. The interval is shorter if a fifth of
-/// `discovery_idle_ms` is shorter.
+/// Interval at which workers are asked which subjects they use. If a fifth of `discovery_idle_ms` is shorter, the
+/// interval is this fifth.
 const USAGE_EVERY: Duration = Duration::from_secs(60);
 /// Time for workers to report which subjects they use. If a worker does not answer in time, nothing is forgotten.
 const USAGE_MAX: Duration = Duration::from_millis(500);
 /// When the table of subjects is full, a share of 1/`ROOM_SHARE` of the subjects is forgotten at once. If only one
 /// subject were forgotten at a time, each new question would require a report from the workers.
 const ROOM_SHARE: usize = 16;
-/// Number of names of a subject that leads to a Service: a Listener, a Cluster, its endpoints and its routes.
+/// Number of xDS names that the proxy subscribes to for a subject that leads to a Service: a Listener, a Cluster, the
+/// Cluster's endpoints and its routes.
 const NAMES_OF_A_SUBJECT: usize = 4;
-/// If every subject is in use, pause before the next attempt to make room, and before the next warning.
+/// Pause before the next attempt to make room, and before the next warning, while every subject is in use.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Keeps each worker's copy of the mesh complete for the subjects that the worker uses.
@@ -125,9 +128,9 @@ impl Discovery {
             }
             let (pause, address) = (retry.pause(), &self.control_plane.address);
             let retry_s = pause.as_secs_f64();
-            // The end of a long stream needs no warning: a replica that restarts ends its connections, and every
-            // replica ends a connection when the certificate that opened it expires. If the control plane cannot be
-            // reached, the next attempt fails and logs a warning.
+            // The end of a long stream needs no warning. A replica of the control plane ends its connections when it
+            // restarts, and ends each connection when the client certificate of the connection expires. If the control
+            // plane cannot be reached, the next attempt fails and logs a warning.
             match was_good {
                 true => tracing::info!(%address, retry_s, "the connection to the control plane ended: {error}"),
                 false => tracing::warn!(%address, retry_s, "no control plane: {error}; what is known holds"),
@@ -136,15 +139,15 @@ impl Discovery {
         }
     }
 
-    /// Records questions during a pause. Forgets no subject, because we cannot ask about it again while there is no
-    /// stream.
+    /// Records questions during a pause between two streams. Forgets no subject, because without a stream we could not
+    /// ask about the subject again.
     async fn note_questions(&mut self) {
         while let Some(subject) = self.questions.recv().await {
             if !self.knowledge.ask(&subject, Instant::now()) {
                 self.warn_of_no_room(&subject);
             }
         }
-        // The workers have ended, so no more questions will come.
+        // The workers have ended, so no more questions will come. Wait until the caller's pause ends.
         sleep(RETRY_MAX).await;
     }
 
@@ -161,15 +164,16 @@ impl Discovery {
         let period = USAGE_EVERY.min(self.idle / 5).max(Duration::from_millis(1));
         let mut look = interval_at(tokio::time::Instant::now() + period, period);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Read responses while requests wait to be sent: the control plane reads no further request while it waits for us
-        // to read its responses. The requests hold only names of the knowledge, each once.
+        // Read responses even while requests wait to be sent. Otherwise both sides could wait for ever, because the
+        // control plane reads no requests while we do not read its responses. The queue of requests is bounded: it has
+        // each name of `knowledge` at most once.
         let (mut requests, mut answers) = (VecDeque::new(), VecDeque::new());
         loop {
             if requests.is_empty() {
                 requests.extend(session.requests(&mut self.knowledge));
             }
             tokio::select! {
-                // If the stream has ended, there is no room, and the status is the next response.
+                // If the stream has ended, `reserve` fails; `responses` then returns the status of the stream.
                 Ok(room) = sender.reserve(), if !(answers.is_empty() && requests.is_empty()) => {
                     if let Some(next) = answers.pop_front().or_else(|| requests.pop_front()) {
                         room.send(next);
@@ -236,16 +240,16 @@ impl Discovery {
         self.forget(shared, |knowledge, now, _| knowledge.forget_least_recently_used(share, now)).await;
     }
 
-    /// Asks workers which subjects they use. Then `some` forgets some of the other subjects.
+    /// Asks the workers which subjects they use. Then calls `some`, which forgets some of the other subjects.
     async fn forget(&mut self, shared: &Shared, some: impl FnOnce(&mut Knowledge, Instant, Duration) -> usize) {
-        // A subject that a worker reports as in use counts as used later than this.
+        // The time before the reports. A subject that a worker reports as in use gets a later time, so `some` keeps it.
         let now = Instant::now();
         let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::usage).collect();
         let deadline = tokio::time::Instant::now() + USAGE_MAX;
         let mut have_all_answered = true;
         for answer in asked {
             match tokio::time::timeout_at(deadline, answer).await {
-                // A worker reports each use only once.
+                // Record the report even if another worker does not answer: a worker reports each past use only once.
                 Ok(Ok(usage)) => self.knowledge.take_usage(&usage, Instant::now()),
                 Ok(Err(_)) | Err(_) => have_all_answered = false,
             }
@@ -276,8 +280,8 @@ impl Discovery {
     }
 }
 
-/// Returns the node that we send to the control plane. If we have a certificate, the control plane uses the certificate
-/// instead.
+/// Returns the node, which describes this proxy to the control plane. If we have a certificate, the control plane takes
+/// our identity from the certificate, and not from the node.
 fn node(namespace: &str) -> Node {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Node {

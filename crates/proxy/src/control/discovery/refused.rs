@@ -1,5 +1,5 @@
-//! Decides when the proxy asks again for names that the control plane refuses because of a limit on subscriptions. Until
-//! the control plane accepts a name, it sends no updates of the name.
+//! Decides when the proxy asks again for names that the control plane refuses because of a limit on subscriptions.
+//! Until the control plane accepts a name, it sends no updates of the name.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,17 @@ use tokio::time::sleep_until;
 
 use super::super::retry::Retry;
 
-/// Shortest and longest pause before refused names are asked for again. The control plane looks up each of them again.
+/// Shortest and longest pause before the proxy asks again for refused names. Each attempt makes the control plane look
+/// up all of these names again.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Shortest pause between two warnings.
 const WARNING_PAUSE: Duration = Duration::from_secs(60);
-/// Time for which no call must have used a subject before it is forgotten to make room for refused names. Without this
-/// time, subjects that calls use by turns would displace each other.
+/// Idle time after which a subject may be forgotten to make room for refused names. Without this time, subjects that
+/// calls use by turns would displace each other.
 pub(super) const UNUSED: Duration = Duration::from_secs(30);
 
-/// When refused names are asked for again, on one stream.
+/// Schedules, for one stream, when the proxy asks again for refused names.
 pub(super) struct AskAgain {
     retry: Retry,
     at: Option<Instant>,
@@ -36,15 +37,16 @@ impl AskAgain {
         }
     }
 
-    /// Plans the next time, if `refused` names are refused and no time is planned.
+    /// Plans the next attempt, unless an attempt is planned already or no name is refused.
     pub(super) fn plan(&mut self, refused: usize, now: Instant) {
         if refused > 0 && self.at.is_none() {
             self.at = Some(now + self.retry.pause());
         }
     }
 
-    /// Ends the wait. Returns whether names are to be asked for: not if `refused` is 0, because then the control plane
-    /// accepted all names after they were asked for again.
+    /// Called when the planned time has come: returns whether to ask for the refused names now, and plans the next
+    /// attempt. If `refused` is 0, the control plane has accepted all names meanwhile: returns `false`, and plans no
+    /// attempt.
     pub(super) fn is_over(&mut self, refused: usize, now: Instant) -> bool {
         if refused == 0 {
             self.at = None;

@@ -1,4 +1,5 @@
-//! One stream of incremental xDS on the client's side: requests out, responses in. No sockets, no clock.
+//! The client's side of one stream of incremental xDS: creates the requests, and applies the responses. Uses no sockets
+//! and no clock.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +15,9 @@ use super::knowledge::{Knowledge, Resource};
 /// gRPC's INVALID_ARGUMENT, the code for a rejected resource.
 const INVALID_ARGUMENT: i32 = 3;
 
-/// Maximum number of names to subscribe to, and of names to unsubscribe from, in one request. The control plane accepts
-/// requests of 1 MiB, a name has up to 512 bytes, and the name of a known resource is in a request twice.
+/// Maximum number of names to subscribe to in one request, and also of names to unsubscribe from. It keeps a request
+/// within the 1 MiB that the control plane accepts: a name has up to 512 bytes, and a request contains the name of a
+/// known resource twice.
 const NAMES_PER_REQUEST: usize = 500;
 const _: () = assert!(NAMES_PER_REQUEST * 2 * (NAME_MAX_BYTES + 32) <= 1 << 20);
 
@@ -24,12 +26,13 @@ const _: () = assert!(NAMES_PER_REQUEST * 2 * (NAME_MAX_BYTES + 32) <= 1 << 20);
 pub(super) struct Session {
     /// Sent with the first request only.
     node: Option<Node>,
-    /// The kinds for which a request with names was sent, besides the request for our own policies.
+    /// For each kind of resource, whether a request with names was sent. The request for our own policies does not set
+    /// this.
     begun: [bool; Kind::ALL.len()],
     /// Whether the stream began with a request for our own policies.
     has_asked_for_policies: bool,
-    /// The names that the control plane refused because of a limit, by kind. Each of them is wanted, so there are at
-    /// most as many as wanted names.
+    /// The names that the control plane refused because of a limit, by kind. Only names that the proxy needs are
+    /// recorded, so their number is bounded.
     refused: [BTreeSet<String>; Kind::ALL.len()],
 }
 
@@ -40,15 +43,15 @@ impl Session {
     }
 
     /// Subscribes to names that are needed now, and unsubscribes from names that are no longer needed. Takes time
-    /// linear in these changes, except for the first request of a kind, which lists all names.
+    /// linear in the number of changes. Only the first request of a kind lists all names.
     pub(super) fn requests(&mut self, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
         let policies = self.request_for_policies(knowledge);
         let others = Kind::ALL.into_iter().flat_map(|kind| self.requests_of(kind, knowledge));
         policies.into_iter().chain(others).collect()
     }
 
-    /// Begins a stream with a request for our own policies alone. If the names after it exceed a limit of the control
-    /// plane, and the control plane ends the stream, it has received this request and answers it.
+    /// Begins the stream with a request for our own policies alone. If the names after it exceed a limit of the control
+    /// plane, and the control plane ends the stream, it has received this request before, and answers it.
     fn request_for_policies(&mut self, knowledge: &Knowledge) -> Option<DeltaDiscoveryRequest> {
         self.node.as_ref().filter(|_| knowledge.wants(Kind::Listener, INBOUND))?;
         self.has_asked_for_policies = true;
@@ -90,8 +93,9 @@ impl Session {
         unsubscribe: Vec<String>,
         knowledge: &Knowledge,
     ) -> DeltaDiscoveryRequest {
-        // The resources that are known from an earlier stream, and that need not be sent again. On this stream, the
-        // name of a known resource is asked for again only if the control plane refused it.
+        // Lists the versions that we know from an earlier stream, so that the control plane need not send these
+        // resources again. Within a stream, we ask twice for a known resource only if the control plane refused its
+        // name.
         let known = |name: &String| Some((name.clone(), knowledge.version(kind, name)?.to_owned()));
         DeltaDiscoveryRequest {
             node: self.node.take(),
@@ -113,9 +117,9 @@ impl Session {
         self.refused.get(kind.index()).is_some_and(|names| names.contains(name))
     }
 
-    /// Makes the next requests ask again for the refused names that are still needed. If names of other kinds than
-    /// Listeners are refused, asks for these only: a subject that already has a Listener needs them, and further
-    /// Listeners would take their room.
+    /// Makes the next requests ask again for the refused names that are still needed. Leaves out refused Listeners
+    /// while names of other kinds are refused. These other names belong to subjects that already have a Listener;
+    /// further Listeners would take the room that these subjects need.
     pub(super) fn ask_again(&mut self, knowledge: &mut Knowledge) {
         let is_any_refused = |kind: Kind| self.refused.get(kind.index()).is_some_and(|names| !names.is_empty());
         let waits = Kind::ALL.into_iter().any(|kind| kind != Kind::Listener && is_any_refused(kind));
@@ -125,14 +129,14 @@ impl Session {
         }
     }
 
-    /// Records the names that a response refuses. Returns the control plane's reason, if the response refuses any name
-    /// that is needed.
+    /// Records the needed names that the control plane refuses in a response. Returns the control plane's reason;
+    /// `None` if it refuses no needed name.
     pub(super) fn refuse(&mut self, response: &DeltaDiscoveryResponse, knowledge: &Knowledge) -> Option<String> {
         let kind = Kind::from_type_url(&response.type_url)?;
         let mut why = None;
         for error in &response.resource_errors {
             let Some(name) = &error.resource_name else { continue };
-            // Ignore names that were not requested: they must not fill our memory.
+            // Ignore names that we did not request. Otherwise the control plane could fill our memory.
             if knowledge.wants(kind, &name.name) {
                 self.refused.get_mut(kind.index())?.insert(name.name.clone());
                 why.get_or_insert_with(|| reason(response));
@@ -161,7 +165,8 @@ impl Session {
     }
 }
 
-/// The reason for the refused names of a response. Only one of the names has a message, which holds for all of them.
+/// Returns the reason why a response refuses names. Only one of its errors has a message, which applies to all refused
+/// names.
 fn reason(response: &DeltaDiscoveryResponse) -> String {
     let statuses = response.resource_errors.iter().filter_map(|error| error.error_detail.as_ref());
     let message = statuses.map(|status| status.message.as_str()).find(|message| !message.is_empty());
@@ -172,7 +177,7 @@ fn reason(response: &DeltaDiscoveryResponse) -> String {
 fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge) -> Option<String> {
     let mut problem = None;
     for resource in &response.resources {
-        // Ignore unrequested resources: they must not fill our memory.
+        // Ignore resources that we did not request. Otherwise the control plane could fill our memory.
         let Some(any) = resource.resource.as_ref().filter(|_| knowledge.wants(kind, &resource.name)) else { continue };
         let taken = Resource { version: &resource.version, bytes: &any.value };
         if let Err(unreadable) = knowledge.take(kind, &resource.name, Some(taken)) {

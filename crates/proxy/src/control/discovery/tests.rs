@@ -21,7 +21,8 @@ use crate::control::connect::Security;
 use crate::control::fixtures::shared;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The receive window of the control plane: number of bytes that it takes before it reads them.
+/// The receive window of the control plane: number of bytes that the proxy may send before the control plane reads
+/// them.
 const WINDOW_BYTES: u32 = 65_535;
 
 /// The names of Listeners that the proxy asked for, by stream and request.
@@ -81,8 +82,8 @@ fn refusal(names: Vec<String>) -> DeltaDiscoveryResponse {
     }
 }
 
-/// Starts a control plane, and a proxy that asks it for the policies of its own workload and for this number of
-/// addresses. Runs the proxy until `is_done`.
+/// Starts a control plane, and a proxy that asks for its own policies and for `addresses` addresses. Runs the proxy
+/// until `is_done`. Returns the names that the proxy asked for.
 async fn ask(addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> Vec<Vec<Vec<String>>> {
     let asked = Asked::default();
     let service = AggregatedDiscoveryServiceServer::new(FakeControl(asked.clone()));

@@ -46,7 +46,7 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(30);
 
 const EXPORT: PathAndQuery = PathAndQuery::from_static("/opentelemetry.proto.collector.trace.v1.TraceService/Export");
 
-/// The export of spans, before it begins.
+/// Exports spans to a collector. [`Exporter::run`] starts the export.
 pub(super) struct Exporter {
     collector: Collector,
     resource: Resource,
@@ -71,8 +71,8 @@ impl Exporter {
         matches!(self.collector, Collector::Service(_))
     }
 
-    /// Exports spans until `end` gets a value or its sender is dropped, which means that no further calls will end.
-    /// `outbound` is a listener for outbound connections.
+    /// Exports spans. The workers' end is signalled by `end`: when it gets a value or its sender is dropped, exports
+    /// the spans of the remaining calls and returns. `outbound` is a listener for outbound connections.
     pub(super) async fn run(self, outbound: Option<SocketAddr>, mut end: oneshot::Receiver<()>) {
         let Self { collector, resource, tracing: Tracing { outbox, .. } } = self;
         let (name, address) = match (&collector, outbound) {
@@ -115,7 +115,7 @@ struct Connection {
     latest: Latest,
 }
 
-/// What happened to a request with spans.
+/// The result of a request with spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Latest {
     /// The collector accepted all spans of the request.
@@ -126,7 +126,7 @@ enum Latest {
     Failed,
 }
 
-/// The spans that a collector rejects in its answer.
+/// The number of spans that a collector rejects in its answer, and the collector's reason.
 #[derive(Debug)]
 struct Rejection {
     spans: usize,
@@ -179,7 +179,7 @@ impl Connection {
         let answer = client.unary(tonic::Request::new(resource_spans), EXPORT, codec).await;
         let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?.into_inner();
         let Some(partial) = answer.partial_success else { return Ok(None) };
-        // A collector may send a negative number, which means nothing.
+        // A collector may send a negative number, which is invalid and counts as 0.
         let spans = usize::try_from(partial.rejected_spans).unwrap_or(0);
         Ok((spans > 0).then_some(Rejection { spans, why: partial.error_message }))
     }

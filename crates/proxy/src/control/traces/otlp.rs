@@ -27,7 +27,7 @@ const SAMPLED: u32 = 0x001;
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// Fields of OTLP's messages: `ResourceSpans.scope_spans` and `ScopeSpans.spans`.
+/// Protobuf field numbers in OTLP: `ResourceSpans.scope_spans` and `ScopeSpans.spans`.
 const SCOPE_SPANS: u32 = 2;
 const SPANS: u32 = 2;
 
@@ -70,8 +70,8 @@ pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> (Ve
     (all, count)
 }
 
-/// Writes the start of a message of this length that is a field of another message: the field's number with the type
-/// LEN, and the length. In protobuf, a field may be appended to a message that is encoded already.
+/// Writes the protobuf header of a message that is a field of another message: the field's number with the wire type
+/// LEN, and the length in bytes. A protobuf field may be appended to a message that is encoded already.
 fn start_message(field: u32, length: usize, to: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, to);
     encode_varint(length as u64, to);
@@ -85,7 +85,8 @@ fn spans(call: &FinishedCall) -> Vec<Span> {
             let attempts = call.attempts.iter().map(|attempt| attempt_span(call, attempt));
             std::iter::once(of_call).chain(attempts).collect()
         }
-        // An inbound call goes to the application behind the proxy, so its attempts are not spans of their own.
+        // An inbound call has only one span, because all its attempts go to the application behind the proxy. The span
+        // has the attributes of the last attempt.
         Direction::Inbound => {
             if let Some(last) = call.attempts.last() {
                 add_attempt(&mut of_call.attributes, last);
@@ -172,7 +173,7 @@ fn events(call: &FinishedCall, attempt: &FinishedAttempt) -> Vec<Event> {
     named.into_iter().filter_map(event).collect()
 }
 
-/// Returns the parts that all spans of a call share. Times count from the start of the call.
+/// Returns a span with the fields that all spans of a call have. `began` and `ended` count from the start of the call.
 fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, ended): (Duration, Duration)) -> Span {
     let (method, path) = (call.texts.get(Text::Method), call.texts.get(Text::Path));
     let grpc_method = path.strip_prefix('/').unwrap_or(path);
@@ -188,7 +189,8 @@ fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, end
         parent_span_id: parent.map(bytes).unwrap_or_default(),
         trace_state: call.texts.get(Text::TraceState).to_owned(),
         flags: if call.is_sampled { SAMPLED } else { 0 },
-        // The name does not contain HTTP's path, which may be any text: there would be too many different span names.
+        // The name of an HTTP span does not contain the path. A path may be any text, so there would be too many
+        // different names.
         name: if call.is_grpc { grpc_method } else { method }.to_owned(),
         start_time_unix_nano: unix_nanos(call, began),
         end_time_unix_nano: unix_nanos(call, ended),

@@ -97,7 +97,7 @@ fn an_outage_of_a_collector_that_rejects_spans_has_a_line_and_so_has_what_follow
     let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     tracing::subscriber::with_default(log, || {
         let rejection = Rejection { spans: 3, why: "too many".to_owned() };
-        // Each result comes twice: only a change of the result logs a line.
+        // The collector gives each result twice, but only a change of the result logs a line.
         for what in ["rejects", "fails", "rejects", "accepts", "fails", "accepts"] {
             for _ in 0..2 {
                 match what {

@@ -1,4 +1,4 @@
-// The frame of the page: asks for snapshots, and shows the view that the address names.
+// The frame of the page: requests snapshots, and shows the view that the URL names.
 
 import { h, setText } from './dom.js';
 import { overview, problems } from './overview.js';

@@ -1,4 +1,4 @@
-// Charts of a series: `null` is a gap.
+// Draws charts of a series. A `null` in the series is a gap in the line.
 
 import { s } from './dom.js';
 

@@ -1,4 +1,5 @@
-// Makes elements. Texts are from proxies and so from their peers: they become text nodes, never markup.
+// Creates DOM elements. Texts become text nodes, never markup: they come from proxies, which may have received them
+// from untrusted peers.
 
 const SVG = 'http://www.w3.org/2000/svg';
 

@@ -1,4 +1,4 @@
-// Figures as people read them. A missing figure is a dash.
+// Formats figures for users. A missing figure is shown as a dash.
 
 const DASH = '–';
 
@@ -12,7 +12,7 @@ export function percent(share) {
   if (share === null || share === undefined) return DASH;
   const value = share * 100;
   if (value === 100 || value === 0) return `${value} %`;
-  // Show 99.996 % as 99.99 %, and 0.004 % as 0.01 %: only an exact 100 % or 0 % may look like one.
+  // Show 99.996 % as 99.99 %, and 0.004 % as 0.01 %: rounding must not turn them into 100 % and 0 %.
   return `${Math.min(Math.max(value, 0.01), 99.99).toFixed(2)} %`;
 }
 

@@ -1,9 +1,9 @@
-// Places and paints the graph in a thread of its own, so that panning never waits for it.
+// Lays out and paints the graph in a separate thread, so that panning never waits for this work.
 
 import { isDenied } from './format.js';
 import { layout } from './layout.js';
 
-// All images are painted on one canvas: the memory of many canvases would be freed only later.
+// Paint all images on one canvas: browsers free the memory of unused canvases too late.
 const canvas = new OffscreenCanvas(1, 1);
 const pen = canvas.getContext('2d');
 let scene = null;
@@ -28,7 +28,7 @@ function place({ nodes, edges }) {
 }
 
 function paint({ x, y, scale, width, height, ratio, colours, turn }) {
-  // Setting the size clears the canvas, and frees the memory of its last image at once.
+  // Set the size to clear the canvas; this also frees the memory of the previous image at once.
   [canvas.width, canvas.height] = [Math.ceil(width * ratio), Math.ceil(height * ratio)];
   pen.setTransform(scale * ratio, 0, 0, scale * ratio, -x * scale * ratio, -y * scale * ratio);
   const busiest = Math.max(...scene.edges.map((edge) => edge.calls_per_second), 1e-9);
@@ -42,11 +42,12 @@ function paint({ x, y, scale, width, height, ratio, colours, turn }) {
     const isFault = (edge.success_rate !== null && edge.success_rate < 0.95) || isDenied(edge);
     pen.globalAlpha = isCrowded ? (isFault ? 0.45 : 0.13) : 0.75;
     const strength = Math.sqrt(edge.calls_per_second / busiest);
-    // Divide by the scale, so that a line keeps its width in pixels of the screen. Lines get thinner only far away.
+    // Divide by the scale, so that a line keeps its width in screen pixels at every zoom. Exception: unless the graph
+    // is crowded, its lines get thinner below a scale of 0.35.
     pen.lineWidth = (isCrowded ? 0.4 + strength : 0.7 + 2.6 * strength) / Math.max(scale, isCrowded ? 0 : 0.35);
     pen.beginPath();
     pen.moveTo(a.x + 168, a.y);
-    // A crowded graph has straight lines: curves take three times as long.
+    // Draw straight lines in a crowded graph: curves take three times as long to paint.
     if (isCrowded) pen.lineTo(b.x, b.y);
     else pen.bezierCurveTo(a.x + 210, a.y, b.x - 42, b.y, b.x, b.y);
     pen.stroke();

@@ -1,5 +1,5 @@
-// Who calls whom. A worker places and paints the graph into an image that is larger than the view; panning and zooming
-// only copy this image, until the worker sends a sharper one.
+// The graph of callers and Services. A worker thread lays out the graph and paints it into an image that is larger than
+// the view. Panning and zooming only copy this image, until the worker sends a sharper image.
 
 import { ask } from './app.js';
 import { h, panel, serviceLink, setText } from './dom.js';

@@ -1,4 +1,4 @@
-// The keyboard: lists, views, search and help.
+// Handles the keyboard shortcuts for lists, views, search and help.
 
 import { h } from './dom.js';
 

@@ -1,5 +1,5 @@
-// Places the nodes of a graph in layers from left to right: callers before the Services that they call. The same graph
-// always gets the same places.
+// Lays out the nodes of a graph in layers from left to right: callers before the Services that they call. The same
+// graph always gets the same layout.
 
 const COLUMN = 250;
 const ROW = 34;

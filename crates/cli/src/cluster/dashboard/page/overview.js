@@ -1,4 +1,4 @@
-// The first view: problems, all Services, and the slowest methods. Also the view with all problems.
+// Two views: the overview with problems, all Services and the slowest methods; and the list of all problems.
 
 import { h, panel, serviceLink, setText } from './dom.js';
 import { curve, isCurve } from './chart.js';
@@ -35,7 +35,8 @@ function worst(a, b) {
 
 function item(problem) {
   const isOfProxies = OF_PROXIES.has(problem.kind);
-  // An authority or a control plane concerns more proxies than the one that the problem names.
+  // Link to a single proxy only if the problem is that this proxy is silent. A problem of an authority or of the
+  // control plane concerns more proxies than the one that it names.
   const only = problem.kind === 'silent proxy' ? `/${encodeURIComponent(problem.service)}` : '';
   const href = isOfProxies ? `#/proxies${only}` : problem.service ? serviceLink(problem.service) : null;
   const about = isOfProxies ? 'the proxies' : problem.service;

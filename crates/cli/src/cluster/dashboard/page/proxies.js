@@ -1,4 +1,4 @@
-// All proxies: whether they answer, their certificates, and their connection to the control plane.
+// The view of all proxies: whether they answer, their certificates, and their connection to the control plane.
 
 import { ask, readings } from './app.js';
 import { h, panel, serviceLink } from './dom.js';

@@ -1,4 +1,4 @@
-// One Service: charts of the last hour, methods, endpoints, routes, policies, callers and denials.
+// The view of one Service: charts of the last hour, methods, endpoints, routes, policies, callers and denials.
 
 import { ask, readings } from './app.js';
 import { h, panel, serviceLink, setText } from './dom.js';

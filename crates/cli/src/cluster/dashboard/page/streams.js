@@ -1,4 +1,4 @@
-// The calls that are open now. The proxies are read only while this view is shown.
+// The view of the calls that are open now. The dashboard reads them from the proxies only while this view is shown.
 
 import { ask, readings } from './app.js';
 import { h, panel } from './dom.js';

@@ -1,4 +1,4 @@
-// The live tap: shows calls when they end. It stops when the user leaves the view.
+// The view of the live tap: shows each call when the call ends. The tap stops when the user leaves the view.
 
 import { h, panel, setText } from './dom.js';
 import { latencyClass, ms } from './format.js';
@@ -49,9 +49,10 @@ export function tap(main) {
       if (call.dropped !== undefined) { dropped += call.dropped; return; }
       if (call.ended !== undefined) { setText(note, call.why); return; }
       waiting.push(call);
-      // A hidden tab draws no frame, so it must not keep more calls than the page shows.
+      // Keep at most as many calls as the page shows: while the browser's tab is hidden, no frame draws and removes
+      // them.
       if (waiting.length > LINES_MAX) waiting.shift();
-      // Draw all calls that arrive before the next frame at once.
+      // Request only one frame at a time: it draws all calls that have arrived until then.
       if (waiting.length === 1) requestAnimationFrame(draw);
     };
     source.onerror = () => stop('The tap ended. Check the fields: a status is written as UNAVAILABLE or 503, a time as 200ms. At most 2 taps run.');

@@ -1,4 +1,4 @@
-//! The figures of all proxies together. No I/O, no clock.
+//! Collects the figures of all proxies for the table. No I/O, no clock.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use crate::cluster::stat::methods::{Key, Row, rows};
 #[derive(Default)]
 pub(super) struct Board {
     readings: Readings,
-    /// The methods that have had a call or a message since the start. The table keeps these methods while they are
-    /// idle: otherwise rare calls would appear for one reading only.
+    /// The methods that have had a call or a message since the start. The table keeps their rows while they are idle,
+    /// because the row of a rarely called method would otherwise appear for one reading only.
     seen: BTreeSet<Key>,
 }
 
-/// All figures at one time.
+/// All figures that the screen shows at one time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     /// A row for each method that has had a call or a message.
     pub(super) rows: Vec<Row>,
-    /// Figures of all calls to the workloads; `None` if there are no metrics of such calls.
+    /// Total figures of the calls to the workloads; `None` if the proxies have no metrics of inbound calls.
     pub(super) inbound: Option<Figures>,
-    /// Figures of all calls that the workloads make.
+    /// Total figures of the calls that the workloads make; `None` if the proxies have no metrics of outbound calls.
     pub(super) outbound: Option<Figures>,
     pub(super) proxies: usize,
     /// Number of proxies that have been read at least twice.

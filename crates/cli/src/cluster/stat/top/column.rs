@@ -1,4 +1,4 @@
-//! The columns of the table: their text, and the order of rows that are sorted by a column.
+//! The columns of the table: the text of their cells, and how each of them sorts the rows.
 
 use std::cmp::Ordering;
 
@@ -39,7 +39,8 @@ impl Column {
         Self::Burn,
     ];
 
-    /// Columns that are left out in a narrow terminal, the least important column first. The other columns always stay.
+    /// Columns that the table may leave out in a narrow terminal, in the order in which it leaves them out. It always
+    /// shows the other columns.
     pub(super) const DROPPED: [Self; 9] = [
         Self::Expired,
         Self::Burn,
@@ -102,8 +103,9 @@ impl Column {
         }
     }
 
-    /// The order of two rows: names from A to Z, and numbers from large to small. Success is sorted from small to
-    /// large, so that the worst methods come first. Rows without a number come last, even in the reverse order.
+    /// Compares two rows in the order of this column: names from A to Z, and numbers from large to small. Success rates
+    /// are sorted from small to large, so that the worst methods come first. Rows without a number come last in either
+    /// direction.
     pub(super) fn order(self, is_reversed: bool, a: &Row, b: &Row) -> Ordering {
         let turned = |order: Ordering| if is_reversed { order.reverse() } else { order };
         let order = match (self.number(a), self.number(b)) {
@@ -117,8 +119,8 @@ impl Column {
         order.then_with(|| a.key.cmp(&b.key))
     }
 
-    /// Returns the sort column that is `steps` columns to the right of this column. The first column follows the last
-    /// column.
+    /// Returns the column that is `steps` columns to the right of this column. Counts only columns by which the table
+    /// can be sorted. If `steps` is negative, counts to the left. Wraps around at both ends.
     pub(super) fn moved(self, steps: isize) -> Self {
         let can_sort: Vec<Self> = Self::ALL.into_iter().filter(|&column| column != Self::Side).collect();
         let at = can_sort.iter().position(|&column| column == self).unwrap_or(0);

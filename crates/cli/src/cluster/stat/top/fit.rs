@@ -1,4 +1,4 @@
-//! The columns that fit into a terminal, and their widths.
+//! Chooses the columns that fit into a terminal, and computes their widths.
 
 use ratatui::text::Line;
 
@@ -7,16 +7,16 @@ use crate::cluster::stat::methods::Row;
 
 /// Distance between two columns of the table, in columns of the terminal.
 pub(super) const GAP: usize = 2;
-/// Width of a column of numbers: the width of `100.00 %`, and of the longest header with the mark of the sort order.
+/// Width of a column of numbers. Both `100.00 %` and the longest header with its sort mark fit.
 const NUMBER: usize = 8;
 
 /// A column, and its width.
 pub(super) type Fitted = (Column, usize);
 
-/// Fits the columns into `width`. First cuts names, but not below a minimum width. Then leaves out the least important
-/// columns until the other columns fit. Always keeps the column `sorted`.
+/// Chooses columns whose total width is at most `width`. First cuts names, but not below a minimum width. Then leaves
+/// out columns, the least important first, until the others fit. Never leaves out `sorted`, the column to sort by.
 pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
-    // Show burn rates only if a method has an objective: most methods have no objective, and so no burn rate.
+    // Show the column of burn rates only if a method in the table has an objective: without one, it has no burn rate.
     let has_objectives = rows.iter().any(|row| row.objective.is_some());
     let mut columns: Vec<(Column, usize, usize)> = Column::ALL
         .into_iter()
@@ -35,7 +35,7 @@ pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
         }
     }
     let mut spare = width.saturating_sub(needs(&columns));
-    // Methods get the spare width first.
+    // Give the spare width to the column of methods first.
     columns.sort_by_key(|&(column, ..)| column != Column::Method);
     for (_, width, natural) in &mut columns {
         let more = (*natural - *width).min(spare);
@@ -46,8 +46,8 @@ pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
     columns.into_iter().map(|(column, width, _)| (column, width)).collect()
 }
 
-/// Returns the columns to leave out, in this order. If all rows have the same workload, the column of the workload is
-/// left out first.
+/// Returns the columns in the order in which [`fit`] leaves them out. If all rows have the same workload, the column of
+/// the workload comes first.
 fn dropped(rows: &[&Row]) -> Vec<Column> {
     let mut names = rows.iter().map(|row| (&row.key.namespace, &row.key.name));
     let first = names.next();
@@ -56,10 +56,10 @@ fn dropped(rows: &[&Row]) -> Vec<Column> {
     front.into_iter().chain(Column::DROPPED).collect()
 }
 
-/// The width that a column needs so that no text in it is cut.
+/// The width at which no text in a column is cut. All columns of numbers have the same width.
 fn natural(column: Column, rows: &[&Row]) -> usize {
     let widest = |text: fn(&Row) -> String| rows.iter().map(|row| width(&text(row))).max().unwrap_or(0);
-    // A header and the mark of the sort order.
+    // Add 1 for the sort mark beside the header.
     let head = width(column.head()) + 1;
     match column {
         Column::Side => 3,
@@ -70,7 +70,7 @@ fn natural(column: Column, rows: &[&Row]) -> usize {
     }
 }
 
-/// The minimum width of a column. The table omits a column that has less space.
+/// The minimum width of a column: if less space is left for it, the column is not shown.
 fn least(column: Column) -> usize {
     match column {
         Column::Workload => 12,

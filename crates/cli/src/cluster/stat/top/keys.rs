@@ -1,4 +1,4 @@
-//! The keyboard. A thread waits for keyboard events, because crossterm's reads block.
+//! Reads the keyboard in a separate thread, because crossterm's reads block.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -9,13 +9,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Interval at which the thread checks whether it should end.
 const CHECK: Duration = Duration::from_millis(50);
-/// Maximum time to wait for the end of the thread. The thread may never end: crossterm does not return if the terminal
-/// has gone.
+/// Maximum time to wait until the thread ends. It may never end, because crossterm's read does not return if the
+/// terminal no longer exists.
 const END_MAX: Duration = Duration::from_millis(200);
 const END_CHECK: Duration = Duration::from_millis(5);
 
-/// Receives the events of the terminal: keys, and new sizes. Dropping this value stops the thread, so that the shell
-/// gets all later keys.
+/// Receives the events of the terminal: pressed keys, and changes of its size. Dropping this value stops the thread, so
+/// that the shell receives all later keys.
 pub(super) struct Keys {
     events: UnboundedReceiver<io::Result<Event>>,
     thread: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! `leno stat top`: a live table of methods, in the terminal.
+//! `leno stat top`: shows a live table of methods in the terminal.
 //!
 //! `cluster::reader` reads the proxies, `board` turns the readings into figures, `state` applies the keys, `screen` draws.
 //! Everything runs in one thread, except that `keys` waits for the keyboard. A slow proxy delays neither keys nor
@@ -38,7 +38,7 @@ use state::{Next, State};
 /// proxies.
 const GATHER: Duration = Duration::from_millis(150);
 
-/// The metrics that count calls by method.
+/// Name prefix of the metrics that count calls by method. Other metrics are not parsed.
 const PREFIXES: [&str; 1] = ["leno_method_"];
 
 const EVERY_MIN: Duration = Duration::from_secs(1);
@@ -80,8 +80,8 @@ impl Options {
         let mut due: Option<Instant> = None;
 
         let mut screen = Screen::open(has_colours())?;
-        // Declare the keys after the screen. Rust then drops the keys first, so their thread stops before the screen
-        // restores the terminal.
+        // Declare `keys` after `screen`: Rust then drops `keys` first, so the keyboard thread stops before the terminal
+        // is restored.
         let mut keys = Keys::listen();
         screen.show(&mut state)?;
         loop {
@@ -115,8 +115,8 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Waits for a signal that asks the program to end. By default, such a signal would end the program before the program
-/// restores the terminal.
+/// Waits for SIGTERM, SIGHUP or SIGINT. Without a handler, these signals would end the program before it has restored
+/// the terminal.
 fn signalled() -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut interrupt = signal(SignalKind::interrupt())?;

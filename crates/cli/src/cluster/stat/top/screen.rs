@@ -19,14 +19,14 @@ use crate::cluster::printable::proxies;
 use crate::cluster::stat::counts::{Figures, number, percent};
 use crate::cluster::stat::methods::Row;
 
-/// Lines of the screen besides the rows: two lines of the head, the columns' names, and the keys.
+/// Number of lines besides the table's rows: two lines of the head, the column headers, and the footer with the keys.
 const OTHER_LINES: u16 = 4;
-/// A share of successes below this limit is yellow.
+/// A success rate below this limit is shown in yellow.
 const SUCCESS_GOOD: f64 = 0.99;
-/// A share of successes below this limit is red.
+/// A success rate below this limit is shown in red.
 const SUCCESS_FAIR: f64 = 0.95;
-/// Minimum width of the screen, in columns, at which the head shows `calls/s` instead of `/s`, and the interval between
-/// two readings.
+/// Minimum width of the screen, in columns, at which the head writes `calls/s` instead of `/s`, and also shows the
+/// interval between two readings.
 const WIDE: u16 = 80;
 /// Minimum width of the screen, in columns, at which the footer names all keys.
 const VERY_WIDE: u16 = 100;
@@ -34,7 +34,7 @@ const VERY_WIDE: u16 = 100;
 const KEYS: &str = "q end  ←→ sort  r reverse  ↑↓ scroll  / filter  p pause";
 const ALL_KEYS: &str = "q Esc end   ← → s sort   r reverse   ↑ ↓ PageUp PageDown Home End scroll   / filter   p pause";
 
-/// The whole terminal. Dropping it restores the terminal.
+/// The terminal in full-screen mode. Dropping this value restores the previous mode and content.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
     has_colours: bool,
@@ -48,12 +48,12 @@ impl Screen {
     /// Takes over the terminal: alternate screen, no echo, no line editing.
     ///
     /// # Errors
-    /// If the terminal does not support a mode that the table needs. The terminal is then restored.
+    /// If the terminal does not support a mode that the table needs. The terminal then has its previous mode again.
     pub(super) fn open(has_colours: bool) -> io::Result<Self> {
         let restored = Restored;
         let terminal = ratatui::try_init()?;
-        // ratatui restores the terminal on panic, except for the cursor. Our release build aborts on panic, so no
-        // destructor would show the cursor.
+        // Show the cursor on panic. ratatui's panic hook restores only the rest of the terminal, and our release build
+        // aborts on panic, so no destructor runs.
         let hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             let _ = execute!(stdout(), Show);
@@ -73,12 +73,12 @@ impl Screen {
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        // The panic hook has restored the terminal already. Leaving the alternate screen twice would move the cursor
-        // onto the message of the panic.
+        // On panic, do nothing: the panic hook has restored the terminal already. Leaving the alternate screen a second
+        // time would move the cursor onto the panic message.
         if thread::panicking() {
             return;
         }
-        // If the terminal has gone, there is nothing to restore.
+        // Ignore errors: if the terminal no longer exists, there is nothing to restore.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     }
@@ -209,7 +209,7 @@ fn footer(state: &State, width: u16) -> Line<'static> {
     Line::from(vec!["filter: ".bold(), state.filter.clone().into(), " ".reversed(), "  Enter keeps  Esc clears".dim()])
 }
 
-/// The style of a share of successes. A low share is red or yellow; in a terminal without colours, it is bold.
+/// The style of a success rate. A low rate is red or yellow; in a terminal without colours, it is bold.
 fn success_style(success: Option<f64>, has_colours: bool) -> Style {
     match success {
         Some(success) if success < SUCCESS_FAIR => alarm(has_colours),

@@ -25,7 +25,7 @@ fn drawn(state: &mut State, width: u16, height: u16) -> Vec<String> {
     text.lines().map(|line| line.trim_matches('"').trim_end().to_owned()).collect()
 }
 
-/// Colour and attributes of the first letter of `text`.
+/// Colour and attributes of the first letter of `text` on the screen.
 fn style(terminal: &Terminal<TestBackend>, text: &str) -> (Color, Modifier) {
     let buffer = terminal.backend().buffer();
     let width = usize::from(buffer.area.width);

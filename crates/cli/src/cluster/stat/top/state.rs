@@ -1,4 +1,4 @@
-//! The state of the screen: the figures, and the choices that the user has made with keys. No I/O, no clock.
+//! The state of the screen: the figures, and what the user has chosen with keys. No I/O, no clock.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const FILTER_MAX: usize = 64;
 pub(super) struct State {
     pub(super) every: Duration,
     pub(super) shown: Snapshot,
-    /// The latest figures that have arrived during a pause.
+    /// The latest figures that arrived during a pause; the screen shows them after the pause.
     waiting: Option<Snapshot>,
     pub(super) is_paused: bool,
     pub(super) sorted: Column,
@@ -80,8 +80,8 @@ impl State {
         Next::Stay
     }
 
-    /// Applies a key while the user types the filter. Returns false if the key keeps its usual meaning, for example if
-    /// it scrolls.
+    /// Handles a key while the user types the filter. Returns false if the key does not edit the filter and keeps its
+    /// usual meaning, for example if it scrolls.
     fn type_filter(&mut self, code: KeyCode) -> bool {
         let mut filter = self.filter.clone();
         match code {
@@ -137,7 +137,7 @@ impl State {
     /// Sets the number of rows that fit on the screen.
     pub(super) fn set_page(&mut self, page: usize) {
         self.page = page.max(1);
-        // Rows may have gone, or the terminal may have grown.
+        // Scroll back if the rows no longer fill the screen: fewer rows may match now, or the terminal may have grown.
         self.first = self.first.min(self.rows().len().saturating_sub(self.page));
     }
 

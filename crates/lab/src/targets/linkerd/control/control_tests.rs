@@ -24,6 +24,7 @@ fn the_services_answer_until_the_control_plane_is_dropped() {
         client
     });
     drop(control);
-    // Another program may listen at the address by now, but it has no policies.
+    // The request must fail, because the control plane has ended. It fails even if another program now uses the
+    // address, because no other program serves policies.
     runtime.block_on(client.get(spec())).expect_err("the control plane has ended");
 }

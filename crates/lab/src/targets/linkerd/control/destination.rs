@@ -1,4 +1,4 @@
-//! The destination service: the endpoints of the Service.
+//! The destination service of the control plane: it answers with the endpoints of the Service.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::super::names;
 use super::{Answers, Plan, Pod, duration, only};
 use crate::tls::SERVER;
 
-/// The weight of every endpoint, as Linkerd's destination service sends it.
+/// The weight of every endpoint: the value that Linkerd's own destination service sends.
 const WEIGHT: u32 = 10_000;
-/// Interval of the pings on connections between proxies, as Linkerd's Helm chart sets it.
+/// Interval of the pings on connections between proxies: the default of Linkerd's Helm chart.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// Time for the answer to a ping.
+/// Maximum time for the peer to answer a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Service(pub(super) Arc<Plan>);
@@ -32,7 +32,7 @@ pub(super) struct Service(pub(super) Arc<Plan>);
 impl Destination for Service {
     type GetStream = Answers<Update>;
 
-    /// Answers with the endpoints of the Service. For every other path, answers that there is no such Service.
+    /// Answers with the endpoints of the Service. For any other path, answers that the Service does not exist.
     async fn get(&self, request: Request<GetDestination>) -> Result<Response<Self::GetStream>, Status> {
         let is_known = request.get_ref().path == names::path(self.0.service);
         let none = Kind::NoEndpoints(NoEndpoints { exists: false });
@@ -42,7 +42,8 @@ impl Destination for Service {
 
     type GetProfileStream = Answers<DestinationProfile>;
 
-    /// Answers with the profile of a Service without a ServiceProfile; for every other address, with an empty profile.
+    /// Answers with a profile. For the Service, this is the profile that Linkerd sends if there is no ServiceProfile.
+    /// For any other address, it is an empty profile.
     async fn get_profile(&self, request: Request<GetDestination>) -> Result<Response<Self::GetProfileStream>, Status> {
         let is_known = request.get_ref().path == self.0.service.to_string();
         Ok(Response::new(only(if is_known { profile(&self.0) } else { DestinationProfile::default() })))
@@ -71,7 +72,8 @@ fn endpoints(plan: &Plan) -> WeightedAddrSet {
     }
 }
 
-/// An endpoint with a proxy, which receives connections on its own port with a transport header.
+/// Describes an endpoint with an inbound proxy. Other proxies connect to the inbound proxy's own port, and send a
+/// transport header with the application's port.
 fn endpoint(index: usize, pod: &Pod, is_opaque: bool) -> WeightedAddr {
     let name = format!("{}-{}", names::SERVICE, index + 1);
     let identity = DnsLikeIdentity { name: names::identity(SERVER) };

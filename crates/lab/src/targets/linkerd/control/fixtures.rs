@@ -1,4 +1,4 @@
-//! A mesh for tests of the services.
+//! A mesh for the tests of the control plane's services.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ pub(super) fn plan(is_opaque: bool) -> Plan {
     Plan { service: SocketAddr::from(([10, 96, 0, 50], 16_000)), pods, is_opaque }
 }
 
-/// The first answer of a stream.
+/// Returns the first answer of a stream.
 pub(super) async fn first<T>(answers: tonic::Response<Answers<T>>) -> T {
     answers.into_inner().next().await.expect("an answer").expect("no error")
 }

@@ -1,4 +1,4 @@
-//! The identity service: signs the certificates of the proxies.
+//! The identity service of the control plane: it signs the certificates of the proxies.
 
 use linkerd2_proxy_api::identity::identity_server::Identity;
 use linkerd2_proxy_api::identity::{CertifyRequest, CertifyResponse};
@@ -30,7 +30,8 @@ impl Identity for Service {
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         Ok(Response::new(CertifyResponse {
             leaf_certificate: signed.certificate.to_vec(),
-            // The authority signs with the trust anchor's key, as in all meshes of the lab.
+            // The authority signs with the key of the trust anchor itself, without an intermediate certificate, as in
+            // all meshes of the lab.
             intermediate_certificates: Vec::new(),
             valid_until: Some(signed.expires.into()),
         }))

@@ -1,4 +1,4 @@
-//! The service of inbound policies: which clients may connect to a port.
+//! The inbound policy service of the control plane: it answers which clients may connect to a port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl InboundServerPolicies for Service {
     }
 }
 
-/// The default policy, which every port has: clients need a certificate of the authority. The proxy itself also allows
-/// all local clients.
+/// The policy [`DEFAULT_POLICY`], for every port: a client needs a certificate of the authority. A client in the same
+/// Pod needs none; the proxy itself adds this exception.
 fn policy(plan: &Plan, port: u32) -> Server {
     let is_opaque = plan.is_opaque && plan.pods.iter().any(|pod| u32::from(pod.address.port()) == port);
     let kind = if is_opaque {
@@ -41,7 +41,7 @@ fn policy(plan: &Plan, port: u32) -> Server {
     };
     let labels = [("group", ""), ("kind", "default"), ("name", DEFAULT_POLICY)];
     let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    // A suffix without parts matches every identity.
+    // An identity suffix without any DNS labels matches every identity.
     let clients = PermitClientIdentities { suffixes: vec![IdentitySuffix::default()], ..Default::default() };
     let permit = Permit::MeshTls(PermitMeshTls { clients: Some(Clients::Identities(clients)) });
     Server {
@@ -57,7 +57,7 @@ fn policy(plan: &Plan, port: u32) -> Server {
     }
 }
 
-/// All addresses of a family.
+/// The network that contains all IPv4 addresses, or all IPv6 addresses. `unspecified` selects the family.
 fn everything(unspecified: IpAddr) -> Network {
     Network { net: Some(IpNetwork { ip: Some(unspecified.into()), prefix_len: 0 }), except: Vec::new() }
 }

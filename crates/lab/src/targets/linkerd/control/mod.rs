@@ -1,14 +1,14 @@
 //! The control plane for linkerd2-proxies: four services of Linkerd's API on one address, in a thread of the lab.
 //!
-//! | service | question of a proxy |
+//! | service | answer to a proxy |
 //! |---|---|
 //! | [`identity`] | the certificate for its key |
-//! | [`outbound`] | which routes and which balancer a Service has |
-//! | [`destination`] | which endpoints a Service has, and their identities |
-//! | [`inbound`] | which clients may connect to a port |
+//! | [`outbound`] | the routes and the balancer of a Service |
+//! | [`destination`] | the endpoints of a Service, and their identities |
+//! | [`inbound`] | the clients that may connect to a port |
 //!
-//! Every answer is the answer of Linkerd's own control plane in a cluster without any policy, except the default
-//! inbound policy, which requires mutual TLS. The mesh never changes, so each stream has one answer and stays open.
+//! The services answer like Linkerd's own control plane in a cluster without policies. One exception: the default
+//! inbound policy requires mutual TLS. The mesh never changes, so each stream sends one answer and then stays open.
 
 mod destination;
 #[cfg(test)]
@@ -37,7 +37,7 @@ use crate::child::free_address;
 use crate::error::{Result, io};
 use crate::tls::Authority;
 
-/// Time for the detection of a connection's protocol, in outbound and inbound policies.
+/// Time limit for a proxy to detect the protocol of a connection. Both outbound and inbound policies set it.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A stream of answers.
@@ -48,17 +48,17 @@ type Answers<T> = Pin<Box<dyn Stream<Item = std::result::Result<T, Status>> + Se
 pub(super) struct Pod {
     /// The address of the application.
     pub(super) address: SocketAddr,
-    /// The address of the inbound proxy's own port.
+    /// The address on which the inbound proxy accepts connections from other proxies.
     pub(super) inbound: SocketAddr,
 }
 
-/// The mesh from the view of its control plane.
+/// The Service and its Pods, as the control plane describes them to the proxies.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     /// The address of the only Service.
     pub(super) service: SocketAddr,
     pub(super) pods: Vec<Pod>,
-    /// Whether the Service's port is declared opaque.
+    /// Whether the Service's port carries opaque bytes, so that proxies do not detect the protocol.
     pub(super) is_opaque: bool,
 }
 
@@ -69,11 +69,11 @@ pub(in super::super) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the services for a mesh whose certificates `authority` signs. Only proxies with `token` get a
-    /// certificate.
+    /// Starts the services of the control plane. `authority` signs the certificates of the proxies. A proxy gets a
+    /// certificate only if it sends `token`.
     ///
     /// # Errors
-    /// If no port is free, or the thread does not start.
+    /// If no port is free, or if the thread does not start.
     pub(super) fn start(plan: Plan, authority: Authority, token: String) -> Result<Self> {
         const WHAT: &str = "starting the control plane for linkerd2-proxy";
         let listener = TcpListener::bind(free_address()?).map_err(io(WHAT))?;
@@ -82,13 +82,14 @@ impl ControlPlane {
         Ok(Self { address, _thread: ServiceThread::start("linkerd-control", WHAT, listener, serve)? })
     }
 
-    /// The address of all services.
+    /// The address on which all four services listen.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Serves until the future is dropped. If serving fails, the proxies lose their control plane, and report that.
+/// Serves until the future is dropped. Ignores an error, because the proxies log that they have lost their control
+/// plane.
 async fn serve(listener: tokio::net::TcpListener, plan: Plan, authority: Authority, token: String) {
     let plan = Arc::new(plan);
     let server = Server::builder()
@@ -99,7 +100,7 @@ async fn serve(listener: tokio::net::TcpListener, plan: Plan, authority: Authori
     let _ = server.serve_with_incoming(TcpIncoming::from(listener)).await;
 }
 
-/// A stream with one answer, which stays open.
+/// A stream that sends one answer and then stays open.
 fn only<T: Send + 'static>(answer: T) -> Answers<T> {
     Box::pin(stream::once(ready(Ok(answer))).chain(stream::pending()))
 }

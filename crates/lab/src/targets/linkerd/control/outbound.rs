@@ -1,4 +1,4 @@
-//! The service of outbound policies: the routes of the Service, and its balancer.
+//! The outbound policy service of the control plane: it answers with the routes and the balancer of the Service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use tonic::{Request, Response, Status};
 use super::super::names;
 use super::{Answers, DETECT_TIMEOUT, Plan, duration, only};
 
-/// The latency that the balancer assumes for an endpoint without calls.
+/// The latency that the balancer assumes for an endpoint before its first answer.
 const DEFAULT_RTT: Duration = Duration::from_millis(30);
-/// The time in which a latency loses most of its weight.
+/// Time constant with which the balancer's latency estimate decays.
 const DECAY: Duration = Duration::from_secs(10);
-/// Maximum number of calls that wait for an endpoint.
+/// Maximum number of calls that may wait for an endpoint to be ready.
 const QUEUE_CALLS: u32 = 100;
-/// Time without a ready endpoint after which waiting calls fail.
+/// If no endpoint has been ready for this time, the waiting calls fail.
 const FAILFAST_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Service(pub(super) Arc<Plan>);
@@ -44,7 +44,8 @@ impl OutboundPolicies for Service {
 }
 
 impl Service {
-    /// The policy for the Service. Every other destination has no policy, so a proxy forwards the connection to it.
+    /// The policy for the Service. Returns an error for any other destination, so that the proxy forwards the
+    /// connection without a policy.
     fn policy_for(&self, traffic: &TrafficSpec) -> Result<OutboundPolicy, Status> {
         let is_service = match &traffic.target {
             Some(Target::Addr(address)) => {
@@ -75,7 +76,7 @@ fn policy(plan: &Plan) -> OutboundPolicy {
     }
 }
 
-/// The route of all requests of a Service without routes.
+/// The default route, which Linkerd sends for a Service without HTTPRoutes. It matches all requests.
 fn route(plan: &Plan) -> HttpRoute {
     let every_path = PathMatch { kind: Some(path_match::Kind::Prefix("/".to_owned())) };
     let backend = http_route::RouteBackend { backend: Some(backend(plan)), ..http_route::RouteBackend::default() };
@@ -89,7 +90,7 @@ fn route(plan: &Plan) -> HttpRoute {
     HttpRoute { metadata: Some(names::default("http")), rules: vec![rule], ..HttpRoute::default() }
 }
 
-/// The route of all connections whose protocol is not HTTP.
+/// The route for connections with another protocol than HTTP.
 fn opaque_route(plan: &Plan) -> OpaqueRoute {
     let backend = opaque_route::RouteBackend { backend: Some(backend(plan)), filters: Vec::new() };
     let first = opaque_route::distribution::FirstAvailable { backends: vec![backend] };

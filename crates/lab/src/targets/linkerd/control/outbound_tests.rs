@@ -13,7 +13,7 @@ fn address(text: &str) -> Target {
     Target::Addr(text.parse::<SocketAddr>().expect("an address").into())
 }
 
-/// The balancer of the first route for HTTP/2.
+/// Returns the balancer of the policy's first HTTP/2 route.
 fn balancer(policy: OutboundPolicy) -> BalanceP2c {
     let Some(Kind::Detect(Detect { http2: Some(http2), .. })) = policy.protocol.and_then(|it| it.kind) else {
         panic!("it detects no protocol");
