@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::{Connection, Event, FieldSection, Role, Section, StreamKey};
+use leno_model::spiffe::SpiffeId;
 
 use super::*;
 use crate::downstream::client::{ClientId, Speaks};
@@ -339,6 +340,32 @@ fn a_connection_with_our_former_certificate_is_replaced_even_if_the_first_attemp
     sweep(&mut relay, Duration::from_secs(1));
     assert!(!relay.pools.upstream(old).expect("its stream is open").is_outdated);
     assert!(is_open(&mut relay, LinkId::Endpoint(new)) && relay.calls.len() == 1);
+}
+
+#[test]
+fn a_server_whose_endpoint_has_left_sees_our_new_certificate_on_a_connection_of_its_own() {
+    let (mut relay, client) = calling_over_http2();
+    let (old, _server) = connect_http2_endpoint(&mut relay);
+    flush(&mut relay, client);
+    let id: SpiffeId = "spiffe://example.org/ns/shop/sa/cart".parse().expect("a SPIFFE id");
+    relay.pools.upstream_mut(old).expect("it is open").expected = Some(Arc::new(id));
+    relay.set_mesh(&Arc::new(mesh_of(service("cart", &["10.0.0.8"]))));
+    relay.show_new_certificate();
+    relay.take_effects();
+
+    sweep(&mut relay, Duration::from_secs(1));
+    let failed = begin_to_connect(&mut relay);
+    relay.close_upstream(failed, "refused");
+    sweep(&mut relay, Duration::from_secs(1));
+    assert!(relay.pools.upstream(old).expect("its stream is open").is_outdated);
+    let (shown, _server) = connect_http2_endpoint(&mut relay);
+    assert!(!relay.pools.upstream(old).expect("its stream is open").is_outdated);
+
+    flush(&mut relay, LinkId::Endpoint(shown));
+    sweep(&mut relay, Duration::from_secs(2));
+    assert!(!is_open(&mut relay, LinkId::Endpoint(shown)), "no call may use it");
+    assert!(!relay.effects.iter().any(|effect| matches!(effect, Effect::Connect { .. })));
+    assert!(is_open(&mut relay, LinkId::Endpoint(old)) && relay.calls.len() == 1);
 }
 
 #[test]

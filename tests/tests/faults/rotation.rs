@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use leno_tests::backend::Settings;
@@ -272,4 +273,28 @@ async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_w
         assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
     }
     assert_nothing_failed(&[&proxy, servers[0].proxy(), servers[1].proxy(), servers[2].proxy()]);
+}
+
+/// The endpoint leaves its Service during the call, for example because its Pod is not ready for a moment. No later call
+/// opens another connection to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_may_last_longer_than_its_certificate_although_its_endpoint_has_left_the_service() {
+    // A proxy renews its certificate 2 to 3 seconds before it expires, so that a busy machine has time for the rest.
+    const LIFETIME: [&str; 2] = ["--svid-lifetime", "15s"];
+    let authority = Authority::new();
+    let settings = Settings { delay: Duration::from_secs(27), ..Settings::default() };
+    let leaving = ServerSide::start(&authority, "echo0", settings, &LIFETIME).await;
+    let staying = ServerSide::start(&authority, "echo1", Settings::default(), &LIFETIME).await;
+    let proxy = client_side(&authority, &[echo(slice::from_ref(&leaving))], &LIFETIME);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let hello = Call::new("Echo");
+    let leave = async {
+        while leaving.backend.calls() == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        proxy.directory().put(&echo(slice::from_ref(&staying)));
+    };
+    let (answer, ()) = tokio::join!(client.call(&hello, b"hello"), leave);
+    assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    assert_nothing_failed(&[&proxy, leaving.proxy(), staying.proxy()]);
 }

@@ -135,8 +135,12 @@ impl Worker {
     /// connection, and closes this connection after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no
     /// call.
     fn recheck_client(&mut self, wire: WireId, client: ClientId) {
-        let Some((error, good_until)) = self.verify_again(wire) else { return };
+        let verdict = self.verify_again(wire);
         let Some(peer) = self.wires.get_mut(wire).and_then(|wire| wire.peer.as_mut()) else { return };
+        let Some((error, good_until)) = verdict else {
+            peer.distrusted_since = None;
+            return;
+        };
         if let Some(expiry) = good_until {
             peer.distrusted_since = None;
             peer.stay = Some(Stay::until(expiry, SystemTime::now()));
@@ -155,11 +159,16 @@ impl Worker {
     /// Otherwise the proxy opens another connection. If the server shows no better certificate within
     /// [`REPLACEMENT_TIME`], the proxy fails the current calls.
     fn recheck_endpoint(&mut self, wire: WireId, upstream: UpstreamId) {
-        let Some((error, good_until)) = self.verify_again(wire) else { return };
+        let verdict = self.verify_again(wire);
+        let Some(peer) = self.wires.get_mut(wire).and_then(|wire| wire.peer.as_mut()) else { return };
+        let Some((error, good_until)) = verdict else {
+            peer.distrusted_since = None;
+            return;
+        };
         if good_until.is_some() {
+            peer.distrusted_since = None;
             return self.relay.retire(upstream);
         }
-        let Some(peer) = self.wires.get_mut(wire).and_then(|wire| wire.peer.as_mut()) else { return };
         let is_news = peer.distrusted_since.is_none();
         let since = *peer.distrusted_since.get_or_insert(self.relay.now());
         if self.relay.now() - since >= REPLACEMENT_TIME {

@@ -1,6 +1,8 @@
 //! The proxy asks the control plane about a destination when the first call to it arrives. The call waits for the
 //! answer.
 
+use std::time::Duration;
+
 use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Draft;
@@ -64,6 +66,26 @@ fn a_call_fails_when_the_control_plane_says_nothing_and_the_next_one_asks_again(
         let error = client.expect(kind::HEADERS);
         assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("14", "unanswered"));
     }
+}
+
+#[test]
+fn each_call_waits_for_the_answer_for_its_own_time() {
+    let server = Server::start();
+    let (proxy, mut asked) = Proxy::start_asking(&[("discovery_timeout_ms", "3000")]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    question(&mut asked);
+    std::thread::sleep(Duration::from_secs(2));
+    client.send(&call(3));
+    let error = client.expect(kind::HEADERS);
+    assert_eq!((error.stream, error.field("leno-proxy-error")), (1, "unanswered"));
+    // The second call has waited for a second.
+    let subject = question(&mut asked);
+    proxy.set_mesh(answer_to(&[subject], "echo", &[server.address()]));
+    let mut endpoint = server.accept();
+    let stream = endpoint.expect(kind::HEADERS).stream;
+    endpoint.send(&answer(stream, "echo"));
+    assert_eq!(client.expect(kind::HEADERS).field("from"), "echo");
 }
 
 #[test]

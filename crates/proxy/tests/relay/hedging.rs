@@ -241,6 +241,24 @@ fn a_percentile_hedges_once_enough_calls_have_shown_it() {
     eventually("a call without an answer is hedged", || hedged.counts()[0] > before);
 }
 
+/// The time until a reset does not show how long the method takes.
+#[test]
+fn calls_that_are_reset_show_no_percentile() {
+    let mut hedged = Policed::start("hedge: {delay: p95, methods: [a.B/C]}");
+    for stream in (1..241).step_by(2) {
+        hedged.client.send(&call(stream));
+        let (place, request) = hedged.servers.next_request();
+        hedged.servers.send(place, &rst_stream(request.stream, 2));
+        assert_eq!(hedged.client.expect(kind::RST_STREAM).stream, stream);
+    }
+    // Wait: the proxy computes a percentile again only after a tenth of a second.
+    std::thread::sleep(Duration::from_millis(200));
+    hedged.client.send(&call(241));
+    hedged.servers.next_request();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(hedged.counts(), [0; 4]);
+}
+
 #[test]
 fn a_further_attempt_that_cannot_be_sent_does_not_cost_the_call() {
     // The header section of the call is larger than the second server accepts.

@@ -27,6 +27,28 @@ fn an_endpoint_that_goes_away_before_every_first_call_is_backed_off() {
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "connect-failed");
 }
 
+/// The pauses double from at most 100 ms, so the first six pauses last at least 3.15 s together. If each connection began
+/// the pauses anew, there would be 30 connections or more.
+#[test]
+fn the_pauses_grow_for_an_endpoint_that_goes_away_before_every_first_call() {
+    let server = Server::start();
+    let proxy = Proxy::start(&[server.address()]);
+    let mut client = proxy.connect();
+    let (began, mut calls, mut kept) = (Instant::now(), 0, Vec::new());
+    while began.elapsed() < Duration::from_secs(3) {
+        if began.elapsed() >= Duration::from_millis(50) * calls {
+            client.send(&call(2 * calls + 1));
+            calls += 1;
+        }
+        if let Some(mut endpoint) = server.accept_now() {
+            endpoint.send(&[settings(&[]), goaway(0, 0)].concat());
+            kept.push(endpoint);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!((2..=8).contains(&kept.len()), "{} connections in 3 seconds", kept.len());
+}
+
 #[test]
 fn an_endpoint_that_takes_no_streams_is_not_waited_for() {
     let (full, free) = (Server::start(), Server::start());

@@ -29,7 +29,7 @@ impl Relay {
 
     /// Ends a call in any state: removes it from both streams, records it, and releases its memory.
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
-        self.note_unanswered(id);
+        self.note_unanswered(id, ending);
         self.record(id, ending);
         // Count the messages that the client has sent after its call was answered and recorded.
         if self.calls.get(id).is_some_and(|call| call.request_messages.has_new()) {

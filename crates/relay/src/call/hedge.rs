@@ -13,7 +13,7 @@ use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::AttemptId;
 use crate::call::due::Due;
-use crate::call::record::is_endpoint_failure;
+use crate::call::record::{Ending, is_endpoint_failure};
 use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::link::grpc;
@@ -301,12 +301,13 @@ impl Relay {
         }
     }
 
-    /// At the end of a call that may be hedged and was not answered, adds the time of its first attempt to the
-    /// latencies of its method: the method took at least this time.
+    /// At the end of a call that may be hedged and took too long, adds the time of its first attempt to the latencies of
+    /// its method: the method took at least this time. Leaves out all other failures: the time until a failure does not
+    /// show how long the method takes.
     #[inline]
-    pub(crate) fn note_unanswered(&mut self, id: CallId) {
+    pub(crate) fn note_unanswered(&mut self, id: CallId, ending: Ending) {
         let is_unanswered = |call: &Call| call.response == Response::Awaited && call.hedged_method().is_some();
-        if self.calls.get(id).is_some_and(is_unanswered) {
+        if self.calls.get(id).is_some_and(is_unanswered) && ending.took_too_long() {
             self.note_given_up(id);
         }
     }

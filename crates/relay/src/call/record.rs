@@ -39,6 +39,18 @@ pub(crate) enum Ending {
     Complete,
 }
 
+impl Ending {
+    /// Returns whether the call ended because its client or a time limit did not wait longer for the answer.
+    pub(crate) fn took_too_long(self) -> bool {
+        const TIME_OUTS: [&str; 4] = ["deadline-exceeded", "request-timeout", "backend-timeout", "stream-idle"];
+        match self {
+            Self::Cancelled => true,
+            Self::ProxyError { why, .. } => TIME_OUTS.contains(&why),
+            Self::Answered { .. } | Self::Broken | Self::Complete => false,
+        }
+    }
+}
+
 /// Returns whether an HTTP status and a gRPC status show a failure of the endpoint, and not of the request.
 pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];

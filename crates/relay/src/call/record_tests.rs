@@ -2,6 +2,7 @@ use leno_http2::StreamKey;
 
 use super::*;
 use crate::call::attempt::Stage;
+use crate::call::reply::ProxyError;
 use crate::downstream::origin::Origin;
 use crate::fixtures::{call, mesh_of, relay, service};
 
@@ -34,4 +35,16 @@ fn the_server_is_known_although_its_connection_has_ended() {
     let attempt = relay.calls.get_mut(id).and_then(|call| call.attempts.iter_mut().next()).expect("an attempt");
     attempt.stage = Stage::Lost;
     assert_eq!(address(&relay), Some("10.0.0.9:8080".parse().expect("an address")));
+}
+
+#[test]
+fn only_a_call_whose_client_or_time_limit_did_not_wait_longer_took_too_long() {
+    let endpoint = "10.0.0.9:80".parse().expect("an address");
+    let (set_by, timeout) = (Arc::from("HTTPRoute shop/cart"), Duration::from_secs(1));
+    let took_too_long = |error: ProxyError| Ending::ProxyError { why: error.why(), grpc_status: None }.took_too_long();
+    assert!(Ending::Cancelled.took_too_long() && took_too_long(ProxyError::DeadlineExceeded));
+    assert!(took_too_long(ProxyError::BackendTimeout { endpoint, set_by: Arc::clone(&set_by), timeout }));
+    assert!(took_too_long(ProxyError::RequestTimeout { set_by: Arc::clone(&set_by), timeout }));
+    assert!(took_too_long(ProxyError::StreamIdle { set_by, timeout }));
+    assert!(!Ending::Broken.took_too_long() && !took_too_long(ProxyError::ConnectionClosed { endpoint }));
 }

@@ -273,13 +273,16 @@ impl Relay {
         if code != ErrorCode::NO_ERROR {
             tracing::warn!("{} sent GOAWAY {code}", upstream.address);
         }
-        let pool = upstream.pool;
+        let (pool, earlier_failures) = (upstream.pool, upstream.earlier_failures);
         let was_short = self.now - upstream.link.opened < SHORT_LIFE;
         let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(upstream_id);
         if was_no_use {
-            // The server may send GOAWAY at once on every connection, so wait a little before the next attempt to
-            // connect.
+            // The server may send such a GOAWAY on every connection. So each such connection counts as another failure in
+            // a row, and the pauses before the next attempts to connect grow.
+            if let Some(pool) = self.pools.get_mut(pool) {
+                pool.failures = pool.failures.max(earlier_failures);
+            }
             let error = format!("GOAWAY {code} before the first call");
             self.connecting_failed(pool, &ConnectionFailure::Connect { error });
         }

@@ -323,7 +323,7 @@ impl Relay {
     #[cold]
     pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
         let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
-        let at = cluster.and_then(|cluster| cluster.connects_again_at(&self.pools));
+        let at = cluster.and_then(|cluster| cluster.connects_again_at(self.now, &self.pools));
         let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(self.now));
         if wait > MAX_CONNECT_WAIT {
             self.count_connection_missing(id);

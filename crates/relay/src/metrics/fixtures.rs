@@ -55,7 +55,7 @@ pub(crate) fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
 /// Returns the text of a scrape after [`KEEP_UNHELD`], when the table has dropped the series to which no handle exists.
 pub(super) fn late_scrape(workers: &[Arc<WorkerMetrics>]) -> String {
     let now = Instant::now();
-    for after in [Duration::ZERO, KEEP_UNHELD] {
+    for after in [Duration::ZERO, Duration::ZERO, KEEP_UNHELD] {
         scrape_at(workers, now + after);
     }
     scrape_at(workers, now + KEEP_UNHELD)

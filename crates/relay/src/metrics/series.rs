@@ -5,9 +5,9 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time for which a series is still exported after it has lost its last holder. A holder is a part of the relay that
-/// keeps a handle of the series. A client that returns within this time continues its counts, so that Prometheus sees
-/// no reset.
+/// Time for which a series is still exported after the first scrape at which it is not in use. A series is in use if it
+/// has a holder, or has had one since the scrape before. A holder is a part of the relay that keeps a handle of the
+/// series. A client that returns within this time continues its counts, so that Prometheus sees no reset.
 pub(super) const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
 /// A table with a limited number of series. `L` are the labels of a series, and `M` are its numbers. `R` is the *rest*:
@@ -42,7 +42,10 @@ pub(super) struct Part<L, M> {
 #[derive(Debug)]
 struct Series<M> {
     metrics: Arc<M>,
-    /// Time of the first scrape at which the series had no holder.
+    /// Whether a handle was fetched since the last scrape. A holder may keep its handle only between two scrapes, for
+    /// example for a short connection.
+    is_fetched: bool,
+    /// Time of the first scrape at which the series was not in use.
     unheld_since: Option<Instant>,
 }
 
@@ -53,10 +56,16 @@ impl<M> Series<M> {
         Arc::strong_count(&self.metrics) > 1
     }
 
-    /// Returns whether to keep the series after a scrape at `now`. `is_sum_held`: this series has a holder, or another
-    /// series that is added to the same exported counter has one (see [`take_sums`]).
-    fn stays(&mut self, now: Instant, is_sum_held: bool) -> bool {
-        if is_sum_held {
+    /// Returns whether the series has a holder, or has had one since the last scrape.
+    fn is_used(&self) -> bool {
+        self.is_held() || self.is_fetched
+    }
+
+    /// Returns whether to keep the series after a scrape at `now`. `is_sum_used`: this series is in use, or another
+    /// series that is added to the same exported counter is (see [`take_sums`]).
+    fn stays(&mut self, now: Instant, is_sum_used: bool) -> bool {
+        self.is_fetched = false;
+        if is_sum_used {
             self.unheld_since = None;
             return true;
         }
@@ -83,29 +92,32 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
     /// `beyond_limit` must map all possible labels to a few sets of labels.
     pub(super) fn get(&self, labels: &L, beyond_limit: impl FnOnce(&L) -> L) -> Arc<M> {
         let mut content = self.lock();
-        if let Some(series) = content.series.get(labels) {
+        if let Some(series) = content.series.get_mut(labels) {
+            series.is_fetched = true;
             return series.metrics.clone();
         }
         if content.series.len() >= self.limit {
             self.end_series(&mut content, |_, series| series.is_held());
         }
         let labels = if content.series.len() < self.limit { labels.clone() } else { beyond_limit(labels) };
-        let create = || Series { metrics: Arc::default(), unheld_since: None };
-        content.series.entry(labels).or_insert_with(create).metrics.clone()
+        let create = || Series { metrics: Arc::default(), is_fetched: true, unheld_since: None };
+        let series = content.series.entry(labels).or_insert_with(create);
+        series.is_fetched = true;
+        series.metrics.clone()
     }
 
     /// Returns, for an export, every series and the table's rest: the numbers of the series that have ended. Drops the
-    /// series that have had no holder for [`KEEP_UNHELD`]. `is_sum_held` returns whether any series that is added to
-    /// the same exported counter has a holder.
-    fn take(&self, now: Instant, is_sum_held: impl Fn(&L) -> bool) -> (Vec<Part<L, M>>, R) {
+    /// series that have not been in use for [`KEEP_UNHELD`]. `is_sum_used` returns whether any series that is added to
+    /// the same exported counter is in use.
+    fn take(&self, now: Instant, is_sum_used: impl Fn(&L) -> bool) -> (Vec<Part<L, M>>, R) {
         let mut content = self.lock();
         let mut parts = Vec::with_capacity(content.series.len());
         // Copy the rest before `end_series` adds the ended series to it. The returned list contains these series, so a
         // later copy would count their numbers twice.
         let rest = content.rest.clone();
         self.end_series(&mut content, |labels, series| {
-            let is_held = series.is_held();
-            let stays = series.stays(now, is_held || is_sum_held(labels));
+            let (is_held, is_used) = (series.is_held(), series.is_used());
+            let stays = series.stays(now, is_used || is_sum_used(labels));
             parts.push(Part { labels: labels.clone(), metrics: series.metrics.clone(), is_held });
             stays
         });
@@ -124,11 +136,11 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
         });
     }
 
-    /// Returns the exported counters to which a series with a holder is added. `sum_of` maps the labels of a series to
-    /// its exported counter.
-    fn held_sums<S>(&self, sum_of: impl Fn(&L) -> S) -> Vec<S> {
+    /// Returns the exported counters to which a series in use is added. `sum_of` maps the labels of a series to its
+    /// exported counter.
+    fn used_sums<S>(&self, sum_of: impl Fn(&L) -> S) -> Vec<S> {
         let content = self.lock();
-        content.series.iter().filter(|(_, series)| series.is_held()).map(|(labels, _)| sum_of(labels)).collect()
+        content.series.iter().filter(|(_, series)| series.is_used()).map(|(labels, _)| sum_of(labels)).collect()
     }
 
     /// Returns the sum of a number over the current series. The sum wraps around.
@@ -147,7 +159,7 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
 /// Exported counters are sums over series: of all workers, and sometimes of several labels, which `sum_of` maps to the
 /// same value. If one of these series ended before the others, the sum would decrease. Prometheus takes a decrease for
 /// a reset, and counts the whole remaining value again. So the series of a sum end together, when no series of the sum
-/// has had a holder for [`KEEP_UNHELD`]. Exception: a full table drops its series without a holder at once, so a sum
+/// has been in use for [`KEEP_UNHELD`]. Exception: a full table drops its series without a holder at once, so a sum
 /// may decrease.
 pub(super) fn take_sums<'a, L, M, R, S>(
     tables: impl Iterator<Item = &'a SeriesTable<L, M, R>>,
@@ -161,9 +173,9 @@ where
     S: Eq + Hash,
 {
     let tables: Vec<_> = tables.collect();
-    let held: HashSet<S> = tables.iter().flat_map(|table| table.held_sums(&sum_of)).collect();
+    let used: HashSet<S> = tables.iter().flat_map(|table| table.used_sums(&sum_of)).collect();
     let (parts, rests): (Vec<_>, Vec<_>) =
-        tables.iter().map(|table| table.take(now, |labels| held.contains(&sum_of(labels)))).unzip();
+        tables.iter().map(|table| table.take(now, |labels| used.contains(&sum_of(labels)))).unzip();
     (parts.into_iter().flatten().collect(), rests)
 }
 

@@ -40,7 +40,8 @@ fn a_series_that_nobody_holds_is_forgotten_after_a_while() {
     let _held = get(&table, 1);
     get(&table, 2).add(5);
     let almost = start + KEEP_UNHELD - Duration::from_millis(1);
-    for now in [start, almost, start + KEEP_UNHELD] {
+    // At the first scrape, the series has had a holder since its creation.
+    for now in [start, start, almost, start + KEEP_UNHELD] {
         assert_eq!(labels(&table, now), [1, 2], "its last counts are exported");
     }
     assert_eq!(labels(&table, start + KEEP_UNHELD), [1]);
@@ -58,6 +59,17 @@ fn a_holder_that_returns_starts_the_wait_again() {
     drop(held);
     labels(&table, start + KEEP_UNHELD);
     assert_eq!(labels(&table, start + KEEP_UNHELD), [1]);
+}
+
+#[test]
+fn a_series_whose_holders_come_and_go_between_scrapes_goes_on() {
+    let table = SeriesTable::new(10);
+    let start = Instant::now();
+    for scrape in 0..5 {
+        get(&table, 1).add(1);
+        assert_eq!(labels(&table, start + KEEP_UNHELD * scrape), [1]);
+    }
+    assert_eq!(get(&table, 1).get(), 5);
 }
 
 #[test]
@@ -87,8 +99,11 @@ fn series_of_one_sum_end_together() {
         get(&tables[0], label).add(1);
     }
     let held = get(&tables[1], 12);
-    for (after, expected) in [(0, &[11, 12, 21][..]), (1, &[11, 12, 21]), (2, &[11, 12]), (9, &[11, 12])] {
-        assert_eq!(labels(start + KEEP_UNHELD * after), expected);
+    for after in [0, 1, 2] {
+        assert_eq!(labels(start + KEEP_UNHELD * after), [11, 12, 21]);
+    }
+    for after in [3, 9] {
+        assert_eq!(labels(start + KEEP_UNHELD * after), [11, 12]);
     }
     drop(held);
     for (after, expected) in [(10, &[11, 12][..]), (11, &[11, 12]), (12, &[])] {

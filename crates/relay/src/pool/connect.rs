@@ -10,7 +10,16 @@ use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::link::codec::CodecError;
 use crate::metrics::{Direction, PeerLabel};
 use crate::pool::pools::PoolId;
-use crate::pool::upstream::UpstreamId;
+use crate::pool::upstream::{Upstream, UpstreamId};
+
+/// Whether a server has seen our newest certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum NewestCertificate {
+    Unseen,
+    /// The server will see it on a connection that is being established.
+    Underway,
+    Seen,
+}
 
 impl Relay {
     /// Opens another connection to an endpoint. Does nothing in these cases:
@@ -45,25 +54,63 @@ impl Relay {
     /// connection. If the new connection fails, the next sweep tries again.
     pub(crate) fn replace_outdated(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream(id) else { return };
-        let (pool, is_used) = (upstream.pool, upstream.link.codec.stream_count() > 0);
-        self.pools.retire(id);
-        if is_used && !self.has_shown_new_certificate(pool) {
-            self.connect(pool);
-        } else if let Some(upstream) = self.pools.upstream_mut(id) {
-            upstream.is_outdated = false;
+        let is_used = upstream.link.codec.stream_count() > 0;
+        match self.newest_certificate(upstream) {
+            NewestCertificate::Seen => {
+                self.pools.retire(id);
+                if let Some(upstream) = self.pools.upstream_mut(id) {
+                    upstream.is_outdated = false;
+                }
+            }
+            NewestCertificate::Unseen if is_used => self.replace(id),
+            NewestCertificate::Unseen | NewestCertificate::Underway => self.pools.retire(id),
         }
     }
 
-    fn has_shown_new_certificate(&self, id: PoolId) -> bool {
-        let has_shown = |id| self.pools.upstream(id).is_some_and(|upstream| upstream.ready && !upstream.is_outdated);
-        self.pools.get(id).is_some_and(|pool| pool.connections().iter().any(has_shown))
+    /// Returns whether the server of an outdated connection has seen our newest certificate, on another connection.
+    fn newest_certificate(&self, outdated: &Upstream) -> NewestCertificate {
+        let mut newest = NewestCertificate::Unseen;
+        let mut look_at = |upstream: &Upstream| {
+            if !upstream.is_outdated {
+                newest = newest.max(if upstream.ready { NewestCertificate::Seen } else { NewestCertificate::Underway });
+            }
+        };
+        match self.pools.get(outdated.pool) {
+            Some(pool) => pool.connections().iter().filter_map(|id| self.pools.upstream(id)).for_each(look_at),
+            // The endpoint has left its cluster. The server may be an endpoint of another cluster, or again of this one.
+            None => {
+                let same = self.pools.upstreams().filter(|(_, upstream)| upstream.has_server_of(outdated));
+                same.for_each(|(_, upstream)| look_at(upstream));
+            }
+        }
+        newest
     }
 
-    /// Takes a connection out of the pool, and opens another one.
+    /// Records that the server of a connection which is ready has seen the certificate that we have shown on the
+    /// connection. Connections whose endpoints have left their clusters need no replacement then.
+    pub(crate) fn certificate_was_shown(&mut self, id: UpstreamId) {
+        let Some(shown) = self.pools.upstream(id).filter(|upstream| upstream.retired && !upstream.is_outdated) else {
+            return;
+        };
+        let is_same = |(_, upstream): &(UpstreamId, &Upstream)| {
+            upstream.is_outdated && upstream.retired && upstream.has_server_of(shown)
+        };
+        let same: Vec<_> = self.pools.upstreams().filter(is_same).map(|(id, _)| id).collect();
+        for id in same {
+            if let Some(upstream) = self.pools.upstream_mut(id) {
+                upstream.is_outdated = false;
+            }
+        }
+    }
+
+    /// Takes a connection out of its pool, and opens another connection to the same server.
     pub fn replace(&mut self, id: UpstreamId) {
         let Some(pool) = self.pools.upstream(id).map(|upstream| upstream.pool) else { return };
         self.pools.retire(id);
-        self.connect(pool);
+        match self.pools.get(pool) {
+            Some(_) => self.connect(pool),
+            None => self.open_beside(id),
+        }
     }
 
     /// Marks the connections on which we have shown our former certificate, so that they are replaced.
@@ -113,12 +160,18 @@ impl Relay {
 
     /// Removes a connection that has ended or cannot be used.
     pub fn end_upstream(&mut self, upstream_id: UpstreamId, why: &ConnectionFailure) {
+        let is_beside = |upstream: &Upstream| upstream.retired && self.pools.get(upstream.pool).is_none();
+        let is_beside = self.pools.upstream(upstream_id).is_some_and(is_beside);
         let Some(upstream) = self.pools.end(upstream_id) else { return };
         self.release(&upstream.link);
         for client in upstream.cancelled.clients() {
             self.downstreams.cancelled_call_is_over(client);
         }
-        if !upstream.ready {
+        if !upstream.ready && is_beside {
+            let direction =
+                self.targets.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
+            self.report_server(direction, upstream.address, ConnectionFailure::Connect { error: why.to_string() });
+        } else if !upstream.ready {
             self.connecting_failed(upstream.pool, why);
         } else if upstream.key.hop.is_shared() && upstream.link.codec.stream_count() > upstream.cancelled.len() {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);

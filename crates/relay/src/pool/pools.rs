@@ -223,7 +223,7 @@ impl Pools {
         }
         if let Some(pool) = self.pools.get_mut(upstream.pool) {
             pool.connecting = pool.connecting.saturating_sub(usize::from(!upstream.retired));
-            pool.failures = 0;
+            upstream.earlier_failures = std::mem::take(&mut pool.failures);
             pool.retry_at = None;
         }
     }

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::link::codec::Codec;
 use crate::link::opaque::Opaque;
 use crate::pool::hop::{Hop, Protocol};
+use crate::pool::upstream::Place;
 
 fn endpoint(now: Instant) -> EndpointId {
     let mut balancer = Balancer::new(Policy::Random, 1);
@@ -28,7 +29,8 @@ fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
         Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
         _ => Codec::Http2(Connection::new(Role::Client, limits.endpoint.clone(), now)),
     };
-    Upstream::new((id, pool), codec, now, &limits.relay)
+    let place = Place { cluster: pool.cluster, pool: id, key: pool.key };
+    Upstream::new(place, pool.address, codec, now, &limits.relay)
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::link::{Link, LinkId};
 use crate::pool::answered::Answered;
 use crate::pool::cancel::CancelledCalls;
 use crate::pool::hop::{Hop, PoolKey, Protocol};
-use crate::pool::pools::{Pool, PoolId};
+use crate::pool::pools::PoolId;
 use crate::slots::Id;
 use crate::target::cluster::{ClusterId, TargetKey};
 
@@ -52,6 +52,8 @@ pub struct Upstream {
     /// Whether the connection has ever been ready for calls. If it has been ready, the loss of the connection is not a
     /// failure to connect.
     pub(crate) ready: bool,
+    /// Number of connections of the pool that had failed in a row when this connection became ready.
+    pub(crate) earlier_failures: u32,
     /// Number of calls that were sent on the connection.
     pub(crate) calls: u64,
     /// Whether the connection had carried other calls, or had been idle, when the latest call was sent on it. If so, an
@@ -71,6 +73,14 @@ pub struct Upstream {
     pub(crate) answered: Vec<Answered>,
     /// Whether the output may contain the end of an answered call's request.
     pub(crate) has_answered_output: bool,
+}
+
+/// The pool to which a connection belongs, with the pool's cluster and key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) cluster: ClusterId,
+    pub(crate) pool: PoolId,
+    pub(crate) key: PoolKey,
 }
 
 /// The size of a call's request content. It determines how much flow-control window a connection must have free for the
@@ -95,18 +105,20 @@ impl CallSize {
 }
 
 impl Upstream {
-    /// Creates the state of a connection in a pool, before the connection is established. If the endpoint has a proxy,
-    /// the caller must then set `target` and `expected`.
-    pub(crate) fn new((id, pool): (PoolId, &Pool), codec: Codec, now: Instant, relay: &RelayLimits) -> Self {
+    /// Creates the state of a connection to `address`, before the connection is established. If the endpoint has a
+    /// proxy, the caller must then set `target` and `expected`.
+    pub(crate) fn new(place: Place, address: SocketAddr, codec: Codec, now: Instant, relay: &RelayLimits) -> Self {
+        let Place { cluster, pool, key } = place;
         Self {
             link: Link::new(None, codec, now),
-            cluster: pool.cluster,
-            pool: id,
-            key: pool.key,
-            address: pool.address,
-            target: pool.address,
+            cluster,
+            pool,
+            key,
+            address,
+            target: address,
             expected: None,
             ready: false,
+            earlier_failures: 0,
             calls: 0,
             is_reused: false,
             retired: false,
@@ -118,6 +130,12 @@ impl Upstream {
             answered: Vec::new(),
             has_answered_output: false,
         }
+    }
+
+    /// Returns whether both connections lead to the same proxy, which must prove the same identity on both. The proxy
+    /// remembers the newest certificate of each of its clients, so it may have seen ours on either connection.
+    pub(crate) fn has_server_of(&self, other: &Self) -> bool {
+        self.address == other.address && self.expected.is_some() && self.expected == other.expected
     }
 
     /// Returns whether a call of this size can be sent on the connection now.
@@ -140,7 +158,7 @@ impl Relay {
     pub(crate) fn add_upstream(&mut self, pool_id: PoolId, member: &Endpoint) {
         let now = self.now;
         let Some(pool) = self.pools.get(pool_id).certain() else { return };
-        let (key, address) = (pool.key, pool.address);
+        let key = pool.key;
         let proxy = member.proxy.as_ref().filter(|_| key.hop.is_mutual_tls());
         let expected = proxy.and_then(|proxy| self.targets.id_of(proxy));
         if proxy.is_some() && expected.is_none() {
@@ -156,13 +174,34 @@ impl Relay {
                 Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
             }
         };
-        let may_be_unread = codec.is_opaque();
-        let tls = expected.clone().map(|expected| ServerTls { target_port: member.address.port(), expected });
-        let mut upstream = Upstream::new((pool_id, pool), codec, now, &self.limits.relay);
+        let place = Place { cluster: pool.cluster, pool: pool_id, key };
+        let mut upstream = Upstream::new(place, pool.address, codec, now, &self.limits.relay);
         upstream.target = member.address;
         upstream.expected = expected.map(Arc::new);
+        self.open(upstream);
+    }
+
+    /// Begins to open a connection to the server of another connection, for no pool and no call. The server only sees
+    /// our current certificate. The connection closes soon after it is ready. Used if the other connection's endpoint has
+    /// left its cluster, and so has no pool any more.
+    pub(crate) fn open_beside(&mut self, id: UpstreamId) {
+        let Some(other) = self.pools.upstream(id) else { return };
+        let codec = Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), self.now));
+        let place = Place { cluster: other.cluster, pool: other.pool, key: other.key };
+        let mut upstream = Upstream::new(place, other.address, codec, self.now, &self.limits.relay);
+        upstream.target = other.target;
+        upstream.expected = other.expected.clone();
+        upstream.retired = true;
+        self.open(upstream);
+    }
+
+    fn open(&mut self, upstream: Upstream) {
+        let (key, address, target) = (upstream.key, upstream.address, upstream.target);
+        let may_be_unread = upstream.link.codec.is_opaque();
+        let expected = upstream.expected.as_deref().cloned();
+        let tls = expected.map(|expected| ServerTls { target_port: target.port(), expected });
         let id = self.pools.add(upstream);
-        let is_redirected = key.hop == Hop::Mesh && address == member.address;
+        let is_redirected = key.hop == Hop::Mesh && address == target;
         let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
         let own_inbound_port = inbound.map(|(_, address)| address.port());
         self.effects.push(Effect::Connect { upstream: id, address, tls, may_be_unread, own_inbound_port });
@@ -228,5 +267,6 @@ impl Relay {
         upstream.link.codec.save_memory(is_short_of_memory);
         self.pools.note_ready(id);
         self.pools.note_room(id);
+        self.certificate_was_shown(id);
     }
 }

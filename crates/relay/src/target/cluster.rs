@@ -396,10 +396,9 @@ impl ClusterState {
         if others.any(is_free) { Others::Free } else { Others::Busy }
     }
 
-    /// Returns the earliest time at which a pool opens a connection again after a failure; `None` if no pool has failed
-    /// to connect.
-    pub(crate) fn connects_again_at(&self, pools: &Pools) -> Option<Instant> {
-        self.pools(pools).filter_map(Pool::retry_at).min()
+    /// Returns when the first pool that opens no connection for now opens one again; `None` without such a pool.
+    pub(crate) fn connects_again_at(&self, now: Instant, pools: &Pools) -> Option<Instant> {
+        self.pools(pools).filter(|pool| pool.is_backing_off(now)).filter_map(Pool::retry_at).min()
     }
 
     /// Returns the reason why no endpoint can take a call.

@@ -1,7 +1,10 @@
+use std::time::Duration;
+
 use leno_http2::{FieldSection, StreamKey};
 
 use super::*;
 use crate::call::attempt::AttemptId;
+use crate::limits::RelayLimits;
 use crate::pool::hop;
 
 #[test]
@@ -65,4 +68,24 @@ fn each_lane_of_an_endpoint_has_a_pool_until_the_endpoint_leaves_or_changes() {
     let other = single("10.0.0.2:8080".parse().expect("an address"), None);
     assert_eq!(state.update(now, other), [shared, alone]);
     assert!(pool_of(&mut state, Lane::Shared).is_none(), "the endpoint has left");
+}
+
+#[test]
+fn a_retry_does_not_wait_for_a_pause_that_is_over() {
+    let now = Instant::now();
+    let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let mut back_off = |at, lane| {
+        let pool = state.pool(own, endpoint, &call, lane, &mut pools).expect("a pool");
+        let pool = pools.get_mut(pool).expect("a pool");
+        pool.back_off(at, "refused".to_owned(), 0, &RelayLimits::default());
+        pool.retry_at().expect("a pause")
+    };
+    // The pool of this lane has failed before, and has not been used since then.
+    let over = back_off(now, Lane::Own(3));
+    let now = over + Duration::from_secs(60);
+    let until = back_off(now, Lane::Shared);
+    assert_eq!(state.connects_again_at(now, &pools), Some(until));
+    assert_eq!(state.connects_again_at(until, &pools), None);
 }

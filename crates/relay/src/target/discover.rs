@@ -1,7 +1,7 @@
 //! Discover: asks the control plane for the destination of a call, or for the policies of inbound calls, when a call
 //! first needs the answer. Calls wait for the answer.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
 use rustc_hash::FxHashMap;
@@ -16,7 +16,10 @@ use crate::{Relay, SWEEP_EVERY};
 /// A question that the control plane has not answered.
 #[derive(Debug)]
 pub(crate) struct Question {
+    /// When the oldest of the waiting calls began to wait.
     since: Instant,
+    /// When the control plane was last asked.
+    asked: Instant,
     /// The calls that wait for the answer. Some of them may have ended.
     pub(crate) calls: Vec<CallId>,
 }
@@ -96,10 +99,14 @@ impl Relay {
     /// Returns whether the worker must leave the connection unread for now, until the answer arrives. Shortly before
     /// the answer is overdue, the worker reads the connection, so that its calls can fail with the reason.
     pub fn awaits_answer(&self, origin: &Origin) -> bool {
-        let limit = ms(self.limits.relay.discovery_timeout_ms);
-        let limit = limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2));
         let question = self.unanswered(origin).and_then(|subject| self.questions.open.get(&subject));
-        question.is_some_and(|question| self.now - question.since < limit)
+        question.is_some_and(|question| self.now - question.since < self.hold_max())
+    }
+
+    /// Longest time for which a connection stays unread while a question about its destination is open.
+    fn hold_max(&self) -> Duration {
+        let limit = ms(self.limits.relay.discovery_timeout_ms);
+        limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2))
     }
 
     fn unanswered(&self, origin: &Origin) -> Option<Subject> {
@@ -119,7 +126,7 @@ impl Relay {
             return Err(unanswered(subject, 0));
         }
         self.effects.push(Effect::Ask(subject.clone()));
-        self.questions.open.insert(subject.clone(), Question { since: self.now, calls: Vec::new() });
+        self.questions.open.insert(subject.clone(), Question { since: self.now, asked: self.now, calls: Vec::new() });
         Ok(())
     }
 
@@ -148,18 +155,42 @@ impl Relay {
         }
     }
 
-    /// Fails the calls whose question was not answered in time. The next call asks the control plane again.
+    /// Fails the calls that have waited too long for an answer. If other calls wait for the same answer, asks again for
+    /// them. Otherwise, the next call asks again.
     pub(crate) fn sweep_questions(&mut self) {
         let limit = ms(self.limits.relay.discovery_timeout_ms);
         let now = self.now;
         let late: Vec<_> = self.questions.open.extract_if(|_, question| now - question.since >= limit).collect();
-        for (subject, question) in late {
-            for id in question.calls {
-                if self.calls.contains(id) {
-                    self.fail(id, &unanswered(&subject, limit.as_millis()));
+        for (subject, Question { since, mut asked, calls }) in late {
+            let (mut waiting, mut oldest) = (Vec::new(), now);
+            for id in calls {
+                let Some(begun) = self.began_to_wait(id, since) else { continue };
+                if now - begun >= limit {
+                    self.fail(id, &unanswered(&subject, (now - begun).as_millis()));
+                } else {
+                    waiting.push(id);
+                    oldest = oldest.min(begun);
                 }
             }
+            if waiting.is_empty() {
+                continue;
+            }
+            if now - asked >= limit {
+                self.effects.push(Effect::Ask(subject.clone()));
+                asked = now;
+            }
+            self.questions.open.insert(subject, Question { since: oldest, asked, calls: waiting });
         }
+    }
+
+    /// Returns when a call began to wait for the answer to a question that was opened at `since`. If the connection of
+    /// its client was redirected and left unread until the answer was almost overdue, the call has waited since then.
+    fn began_to_wait(&self, id: CallId, since: Instant) -> Option<Instant> {
+        let call = self.calls.get(id)?;
+        let client = self.downstreams.get(call.client);
+        let is_redirected = client.is_some_and(|client| client.origin.original_destination.is_some());
+        let was_held = is_redirected && call.started.saturating_duration_since(since) >= self.hold_max();
+        Some(if was_held { since } else { call.started })
     }
 }
 
