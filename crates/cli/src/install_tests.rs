@@ -40,7 +40,7 @@ fn single_values_come_over_files_and_files_over_defaults() {
     let values = ValueOptions { ha: true, values: vec![file], set };
     let text = text(&Options { values, ..options() }).expect("it renders");
     assert!(text.contains("  replicas: 2\n") && text.contains("--log=debug"), "{text}");
-    assert!(text.contains("kind: PodDisruptionBudget"));
+    assert!(text.contains("kind: PodDisruptionBudget") && text.contains("kind: ResourceQuota"), "{text}");
 }
 
 #[test]

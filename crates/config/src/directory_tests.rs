@@ -128,6 +128,14 @@ fn a_policy_in_a_file_that_never_was_right_denies_until_it_is_mended() {
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Unreadable port 81 in namespace shop"]);
 
+    // The file cannot be read, not even by root.
+    let path = directory.path().join("p.yaml");
+    fs::remove_file(&path).expect("it is there");
+    symlink(&path, &path).expect("there is room");
+    assert!(read.refresh());
+    assert_eq!(policies(&read.configuration()), ["Unreadable port 81 in namespace shop"]);
+    fs::remove_file(&path).expect("it is there");
+
     let good = format!("{POLICY}spec: {{ports: [81], allow: [{{identities: [ns/shop/sa/web]}}]}}\n");
     write(&directory, "p.yaml", &good);
     assert!(read.refresh());
@@ -218,6 +226,17 @@ fn a_file_that_may_not_be_read_keeps_its_last_good_objects() {
     let configuration = read.configuration();
     assert_eq!(services(&configuration), ["a"]);
     assert!(problems(&configuration)[0].contains("cannot be read"), "{:?}", configuration.problems);
+}
+
+#[test]
+fn a_file_that_could_never_be_read_is_news_only_once() {
+    let directory = one_file();
+    let mut read = open(&directory);
+    let path = directory.path().join("loop.yaml");
+    symlink(&path, &path).expect("there is room");
+    assert!(read.refresh());
+    assert!(problems(&read.configuration())[0].contains("cannot be read"));
+    assert!(!read.refresh());
 }
 
 #[test]

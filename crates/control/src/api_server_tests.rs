@@ -1,4 +1,5 @@
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::DeleteParams;
 use kube::runtime::watcher::Event;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -24,6 +25,24 @@ async fn a_list_without_an_answer_fails_and_is_repeated() {
         assert!(listed.expect("the list fails in time").is_err());
         assert!(begun.elapsed() <= READ_MAX + Duration::from_secs(1), "{:?}", begun.elapsed());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_fails_sooner() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let api_server = ApiServer::new(Config::new(url.parse().expect("a URL"))).expect("a client");
+    let secrets = Api::<Secret>::namespaced(api_server.client(), "leno");
+    let begun = Instant::now();
+    let (read, connection) = tokio::join!(timeout(READ_MAX, secrets.get("any")), listener.accept());
+    let error = read.expect("the read fails in time").expect_err("no answer");
+    assert!(error.to_string().contains("the API server did not answer within 65 s"), "{error}");
+    let params = DeleteParams::default();
+    let delete = timeout(READ_MAX, secrets.delete("any", &params));
+    let (write, _other) = tokio::join!(delete, listener.accept());
+    assert!(write.expect("the write fails in time").is_err());
+    assert!(begun.elapsed() <= ANSWER_MAX * 2 + Duration::from_secs(2), "{:?}", begun.elapsed());
+    drop(connection);
 }
 
 #[tokio::test]

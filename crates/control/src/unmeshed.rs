@@ -20,7 +20,7 @@ use leno_install::names::CONTROL;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::index::Unmeshed;
+use crate::index::{Lacking, Unmeshed};
 use crate::issuer::while_leading;
 
 /// Limit on Pods per namespace that get an Event. All these Events name the same remedy, and the metric has the number
@@ -31,7 +31,6 @@ const RETRY: Duration = Duration::from_secs(10);
 /// Maximum length of the part of a Pod's name that goes into its Event's name, in bytes. The Event's name may have 253
 /// bytes.
 const NAME_MAX_BYTES: usize = 200;
-const REASON: &str = "WithoutProxy";
 
 /// Pods by namespace.
 type ByNamespace = BTreeMap<Box<str>, Vec<Unmeshed>>;
@@ -64,8 +63,8 @@ pub(crate) async fn report_unmeshed(
 /// The reports so far. Pods that no longer exist are removed from them.
 #[derive(Debug, Default)]
 struct Reported {
-    /// The UIDs of Pods that have an Event.
-    pods: BTreeSet<Box<str>>,
+    /// The Events, each as the UID of its Pod and what the Pod lacks.
+    events: BTreeSet<(Box<str>, Lacking)>,
     /// Number of Pods without a proxy at the last report, by namespace.
     counts: BTreeMap<Box<str>, usize>,
 }
@@ -79,8 +78,8 @@ impl Reported {
             .flat_map(|(namespace, pods)| shown(pods).into_iter().map(|pod| (namespace.clone(), pod)))
             .collect();
         let present: HashSet<&str> = shown.iter().map(|(_, pod)| &*pod.uid).collect();
-        self.pods.retain(|uid| present.contains(&**uid));
-        shown.into_iter().filter(|(_, pod)| !self.pods.contains(&pod.uid)).collect()
+        self.events.retain(|(uid, _)| present.contains(&**uid));
+        shown.into_iter().filter(|(_, pod)| !self.events.contains(&pod.event())).collect()
     }
 
     /// Returns a log line for each namespace that has more Pods without a proxy than before.
@@ -92,12 +91,19 @@ impl Reported {
         for (namespace, count) in &self.counts {
             if *count > before.get(namespace).copied().unwrap_or(0) {
                 lines.push(format!(
-                    "Pods of namespace {namespace} that run without the proxy that {INJECT} asks for: {count}; leno check --proxy \
-                     names them"
+                    "Pods of namespace {namespace} that run without the proxy or gRPC sidecar that {INJECT} asks for: {count}; \
+                     leno check --proxy names them"
                 ));
             }
         }
         lines
+    }
+}
+
+impl Unmeshed {
+    /// Returns the Event's place in [`Reported::events`].
+    fn event(&self) -> (Box<str>, Lacking) {
+        (self.uid.clone(), self.lacking)
     }
 }
 
@@ -109,9 +115,11 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
     for (namespace, pod) in due {
         let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
         match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
-            Ok(_) => drop(reported.pods.insert(pod.uid)),
+            Ok(_) => drop(reported.events.insert(pod.event())),
             // Another replica has written this Event.
-            Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => drop(reported.pods.insert(pod.uid)),
+            Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {
+                reported.events.insert(pod.event());
+            }
             // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
             Err(error) => {
                 tracing::debug!(%namespace, pod = %pod.name, %error, "no Event could be written");
@@ -124,13 +132,19 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
 
 /// Makes the Event for a Pod. Every replica uses the same name for the Event, so that only one Event can be written.
 fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
-    let Unmeshed { name, uid } = pod;
+    let Unmeshed { name, uid, lacking } = pod;
+    let (reason, suffix, sidecar, effect) = match lacking {
+        Lacking::Proxy => ("WithoutProxy", "", "a proxy", "no policy protects it and its calls are not encrypted"),
+        Lacking::GrpcSidecar => {
+            ("WithoutGrpcSidecar", "-grpc", "the gRPC sidecar", "its gRPC programs have no identity")
+        }
+    };
     // The name and the UID are ASCII, so a character is a byte.
     let short: String = name.chars().take(NAME_MAX_BYTES).collect();
     let distinct: String = uid.chars().take(8).collect();
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{short}.leno-{distinct}")),
+            name: Some(format!("{short}.leno-{distinct}{suffix}")),
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
@@ -143,10 +157,10 @@ fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
             ..ObjectReference::default()
         },
         type_: Some("Warning".to_owned()),
-        reason: Some(REASON.to_owned()),
+        reason: Some(reason.to_owned()),
         message: Some(format!(
-            "it runs without a proxy, although its annotation {INJECT} or its namespace's asks for one: no policy protects it and its \
-             calls are not encrypted; leno check --proxy says why, and what to type"
+            "it runs without {sidecar}, although its annotation {INJECT} or its namespace's asks for it: {effect}; leno check --proxy \
+             says why, and what to type"
         )),
         source: Some(EventSource { component: Some(CONTROL.to_owned()), ..EventSource::default() }),
         first_timestamp: Some(Time(now)),

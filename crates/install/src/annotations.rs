@@ -25,7 +25,8 @@ pub(crate) const DEFAULT_INBOUND_POLICY: &str = "leno.dev/default-inbound-policy
 pub(crate) const FORWARDED_CLIENT_CERT: &str = "leno.dev/forwarded-client-cert";
 pub(crate) const FORWARDED_FOR: &str = "leno.dev/forwarded-for";
 pub(crate) const PROXY_IMAGE: &str = "leno.dev/proxy-image";
-pub(crate) const PROXY_VERSION: &str = "leno.dev/proxy-version";
+/// The tag of the proxy's image; it pins the version of the proxy.
+pub const PROXY_VERSION: &str = "leno.dev/proxy-version";
 pub(crate) const PROXY_IMAGE_PULL_POLICY: &str = "leno.dev/proxy-image-pull-policy";
 pub(crate) const PROXY_CPU_REQUEST: &str = "leno.dev/proxy-cpu-request";
 pub(crate) const PROXY_CPU_LIMIT: &str = "leno.dev/proxy-cpu-limit";
@@ -143,7 +144,8 @@ pub enum Mistake {
     },
     /// A Pod has an annotation that only its namespace may have.
     Reserved { name: String },
-    /// The proxy and a container of the Pod use the same port or user.
+    /// The proxy, or the sidecar for gRPC, cannot work beside a part of the Pod: for example, the proxy and a container
+    /// use the same port or user.
     Conflict { what: String, fix: String },
 }
 

@@ -9,7 +9,7 @@ mod pods;
 mod sharing;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -124,8 +124,8 @@ pub struct Cluster {
     pub cluster_ips: Box<[IpAddr]>,
     /// The endpoints that get calls, sorted by address.
     pub endpoints: Vec<Endpoint>,
-    /// The endpoints that are not ready, sorted by address. Such an endpoint gets a call only if the client dials the
-    /// endpoint's own address.
+    /// The endpoints that are not ready, and the second addresses of Pods that have an IPv4 and an IPv6 address; sorted by
+    /// address. Such an endpoint gets a call only if the client dials the endpoint's own address.
     pub unready_endpoints: Vec<Endpoint>,
 }
 
@@ -478,6 +478,18 @@ impl Cluster {
     /// Every endpoint; ready endpoints come first.
     pub fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.endpoints.iter().chain(&self.unready_endpoints)
+    }
+
+    /// Returns the second addresses of Pods that have an IPv4 and an IPv6 address. Each of these Pods is also in
+    /// [`Self::endpoints`], with its first address.
+    pub fn second_addresses(&self) -> impl Iterator<Item = &Endpoint> {
+        let is_ipv4 = |endpoint: &Endpoint| canonical(endpoint.address).is_ipv4();
+        let first = self.endpoints.iter().filter_map(|first| Some((first.pod.as_deref()?, is_ipv4(first))));
+        let first: BTreeSet<(&str, bool)> = first.collect();
+        let is_second = move |endpoint: &&Endpoint| {
+            endpoint.pod.as_deref().is_some_and(|pod| first.contains(&(pod, !is_ipv4(endpoint))))
+        };
+        self.unready_endpoints.iter().filter(is_second)
     }
 
     /// Returns the endpoint at `address`, which must be canonical. If `is_bare`, the endpoint must have no proxy;

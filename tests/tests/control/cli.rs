@@ -96,7 +96,8 @@ fn has(found: &[String], line: &str) -> bool {
 /// Returns every object with Leno's labels, as kubectl names it.
 fn labelled(cluster: &Cluster) -> String {
     let kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,\
-                 validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,configmaps,secrets,deployments,services,serviceaccounts,roles,rolebindings";
+                 validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,\
+                 configmaps,secrets,resourcequotas,deployments,services,serviceaccounts,roles,rolebindings";
     let of = |label: &str| cluster.kubectl(&["get", kinds, "-A", "-o", "name", "-l", label]);
     of("app.kubernetes.io/part-of=leno") + &of("app.kubernetes.io/managed-by=leno-control")
 }
@@ -250,6 +251,7 @@ metadata: {name: leno-trust-bundle, namespace: cli-shop, labels: {app.kubernetes
     );
     let objects = stdout(&output);
     assert!(objects.contains("name: leno-trust-bundle\n  namespace: cli-shop\n"), "{objects}");
+    assert!(objects.contains("kind: ResourceQuota\nmetadata:\n  name: leno-control\n  namespace: leno\n"), "{objects}");
 
     clean.delete(&objects);
     assert_eq!(labelled(&cluster), "");

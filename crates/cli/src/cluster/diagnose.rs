@@ -223,8 +223,17 @@ pub(super) fn cluster_of<'a>(
 fn endpoints(cluster: &Value) -> String {
     let mut table = Table::new(&["ADDRESS", "POD", "ZONE", "READY", "IDENTITY OF ITS PROXY"]);
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let listed = |list: &str| cluster[list].as_array().into_iter().flatten();
+    // The control plane lists a Pod with an IPv4 and an IPv6 address twice. Calls go only to its first address.
+    let is_ipv6 = |endpoint: &Value| endpoint["address"].as_str().is_some_and(|address| address.starts_with('['));
+    let is_second = |other: &Value| {
+        let mut first =
+            listed("endpoints").filter(|first| first["pod"].is_string() && is_ipv6(first) != is_ipv6(other));
+        first.any(|first| first["pod"] == other["pod"])
+    };
     for (list, is_ready) in [("endpoints", "yes"), ("unready_endpoints", "no")] {
-        for endpoint in cluster[list].as_array().into_iter().flatten() {
+        for endpoint in listed(list) {
+            let is_ready = if is_ready == "no" && is_second(endpoint) { "second" } else { is_ready };
             let [address, pod, zone] = ["address", "pod", "zone"].map(|key| text(&endpoint[key]));
             table.row([address, pod, zone, is_ready.to_owned(), text(&endpoint["proxy"]["identity"])]);
         }

@@ -103,3 +103,15 @@ fn a_pod_without_a_proxy_has_nothing_to_ask() {
     let error = asked_port(Some(&control), "leno", "leno-control-1", proxys_port).expect_err("it has none").to_string();
     assert!(error.contains("has no proxy; leno upgrade --set control.meshed=true"), "{error}");
 }
+
+#[test]
+fn the_second_address_of_a_pod_is_shown_as_such() {
+    let endpoint = |address: &str| json!({"address": address, "pod": "web-1"});
+    let cluster = json!({
+        "endpoints": [endpoint("10.0.0.1:8080")],
+        "unready_endpoints": [endpoint("10.0.0.9:8080"), endpoint("[fd00::1]:8080")],
+    });
+    let text = endpoints(&cluster);
+    let ready: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(3)).take(4).collect();
+    assert_eq!(ready, ["READY", "yes", "no", "second"], "{text}");
+}

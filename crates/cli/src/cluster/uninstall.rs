@@ -12,7 +12,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -43,7 +43,7 @@ const NAMED_MAX: usize = 5;
 
 /// Order in which `kubectl delete` deletes the objects. First the objects that can make the API server refuse Pods,
 /// then the Deployment, which would create deleted objects again, and last the namespace.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "ValidatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",
     "MutatingWebhookConfiguration",
@@ -54,6 +54,7 @@ const ORDER: [&str; 19] = [
     "ClusterRole",
     "Role",
     "PodDisruptionBudget",
+    "ResourceQuota",
     "NetworkPolicy",
     "PodMonitor",
     "PrometheusRule",
@@ -195,6 +196,7 @@ pub(super) async fn find(cluster: &Cluster, labels: &[&str]) -> Result<Inventory
         let own = tokio::try_join!(
             list(cluster, cluster.within::<Deployment>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<PodDisruptionBudget>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<ResourceQuota>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<NetworkPolicy>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<Service>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<ServiceAccount>(CONTROL_NAMESPACE), labels),
@@ -203,8 +205,8 @@ pub(super) async fn find(cluster: &Cluster, labels: &[&str]) -> Result<Inventory
             list(cluster, cluster.within::<Secret>(CONTROL_NAMESPACE), labels),
         )?;
         let (a, b, c, d, e, f, g, h, i) = global;
-        let (j, k, l, m, n, o, p, q) = own;
-        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q].concat())
+        let (j, k, l, m, n, o, p, q, r) = own;
+        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r].concat())
     });
     let (lists, mut inventory) = tokio::try_join!(try_join_all(lists), find_monitoring(cluster, labels))?;
     inventory.objects.extend(lists.concat());

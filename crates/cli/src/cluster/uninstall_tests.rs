@@ -55,6 +55,21 @@ fn every_kind_of_the_chart_has_its_place() {
 }
 
 #[test]
+fn the_quota_of_the_control_planes_priority_class_is_found() {
+    let reply = |path: &str| match path {
+        "/api/v1/namespaces/leno/resourcequotas" => {
+            (200, json!({"metadata": {}, "items": [{"metadata": {"namespace": "leno", "name": "leno-control"}}]}))
+        }
+        _ => (200, json!({"metadata": {}, "items": []})),
+    };
+    let inventory = with_api_server(reply, async |cluster| find(&cluster, &[CHART_LABEL]).await);
+    let mut objects = inventory.expect("the API server answers").objects;
+    assert_eq!(objects, [found("ResourceQuota", Some("leno"), "leno-control")]);
+    let expected = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: leno-control\n  namespace: leno\n";
+    assert_eq!(text(&mut objects), expected);
+}
+
+#[test]
 fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
     let pods: Vec<Pod> = (1..=7).map(|number| meshed(&format!("debug-{number}"))).collect();
     let lines = warnings(&[found("Namespace", None, "leno")], &Bystanders { meshed: pods, policies: Vec::new() });

@@ -114,6 +114,9 @@ fn objects_that_the_values_no_longer_have_are_named_with_the_command_that_delete
     let policy = left(&limited, &[]);
     assert_eq!(policy.len(), 1);
     assert!(policy[0].ends_with(": kubectl delete -n leno networkpolicy leno-control"), "{policy:?}");
+    let quota = left(&["control.priorityClassName=system-cluster-critical"], &[]);
+    assert_eq!(quota.len(), 1);
+    assert!(quota[0].ends_with(": kubectl delete -n leno resourcequota leno-control"), "{quota:?}");
     let monitoring = left(&["monitoring.enabled=true"], &["control.podDisruptionBudget=false"]);
     for command in ["-n leno poddisruptionbudget leno-control", "-n leno podmonitor leno-proxy"] {
         assert!(monitoring.iter().any(|line| line.ends_with(&format!(": kubectl delete {command}"))), "{monitoring:?}");

@@ -120,11 +120,23 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Returns whether the Pod lacks the proxy or gRPC sidecar for which its annotation asks. If the Pod has no
-    /// annotation, the one of its namespace applies, whose value is `namespace`.
-    pub fn lacks(&self, namespace: Option<&str>) -> bool {
-        self.wish.is_for_a_proxy(namespace) || self.wish.is_for_grpc(namespace) && !self.has_grpc
+    /// Returns what the Pod lacks, although its own annotation asks for it. If the Pod has no annotation, its
+    /// namespace's annotation decides; `namespace` is that annotation's value.
+    pub fn lacks(&self, namespace: Option<&str>) -> Option<Lacking> {
+        if self.wish.is_for_a_proxy(namespace) {
+            return Some(Lacking::Proxy);
+        }
+        (self.wish.is_for_grpc(namespace) && !self.has_grpc).then_some(Lacking::GrpcSidecar)
     }
+}
+
+/// What a Pod should have, and does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lacking {
+    /// The proxy.
+    Proxy,
+    /// The gRPC sidecar.
+    GrpcSidecar,
 }
 
 /// The part of a Namespace that the index keeps.

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod, Revision};
+pub use change::{Bare, Change, Content, Kind, Lacking, Name, Namespace, Pod, Revision};
 use leno_install::inject::{Wish, is_never_meshed};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::mesh::{Dialled, Mesh, MeshedPods};
@@ -108,6 +108,7 @@ pub struct Observed {
 pub struct Unmeshed {
     pub name: Box<str>,
     pub uid: Box<str>,
+    pub lacking: Lacking,
 }
 
 /// The mesh that was built from the objects at one time, with its problems, notices and statuses.
@@ -307,9 +308,9 @@ impl Index {
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));
         let mut unmeshed: BTreeMap<Box<str>, Vec<Unmeshed>> = asking.map(|name| (name.clone(), Vec::new())).collect();
         for (Name { namespace, name }, pod) in &self.pods {
-            let bare = pod.bare.as_ref().filter(|bare| bare.lacks(asks(namespace)));
-            if let Some(Bare { uid, .. }) = bare {
-                let pod = Unmeshed { name: name.clone(), uid: uid.clone() };
+            let Some(bare) = &pod.bare else { continue };
+            if let Some(lacking) = bare.lacks(asks(namespace)) {
+                let pod = Unmeshed { name: name.clone(), uid: bare.uid.clone(), lacking };
                 unmeshed.entry(namespace.clone()).or_default().push(pod);
             }
         }

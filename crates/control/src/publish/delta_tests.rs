@@ -185,6 +185,31 @@ fn clusters_come_before_the_routes_that_name_them_and_go_after() {
     assert_eq!(got(&client), Some(vec![format!("-{ECHO}")]));
 }
 
+/// A change of the mesh removes a cluster and adds another one. The new cluster does not take the removal with it.
+#[test]
+fn a_new_cluster_does_not_make_the_removal_of_another_one_early() {
+    let state = state(&service("echo", &[]));
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&client, &subscribe(Kind::Route, &[ECHO]));
+    sent(&client, &subscribe(Kind::Cluster, &["*"]));
+    while let Some(response) = client.next::<Delta>() {
+        sent(&client, &ack(&response));
+    }
+    state.set_mesh(mesh(&service("other", &[])));
+    let mut order = Vec::new();
+    while let Some(response) = client.next::<Delta>() {
+        order.extend(names(&response).into_iter().map(|name| format!("{} {name}", response.type_url)));
+        sent(&client, &ack(&response));
+    }
+    let place = |kind: Kind, name: &str| {
+        let wanted = format!("{} {name}", kind.type_url());
+        order.iter().position(|found| *found == wanted).unwrap_or_else(|| panic!("no {wanted} in {order:?}"))
+    };
+    let added = order.iter().position(|found| found.contains("other")).expect("the new cluster");
+    let route = place(Kind::Route, &format!("-{ECHO}"));
+    assert!(added < route && route < place(Kind::Cluster, &format!("-{ECHO}")), "{order:?}");
+}
+
 #[test]
 fn a_kind_that_is_not_known_is_not_answered() {
     let state = state(&two());

@@ -442,9 +442,19 @@ impl Session {
             }
         }
         let only_removes = !steps.is_empty() && steps.iter().all(|(_, step)| matches!(step, Step::Remove));
-        if only_removes && self.is_named_by_others(kind) {
-            self.kinds[kind.index()].held_back.extend(steps.into_iter().map(|(name, _)| name));
-            return None;
+        // A complete list cannot leave a removal out, so such a list waits only if it has no other change.
+        if (only_removes || !is_whole) && self.is_named_by_others(kind) {
+            let state = &mut self.kinds[kind.index()];
+            let has = |name: &str| {
+                matches!(state.entries.get(name).map(|entry| entry.sent), Some(Sent::Version(_) | Sent::Claimed(_)))
+            };
+            let waits =
+                |(name, step): &mut (Arc<str>, Step)| matches!(step, Step::Remove) && (only_removes || has(name));
+            let held_back: Vec<_> = steps.extract_if(.., waits).map(|(name, _)| name).collect();
+            state.held_back.extend(held_back);
+            if only_removes {
+                return None;
+            }
         }
         let is_answer_due = std::mem::take(&mut self.kinds[kind.index()].is_answer_due) && is_whole;
         let Applied { mut resources, removed, names, changed_bytes } = self.apply(kind, steps);

@@ -229,3 +229,22 @@ fn a_name_above_a_limit_is_refused_without_an_answer_and_taken_once_there_is_roo
     let second = client.next::<StateOfTheWorld>().expect("the name that is given up makes room");
     assert_eq!(second.resources.len(), 1);
 }
+
+/// The removal waits for the client's answer about its routes. Meanwhile, no work for the session may be due: its stream
+/// would repeat this work for ever, and never read the client's answer.
+#[test]
+fn a_removal_that_waits_leaves_nothing_due() {
+    let state = state(&two());
+    for kind in [Kind::Cluster, Kind::Endpoints] {
+        let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+        ask(&client, Kind::Route, &[ECHO], None);
+        client.next::<StateOfTheWorld>().expect("the route");
+        ask(&client, kind, &["absent.default:80"], None);
+        let mut rounds = 0;
+        while client.with_session(|session| session.is_due()) {
+            client.next::<StateOfTheWorld>();
+            rounds += 1;
+            assert!(rounds < 10, "{kind:?}");
+        }
+    }
+}

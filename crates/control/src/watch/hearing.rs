@@ -107,7 +107,7 @@ where
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
         // The path of a list or a watch ends with the resource's name.
-        let resource = request.uri().path().rsplit('/').next().filter(|_| request.method() == Method::GET);
+        let resource = request.uri().path().rsplit('/').next().filter(|_| is_list_or_watch(&request));
         let resource: Box<str> = resource.unwrap_or_default().into();
         let (answer, hearing) = (self.service.call(request), self.hearing.clone());
         Box::pin(async move {
@@ -123,6 +123,12 @@ where
             Ok(response.map(|body| body.map_frame(listen).boxed_unsync()))
         })
     }
+}
+
+/// Whether a request to the API server lists or watches objects. kube sends the parameters `limit` or `watch` with such
+/// a request, and no parameter if it reads one object.
+pub(crate) fn is_list_or_watch<R>(request: &Request<R>) -> bool {
+    request.method() == Method::GET && request.uri().query().is_some_and(|query| !query.is_empty())
 }
 
 #[cfg(test)]

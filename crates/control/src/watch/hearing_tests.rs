@@ -55,11 +55,12 @@ async fn a_watch_is_silent_since_the_last_byte_of_a_response() {
     assert_eq!(silences(&hearing), [r#""pods"} 7"#, r#""secrets"} 167"#]);
 
     ask(&hearing, Method::PATCH, "/api/v1/pods").await;
-    ask(&hearing, Method::GET, "/api/v1/namespaces/shop/services").await;
+    ask(&hearing, Method::GET, "/api/v1/namespaces/shop/services?limit=500").await;
+    ask(&hearing, Method::GET, "/api/v1/namespaces/shop/services/pods?").await;
     assert_eq!(
         silences(&hearing),
         [r#""pods"} 7"#, r#""secrets"} 167"#],
-        "only lists and watches of watched resources count"
+        "only lists and watches of watched resources count, not an object whose name is pods"
     );
     drop(secrets);
     assert_eq!(silences(&hearing), [r#""pods"} 7"#]);

@@ -24,7 +24,7 @@ use crate::api_server::ApiServer;
 use crate::index::{Change, Kind};
 use definitions::Definitions;
 use follow::Follower;
-pub(crate) use hearing::Hearing;
+pub(crate) use hearing::{Hearing, is_list_or_watch};
 pub(crate) use kinds::resource;
 pub(crate) use lasting::Lasting;
 

@@ -30,6 +30,8 @@ pub(super) enum Refusal {
     TooSlow,
     #[error("the review waits behind too many others: {0}")]
     Busy(Overload),
+    #[error("the review was incomplete when a newer large review needed its place; ask again")]
+    Replaced,
     #[error(transparent)]
     Review(#[from] BadReview),
     #[error(transparent)]
@@ -45,9 +47,10 @@ impl Refusal {
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge | Self::TooHeavy | Self::Review(BadReview::TooManyValues) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::CutOff(_) | Self::Review(_) | Self::Namespace(NoNamespace::Name(_)) => StatusCode::BAD_REQUEST,
-            Self::TooSlow | Self::Busy(_) | Self::Namespace(NoNamespace::Api { .. } | NoNamespace::Busy(_)) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::TooSlow
+            | Self::Busy(_)
+            | Self::Replaced
+            | Self::Namespace(NoNamespace::Api { .. } | NoNamespace::Busy(_)) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 

@@ -219,7 +219,7 @@ impl Server {
             standing.settle();
             self.answer_review(webhook, &review, peer).await
         };
-        place.hold(reading).await.unwrap_or(Err(Refusal::TooSlow))
+        place.hold(reading).await.unwrap_or(Err(Refusal::Replaced))
     }
 
     /// Waits for a place for a large review. After [`LARGE_PATIENCE`] without a free place, takes the place of an

@@ -135,7 +135,8 @@ fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Valu
     arguments.extend(piped);
     match (first.as_str(), arguments.as_slice()) {
         ("default", [default, value]) => Ok(if is_true(value) { value.clone() } else { default.clone() }),
-        ("eq", [one, other]) => Ok((one == other).into()),
+        // With several arguments after the first, Go's `eq` compares the first with each of them.
+        ("eq", [one, others @ ..]) if !others.is_empty() => Ok(others.contains(one).into()),
         ("has", [item, Value::Array(items)]) => Ok(items.contains(item).into()),
         ("ne", [one, other]) => Ok((one != other).into()),
         ("or", [one, other]) => Ok(if is_true(one) { one.clone() } else { other.clone() }),

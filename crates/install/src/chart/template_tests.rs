@@ -49,6 +49,8 @@ fn functions_take_arguments_and_then_what_is_piped() {
         rendered("{{ if eq .Values.count 3 }}a{{ end }}{{ if ne .Values.name \"web\" }}b{{ end }}").as_deref(),
         Ok("a")
     );
+    let any = "{{ if eq .Values.name \"api\" \"web\" }}a{{ end }}{{ if eq .Values.name \"api\" \"db\" }}b{{ end }}";
+    assert_eq!(rendered(any).as_deref(), Ok("a"));
     assert_eq!(rendered("{{ .Files.Get \"files/a.yaml\" | nindent 2 }}").as_deref(), Ok("\n  a: {{ b }}\n  c: d"));
     let has = "{{ if has 2 .Values.map.b }}a{{ end }}{{ if has 3 .Values.map.b }}b{{ end }}";
     assert_eq!(rendered(has).as_deref(), Ok("a"));
@@ -60,6 +62,7 @@ fn what_does_not_work_is_an_error_and_never_nothing() {
     assert_eq!(rendered("{{ .Values.nmae }}"), Err(TemplateError::Missing(".Values.nmae".to_owned())));
     assert_eq!(rendered("{{ .Values.map }}"), syntax(".Values.map"));
     assert_eq!(rendered("{{ upper .Values.name }}"), syntax("upper .Values.name"));
+    assert_eq!(rendered("{{ eq .Values.name }}"), syntax("eq .Values.name"));
     assert_eq!(rendered("{{ .Values.name .Values.name }}"), syntax(".Values.name .Values.name"));
     assert_eq!(rendered("{{ range .Values.map }}{{ end }}"), syntax("range .Values.map"));
     assert_eq!(rendered("a {{ b"), syntax("b"));

@@ -86,6 +86,37 @@ fn an_installation_runs_apart_on_two_nodes_and_high_availability_on_three() {
 }
 
 #[test]
+fn a_critical_priority_class_gets_its_quota_before_the_deployment() {
+    let critical: [(&[&str], bool, &str); 2] = [
+        (&[], true, "system-cluster-critical"),
+        (&["control.priorityClassName=system-node-critical"], false, "system-node-critical"),
+    ];
+    for (sets, is_ha, class) in critical {
+        let objects = rendered(sets, is_ha).expect("it renders");
+        let names = names(&objects);
+        let position = |name: &str| names.iter().position(|one| one == name).unwrap_or_else(|| panic!("{name}"));
+        assert!(position("ResourceQuota leno-control") < position("Deployment leno-control"), "{names:?}");
+        let quota = find(&objects, "ResourceQuota", "leno-control");
+        assert_eq!(quota["metadata"]["namespace"], "leno");
+        let scope = json!({"scopeName": "PriorityClass", "operator": "In", "values": [class]});
+        let expected = json!({"hard": {"pods": "1G"}, "scopeSelector": {"matchExpressions": [scope]}});
+        assert_eq!(quota["spec"], expected);
+        let template = &find(&objects, "Deployment", "leno-control")["spec"]["template"];
+        assert_eq!(template["spec"]["priorityClassName"], class);
+    }
+    let others: [(&[&str], bool); 4] = [
+        (&[], false),
+        (&["control.priorityClassName=own"], false),
+        (&["control.priorityClassName=own"], true),
+        (&["control.priorityClassName="], true),
+    ];
+    for (sets, is_ha) in others {
+        let names = names(&rendered(sets, is_ha).expect("it renders"));
+        assert!(!names.iter().any(|name| name.starts_with("ResourceQuota")), "{sets:?}: {names:?}");
+    }
+}
+
+#[test]
 fn a_replica_that_waits_is_not_restarted_and_serves_a_second_after_it_is_ready() {
     let objects = rendered(&[], false).expect("it renders");
     let template = &find(&objects, "Deployment", "leno-control")["spec"]["template"];
@@ -258,6 +289,7 @@ fn kubernetes_types_read_what_is_rendered() {
             "RoleBinding" => same::<rbac::v1::RoleBinding>(&object),
             "ConfigMap" => same::<core::v1::ConfigMap>(&object),
             "Service" => same::<core::v1::Service>(&object),
+            "ResourceQuota" => same::<core::v1::ResourceQuota>(&object),
             "Deployment" => same::<apps::v1::Deployment>(&object),
             "PodDisruptionBudget" => same::<policy::v1::PodDisruptionBudget>(&object),
             "MutatingWebhookConfiguration" => same::<admissionregistration::v1::MutatingWebhookConfiguration>(&object),

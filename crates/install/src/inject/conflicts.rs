@@ -1,4 +1,4 @@
-//! Finds parts of a Pod that conflict with the proxy.
+//! Finds parts of a Pod that conflict with the proxy, or with the sidecar for gRPC.
 
 use leno_model::proxy;
 use serde_json::Value;
@@ -12,8 +12,9 @@ use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTB
 /// Describes the allowed ports in the error for a proxy that would use one port for two purposes.
 pub(super) const OTHER_PORT: &str = "a port that the proxy does not use for something else";
 
-/// Finds every conflict: ports that both the proxy and a container use, and containers that run as the proxy's user.
-/// The traffic redirection exempts the proxy's user, so connections of such a container would bypass the proxy.
+/// Finds every conflict: ports that both the proxy and a container use, containers that run as the proxy's user, and a
+/// DNS policy with which the proxy could not find the control plane. The traffic redirection exempts the proxy's user,
+/// so connections of a container that runs as this user would bypass the proxy.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let twice = used_twice(settings).into_iter();
     let mut found: Vec<_> =
@@ -36,6 +37,18 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
         }
     }
     found
+}
+
+/// Returns a warning if our container `program` may not be able to resolve the control plane's name. With the DNS policy
+/// `Default`, a Pod uses the DNS servers of its node, which usually do not know the names of the cluster's Services.
+pub(super) fn dns_warning(template: &Value, program: &str) -> Option<String> {
+    let is_default = template.pointer("/spec/dnsPolicy").is_some_and(|policy| policy == "Default");
+    is_default.then(|| {
+        format!(
+            "with dnsPolicy: Default, {program} asks the node's DNS servers; if they do not know the cluster's Services, the Pod never \
+             starts; use dnsPolicy: ClusterFirst"
+        )
+    })
 }
 
 /// Finds ports that the proxy would use for two purposes. Returns each port with the annotation that sets it.

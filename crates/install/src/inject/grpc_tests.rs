@@ -155,6 +155,14 @@ fn what_the_program_sets_itself_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn the_author_of_a_pod_that_asks_its_nodes_dns_servers_is_warned() {
+    let mut template = template();
+    template["spec"]["dnsPolicy"] = json!("Default");
+    let [line] = &decide(&template).warnings[..] else { panic!() };
+    assert!(line.starts_with("with dnsPolicy: Default, leno-grpc asks the node's DNS servers"), "{line}");
+}
+
+#[test]
 fn the_author_learns_that_no_policy_protects_the_ports_and_which_annotations_are_idle() {
     assert_eq!(decide(&template()).warnings, [""; 0]);
     let mut template = template();

@@ -1,10 +1,10 @@
 //! Makes the patch that adds the proxy to a Pod template, and the patch that removes the proxy.
 //!
-//! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
-//! and users, `containers` makes the containers, and `plan` makes the patch. The patch for a proxy leaves the
-//! application's containers and fields as they are. `grpc` makes the items of a Pod that gets an identity and no proxy.
-//! `existing` decides about a Pod that already has the containers of a proxy. `options` and `installation` check the
-//! values that an installation sets for all Pods.
+//! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` checks ports,
+//! users and the DNS policy, `containers` makes the containers, and `plan` makes the patch. The patch for a proxy
+//! leaves the application's containers and fields as they are. `grpc` makes the items of a Pod that gets an identity
+//! and no proxy. `existing` decides about a Pod that already has the containers of a proxy. `options` and
+//! `installation` check the values that an installation sets for all Pods.
 
 mod conflicts;
 mod containers;
@@ -30,6 +30,7 @@ pub use settings::{BadSetting, Settings};
 pub use skip::{Skipped, Traits, Wish, asks_for_injection, is_never_meshed};
 
 use crate::annotations::{Mistake, label, ours, unknown};
+use crate::names::{GRPC, PROXY};
 use crate::patch::Operation;
 
 /// The origin of a request to inject a proxy: a user or the cluster.
@@ -114,6 +115,7 @@ pub fn inject(
     };
     let mut warnings: Vec<String> = typos(template).chain(reserved::loosened(&inherited, &settings)).collect();
     warnings.extend(probes::warnings(&probes, &settings));
+    warnings.extend(conflicts::dns_warning(template, PROXY));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
             existing::keep(template, &additions, options)?
@@ -142,7 +144,8 @@ fn inject_grpc(
     if !conflicts.is_empty() {
         return Err(conflicts);
     }
-    let warnings = typos(template).chain(grpc::warnings(template, annotations)).collect();
+    let dns = conflicts::dns_warning(template, GRPC);
+    let warnings = typos(template).chain(grpc::warnings(template, annotations)).chain(dns).collect();
     let outcome = match plan::inject(template, &grpc::additions(settings, options)) {
         Some(plan) if plan.replaces && asked == Asked::ByAnnotation => Outcome::Skipped(Skipped::HasProxy),
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },

@@ -271,6 +271,21 @@ fn a_container_that_runs_as_the_proxys_user_is_a_mistake() {
 }
 
 #[test]
+fn the_author_of_a_pod_that_asks_its_nodes_dns_servers_is_warned() {
+    let warnings = |policy: &str| {
+        let mut template = template();
+        template["spec"]["dnsPolicy"] = json!(policy);
+        by_name(&template).expect("no mistake").warnings
+    };
+    let expected = "with dnsPolicy: Default, leno-proxy asks the node's DNS servers; if they do not know the cluster's Services, the \
+                    Pod never starts; use dnsPolicy: ClusterFirst";
+    assert_eq!(warnings("Default"), [expected]);
+    for policy in ["ClusterFirst", "ClusterFirstWithHostNet", "None"] {
+        assert_eq!(warnings(policy), [""; 0], "{policy}");
+    }
+}
+
+#[test]
 fn an_annotation_that_nothing_reads_is_told_and_does_no_harm() {
     let template = annotated(json!({"leno.dev/proxy-log-levle": "debug"}));
     let decision = by_name(&template).expect("nothing is wrong");

@@ -9,8 +9,8 @@ mod references;
 mod routes;
 mod traffic;
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub use memo::Memo;
@@ -168,7 +168,8 @@ impl Join {
         for (port, cluster) in service.ports.iter().zip(&joined.clusters) {
             self.claim_cluster_ips(service, port, &cluster.key);
             if service.headless {
-                let unnamed = cluster.endpoints.iter().filter(|endpoint| endpoint.hostname.is_none());
+                let second = cluster.second_addresses();
+                let unnamed = cluster.endpoints.iter().chain(second).filter(|endpoint| endpoint.hostname.is_none());
                 let unnamed = unnamed.filter(|endpoint| self.dialled.means(endpoint));
                 self.headless.extend(unnamed.map(|endpoint| (endpoint.address, cluster.key.clone())));
             }
@@ -238,7 +239,8 @@ impl JoinedService {
         }
         for port in &service.ports {
             joined.problems.extend(misnamed_port(service, port, slices));
-            let (endpoints, unready_endpoints) = endpoints(&port.name, slices);
+            let prefers_ipv4 = service.cluster_ips.first().is_none_or(IpAddr::is_ipv4);
+            let (endpoints, unready_endpoints) = endpoints(&port.name, slices, prefers_ipv4);
             joined.clusters.push(Arc::new(Cluster {
                 key: ClusterKey {
                     namespace: service.identity.namespace.clone(),
@@ -299,7 +301,10 @@ fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSli
 /// Returns the endpoints that serve the port with this name, and the endpoints that must not get calls.
 ///
 /// As in kube-proxy, terminating endpoints that still serve are used only if no endpoint is ready.
-fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<Endpoint>) {
+///
+/// A Pod of a dual-stack Service has an address in each family. Only one of them gets calls, so that each Pod is one
+/// endpoint for the balancer: the IPv4 address if `prefers_ipv4`, else the IPv6 address.
+fn endpoints(port_name: &str, slices: &[&EndpointSlice], prefers_ipv4: bool) -> (Vec<Endpoint>, Vec<Endpoint>) {
     let mut known: BTreeMap<SocketAddr, (&Address, Option<&EndpointProxy>, Option<&Controller>)> = BTreeMap::new();
     for slice in slices {
         for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
@@ -321,11 +326,22 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
             }
         }
     }
-    let best = known.values().map(|(address, ..)| address.readiness).min();
+    let is_preferred = |socket: &SocketAddr| socket.ip().to_canonical().is_ipv4() == prefers_ipv4;
+    let with_preferred: BTreeSet<_> = known
+        .iter()
+        .filter(|(socket, _)| is_preferred(socket))
+        .filter_map(|(_, (address, ..))| pod_of(address))
+        .collect();
+    let is_second = |socket: &SocketAddr, address: &Address| {
+        !is_preferred(socket) && pod_of(address).is_some_and(|pod| with_preferred.contains(&pod))
+    };
+    let first = known.iter().filter(|(socket, (address, ..))| !is_second(socket, address));
+    let best = first.map(|(_, (address, ..))| address.readiness).min();
     let usable = best.filter(|best| *best != Readiness::Unready);
     let (mut endpoints, mut unready) = (Vec::new(), Vec::new());
     for (socket, (address, proxy, controller)) in known {
-        let list = if Some(address.readiness) == usable { &mut endpoints } else { &mut unready };
+        let is_usable = Some(address.readiness) == usable && !is_second(&socket, address);
+        let list = if is_usable { &mut endpoints } else { &mut unready };
         list.push(Endpoint {
             address: socket,
             zone: address.zone.clone(),
@@ -338,6 +354,11 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
         });
     }
     (endpoints, unready)
+}
+
+/// Returns the namespace and name of an endpoint's Pod; the namespace is `None` if it is the slice's own.
+fn pod_of(address: &Address) -> Option<(Option<&str>, &str)> {
+    Some((address.pod_namespace.as_deref(), address.pod.as_deref()?))
 }
 
 fn name_of(identity: &Identity) -> (&str, &str) {

@@ -106,6 +106,48 @@ fn terminating_endpoints_that_serve_are_used_only_when_none_is_ready() {
 }
 
 #[test]
+fn a_pod_with_two_addresses_is_one_endpoint_in_the_family_of_the_services_first_address() {
+    let slice = |family: &str, addresses: [&str; 2]| {
+        let endpoint = |(pod, address): (usize, &str)| {
+            format!("- {{addresses: ['{address}'], targetRef: {{kind: Pod, name: echo-{pod}}}}}\n")
+        };
+        let endpoints: String = addresses.into_iter().enumerate().map(endpoint).collect();
+        format!(
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: echo-{}\n  \
+             labels: {{kubernetes.io/service-name: echo}}\naddressType: {family}\nports: [{{name: grpc, port: 80}}]\n\
+             endpoints:\n{endpoints}",
+            family.to_lowercase()
+        )
+    };
+    let service = |cluster_ips: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: echo}}\n\
+             spec: {{{cluster_ips}, ports: [{{name: grpc, port: 80}}]}}\n"
+        )
+    };
+    let (v4, v6) = (slice("IPv4", ["10.0.0.1", "10.0.0.2"]), slice("IPv6", ["fd00::1", "fd00::9"]));
+    // The last Pod has no IPv4 address.
+    let v6 = v6.replace("name: echo-1}", "name: echo-9}");
+    for (cluster_ips, endpoints, others) in [
+        ("clusterIPs: [10.96.0.10, 'fd00::10']", &["10.0.0.1:80", "10.0.0.2:80", "[fd00::9]:80"][..], 1),
+        ("clusterIPs: ['fd00::10', 10.96.0.10]", &["10.0.0.2:80", "[fd00::1]:80", "[fd00::9]:80"], 1),
+        ("clusterIP: None", &["10.0.0.1:80", "10.0.0.2:80", "[fd00::9]:80"], 1),
+    ] {
+        let translation = translated(&[("a.yaml", &(service(cluster_ips) + &v4 + &v6))]);
+        assert_eq!(addresses(only(&translation)), endpoints, "{cluster_ips}");
+        assert_eq!(only(&translation).unready_endpoints.len(), others);
+        assert_eq!(only(&translation).second_addresses().count(), others);
+        // A client of a headless Service may dial either address of a Pod.
+        if cluster_ips.ends_with("None") {
+            for address in ["10.0.0.1:80", "[fd00::1]:80"] {
+                let address = address.parse().expect("an address");
+                assert!(translation.mesh.cluster_by_address(address).is_some(), "{address}");
+            }
+        }
+    }
+}
+
+#[test]
 fn an_endpoint_in_two_slices_is_one_endpoint_and_its_better_condition_counts() {
     for (first, second) in [("true", "false"), ("false", "true")] {
         let a = echo_with("[127.0.0.1]", &format!("[127.0.0.1]\n  conditions: {{ready: {first}}}"));

@@ -241,7 +241,7 @@ impl Relay {
             choice,
             endpoints: endpoints.collect(),
             omitted,
-            unready: cluster.unready_endpoints.len(),
+            unready: cluster.unready_endpoints.len() - cluster.second_addresses().count(),
         }
     }
 

@@ -7,7 +7,8 @@ use kube::ResourceExt;
 use leno_install::annotations::INJECT;
 
 /// JSON pointer to the annotation `leno.dev/inject` in `fieldsV1` of a managedFields entry. If an entry has this field,
-/// the entry's time is when the annotation was last written.
+/// the entry's manager wrote the annotation. The entry's time is when this manager last changed any of its fields. So
+/// the annotation may be older than this time, but not newer.
 const MANAGED_FIELD: &str = "/f:metadata/f:annotations/f:leno.dev~1inject";
 
 /// Explains in one sentence why the Pod has no proxy. `injector` is the configuration of the webhook that injects
@@ -26,20 +27,15 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
     // If the Pod has its own annotation, that one applies, so ignore when the namespace was annotated. Managed fields
     // cannot prove that a user annotated the Pod after its creation, so assume that the Pod was created with its
     // annotation.
-    let annotated = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(annotated);
-    match annotated {
+    let changed = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(changed);
+    match changed {
         // Timestamps have a resolution of one second, so two equal timestamps do not show which event was first.
-        Some(annotated) if created.0 == annotated.0 => {
+        Some(changed) if created.0 <= changed.0 => {
             format!(
-                "it was created at {}, in the same second in which its namespace's annotation was written",
-                at(created)
-            )
-        }
-        Some(annotated) if created.0 < annotated.0 => {
-            format!(
-                "it was created at {}, before its namespace's annotation was written at {}",
+                "it was created at {}, and its namespace was changed at {}: either the annotation is newer than the \
+                 Pod, or the webhook {INJECTOR_NAME} did not answer when the Pod was created",
                 at(created),
-                at(annotated)
+                at(changed)
             )
         }
         _ => format!("the webhook {INJECTOR_NAME} did not answer when it was created, at {}", at(created)),
@@ -49,8 +45,8 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
 /// Name of the webhook configuration, as `kubectl get` shows it.
 const INJECTOR_NAME: &str = leno_install::names::INJECTOR;
 
-/// Returns when the namespace's annotation was last written.
-fn annotated(namespace: &Namespace) -> Option<&Time> {
+/// Returns when the writer of the namespace's annotation last changed the namespace.
+fn changed(namespace: &Namespace) -> Option<&Time> {
     let entries = namespace.metadata.managed_fields.iter().flatten();
     let wrote_it = |entry: &&ManagedFieldsEntry| {
         entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(MANAGED_FIELD).is_some())

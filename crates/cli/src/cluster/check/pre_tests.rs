@@ -75,6 +75,7 @@ fn every_kind_of_the_chart_is_asked_for_where_it_is_created() {
     let expected = [
         "configmaps leno",
         "namespaces -",
+        "resourcequotas leno",
         "serviceaccounts leno",
         "services leno",
         "mutatingwebhookconfigurations.admissionregistration.k8s.io -",

@@ -6,8 +6,8 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod};
 use kube::ResourceExt;
-use leno_install::annotations::INJECT;
-use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, inject, typos};
+use leno_install::annotations::{INJECT, PROXY_VERSION};
+use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, asks_for_injection, inject, typos};
 use leno_install::names::{GUARD, PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
@@ -50,7 +50,7 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Err(error) => vec![(*error).into()],
     };
     list.check(EXPECTED, &[API_SERVER], || match &installed.namespaces {
-        Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, installed)),
+        Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, installed, &proxies.options)),
         Err(error) => vec![error.into()],
     });
     list.check(REFUSED, &[API_SERVER], || match &proxies.replica_sets {
@@ -59,7 +59,7 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
     });
     list.check(ANNOTATIONS, &[API_SERVER], || checked(&misspelt));
     list.check(READY, &[API_SERVER], || checked(&ready));
-    list.check(VERSIONS, &[API_SERVER, DEPLOYMENT], || checked(&|pods| versions(pods, wanted_version(installed))));
+    list.check(VERSIONS, &[API_SERVER, DEPLOYMENT], || checked(&|pods| versions(pods, installed)));
     list.check(PROBES, &[API_SERVER], || match &proxies.policies {
         Ok(policies) => checked(&|pods| probes::findings(&with_proxy(pods), policies)),
         Err(error) => error.into(),
@@ -92,9 +92,8 @@ fn restart(pod: &Pod) -> String {
     pods::owner(pod).restart(&pod.namespace().unwrap_or_default())
 }
 
-/// Finds Pods without a proxy that would get one if they were created now.
-fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed) -> Vec<Finding> {
-    let options = Options::default();
+/// Finds Pods without a proxy that would get one if they were created now. `options` are the injector's.
+fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed, options: &Options) -> Vec<Finding> {
     let excluded = excluded(installed);
     let finding = |pod: &&Pod| {
         let namespace = pod.namespace().unwrap_or_default();
@@ -104,7 +103,7 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed)
         let known = namespaces.iter().find(|known| known.name_any() == namespace);
         let annotations = known.map(annotations).unwrap_or_default();
         let template = serde_json::to_value(pod).ok()?;
-        match inject(&template, &inject::Namespace { name: namespace, annotations }, Asked::ByAnnotation, &options) {
+        match inject(&template, &inject::Namespace { name: namespace, annotations }, Asked::ByAnnotation, options) {
             Ok(Decision { outcome: Outcome::Injected { .. }, .. }) => {
                 let why = absence::why(pod, known, installed.injector.as_ref().ok().and_then(Option::as_ref));
                 Some(Finding::warning(format!("{} has none: {why}", name(pod)), restart(pod)))
@@ -189,9 +188,8 @@ fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
 
 /// The namespaces whose annotation asks for proxies or for gRPC sidecars, which give identities to gRPC programs.
 fn meshed(installed: &Installed) -> Vec<String> {
-    let is_meshed = |namespace: &&Namespace| {
-        namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled" || value == "grpc")
-    };
+    let is_meshed =
+        |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|word| asks_for_injection(word));
     let namespaces = installed.namespaces.iter().flatten();
     namespaces.filter(is_meshed).map(ResourceExt::name_any).collect()
 }
@@ -239,8 +237,8 @@ fn wanted_version(installed: &Installed) -> Option<&String> {
     installed.deployment.as_ref().ok()?.as_ref()?.labels().get(VERSION_LABEL)
 }
 
-fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
-    let Some(wanted) = wanted else {
+fn versions(pods: &[&Pod], installed: &Installed) -> Vec<Finding> {
+    let Some(wanted) = wanted_version(installed) else {
         return vec![Finding::warning(
             "the version of the control plane is not known",
             "leno upgrade | kubectl apply -f -",
@@ -250,7 +248,8 @@ fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
         let version = pods::sidecar_version(pod).unwrap_or("unknown");
         let is_other = version != wanted;
         is_other.then(|| {
-            Finding::warning(format!("{} has {version}, and the control plane {wanted}", name(pod)), restart(pod))
+            let fix = unpin(pod, installed, wanted).unwrap_or_else(|| restart(pod));
+            Finding::warning(format!("{} has {version}, and the control plane {wanted}", name(pod)), fix)
         })
     };
     let others: Vec<Finding> =
@@ -260,6 +259,27 @@ fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
     } else {
         others
     }
+}
+
+/// Returns what to do if an annotation sets another version for the Pod's proxy than `wanted`, so that a restart alone
+/// would change nothing. `None` without such an annotation.
+fn unpin(pod: &Pod, installed: &Installed, wanted: &str) -> Option<String> {
+    let is_other = |pinned: &&String| pinned.split('@').next().map(str::trim) != Some(wanted);
+    if let Some(pinned) = pod.annotations().get(PROXY_VERSION) {
+        let pinned = Some(pinned).filter(is_other)?;
+        return Some(format!(
+            "remove or raise the annotation {PROXY_VERSION}: {pinned} in its Pod template, then {}",
+            restart(pod)
+        ));
+    }
+    let namespace = pod.namespace().unwrap_or_default();
+    let known = installed.namespaces.iter().flatten().find(|known| known.name_any() == namespace)?;
+    let pinned = known.annotations().get(PROXY_VERSION).filter(is_other)?;
+    Some(format!(
+        "remove or raise the annotation {PROXY_VERSION}: {pinned} of its namespace: kubectl annotate namespace \
+         {namespace} {PROXY_VERSION}-, then {}",
+        restart(pod)
+    ))
 }
 
 /// Checks when the proxies' certificates expire. The certificates that expire soon together with the authority, at

@@ -41,6 +41,7 @@ fn of(pods: Vec<Pod>) -> Proxies {
         metrics: Default::default(),
         shown: Ok(Vec::new()),
         policies: Ok(Vec::new()),
+        options: Options::default(),
     }
 }
 
@@ -82,6 +83,16 @@ fn a_pod_whose_annotations_are_wrong_can_have_none_and_says_which() {
     let check = checked(&installed(now()), &proxies, EXPECTED).remove(0);
     assert_eq!(check.verdict, Verdict::Failed);
     assert!(check.why.contains("leno.dev/proxy-workers"), "{}", check.why);
+}
+
+#[test]
+fn the_installations_own_options_decide_which_pod_can_have_none() {
+    let pod = || web("web-1", &json!({"leno.dev/skip-inbound-ports": "22"}), false, true);
+    assert_eq!(checked(&installed(now()), &of(vec![pod()]), EXPECTED)[0].verdict, Verdict::Warning);
+    let options = Options { namespace_only: vec!["leno.dev/skip-inbound-ports".to_owned()], ..Options::default() };
+    let check = checked(&installed(now()), &Proxies { options, ..of(vec![pod()]) }, EXPECTED).remove(0);
+    assert_eq!(check.verdict, Verdict::Failed);
+    assert!(check.why.contains("only a namespace may have it"), "{}", check.why);
 }
 
 #[test]
@@ -164,6 +175,42 @@ fn a_proxy_of_another_version_is_a_warning() {
     let check = checked(&facts, &of(vec![web("web-1", &json!({}), true, true)]), VERSIONS).remove(0);
     assert_eq!(check.verdict, Verdict::Warning);
     assert!(check.why.ends_with("and the control plane 99.0.0"), "{}", check.why);
+    assert_eq!(check.fix.as_deref(), Some("kubectl rollout restart -n shop deployment/web"));
+}
+
+#[test]
+fn an_annotation_that_pins_another_version_is_named_because_a_restart_changes_nothing() {
+    let fix = |of_pod: &Value, of_namespace: &Value| {
+        let mut facts = installed(now());
+        let Ok(Some(deployment)) = &mut facts.deployment else { panic!("there is one") };
+        deployment.labels_mut().insert(VERSION_LABEL.to_owned(), "99.0.0".to_owned());
+        facts.namespaces = Ok(vec![object(json!({"metadata": {"name": "shop", "annotations": of_namespace}}))]);
+        let check = checked(&facts, &of(vec![web("web-1", of_pod, true, true)]), VERSIONS).remove(0);
+        assert_eq!(check.verdict, Verdict::Warning);
+        check.fix.expect("what to type")
+    };
+    let restart = "kubectl rollout restart -n shop deployment/web";
+    let pin = |version: &str| json!({"leno.dev/proxy-version": version});
+    assert_eq!(
+        fix(&pin("0.1.0"), &json!({})),
+        format!("remove or raise the annotation leno.dev/proxy-version: 0.1.0 in its Pod template, then {restart}")
+    );
+    assert_eq!(
+        fix(&json!({}), &pin("0.1.0")),
+        format!(
+            "remove or raise the annotation leno.dev/proxy-version: 0.1.0 of its namespace: kubectl annotate namespace \
+             shop leno.dev/proxy-version-, then {restart}"
+        )
+    );
+    // The Pod's annotation takes precedence. If the annotation names the wanted version, a restart suffices.
+    for (of_pod, of_namespace) in [
+        (json!({}), json!({})),
+        (pin("99.0.0"), json!({})),
+        (pin("99.0.0"), pin("0.1.0")),
+        (json!({}), pin("99.0.0@sha256:0123")),
+    ] {
+        assert_eq!(fix(&of_pod, &of_namespace), restart, "{of_pod} {of_namespace}");
+    }
 }
 
 #[test]

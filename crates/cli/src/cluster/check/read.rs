@@ -15,8 +15,9 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use leno_install::annotations::INJECTED_LABEL;
+use leno_install::inject::Options;
 use leno_install::names::{
-    CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, GUARD, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
+    CONFIG, CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, GUARD, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
 };
 
 use leno_model::policy::AuthorizationPolicy;
@@ -79,6 +80,8 @@ pub(super) struct Proxies {
     pub(super) services: Read<Vec<Service>>,
     /// Valid policies only; the control plane reports the invalid policies.
     pub(super) policies: Read<Vec<Arc<AuthorizationPolicy>>>,
+    /// The injector's options in this installation; the default options if they cannot be read.
+    pub(super) options: Options,
 }
 
 /// Reads an installation.
@@ -131,13 +134,26 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
     );
     let is_running = |pod: &&Pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY);
     let running = || pods.iter().flatten().filter(is_running);
-    let (services, metrics, shown, policies) = tokio::join!(
+    let (services, metrics, shown, policies, options) = tokio::join!(
         cluster.list(cluster.within_or_all(namespace), ""),
         metrics::texts(cluster, running()),
         identity::shown(cluster, running()),
         policies::list(cluster, namespace),
+        options(cluster),
     );
-    Proxies { pods, replica_sets, services, metrics, shown, policies: policies.map(|found| found.all) }
+    Proxies { pods, replica_sets, services, metrics, shown, policies: policies.map(|found| found.all), options }
+}
+
+/// Reads the injector's options. The user may lack the right to read the ConfigMap, so a failure is not a finding.
+async fn options(cluster: &Cluster) -> Options {
+    let config: Read<Option<ConfigMap>> = cluster.get(cluster.within(CONTROL_NAMESPACE), CONFIG).await;
+    config.ok().flatten().as_ref().and_then(options_of).unwrap_or_default()
+}
+
+/// Returns the options in the ConfigMap, without the fields that only a newer version knows.
+fn options_of(config: &ConfigMap) -> Option<Options> {
+    let text = config.data.as_ref()?.get("inject.yaml")?;
+    Options::read_known(text).ok().map(|(options, _)| options)
 }
 
 async fn ask_control(cluster: &Cluster, pod: String, port: u16) -> ControlAnswer {
@@ -172,3 +188,7 @@ async fn bundles(cluster: &Cluster) -> Read<Vec<ConfigMap>> {
     let all = cluster.within_or_all::<ConfigMap>(None).list(&named).await;
     all.map(|list| list.items).map_err(|error| cluster.explain(&error))
 }
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

@@ -1,0 +1,41 @@
+use leno_install::chart::{default_values, objects, set_value};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cluster::connect::tests::with_api_server;
+
+/// Reads the options in a cluster whose API server answers the request for the ConfigMap leno-config with this answer.
+fn read(status: u16, answer: &Value) -> Options {
+    let reply = |path: &str| {
+        assert_eq!(path, "/api/v1/namespaces/leno/configmaps/leno-config");
+        (status, answer.clone())
+    };
+    with_api_server(reply, async |cluster| options(&cluster).await)
+}
+
+#[test]
+fn the_injectors_options_are_those_that_the_chart_has_written() {
+    let mut values = default_values(false).expect("the chart's values");
+    for set in ["webhook.namespaceOnly=[leno.dev/inject]", "proxy.adminPort=9191"] {
+        set_value(&mut values, set).expect("a value");
+    }
+    let rendered = objects(&values).expect("it renders");
+    let config = rendered.iter().find(|object| object["metadata"]["name"] == CONFIG).expect("the ConfigMap");
+    let options = read(200, config);
+    assert_eq!(options.namespace_only, ["leno.dev/inject"]);
+    assert_eq!(options.proxy.admin_port, 9191);
+}
+
+#[test]
+fn options_that_cannot_be_read_are_the_default_ones() {
+    for status in [403, 404, 500] {
+        let refusal = json!({"kind": "Status", "status": "Failure", "message": "no", "code": status});
+        assert_eq!(read(status, &refusal), Options::default(), "{status}");
+    }
+    for data in [json!({}), json!({"inject.yaml": "{trustDomain: A B}"}), json!({"inject.yaml": "{"})] {
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG}, "data": data});
+        assert_eq!(read(200, &config), Options::default(), "{data}");
+    }
+    let newer = json!({"metadata": {"name": CONFIG}, "data": {"inject.yaml": "{new: 1, trustDomain: corp}"}});
+    assert_eq!(read(200, &newer).trust_domain, "corp");
+}
