@@ -35,7 +35,7 @@ pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: 
     }
     text.push_str(
         "\n\
-         pinned: five clients with a connection each; whose connection is on s5 has it until it ends.\n\
+         pinned: five clients with one connection each. The client connected to s5 makes all its calls there.\n\
          round robin and Leno: one client with one connection to leno-proxy, which spreads its calls.\n\
          \n\
          What each number means: docs/laptop.md. How it works: ARCHITECTURE.md and docs/.\n\

@@ -32,7 +32,8 @@ pub struct Snapshot {
     pub failed: u64,
     /// The calls, included in `failed`, that the load did not send because too many calls waited for an answer.
     pub not_sent: u64,
-    /// The error of the first failed call.
+    /// The error of the first failed call of the measured time; without such a call, of the first failed call of the
+    /// warm-up.
     pub first_failure: Option<String>,
     /// The calls of the measured time that were not answered with OK, by class; at most 65 classes.
     pub classes: BTreeMap<FailureClass, u64>,

@@ -70,10 +70,14 @@ impl Stats {
         }
     }
 
-    /// Counts a failed call, even one that was sent before the measured time.
+    /// Counts a failed call, even one that was sent before the measured time. The reason of the first failure in the
+    /// measured time replaces the reason of an earlier failure.
     pub(super) fn fail(&mut self, since: Instant, failure: Failure) {
         if let Some(slice) = self.slice(since) {
             slice.failed += 1;
+            if self.tally.classes.is_empty() {
+                self.tally.first_failure = None;
+            }
             self.tally.add_failures(failure.class, 1);
         }
         self.tally.failed += 1;

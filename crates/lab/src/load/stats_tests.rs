@@ -66,17 +66,19 @@ fn a_recording_has_the_whole_measured_time_although_the_last_answer_came_earlier
 }
 
 #[test]
-fn a_failure_before_measuring_counts_and_the_first_reason_stays() {
+fn a_failure_before_measuring_counts_and_the_first_measured_reason_stays() {
     let from = Instant::now() + 1000 * MS;
     let mut stats = measuring_stats(from);
     stats.fail(from - MS, Failure::new(FailureClass::Grpc(14), "Unavailable: no endpoint"));
+    assert_eq!(stats.finish(from).first_failure.as_deref(), Some("Unavailable: no endpoint"));
     stats.fail(from, Failure::new(FailureClass::TimeOut, "too late"));
+    stats.fail(from, Failure::new(FailureClass::TimeOut, "much too late"));
     let snapshot = stats.finish(from);
-    assert_eq!(snapshot.failed, 2);
-    assert_eq!(snapshot.first_failure.as_deref(), Some("Unavailable: no endpoint"));
+    assert_eq!(snapshot.failed, 3);
+    assert_eq!(snapshot.first_failure.as_deref(), Some("too late"));
     let in_timeline: u64 = snapshot.timeline.iter().map(|slice| slice.failed).sum();
-    assert_eq!(in_timeline, 1);
-    assert_eq!(snapshot.classes, BTreeMap::from([(FailureClass::TimeOut, 1)]));
+    assert_eq!(in_timeline, 2);
+    assert_eq!(snapshot.classes, BTreeMap::from([(FailureClass::TimeOut, 2)]));
 }
 
 #[test]

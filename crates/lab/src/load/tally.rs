@@ -77,7 +77,9 @@ impl Tally {
         self.windows.add(&recording.windows_us)?;
         self.failed = self.failed.saturating_add(recording.failed);
         self.not_sent = self.not_sent.saturating_add(recording.not_sent);
-        if self.first_failure.is_none() {
+        // A failure in the measured time replaces a failure in the warm-up.
+        let is_measured = self.classes.is_empty() && !recording.classes.is_empty() && recording.first_failure.is_some();
+        if self.first_failure.is_none() || is_measured {
             self.first_failure.clone_from(&recording.first_failure);
         }
         recording.classes.iter().for_each(|&(class, calls)| self.add_failures(class, calls));

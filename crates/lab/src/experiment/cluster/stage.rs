@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use futures_util::future::try_join;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::ResourceExt;
 use kube::api::{Api, PostParams};
 
 use super::access::Access;
@@ -23,6 +24,10 @@ use crate::experiment::options::Settings;
 use crate::experiment::record::Protocol;
 use crate::kubernetes::refused;
 use crate::load::{Client, Exchange, NAMELESS};
+
+/// Annotation that Istio's CNI agent writes on each Pod whose connections it redirects to ztunnel; the value is then
+/// `enabled`.
+const REDIRECTION: &str = "ambient.istio.io/redirection";
 
 /// A mesh that is ready to be measured.
 pub(super) struct Stage {
@@ -193,17 +198,21 @@ fn placement(pod: &Pod) -> String {
     format!("{} on {node}", name(pod))
 }
 
-/// Returns an error if the mesh uses sidecars and the Pod has no sidecar of the mesh.
+/// Returns an error if the Pod is not in its mesh: it has no sidecar of a mesh with sidecars, or a mesh with shared
+/// proxies does not redirect its connections.
 fn ensure_meshed(pod: &Pod, mesh: Mesh) -> Result<()> {
-    let Proxies::Sidecars(proxy) = mesh.proxies() else { return Ok(()) };
-    if has_container(pod, proxy) {
-        return Ok(());
-    }
-    let what = format!("the Pod {}/{} has no container {proxy}", mesh.namespace(), name(pod));
-    Err(Error::Cluster {
-        what,
-        why: format!("does the injector of {mesh} run? Without its proxy there is nothing to measure"),
-    })
+    let (lacking, question) = match mesh.proxies() {
+        Proxies::None => return Ok(()),
+        Proxies::Sidecars(proxy) if has_container(pod, proxy) => return Ok(()),
+        Proxies::Sidecars(proxy) => (format!("no container {proxy}"), "does the injector of"),
+        Proxies::Shared(_) if pod.annotations().get(REDIRECTION).is_some_and(|state| state == "enabled") => {
+            return Ok(());
+        }
+        Proxies::Shared(_) => (format!("no annotation {REDIRECTION}: enabled"), "does the CNI agent of"),
+    };
+    let what = format!("the Pod {}/{} has {lacking}", mesh.namespace(), name(pod));
+    let why = format!("{question} {mesh} run? Without its proxy there is nothing to measure");
+    Err(Error::Cluster { what, why })
 }
 
 async fn containers(access: &Access, mesh: Mesh, plot: Plot<'_>) -> Result<Containers> {

@@ -10,7 +10,16 @@ fn a_pod_without_the_proxy_of_its_mesh_is_refused_by_name() {
     let error = ensure_meshed(&bare, Mesh::Leno).expect_err("an error").to_string();
     assert!(error.starts_with("the Pod leno-lab-leno/backend-0 has no container leno-proxy: "), "{error}");
     assert!(ensure_meshed(&bare, Mesh::None).is_ok());
-    assert!(ensure_meshed(&bare, Mesh::Ambient).is_ok());
+}
+
+#[test]
+fn a_pod_that_ambient_does_not_redirect_is_refused_by_name() {
+    let mut pod = pod(&serde_json::json!({"containers": [{"name": "leno"}]}));
+    let error = ensure_meshed(&pod, Mesh::Ambient).expect_err("an error").to_string();
+    let expected = "the Pod leno-lab-ambient/backend-0 has no annotation ambient.istio.io/redirection: enabled: ";
+    assert!(error.starts_with(expected), "{error}");
+    pod.annotations_mut().insert("ambient.istio.io/redirection".to_owned(), "enabled".to_owned());
+    assert!(ensure_meshed(&pod, Mesh::Ambient).is_ok());
 }
 
 #[test]
