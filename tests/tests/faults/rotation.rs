@@ -279,10 +279,11 @@ async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_w
 /// opens another connection to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_may_last_longer_than_its_certificate_although_its_endpoint_has_left_the_service() {
-    // A proxy renews its certificate 2 to 3 seconds before it expires, so that a busy machine has time for the rest.
+    // A proxy renews its certificate 2 to 3 seconds before it expires, so that a busy machine has time for the rest. The
+    // call begins with the first certificate, and lasts longer than this certificate.
     const LIFETIME: [&str; 2] = ["--svid-lifetime", "15s"];
     let authority = Authority::new();
-    let settings = Settings { delay: Duration::from_secs(27), ..Settings::default() };
+    let settings = Settings { delay: Duration::from_secs(18), ..Settings::default() };
     let leaving = ServerSide::start(&authority, "echo0", settings, &LIFETIME).await;
     let staying = ServerSide::start(&authority, "echo1", Settings::default(), &LIFETIME).await;
     let proxy = client_side(&authority, &[echo(slice::from_ref(&leaving))], &LIFETIME);
