@@ -199,3 +199,27 @@ fn a_connection_with_open_streams_keeps_no_empty_output_buffer_while_memory_is_s
     write_all(&mut server);
     assert_eq!(output_bytes(&server), 0);
 }
+
+#[test]
+fn dropped_content_and_trailers_free_their_memory_and_are_never_sent() {
+    let (mut server, now) = server_without_connection_window();
+    let key = ask(&mut server, now, 3);
+    server.send_data(key, &[7; 5_000], false);
+    let mut trailers = FieldSection::new();
+    trailers.push(b"grpc-status", b"0");
+    server.send_headers(key, Section::Trailers, &trailers, true);
+    let ended = ask(&mut server, now, 5);
+    server.send_data(ended, &[7; 5_000], true);
+    for key in [key, ended] {
+        server.drop_queued(key);
+    }
+    assert_eq!((server.queued_bytes(), server.queue_memory_bytes()), (0, 0));
+    write_all(&mut server);
+    let mut credit = Vec::new();
+    write_window_update(&mut credit, 0, 65_535);
+    let (mut input, mut fields) = (&credit[..], FieldSection::new());
+    assert!(server.receive(now, &mut input, &mut fields).expect("the client is honest").is_none());
+    assert!(server.output().is_empty() && server.is_open(key) && server.is_open(ended));
+    server.reset(key, ErrorCode::CANCEL);
+    assert!(!server.is_open(key));
+}

@@ -210,6 +210,17 @@ impl Connection {
         !self.collected.is_empty()
     }
 
+    /// Drops a stream's queued DATA and trailers; the stream stays open. Call this function only for a stream that will
+    /// be reset: the peer never gets the rest of the message. Without an open stream this has no effect.
+    pub fn drop_queued(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let (queue, trailers) = (std::mem::take(&mut stream.queue), stream.trailers.take());
+        // The message is not complete, so it must not end.
+        stream.end_after_queue = false;
+        self.queued_bytes -= queue.waiting().len();
+        self.queue_memory_bytes -= queue.capacity_bytes() + trailers.map_or(0, |trailers| trailers.capacity_bytes());
+    }
+
     /// Ends a stream with RST_STREAM and drops its queue. Without an open stream this has no effect.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
         if self.forget_stream(key).is_some() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leno_http2::frame::kind;
 
-use crate::peer::{Server, answer, call, data, headers, open_call};
+use crate::peer::{Server, answer, call, data, frame, headers, message, open_call, settings};
 use crate::proxy::{CallInFlight, Proxy};
 
 /// A request other than gRPC, with content still to come.
@@ -15,6 +15,36 @@ fn open_post(stream: u32) -> Vec<u8> {
         &[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "echo.default:80")],
         false,
     )
+}
+
+/// The client reads nothing of three responses, which are complete and larger than the limit together. It reads the
+/// fourth response.
+#[test]
+fn a_call_that_its_client_reads_goes_on_while_too_much_waits_for_others() {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let server = Server::start();
+    let proxy = Proxy::start_with(&[server.address()], "", &[("max_buffered_bytes_per_client", "65536")]);
+    let mut client = proxy.connect();
+    client.send(&settings(&[(INITIAL_WINDOW_SIZE, 0)]));
+    client.send(&[1, 3, 5, 7].map(call).concat());
+    client.send(&frame(kind::WINDOW_UPDATE, 0, 7, &1_000_u32.to_be_bytes()));
+    let mut endpoint = server.accept();
+    let streams = [(); 4].map(|()| endpoint.expect(kind::HEADERS).stream);
+    let answer = |stream, parts: &[usize]| {
+        let last = parts.len() - 1;
+        let content = parts.iter().enumerate().flat_map(move |(i, bytes)| data(stream, &vec![0; *bytes], i == last));
+        [headers(stream, &[(":status", "200")], false), content.collect()].concat()
+    };
+    endpoint.send(&answer(streams[0], &[15_000, 15_000]));
+    endpoint.send(&answer(streams[1], &[15_000, 15_000]));
+    endpoint.send(&answer(streams[2], &[15_000]));
+    let read = [
+        headers(streams[3], &[(":status", "200"), ("content-type", "application/grpc")], false),
+        data(streams[3], &message(5), false),
+        headers(streams[3], &[("grpc-status", "0")], true),
+    ];
+    endpoint.send(&read.concat());
+    assert_eq!(client.rest_of(7).last().expect("an answer").field("grpc-status"), "0");
 }
 
 #[test]

@@ -128,11 +128,13 @@ fn a_rule_without_a_backend_that_can_be_called_is_answered_with_500_or_unavailab
 fn a_redirect_is_answered_and_goes_nowhere() {
     let mut split = Split::start(
         "- matches: [{path: {value: /old}}]\n  filters:\n  - type: RequestRedirect\n    \
-         requestRedirect: {hostname: new.example, statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}",
+         requestRedirect: {hostname: new.example, statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}\n  \
+         - type: ResponseHeaderModifier\n    responseHeaderModifier: {set: [{name: cache-control, value: no-store}]}",
     );
     let redirect = split.own_answer(&get(1, "/old/a?b=c"));
     assert_eq!(redirect.field(":status"), "301");
     assert_eq!(redirect.field("location"), "http://new.example/new/a?b=c");
+    assert_eq!(redirect.field("cache-control"), "no-store");
     assert_eq!(redirect.field("leno-proxy-error"), "", "it is no error");
     assert!(redirect.ends_stream(), "{redirect:?}");
     assert!(split.v1.accept_now().is_none() && split.v2.accept_now().is_none());

@@ -30,6 +30,23 @@ fn over_budget(parts: &str, request: &[u8], fail: impl FnOnce(&mut Policed, usiz
 }
 
 #[test]
+fn the_calls_before_the_first_retry_count_in_the_budget() {
+    let mut policed = Policed::start(&format!("{RETRY}\n  budget: {{percent: 20, minPerSecond: 0}}"));
+    for stream in (1..21).step_by(2) {
+        policed.client.send(&call(stream));
+        let (place, sent) = policed.servers.next_request();
+        policed.servers.send(place, &headers(sent.stream, &grpc("0"), true));
+        assert_eq!(policed.client.rest_of(stream)[0].field("grpc-status"), "0");
+    }
+    policed.client.send(&call(21));
+    for status in ["14", "0"] {
+        let (place, sent) = policed.servers.next_request();
+        policed.servers.send(place, &headers(sent.stream, &grpc(status), true));
+    }
+    assert_eq!(policed.client.rest_of(21)[0].field("grpc-status"), "0");
+}
+
+#[test]
 fn the_answer_names_the_failure_of_the_attempt_and_the_spent_budget() {
     let reset = |policed: &mut Policed, place, stream| policed.servers.send(place, &rst_stream(stream, 2));
     let close = |policed: &mut Policed, place, _| policed.servers.close(place);

@@ -258,6 +258,9 @@ impl Relay {
         fields.push(b":status", status.to_string().as_bytes());
         fields.push(b"location", location);
         fields.push(b"content-length", b"0");
+        if let Some(route) = &call.route {
+            route.modify_response(&mut fields);
+        }
         call.tell_attempts(Section::Response, &mut fields);
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
             link.codec.stop_receiving(stream);

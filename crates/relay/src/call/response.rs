@@ -202,6 +202,8 @@ impl Relay {
             return self.discard((upstream, stream), id, bytes.len(), end_stream);
         };
         let taken = to.link.codec.send_data(client_stream, bytes, end_stream);
+        // Content that waits for other streams of the client is no reason to reset a stream that the client reads.
+        let waits = taken < bytes.len();
         let is_settled = is_guess && !to.link.codec.is_guess();
         let buffered_bytes = to.link.codec.queued_bytes();
         let is_tunnel = to.is_tunnel();
@@ -217,7 +219,7 @@ impl Relay {
         }
         if end_stream {
             self.response_complete(id, Ending::Answered { grpc_status: None, pushback: None });
-        } else if buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize && !is_tunnel {
+        } else if waits && buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize && !is_tunnel {
             self.fail_slow_client(id, client, client_stream, buffered_bytes);
         }
     }

@@ -145,6 +145,10 @@ impl Relay {
             return self.mark_dirty(LinkId::Endpoint(id));
         }
         upstream.link.codec.set_token(stream, NO_CALL);
+        // The call's client is no longer charged for the content that waits.
+        if let Some(http2) = upstream.link.codec.http2() {
+            http2.drop_queued(stream);
+        }
         let is_common = upstream.key.lane.is_common();
         self.downstreams.call_cancelled(client, is_common, &self.limits.relay);
         let is_first = upstream.cancelled.len() == 0;

@@ -68,9 +68,14 @@ impl Relay {
             return Err(gone());
         };
         cluster.begin_method(call, &self.metrics, self.limits.relay.max_methods_per_service as usize);
-        if let Some(budget) = cluster.retry_budget.as_mut().filter(|_| call.attempts.begun() == 0 && !call.is_mirror())
-        {
-            budget.note_call(self.now);
+        if call.attempts.begun() == 0 && !call.is_mirror() {
+            // Create the budget before the first retry: the earlier calls determine how many retries it allows.
+            let is_retried = call.route.as_ref().is_some_and(|route| route.retry().is_some());
+            if is_retried || cluster.cluster.retry_budget.is_some() {
+                cluster.budget(self.now, self.workers, &self.metrics).note_call(self.now);
+            } else if let Some(budget) = &mut cluster.retry_budget {
+                budget.note_call(self.now);
+            }
         }
         let attempt = call.attempts.begin(id, pick.of(method), pool, self.now);
         if let Some(trace) = &mut call.trace {
