@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io::{self, Write};
 
 use clap::Args;
@@ -21,7 +21,7 @@ use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Resource, ResourceExt};
 use leno_install::annotations::INJECTED_LABEL;
-use leno_install::names::{CONTROL_NAMESPACE, GRPC, HELM_RELEASE, PROXY};
+use leno_install::names::{CONTROL_NAMESPACE, GRPC, HELM_RELEASE, PROXY, TRUST_BUNDLE};
 use leno_install::yaml;
 use serde_json::{Value, json};
 
@@ -95,6 +95,29 @@ pub(super) struct Found {
     pub(super) is_helms: bool,
 }
 
+impl Found {
+    /// Returns whether an object with one of [`LABELS`] belongs to an installation of Leno. Users may give the chart's
+    /// label to objects of their own, which `leno` must never suggest to delete.
+    pub(super) fn is_lenos(&self) -> bool {
+        match (&*self.kind, self.namespace.as_deref()) {
+            ("Namespace", _) => self.name == CONTROL_NAMESPACE,
+            ("CustomResourceDefinition", _) => self.name.ends_with(".leno.dev"),
+            (_, None) => self.name.starts_with("leno-"),
+            (_, Some(CONTROL_NAMESPACE)) => true,
+            // The control plane writes the trust bundle into every meshed namespace.
+            (kind, Some(_)) => kind == "ConfigMap" && self.name == TRUST_BUNDLE,
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        self.namespace.iter().try_for_each(|namespace| write!(f, "{namespace}/"))?;
+        f.write_str(&self.name)
+    }
+}
+
 /// Objects that do not belong to the installation, but that its removal affects.
 #[derive(Debug, Default)]
 struct Bystanders {
@@ -114,8 +137,9 @@ impl Options {
             Ok::<_, ClusterError>((inventory, bystanders))
         })??;
         inventory.objects.retain(|object| !self.keep_crds || object.kind != "CustomResourceDefinition");
+        let others: Vec<Found> = inventory.objects.extract_if(.., |object| !object.is_lenos()).collect();
         io::stdout().write_all(text(&mut inventory.objects).as_bytes())?;
-        for line in warnings(&inventory.objects, &bystanders) {
+        for line in warnings(&inventory.objects, &bystanders).into_iter().chain(kept(&others)) {
             eprintln!("leno: {line}");
         }
         if let Some(unseen) = inventory.unseen() {
@@ -171,6 +195,18 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         }));
     }
     lines
+}
+
+/// Returns a line about objects that have the chart's label and belong to a user; `None` without such an object.
+fn kept(others: &[Found]) -> Option<String> {
+    let mut names: Vec<String> = others.iter().map(Found::to_string).collect();
+    names.sort();
+    names.dedup();
+    let omitted = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    let shown = listed(&names, omitted);
+    (!names.is_empty())
+        .then(|| format!("not of this installation although labelled {CHART_LABEL}, so not listed: {shown}"))
 }
 
 /// The workload of a Pod, in the form `deployment shop/web`.

@@ -153,3 +153,34 @@ fn kinds_of_monitoring_that_the_user_may_not_list_are_named_and_the_rest_is_foun
     assert_eq!((unknown.objects.len(), unknown.unseen()), (1, None));
     found_with_monitoring(500).expect_err("the objects are unknown");
 }
+
+#[test]
+fn objects_of_users_with_the_charts_label_stay_and_are_named() {
+    let of_users = [
+        found("Namespace", None, "leno-monitoring"),
+        found("ConfigMap", Some("monitoring"), "dashboards"),
+        found("ClusterRole", None, "grafana"),
+        found("CustomResourceDefinition", None, "shops.example.com"),
+    ];
+    let of_leno = [
+        found("Namespace", None, "leno"),
+        found("ConfigMap", Some("shop"), "leno-trust-bundle"),
+        found("ClusterRole", None, "leno-control"),
+        found("CustomResourceDefinition", None, "trafficpolicies.leno.dev"),
+        found("Secret", Some("leno"), "any"),
+    ];
+    assert!(of_leno.iter().all(Found::is_lenos) && !of_users.iter().any(Found::is_lenos));
+    let line = kept(&of_users).expect("a line");
+    assert!(line.contains("ConfigMap monitoring/dashboards") && line.contains("Namespace leno-monitoring"), "{line}");
+    assert_eq!(kept(&[]), None);
+}
+
+#[test]
+fn every_object_of_the_chart_is_lenos() {
+    let values = default_values(true).expect("the chart's values");
+    for object in objects(&values).expect("it renders") {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let (kind, name) = (text("/kind").expect("a kind"), text("/metadata/name").expect("a name"));
+        assert!(found(kind, text("/metadata/namespace"), name).is_lenos(), "{kind} {name}");
+    }
+}

@@ -308,11 +308,20 @@ fn without_spaces(value: &str) -> String {
     value.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Checks the name of a container image, without a tag or a digest.
+/// Checks the name of a container image, without a tag or a digest: an optional registry with an optional port, and a
+/// path in lower case. Kubernetes starts no container if the name is invalid.
 pub(super) fn image(value: &str) -> Option<String> {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"./:_-".contains(&b);
-    let last = value.rsplit('/').next().unwrap_or_default();
-    let fits = !last.is_empty() && !last.contains(':') && value.len() <= 255 && value.bytes().all(allowed);
+    let (registry, path) = value.split_once('/').map_or((None, value), |(first, rest)| (Some(first), rest));
+    let is_path_part = |part: &str| {
+        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
+        !part.is_empty() && part.bytes().all(allowed)
+    };
+    let is_registry = |registry: &str| {
+        let (host, port) = registry.split_once(':').map_or((registry, None), |(host, port)| (host, Some(port)));
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        !host.is_empty() && host.bytes().all(allowed) && port.is_none_or(|port| number(port).is_some())
+    };
+    let fits = value.len() <= 255 && registry.is_none_or(is_registry) && path.split('/').all(is_path_part);
     fits.then(|| value.to_owned())
 }
 

@@ -147,3 +147,23 @@ fn values_have_all_forms_that_kubernetes_and_the_proxy_take() {
     assert!(tag("1.2@sha256:0123abcd").is_some());
     assert!(tag("1.2@md5:0").is_none() && tag("@sha256:0").is_none());
 }
+
+#[test]
+fn an_image_is_a_registry_and_a_path_in_lower_case() {
+    for valid in ["leno-proxy", "mesh/leno-proxy", "Registry.example:5000/mesh/x_y/leno-proxy", "localhost/leno-proxy"]
+    {
+        assert_eq!(image(valid).as_deref(), Some(valid));
+    }
+    for invalid in [
+        "",
+        "https://registry.example/leno-proxy",
+        "registry.example//leno-proxy",
+        "registry.example/leno-proxy/",
+        "registry.example/Mesh/leno-proxy",
+        "registry.example:port/leno-proxy",
+        "registry.example/leno-proxy:1.0",
+        "leno-proxy:1.0",
+    ] {
+        assert_eq!(image(invalid), None, "{invalid}");
+    }
+}
