@@ -208,11 +208,11 @@ impl ManifestFile {
                 true
             }
             Err(Refused { problems, policies, .. }) => {
-                // If the policies of this version are in force, report a change of the bytes even if the errors are the
-                // same: the policies may have changed.
-                let news = self.problems != problems || self.good.is_none() && self.digest.is_some();
-                // While the file cannot be read, the policies of its last version stay in force.
-                if self.good.is_none() && self.digest.is_some() {
+                // Without a valid version, the policies of the latest version that could be read are in force. Report a
+                // change of the bytes even if the errors are the same: the policies may have changed.
+                let is_in_force = self.good.is_none() && self.digest.is_some();
+                let news = is_in_force || self.problems != problems;
+                if is_in_force {
                     self.policies = policies;
                 }
                 self.problems = problems;

@@ -79,7 +79,7 @@ impl Reported {
             .collect();
         let present: HashSet<&str> = shown.iter().map(|(_, pod)| &*pod.uid).collect();
         self.events.retain(|(uid, _)| present.contains(&**uid));
-        shown.into_iter().filter(|(_, pod)| !self.events.contains(&pod.event())).collect()
+        shown.into_iter().filter(|(_, pod)| !self.events.contains(&pod.key())).collect()
     }
 
     /// Returns a log line for each namespace that has more Pods without a proxy than before.
@@ -101,8 +101,8 @@ impl Reported {
 }
 
 impl Unmeshed {
-    /// Returns the Event's place in [`Reported::events`].
-    fn event(&self) -> (Box<str>, Lacking) {
+    /// Returns the entry of the Pod's Event in [`Reported::events`].
+    fn key(&self) -> (Box<str>, Lacking) {
         (self.uid.clone(), self.lacking)
     }
 }
@@ -115,10 +115,10 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
     for (namespace, pod) in due {
         let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
         match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
-            Ok(_) => drop(reported.events.insert(pod.event())),
+            Ok(_) => drop(reported.events.insert(pod.key())),
             // Another replica has written this Event.
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {
-                reported.events.insert(pod.event());
+                reported.events.insert(pod.key());
             }
             // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
             Err(error) => {

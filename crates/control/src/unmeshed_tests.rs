@@ -17,7 +17,7 @@ fn each_pod_is_reported_once_and_of_many_only_the_first() {
     let mut reported = Reported::default();
     let due = reported.due(&shop(2));
     assert_eq!(due.iter().map(|(_, pod)| &*pod.name).collect::<Vec<_>>(), ["web-000", "web-001"]);
-    reported.events.extend(due.into_iter().map(|(_, pod)| pod.event()));
+    reported.events.extend(due.into_iter().map(|(_, pod)| pod.key()));
     assert!(reported.due(&shop(2)).is_empty());
     assert_eq!(reported.due(&shop(10_000)).len(), EVENTS_PER_NAMESPACE_MAX - 2);
     reported.due(&shop(0));
@@ -72,7 +72,7 @@ fn many_namespaces_are_reported_in_a_short_time() {
     let all: ByNamespace = (0..8_000).map(of).collect();
     let mut reported = Reported::default();
     let due = reported.due(&all);
-    reported.events.extend(due.into_iter().map(|(_, pod)| pod.event()));
+    reported.events.extend(due.into_iter().map(|(_, pod)| pod.key()));
     let start = std::time::Instant::now();
     assert!(reported.due(&all).is_empty());
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());

@@ -35,10 +35,10 @@ pub(super) const CHART_LABEL: &str = "app.kubernetes.io/part-of=leno";
 /// Labels of an installation's objects: the chart's objects have the first, the control plane's objects the second.
 const LABELS: [&str; 2] = [CHART_LABEL, "app.kubernetes.io/managed-by=leno-control"];
 
-/// Kinds of the Prometheus Operator, of which the chart creates objects if monitoring is enabled.
+/// Kinds of the Prometheus Operator. The chart creates objects of these kinds if monitoring is enabled.
 const MONITORING: [&str; 2] = ["PodMonitor", "PrometheusRule"];
 
-/// Maximum number of meshed workloads that a warning lists.
+/// Maximum number of names that a warning lists.
 const NAMED_MAX: usize = 5;
 
 /// Order in which `kubectl delete` deletes the objects. First the objects that can make the API server refuse Pods,
@@ -174,12 +174,7 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         ));
     }
     if let [first, ..] = bystanders.meshed.as_slice() {
-        let mut owners: Vec<String> = bystanders.meshed.iter().map(workload).collect();
-        owners.sort();
-        owners.dedup();
-        let omitted = owners.len().saturating_sub(NAMED_MAX);
-        owners.truncate(NAMED_MAX);
-        let shown = listed(&owners, omitted);
+        let shown = first_of(bystanders.meshed.iter().map(workload));
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
             "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and will stop within a day: {} ({shown}); \
@@ -199,14 +194,17 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
 
 /// Returns a line about objects that have the chart's label and belong to a user; `None` without such an object.
 fn kept(others: &[Found]) -> Option<String> {
-    let mut names: Vec<String> = others.iter().map(Found::to_string).collect();
-    names.sort();
-    names.dedup();
+    let shown = first_of(others.iter().map(Found::to_string));
+    (!others.is_empty())
+        .then(|| format!("not of this installation although labelled {CHART_LABEL}, so not listed: {shown}"))
+}
+
+/// Returns the first [`NAMED_MAX`] names, sorted and without duplicates, and the number of the other names.
+fn first_of(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect::<BTreeSet<_>>().into_iter().collect();
     let omitted = names.len().saturating_sub(NAMED_MAX);
     names.truncate(NAMED_MAX);
-    let shown = listed(&names, omitted);
-    (!names.is_empty())
-        .then(|| format!("not of this installation although labelled {CHART_LABEL}, so not listed: {shown}"))
+    listed(&names, omitted)
 }
 
 /// The workload of a Pod, in the form `deployment shop/web`.

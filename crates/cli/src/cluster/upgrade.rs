@@ -84,8 +84,8 @@ fn leftovers(mut found: Vec<Found>, rendered: &[Value]) -> Vec<String> {
     found.retain(|object| {
         // Ignore objects in other namespaces: the chart's own objects are cluster-wide or in the control plane's
         // namespace.
-        let is_charts = object.namespace.as_deref().is_none_or(|namespace| namespace == CONTROL_NAMESPACE);
-        let is_charts = is_charts && object.is_lenos();
+        let is_charts =
+            object.is_lenos() && object.namespace.as_deref().is_none_or(|namespace| namespace == CONTROL_NAMESPACE);
         // Never suggest to delete a CustomResourceDefinition: Kubernetes would delete all objects of its kind with it.
         is_charts && object.kind != "CustomResourceDefinition" && !is_rendered(object)
     });

@@ -73,16 +73,13 @@ impl Stats {
     /// Counts a failed call, even one that was sent before the measured time. The reason of the first failure in the
     /// measured time replaces the reason of an earlier failure.
     pub(super) fn fail(&mut self, since: Instant, failure: Failure) {
-        if let Some(slice) = self.slice(since) {
-            slice.failed += 1;
-            if self.tally.classes.is_empty() {
-                self.tally.first_failure = None;
-            }
+        let is_measured = self.slice(since).map(|slice| slice.failed += 1).is_some();
+        self.tally.note_reason(failure.why, is_measured);
+        if is_measured {
             self.tally.add_failures(failure.class, 1);
         }
         self.tally.failed += 1;
         self.tally.not_sent += u64::from(failure.class == FailureClass::NotSent);
-        self.tally.first_failure.get_or_insert(failure.why);
     }
 
     /// Records the delay of a call that the load has sent or queued. `due` is the call's scheduled time; `lateness` is

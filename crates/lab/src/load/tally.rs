@@ -59,6 +59,14 @@ impl Tally {
         *count = count.saturating_add(calls);
     }
 
+    /// Keeps the reason of a failed call if it is the first reason. The first reason from the measured time replaces a
+    /// reason from the warm-up. Call this function before [`Self::add_failures`] for the same failure.
+    pub(super) fn note_reason(&mut self, why: String, is_measured: bool) {
+        if self.first_failure.is_none() || (is_measured && self.classes.is_empty()) {
+            self.first_failure = Some(why);
+        }
+    }
+
     /// Adds the calls of a recording, which may come from another machine.
     ///
     /// # Errors
@@ -77,10 +85,8 @@ impl Tally {
         self.windows.add(&recording.windows_us)?;
         self.failed = self.failed.saturating_add(recording.failed);
         self.not_sent = self.not_sent.saturating_add(recording.not_sent);
-        // A failure in the measured time replaces a failure in the warm-up.
-        let is_measured = self.classes.is_empty() && !recording.classes.is_empty() && recording.first_failure.is_some();
-        if self.first_failure.is_none() || is_measured {
-            self.first_failure.clone_from(&recording.first_failure);
+        if let Some(why) = recording.first_failure.clone() {
+            self.note_reason(why, !recording.classes.is_empty());
         }
         recording.classes.iter().for_each(|&(class, calls)| self.add_failures(class, calls));
         self.late = self.late.saturating_add(recording.late);

@@ -100,7 +100,7 @@ impl<L: Clone + Eq + Hash, M: Default, R: Clone + Default> SeriesTable<L, M, R> 
             self.end_series(&mut content, |_, series| series.is_held());
         }
         let labels = if content.series.len() < self.limit { labels.clone() } else { beyond_limit(labels) };
-        let create = || Series { metrics: Arc::default(), is_fetched: true, unheld_since: None };
+        let create = || Series { metrics: Arc::default(), is_fetched: false, unheld_since: None };
         let series = content.series.entry(labels).or_insert_with(create);
         series.is_fetched = true;
         series.metrics.clone()

@@ -11,6 +11,7 @@ use crate::link::codec::CodecError;
 use crate::metrics::{Direction, PeerLabel};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::{Upstream, UpstreamId};
+use crate::target::cluster::ClusterId;
 
 /// Whether a server has seen our newest certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,8 +134,7 @@ impl Relay {
         let (address, codec) = (upstream.address, &upstream.link.codec);
         let mut answering = codec.open_streams();
         answering.retain(|(stream, _)| codec.is_taken_up(*stream));
-        let direction =
-            self.targets.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
+        let direction = self.direction_to(upstream.cluster);
         let why = || ConnectionFailure::Violation { error: error.to_string() };
         // Do not report a connection that was not ready: `end_upstream` below reports its failure.
         if upstream.ready {
@@ -147,6 +147,11 @@ impl Relay {
             }
         }
         self.end_upstream(upstream_id, &why());
+    }
+
+    /// Returns the direction of connections to the endpoints of a cluster; outbound if the cluster is gone.
+    fn direction_to(&self, cluster: ClusterId) -> Direction {
+        self.targets.get(cluster).map_or(Direction::Outbound, |state| state.target.direction())
     }
 
     /// Counts and logs a failure of a connection to a server.
@@ -168,8 +173,7 @@ impl Relay {
             self.downstreams.cancelled_call_is_over(client);
         }
         if !upstream.ready && is_beside {
-            let direction =
-                self.targets.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
+            let direction = self.direction_to(upstream.cluster);
             self.report_server(direction, upstream.address, ConnectionFailure::Connect { error: why.to_string() });
         } else if !upstream.ready {
             self.connecting_failed(upstream.pool, why);

@@ -156,7 +156,6 @@ impl Upstream {
 impl Relay {
     /// Begins to connect to an endpoint, for a pool of this endpoint.
     pub(crate) fn add_upstream(&mut self, pool_id: PoolId, member: &Endpoint) {
-        let now = self.now;
         let Some(pool) = self.pools.get(pool_id).certain() else { return };
         let key = pool.key;
         let proxy = member.proxy.as_ref().filter(|_| key.hop.is_mutual_tls());
@@ -165,17 +164,9 @@ impl Relay {
             let error = "it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned();
             return self.connecting_failed(pool_id, &ConnectionFailure::Connect { error });
         }
-        let codec = match key.hop {
-            Hop::Plain(Protocol::Http1) => {
-                Codec::Http1(leno_http1::Connection::new(Role::Client, self.limits.http1_endpoint.clone(), now))
-            }
-            Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
-            Hop::Plain(Protocol::Http2) | Hop::Mesh | Hop::Tunnel => {
-                Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
-            }
-        };
+        let codec = self.new_codec(key.hop);
         let place = Place { cluster: pool.cluster, pool: pool_id, key };
-        let mut upstream = Upstream::new(place, pool.address, codec, now, &self.limits.relay);
+        let mut upstream = Upstream::new(place, pool.address, codec, self.now, &self.limits.relay);
         upstream.target = member.address;
         upstream.expected = expected.map(Arc::new);
         self.open(upstream);
@@ -186,7 +177,7 @@ impl Relay {
     /// left its cluster, and so has no pool any more.
     pub(crate) fn open_beside(&mut self, id: UpstreamId) {
         let Some(other) = self.pools.upstream(id) else { return };
-        let codec = Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), self.now));
+        let codec = self.new_codec(other.key.hop);
         let place = Place { cluster: other.cluster, pool: other.pool, key: other.key };
         let mut upstream = Upstream::new(place, other.address, codec, self.now, &self.limits.relay);
         upstream.target = other.target;
@@ -195,6 +186,20 @@ impl Relay {
         self.open(upstream);
     }
 
+    /// Creates the state of the protocol that we speak on connections of this kind.
+    fn new_codec(&self, hop: Hop) -> Codec {
+        match hop {
+            Hop::Plain(Protocol::Http1) => {
+                Codec::Http1(leno_http1::Connection::new(Role::Client, self.limits.http1_endpoint.clone(), self.now))
+            }
+            Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
+            Hop::Plain(Protocol::Http2) | Hop::Mesh | Hop::Tunnel => {
+                Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), self.now))
+            }
+        }
+    }
+
+    /// Begins to open a connection.
     fn open(&mut self, upstream: Upstream) {
         let (key, address, target) = (upstream.key, upstream.address, upstream.target);
         let may_be_unread = upstream.link.codec.is_opaque();

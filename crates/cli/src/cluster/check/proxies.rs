@@ -187,7 +187,7 @@ fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
 }
 
 /// The namespaces whose annotation asks for proxies or for gRPC sidecars, which give identities to gRPC programs.
-fn meshed(installed: &Installed) -> Vec<String> {
+pub(super) fn meshed(installed: &Installed) -> Vec<String> {
     let is_meshed =
         |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|word| asks_for_injection(word));
     let namespaces = installed.namespaces.iter().flatten();

@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
-use leno_install::annotations::INJECT;
-use leno_install::inject::asks_for_injection;
 use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VALIDATOR};
 
 use super::installed::NAMESPACE;
+use super::proxies;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, rfc3339, same_anchors};
@@ -110,11 +109,8 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
 /// A namespace that Kubernetes is deleting needs no bundle: Kubernetes deletes the bundle too, and no new Pod starts.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
-    let asks =
-        |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|word| asks_for_injection(word));
-    let asking = namespaces.iter().filter(asks).map(ResourceExt::name_any);
     let inhabited = pods.iter().filter(|pod| pods::is_alive_with_sidecar(pod)).filter_map(ResourceExt::namespace);
-    let mut meshed: BTreeSet<String> = asking.chain(inhabited).collect();
+    let mut meshed: BTreeSet<String> = proxies::meshed(facts).into_iter().chain(inhabited).collect();
     for namespace in namespaces.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_some()) {
         meshed.remove(&namespace.name_any());
     }
