@@ -1,7 +1,7 @@
 //! Turns: a queue of waiting work that serves client accounts in turn. In each round, the queue takes one piece of work
 //! of each account. So an account with much waiting work delays another account by only one piece of work.
 //!
-//! Invariants: `accounts` contains exactly the accounts with waiting work. `order` contains each of these accounts
+//! Invariants: `accounts` contains exactly the accounts with waiting work. `order` contains each account of `accounts`
 //! once, under its `turn`. `len() <= capacity`.
 
 use std::collections::BTreeMap;

@@ -48,7 +48,7 @@ pub async fn body(request: Request<Incoming>, what: &str) -> Result<Bytes, Answe
     }
 }
 
-/// Sets the log levels to those in the request's body, and repeats them in the response.
+/// Sets the log levels that the request's body contains, and repeats them in the response.
 pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answer {
     let body = match body(request, "log levels").await {
         Ok(body) => body,

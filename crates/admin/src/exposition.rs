@@ -15,7 +15,7 @@ pub enum Exposition {
 
 impl Exposition {
     /// Returns the format that the `Accept` header prefers: OpenMetrics if its quality value is positive and not lower
-    /// than that of plain text, otherwise plain text.
+    /// than the quality value of plain text, otherwise plain text.
     pub fn asked_for(headers: &HeaderMap) -> Self {
         let (mut open_metrics, mut text) = (0.0, 0.0);
         let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());

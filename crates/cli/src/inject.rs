@@ -180,7 +180,7 @@ fn namespaces(inputs: &[Input], default: &str) -> Result<Namespaces, Error> {
     Ok(namespaces)
 }
 
-/// Appends the objects of the next file, `next`, to those of the earlier files, `text`.
+/// Appends the objects of the next file, `next`, to the objects of the earlier files, `text`.
 fn append(text: &mut String, next: &str, format: Option<Format>) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -130,7 +130,7 @@ pub enum Bearer {
     Pod,
 }
 
-/// A mistake in a Pod or its annotations, because of which the Pod cannot get a proxy.
+/// A mistake in a Pod or its annotations. With this mistake, the Pod cannot get a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// An annotation has an invalid value.

@@ -119,8 +119,9 @@ impl Backend {
         for family in families() {
             let program = self.program(family);
             if let Err(error) = restore(program, &iptables::up(&options.redirection, family, &save(program))) {
-                // If the rules of IPv4 or IPv6 cannot be loaded, remove those of the other family too: otherwise only a
-                // part of the connections would pass the proxy. Report why loading failed, even if removing fails too.
+                // If the rules of IPv4 or IPv6 cannot be loaded, remove the rules of the other family too: otherwise
+                // only a part of the connections would pass the proxy. Report why loading failed, even if removing also
+                // fails.
                 let _ = self.remove();
                 return Err(error.into());
             }

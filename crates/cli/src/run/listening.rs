@@ -5,7 +5,7 @@ use std::fs;
 /// The state of a listening socket in proc_pid_net(5): TCP_LISTEN.
 const LISTEN: &str = "0A";
 
-/// Returns those of the TCP ports `ports` on which no process listens in the network namespace of `pid`.
+/// Returns the TCP ports in `ports` on which no process listens in the network namespace of `pid`.
 pub(super) fn unserved(pid: u32, ports: &[u16]) -> Vec<u16> {
     // Ignore a missing file: a kernel without IPv6 has only the table for IPv4.
     let tables =

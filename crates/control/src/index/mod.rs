@@ -80,7 +80,7 @@ struct Entry {
     /// newer version.
     has_newer_spec: bool,
     /// Addresses of an EndpointSlice that stay unused. The Pods that they name do not report these addresses yet, so
-    /// whether a proxy is there is unknown.
+    /// we do not know whether a proxy listens there.
     held: Vec<Address>,
     /// Errors of the current version.
     problems: Vec<Problem>,

@@ -14,8 +14,8 @@ use crate::accept::Peer;
 ///
 /// Every client may see every Service. The namespace in a client's certificate selects its routes, consumer routes
 /// included. The workload in the certificate selects its policies. A client without a certificate runs on this machine.
-/// It gets all policies of its namespace, and itself selects those of its own workload. A Pod's proxy connects from the
-/// Pod's address, so the address shows which Services have the Pod as an endpoint.
+/// It gets all policies of its namespace, and itself selects the policies of its own workload. A Pod's proxy connects
+/// from the Pod's address, so the address shows which Services have the Pod as an endpoint.
 pub(crate) fn audience(peer: &Peer, node: &Node, cluster_domain: Arc<str>) -> Audience {
     let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
         Some(Kind::StructValue(own)) => Some(own),

@@ -19,7 +19,7 @@ pub const CONNECTIONS_MAX: usize = 20_000;
 /// if the process has little memory.
 const HANDSHAKES_MAX: usize = 1_024;
 /// Limit on the resources of one kind that one client may subscribe to by name. A Leno proxy subscribes to at most
-/// 10,000 Services and addresses, and also to the Services that the routes of these name.
+/// 10,000 Services and addresses, and also to the Services that the routes of these Services name.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
 /// Limit on the errors in the answer to one request of incremental xDS, one error for each refused name. Further names
 /// are refused without an error. A proxy sends at most this number of names in a request.
@@ -95,7 +95,7 @@ const NAME_BYTES: usize = 320;
 pub const KEPT_BYTES: usize = 1 << 10;
 
 // If the process may use 256 MiB, 2,000 proxies can have a stream each. 1,000 of them can subscribe to 50 Services and
-// addresses in each of four kinds of resources. One identity may use half of these streams and subscriptions. 100
+// addresses in each of four kinds of resources. One identity may use half of all streams and subscriptions. 100
 // clients can be in their TLS handshake at the same time.
 const LEAST: Capacity = Capacity::of_memory(SMALL);
 const _: () = assert!(LEAST.streams_max >= 2_000 && LEAST.names_max >= 1_000 * 50 * 4 && handshakes_max(SMALL) >= 100);

@@ -53,10 +53,10 @@ const HEADER_MAX_BYTES: usize = 16 << 10;
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
 /// Reviews up to this size, in bytes, are not limited by [`LARGE_REVIEWS_MAX`]. Nearly all reviews are this small.
 const SMALL_MAX_BYTES: u32 = 32 << 10;
-/// Limit on concurrent large reviews: those that are being read, and those that wait to be parsed. [`Door::of_memory`]
-/// lowers this limit if the process has little memory. At the limit, a new large review replaces an incomplete one, so
-/// that a slow sender delays no other client. It replaces the oldest incomplete review of the source that has the most
-/// large reviews.
+/// Limit on concurrent large reviews: reviews that are being read, and reviews that wait to be parsed.
+/// [`Door::of_memory`] lowers this limit if the process has little memory. At the limit, a new large review replaces an
+/// incomplete one, so that a slow sender delays no other client. It replaces the oldest incomplete review of the source
+/// that has the most large reviews.
 const LARGE_REVIEWS_MAX: usize = 6;
 /// Time that a large review waits for a free place before it replaces an incomplete review. API servers send several
 /// reviews at once when Pods are created in a burst. Each arrives within milliseconds, so its place is free again
@@ -85,8 +85,8 @@ struct Door {
 }
 
 impl Door {
-    /// Derives the limits from the process's memory, in bytes. Below 256 MiB, the limits are those of 256 MiB, since
-    /// one review must always fit.
+    /// Derives the limits from the process's memory, in bytes. With less than 256 MiB, the limits are the same as with
+    /// 256 MiB, because one review must always fit.
     const fn of_memory(memory: usize) -> Self {
         let memory = if memory < SMALL { SMALL } else { memory };
         let free = WEBHOOKS.of(memory) - PARSED_AT_ONCE_MAX * PARSED_BYTES;

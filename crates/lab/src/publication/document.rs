@@ -43,8 +43,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Three lists of figures: those in which Leno is better than the best other condition, those in which Leno is
-    /// worse, and those that the measurement cannot decide.
+    /// Three lists of figures: figures in which Leno is better than the best other condition, figures in which Leno is
+    /// worse, and figures that the measurement cannot decide.
     pub(super) fn standings(&self) -> [Part<'_>; 3] {
         [
             ("Where Leno is better than the best other condition", &self.standing.ahead),

@@ -1,4 +1,4 @@
-//! The result of an experiment in one sentence, and Leno's figures compared with those of other targets.
+//! The result of an experiment in one sentence, and Leno's figures compared with the figures of other targets.
 
 use crate::chart::number::{grouped, short, significant};
 use crate::experiment::record::{Scenario, TargetKind};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, io as io_error};
 
-/// Binaries that the lab measures instead of those that it finds itself.
+/// Binaries that the lab measures instead of the binaries that it finds itself.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Programs {
     /// The leno-proxy binary [default: beside this program]

@@ -68,7 +68,7 @@ impl Upstream {
         self.link.codec.must_close() && self.link.is_blocked() && self.answered.is_empty()
     }
 
-    /// Returns whether the server has answered a request of which some bytes have not been sent yet.
+    /// Returns whether the server has answered a request before all bytes of the request were sent.
     pub(crate) fn has_unfinished_requests(&self) -> bool {
         let is_open = |answered: &Answered| self.link.codec.is_open(answered.stream);
         (self.has_answered_output || !self.answered.is_empty()) && self.has_output()

@@ -107,7 +107,7 @@ impl Net {
         Some(length)
     }
 
-    /// Reads up to `most` bytes of those that have arrived.
+    /// Reads up to `most` of the bytes that have arrived.
     pub(crate) fn read(&mut self, id: CableId, at: End, most: usize) -> Read {
         let now = self.now;
         let cable = &mut self.cables[id];

@@ -23,7 +23,7 @@ pub(super) fn findings(meshed: &[&Pod], services: &[Service], policies: &[Arc<Au
 }
 
 /// Finds the ports in a policy that are probably a Service's port by mistake: no Pod that the policy selects declares
-/// the port, and a Service of these Pods maps it to a different Pod port.
+/// the port, and a Service of the selected Pods maps the port to a different Pod port.
 fn of_policy(policy: &AuthorizationPolicy, meshed: &[&Pod], services: &[Service]) -> Vec<Finding> {
     let selected: Vec<&Pod> = meshed.iter().copied().filter(|pod| selects(policy, pod)).collect();
     let listens = |port: u16| selected.iter().any(|pod| container_ports(pod).any(|(number, _)| number == port));
@@ -59,7 +59,8 @@ fn container_ports(pod: &Pod) -> impl Iterator<Item = (u16, Option<&str>)> {
     ports.filter_map(|port| Some((u16::try_from(port.container_port).ok()?, port.name.as_deref())))
 }
 
-/// The Pod ports to which a Service maps its port `port`, in those of `pods` that the Service selects.
+/// Returns the Pod ports to which a Service maps its port `port`. Considers only the Pods in `pods` that the Service
+/// selects.
 fn targets(service: &Service, port: u16, pods: &[&Pod]) -> BTreeSet<u16> {
     let Some(spec) = &service.spec else { return BTreeSet::new() };
     let selector = spec.selector.iter().flatten().collect::<Vec<_>>();

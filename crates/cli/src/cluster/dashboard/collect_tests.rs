@@ -6,7 +6,7 @@ use crate::cluster::source::tests::proxy;
 
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// The metrics page of a proxy that has counted `calls` calls, of which `failures` failed. The called method has an
+/// The metrics page of a proxy that has counted `calls` calls; `failures` calls failed. The called method has an
 /// objective of 99 % successful calls.
 fn page(calls: u32, failures: u32) -> Scrape {
     let inbound = "direction=\"inbound\",target_port=\"80\"";
@@ -25,7 +25,7 @@ fn page(calls: u32, failures: u32) -> Scrape {
 }
 
 /// Returns the kinds of problems that the dashboard shows as errors after 300 s. It reads the proxy every 2 s. In the
-/// first 10 s, the proxy counts 100 calls, of which `failures` fail; afterwards, it counts no further call.
+/// first 10 s, the proxy counts 100 calls, and `failures` of the 100 calls fail. Afterwards, it counts no further call.
 fn errors(window: Option<Duration>, failures: u32) -> Vec<&'static str> {
     let (every, start) = (Duration::from_secs(2), Instant::now());
     let state = State::new(Proxies::on_this_machine(Vec::new()), None, every, window);

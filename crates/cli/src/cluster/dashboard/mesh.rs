@@ -86,7 +86,7 @@ pub(super) fn destination_id(destination: &Destination) -> Id {
 
 impl Node {
     /// Returns `served` or `asked`, whichever has more calls, and which one it is. Each may lack calls: `asked` those
-    /// of callers without a proxy, and `served` those that never arrived.
+    /// of callers without a proxy, and `served` the calls that never arrived.
     pub(super) fn counts(&self) -> (&Counts, &'static str) {
         if self.served.calls > self.asked.calls { (&self.served, "workload") } else { (&self.asked, "callers") }
     }

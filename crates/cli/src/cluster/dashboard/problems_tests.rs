@@ -75,7 +75,7 @@ fn a_certificate_is_a_problem_if_its_renewal_is_late_or_its_authority_ends() {
     assert_eq!((ending[0].kind, ending[0].severity), ("certificate", Severity::Error));
 }
 
-/// A metrics page with calls of one method, of which `slow` calls take 0.3 to 0.5 s.
+/// A metrics page with calls of one method; `slow` calls take 0.3 to 0.5 s.
 fn method(labels: &str, slow: u32, messages: u32) -> String {
     let labels = format!("{labels},grpc_service=\"s.S\",grpc_method=\"M\"");
     format!(

@@ -78,8 +78,8 @@ struct Explained {
     question: CallQuestion,
     /// Where `answer` comes from: the Pod or the admin address of the caller's proxy, or a directory of manifests.
     asked: String,
-    /// The service accounts that the user could choose as the caller instead, for example `shop/cart`: those of the
-    /// other Pods in the namespace that have a proxy. Empty if the user chose the caller.
+    /// The service accounts that the user could choose as the caller instead, for example `shop/cart`: the service
+    /// accounts of the other Pods in the namespace that have a proxy. Empty if the user chose the caller.
     other_callers: BTreeSet<String>,
     answer: CallAnswer,
     /// The answers of the proxies of the chosen endpoints.

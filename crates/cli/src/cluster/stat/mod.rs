@@ -118,8 +118,8 @@ struct Names {
 }
 
 impl Names {
-    /// Chooses the first columns of a table. It has a column for the namespace only if one of `namespaces`, those of
-    /// its rows, is not empty.
+    /// Chooses the first columns of a table. `namespaces` has the namespace of each row. The table has a column
+    /// for the namespace only if one of them is not empty.
     fn of<'a>(mut namespaces: impl Iterator<Item = &'a str>) -> Self {
         Self { has_namespace: namespaces.any(|namespace| !namespace.is_empty()) }
     }

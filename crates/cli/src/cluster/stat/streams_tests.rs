@@ -3,8 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::cluster::source::tests::proxy;
 
-/// A stream that has been open for 90 s. The proxy has received `received` bytes of the response, of which `queued`
-/// still wait in the proxy for the client.
+/// A stream that has been open for 90 s. The proxy has received `received` bytes of the response, and `queued`
+/// bytes of them still wait in the proxy for the client.
 fn call(messages: u32, (received, queued): (u64, u64)) -> Call {
     let page = json!({"calls": [{
         "id": 7, "worker": 0, "direction": "outbound", "client": "127.0.0.1:4000", "target": "feed.shop:80",

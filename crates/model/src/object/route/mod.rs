@@ -72,7 +72,7 @@ pub struct Route {
     /// The rules, in the order of the object. If the route's compiled patterns exceed the limit of any table of routes,
     /// some matches are missing; the table then rejects the whole route.
     pub rules: Box<[RouteRule]>,
-    /// Size in bytes of all compiled patterns, including those of matches that are missing in `rules`.
+    /// Size in bytes of all compiled patterns, including the patterns of matches that are missing in `rules`.
     pattern_bytes: usize,
 }
 
