@@ -141,7 +141,7 @@ impl Relay {
             let why = "no HTTP/2 handshake within handshake_timeout_ms";
             return Verdict::Dismiss("handshake_timeout", ErrorCode::SETTINGS_TIMEOUT, why);
         }
-        if past(link.codec.incomplete_since(), ms(relay.frame_timeout_ms)) {
+        if past(link.awaits_rest_since(), ms(relay.frame_timeout_ms)) {
             let why = "a frame or header block was not complete within frame_timeout_ms";
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }

@@ -1,6 +1,8 @@
 //! Transfer: takes the bytes that connections have received, passes their events to the handlers, and provides the
 //! bytes to be written.
 
+use std::time::Instant;
+
 use leno_http2::{Event, FieldSection};
 
 use crate::Relay;
@@ -40,8 +42,9 @@ impl Relay {
     }
 
     fn take_held(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<Option<usize>, Closed> {
+        let now = self.now;
         let Some(link) = self.link(id) else { return Ok(None) };
-        if (link.codec.is_paused() || is_deaf_client(id, link)) && link.closing_since.is_none() {
+        if (link.codec.is_paused() || is_deaf_client(id, link, now)) && link.closing_since.is_none() {
             link.paused = true;
             return Ok(None);
         }
@@ -231,6 +234,7 @@ impl Relay {
             self.pools.note_room(upstream);
             is_rest_useless = self.pools.upstream(upstream).is_some_and(Upstream::has_useless_rest);
         }
+        let now = self.now;
         let Some(link) = self.link(id) else { return };
         if let LinkId::Client(client) = id
             && link.codec.is_recalled()
@@ -251,8 +255,8 @@ impl Relay {
                 LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
                 LinkId::Client(_) => self.begin_closing(id),
             }
-        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link) && link.takes_pending_input() {
-            link.paused = false;
+        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link, now) && link.takes_pending_input() {
+            link.resume(now);
             self.read_on(id);
         }
     }
@@ -310,8 +314,8 @@ impl Relay {
 
 /// Returns whether we stop reading a client because it does not read our output. We never stop reading an endpoint for
 /// this reason, because some servers do not read before we have read their output.
-fn is_deaf_client(id: LinkId, link: &Link) -> bool {
-    matches!(id, LinkId::Client(_)) && link.is_deaf()
+fn is_deaf_client(id: LinkId, link: &Link, now: Instant) -> bool {
+    matches!(id, LinkId::Client(_)) && link.is_deaf(now)
 }
 
 /// Reason why a connection must be closed.

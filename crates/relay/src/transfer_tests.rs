@@ -439,3 +439,55 @@ fn a_client_whose_socket_has_not_taken_the_output_finishes_before_another_has_it
     assert!(relay.yield_place(client, true));
     assert!(is_open(&mut relay, LinkId::Client(client)));
 }
+
+/// Returns a relay with an HTTP/2 client for which 5 MiB wait, and whose socket accepts no bytes since now.
+fn much_for_a_blocked_client() -> (Relay, LinkId) {
+    let (mut relay, client) = calling_over_http2();
+    let now = relay.now;
+    let link = relay.link(client).expect("it is open");
+    let stream = StreamKey::numbered(1);
+    link.codec.send_headers(stream, Section::Response, &fields(&[(":status", "200")]), false, &mut Default::default());
+    link.codec.send_data(stream, &vec![0; 5 << 20], false);
+    link.note_flushed(now, true);
+    (relay, client)
+}
+
+/// Lets the socket of a client accept some bytes, and no more.
+fn accept_some(relay: &mut Relay, client: LinkId) {
+    let now = relay.now;
+    let link = relay.link(client).expect("it is open");
+    link.note_written(10);
+    link.note_flushed(now, true);
+    relay.flushed(client);
+}
+
+#[test]
+fn a_client_is_read_while_it_reads_at_the_speed_of_its_network() {
+    let (mut relay, client) = much_for_a_blocked_client();
+    for _ in 0..5 {
+        relay.set_now(relay.now + Duration::from_millis(400));
+        assert!(relay.begin_read(client).is_some(), "its socket accepted bytes 400 ms ago");
+        accept_some(&mut relay, client);
+    }
+    relay.set_now(relay.now + Duration::from_millis(500));
+    relay.take_effects();
+    assert!(relay.begin_read(client).is_none(), "it has not read for 500 ms");
+    accept_some(&mut relay, client);
+    assert!(relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_))));
+    assert!(relay.begin_read(client).is_some(), "it reads again");
+}
+
+#[test]
+fn a_client_need_not_complete_a_frame_while_the_relay_does_not_read() {
+    let (mut relay, client) = much_for_a_blocked_client();
+    relay.receive(client, &[0, 0, 8, 6]);
+    let limit = ms(relay.limits.relay.frame_timeout_ms);
+    relay.set_now(relay.now + Duration::from_millis(500));
+    assert!(relay.begin_read(client).is_none());
+    sweep(&mut relay, limit + Duration::from_secs(1));
+    accept_some(&mut relay, client);
+    sweep(&mut relay, limit - Duration::from_secs(1));
+    assert!(!relay.link(client).expect("it is open").is_closing(), "the relay could have had the rest for 9 s only");
+    sweep(&mut relay, Duration::from_secs(2));
+    assert!(relay.link(client).is_none_or(|link| link.is_closing()));
+}

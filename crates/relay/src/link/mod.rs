@@ -14,7 +14,7 @@ pub mod grpc;
 pub(crate) mod messages;
 pub(crate) mod opaque;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http2::Windows;
 
@@ -26,9 +26,13 @@ use crate::pool::upstream::UpstreamId;
 /// Maximum number of bytes that the peer of a closing connection may still send before the connection is closed.
 const MAX_LINGER_BYTES: usize = 4 << 20;
 
-/// Maximum number of bytes of content that may wait for a client whose socket accepts no bytes. Above this limit, the
-/// worker reads no further requests of the client.
-const MAX_QUEUED_WHILE_BLOCKED_BYTES: usize = 4 << 20;
+/// Maximum number of bytes of content that may wait for a client that does not read. Above this limit, the worker reads
+/// no further requests of the client.
+const MAX_QUEUED_WHILE_DEAF_BYTES: usize = 4 << 20;
+/// How long a socket must have accepted no bytes until its client counts as one that does not read. The socket of a
+/// client that reads as fast as its network allows is blocked most of the time, but accepts some bytes more often than
+/// this.
+const DEAF_AFTER: Duration = Duration::from_millis(500);
 
 /// Identifies a link within its relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,8 @@ pub struct Link {
     /// The relay does not read the socket, because the codec is paused or because the client does not read its own
     /// socket ([`Link::is_deaf`]).
     pub(crate) paused: bool,
+    /// When the relay last began to read the socket: when the link was created, or when the last pause ended.
+    reading_since: Instant,
     /// When the socket stopped accepting bytes; `None` while it accepts them.
     pub(crate) blocked_since: Option<Instant>,
     pub(crate) opened: Instant,
@@ -84,6 +90,7 @@ impl Link {
             charged_bytes: 0,
             dirty: false,
             paused: false,
+            reading_since: now,
             blocked_since: None,
             opened: now,
             last_read: now,
@@ -194,13 +201,27 @@ impl Link {
         self.closing_since.get_or_insert(now);
     }
 
+    /// Ends a pause: from now on, the relay reads the socket.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        self.paused = false;
+        self.reading_since = now;
+    }
+
+    /// Returns since when the relay has waited for the rest of an incomplete frame or header block; `None` if nothing is
+    /// incomplete, or if the relay does not read. The peer may have sent the rest during a pause, so a pause does not
+    /// count.
+    pub(crate) fn awaits_rest_since(&self) -> Option<Instant> {
+        let began = self.codec.incomplete_since().filter(|_| !self.paused)?;
+        Some(began.max(self.reading_since))
+    }
+
     /// Returns whether an HTTP/2 client does not read its socket while much content waits for this client. The worker
     /// then does not read from the client either. Otherwise, the client could send more and more requests, and the
     /// proxy would have to hold their responses. The client's frames are not needed in the meantime: the output that
     /// waits for the socket needs no WINDOW_UPDATE from the client.
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.blocked_since.is_some()
+    pub(crate) fn is_deaf(&self, now: Instant) -> bool {
+        self.blocked_since.is_some_and(|since| now - since >= DEAF_AFTER)
             && self.codec.has_windows()
-            && self.codec.queued_bytes() > MAX_QUEUED_WHILE_BLOCKED_BYTES
+            && self.codec.queued_bytes() > MAX_QUEUED_WHILE_DEAF_BYTES
     }
 }
