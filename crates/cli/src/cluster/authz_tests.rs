@@ -2,9 +2,9 @@ use std::cell::RefCell;
 
 use leno_model::policy::{Mode, Rule};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::*;
+use crate::cluster::clock::BootInstant;
 use crate::cluster::connect::tests::with_api_server;
 use crate::cluster::metrics::Reading;
 
@@ -41,7 +41,7 @@ fn policy(name: &str, mode: Mode, ports: Option<&[u16]>, identities: &[&str]) ->
 }
 
 fn pages(text: &str) -> Pages {
-    let reading = Reading { at: Instant::now(), page: Scrape::parse(text) };
+    let reading = Reading { at: BootInstant::now(), page: Scrape::parse(text) };
     [(("shop".to_owned(), "cart-1".to_owned()), reading)].into()
 }
 

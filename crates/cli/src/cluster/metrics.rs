@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use tokio::time::Instant;
 
+use super::clock::BootInstant;
 use super::connect::{Cluster, ClusterError};
 use super::forward::{self, FORWARDS_MAX};
 use super::pods;
@@ -19,7 +19,7 @@ pub(crate) type PodKey = (String, String);
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     /// The time at which the page arrived.
-    pub(crate) at: Instant,
+    pub(crate) at: BootInstant,
     pub(crate) page: Scrape,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Reading {
 pub(crate) type Pages = BTreeMap<PodKey, Reading>;
 
 /// The answer of each Pod's proxy, with the time at which it arrived.
-type Answers = BTreeMap<PodKey, (Instant, Result<String, ClusterError>)>;
+type Answers = BTreeMap<PodKey, (BootInstant, Result<String, ClusterError>)>;
 
 pub(crate) fn key(pod: &Pod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
@@ -45,7 +45,7 @@ async fn ask<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Answ
     let targets: Vec<(PodKey, u16)> = pods.map(|pod| (key(pod), pods::admin_port(pod))).collect();
     let ask = |(key, port): (PodKey, u16)| async move {
         let text = forward::page(cluster, &key.0, &key.1, port, "/metrics").await;
-        (key, (Instant::now(), text))
+        (key, (BootInstant::now(), text))
     };
     stream::iter(targets).map(ask).buffer_unordered(FORWARDS_MAX).collect().await
 }

@@ -5,6 +5,7 @@
 pub(crate) mod authz;
 mod certificate;
 pub(crate) mod check;
+mod clock;
 pub(crate) mod connect;
 pub(crate) mod dashboard;
 pub(crate) mod diagnose;

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::cluster::clock::BootInstant;
 use crate::cluster::forward::FORWARDS_MAX;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
@@ -30,7 +31,7 @@ pub(crate) enum News {
     /// The complete new list of the selected proxies.
     Proxies(BTreeSet<ProxyAt>),
     /// The metrics of a proxy, and the time at which they arrived.
-    Page(ProxyAt, Scrape, Instant),
+    Page(ProxyAt, Scrape, BootInstant),
     /// A proxy that gave no answer, and the reason.
     Silent(ProxyAt, String),
 }
@@ -133,6 +134,6 @@ async fn read_once(
         }
     };
     let page = answer.map_err(|error| error.what)?;
-    let _ = news.send(News::Page(proxy.clone(), Scrape::parse_only(&page, prefixes), Instant::now()));
+    let _ = news.send(News::Page(proxy.clone(), Scrape::parse_only(&page, prefixes), BootInstant::now()));
     Ok(())
 }

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use super::clock::BootInstant;
 use super::reader::News;
 use super::scrape::Scrape;
 use super::source::{Growth, Measured, ProxyAt};
@@ -44,9 +43,9 @@ struct Workload {
 pub(crate) struct Member {
     pub(crate) proxy: ProxyAt,
     /// The time at which the proxy's first `/metrics` response arrived.
-    first_read_at: Option<Instant>,
+    first_read_at: Option<BootInstant>,
     /// The time at which the proxy's latest `/metrics` response arrived.
-    read_at: Option<Instant>,
+    read_at: Option<BootInstant>,
     /// Whether the proxy has been read at least twice, so that growth is known.
     pub(crate) is_counted: bool,
     /// Whether the next growth can be averaged with the stored growth. False before the second reading. Also false
@@ -134,7 +133,7 @@ impl Readings {
         }
     }
 
-    fn page(&mut self, proxy: &ProxyAt, page: Scrape, at: Instant) {
+    fn page(&mut self, proxy: &ProxyAt, page: Scrape, at: BootInstant) {
         let period = self.period;
         let Some((member, growth)) = self.member(proxy) else { return };
         let first_read_at = *member.first_read_at.get_or_insert(at);

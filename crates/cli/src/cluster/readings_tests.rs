@@ -3,7 +3,7 @@ use crate::cluster::source::tests::proxy;
 
 /// Returns the growth per second after a counter was read with these values, every two seconds.
 fn readings(mut readings: Readings, values: &[u64]) -> f64 {
-    let start = Instant::now();
+    let start = BootInstant::now();
     readings.take(News::Proxies([proxy()].into()));
     for (place, value) in (0..).zip(values) {
         let page = Scrape::parse(&format!("request_total {value}"));
@@ -34,7 +34,7 @@ fn a_mean_follows_the_growth_and_ends_without_new_calls() {
 
 #[test]
 fn the_first_growth_after_a_silence_is_not_mixed_with_the_silence() {
-    let (mut readings, start) = (Readings::with_means(Duration::from_secs(10)), Instant::now());
+    let (mut readings, start) = (Readings::with_means(Duration::from_secs(10)), BootInstant::now());
     readings.take(News::Proxies([proxy()].into()));
     let page = |value: u32, at_s: u32| {
         News::Page(proxy(), Scrape::parse(&format!("request_total {value}")), start + SECOND * at_s)
@@ -62,7 +62,7 @@ fn growth_since_the_start_counts_all_calls_alike_whenever_they_happened() {
 
 #[test]
 fn a_silence_forgets_no_growth_since_the_start() {
-    let (mut readings, start) = (Readings::since_start(), Instant::now());
+    let (mut readings, start) = (Readings::since_start(), BootInstant::now());
     readings.take(News::Proxies([proxy()].into()));
     for (value, at_s) in [(0, 0), (16, 2), (32, 8)] {
         readings.take(News::Silent(proxy(), "no answer".to_owned()));

@@ -14,6 +14,7 @@ use leno_lab::http;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::cluster::clock::BootInstant;
 use crate::cluster::connect::{Cluster, ClusterError, Connect};
 use crate::cluster::forward::{self, FORWARDS_MAX, Forwarded};
 use crate::cluster::metrics::{self, Pages, PodKey, Reading};
@@ -27,6 +28,14 @@ use crate::run::running::{self, Running};
 
 /// Maximum time for a proxy on this machine to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// A tap that breaks off sooner is not opened again: otherwise, the tool would open taps without end at a proxy that
+/// ends each of them at once.
+const TAP_MIN: Duration = Duration::from_secs(60);
+
+/// Time between two taps of a proxy. The proxy needs up to 50 ms to notice that a tap has ended, and limits the number
+/// of open taps.
+const TAP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Options that select proxies.
 #[derive(Args)]
@@ -232,12 +241,31 @@ impl Proxies {
         self.proxies.iter()
     }
 
+    /// Opens a tap at a proxy, and calls `line` with each line that the proxy sends. `selection` is JSON.
+    ///
+    /// A proxy ends a tap after an hour, and a connection through the API server may break off sooner. Then this
+    /// function opens another tap, and first calls `again` with the time for which the previous tap was open. Calls
+    /// that end between the two taps are missing.
+    ///
+    /// # Errors
+    /// If the proxy does not answer or rejects a tap, or a tap breaks off within [`TAP_MIN`].
+    pub(crate) async fn tap(
+        &self,
+        proxy: &ProxyAt,
+        selection: &str,
+        mut line: impl FnMut(&str),
+        again: impl FnMut(Duration),
+    ) -> Result<(), ClusterError> {
+        let tap = async || self.post_for_lines(proxy, "/tap", selection.to_owned(), &mut line).await;
+        keep_open(tap, again).await
+    }
+
     /// Sends JSON to a page of a proxy, and calls `line` with each line of the answer when the line arrives, until the
     /// answer ends.
     ///
     /// # Errors
     /// If the proxy does not answer, or answers with a status other than 200.
-    pub(crate) async fn post_for_lines(
+    async fn post_for_lines(
         &self,
         proxy: &ProxyAt,
         path: &str,
@@ -283,7 +311,7 @@ impl Proxies {
 
     /// Reads a page of every proxy, and returns each page with the time at which it arrived. Prints the proxies that do
     /// not answer.
-    pub(crate) async fn read(&self, path: &str) -> Vec<(&ProxyAt, Instant, String)> {
+    pub(crate) async fn read(&self, path: &str) -> Vec<(&ProxyAt, BootInstant, String)> {
         let (pages, silent) = self.ask(path).await;
         silent.iter().for_each(|error| eprintln!("leno: {error}"));
         pages
@@ -308,10 +336,10 @@ impl Proxies {
 
     /// Reads a page of every proxy. Returns each page with the time at which it arrived, and the errors of the other
     /// proxies.
-    pub(crate) async fn ask(&self, path: &str) -> (Vec<(&ProxyAt, Instant, String)>, Vec<ClusterError>) {
+    pub(crate) async fn ask(&self, path: &str) -> (Vec<(&ProxyAt, BootInstant, String)>, Vec<ClusterError>) {
         let ask = |proxy| async move {
             let page = self.page(proxy, path).await;
-            (proxy, Instant::now(), page)
+            (proxy, BootInstant::now(), page)
         };
         let answers: Vec<_> = stream::iter(&self.proxies).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
         let (mut pages, mut silent) = (Vec::new(), Vec::new());
@@ -352,7 +380,7 @@ impl Growth {
     /// Returns the growth between two readings of a proxy, scaled to the length of `window`. The time between the two
     /// readings differs from proxy to proxy, because a slow proxy delays the readings of others.
     fn between(before: &Reading, now: &Reading, window: Duration) -> Self {
-        let elapsed = now.at.saturating_duration_since(before.at).max(Duration::from_millis(1));
+        let elapsed = (now.at - before.at).max(Duration::from_millis(1));
         let grown = now.page.since(&before.page).times(window.as_secs_f64() / elapsed.as_secs_f64());
         Self { grown, now: now.page.clone() }
     }
@@ -380,7 +408,7 @@ impl Measured {
 async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages, Pages) {
     let meshed = || groups.iter().flat_map(|group| &group.pods).filter(|pod| pods::is_meshed(pod));
     let progress = sign_of_life_or_line(&counting(meshed().count(), window));
-    let start = Instant::now();
+    let start = BootInstant::now();
     let (running, starting): (Vec<&Pod>, Vec<&Pod>) = meshed().partition(|pod| pods::has_proxy_started(pod));
     let mut before = metrics::pages(cluster, running.iter().copied()).await;
     sleep(window).await;
@@ -393,6 +421,23 @@ async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages,
     after.extend(started);
     progress.finish_and_clear();
     (before, after)
+}
+
+/// Runs `tap` again each time it fails after at least [`TAP_MIN`]. First calls `again` with the time that it took.
+async fn keep_open(
+    mut tap: impl AsyncFnMut() -> Result<(), ClusterError>,
+    mut again: impl FnMut(Duration),
+) -> Result<(), ClusterError> {
+    loop {
+        let began = Instant::now();
+        let ended = tap().await;
+        let open_for = began.elapsed();
+        if ended.is_ok() || open_for < TAP_MIN {
+            return ended;
+        }
+        again(open_for);
+        sleep(TAP_PAUSE).await;
+    }
 }
 
 fn counting(count: usize, window: Duration) -> String {

@@ -42,7 +42,7 @@ fn key(name: &str) -> PodKey {
 }
 
 /// The page of a proxy that has counted this number of calls.
-fn reading(at: Instant, calls: u64) -> Reading {
+fn reading(at: BootInstant, calls: u64) -> Reading {
     Reading { at, page: Scrape::parse(&format!("request_total {calls}")) }
 }
 
@@ -50,7 +50,7 @@ fn reading(at: Instant, calls: u64) -> Reading {
 fn each_proxy_counts_by_its_own_time_between_its_readings() {
     let pods = vec![pod("web-1", "leno-proxy"), pod("web-2", "leno-proxy")];
     let group = Group { namespace: "shop".to_owned(), name: "web".to_owned(), pods };
-    let start = Instant::now();
+    let start = BootInstant::now();
     let at = |seconds: u64| start + Duration::from_secs(seconds);
     let before = [(key("web-1"), reading(at(0), 0)), (key("web-2"), reading(at(15), 0))].into();
     // Both proxies count 2 calls per second. The second reading of web-1 is late, because it had to wait until the
@@ -66,13 +66,39 @@ fn each_proxy_counts_by_its_own_time_between_its_readings() {
 fn a_group_has_the_growth_of_the_proxies_that_answered_twice() {
     let pods = vec![pod("web-1", "leno-proxy"), pod("web-2", "app"), pod("web-3", "leno-proxy")];
     let group = Group { namespace: "shop".to_owned(), name: "web".to_owned(), pods };
-    let (start, window) = (Instant::now(), Duration::from_secs(10));
+    let (start, window) = (BootInstant::now(), Duration::from_secs(10));
     let before = [(key("web-1"), reading(start, 100)), (key("web-3"), reading(start, 7))].into();
     let after = [(key("web-1"), reading(start + window, 150))].into();
     let measured = Measured::of(&group, &before, &after, window);
     assert_eq!((measured.pods, measured.meshed_pods, measured.proxies.len()), (Some(3), 2, 1));
     assert_eq!(measured.proxies[0].grown.sum("request_total", &[]), 50.0);
     assert_eq!(measured.proxies[0].now.sum("request_total", &[]), 150.0);
+}
+
+/// Opens taps that fail after these times, in seconds, and then a tap that ends without an error after a day. Returns
+/// the result, and how long each tap was open before the next tap.
+async fn open_for(failing: &[u64]) -> (Result<(), ClusterError>, Vec<u64>) {
+    let (mut failing, mut followed) = (failing.iter(), Vec::new());
+    let tap = async || match failing.next() {
+        Some(seconds) => {
+            sleep(Duration::from_secs(*seconds)).await;
+            Err(ClusterError::new("the connection ended", "see its log"))
+        }
+        None => {
+            sleep(Duration::from_secs(86_400)).await;
+            Ok(())
+        }
+    };
+    let ended = keep_open(tap, |open_for| followed.push(open_for.as_secs())).await;
+    (ended, followed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tap_is_opened_again_at_the_proxys_time_limit_and_not_if_it_fails_at_once() {
+    assert_eq!(open_for(&[]).await, (Ok(()), vec![]));
+    assert_eq!(open_for(&[3_610, 3_610, 600]).await, (Ok(()), vec![3_610, 3_610, 600]));
+    let (ended, followed) = open_for(&[3_610, 7]).await;
+    assert_eq!((ended.map_err(|error| error.what), followed), (Err("the connection ended".to_owned()), vec![3_610]));
 }
 
 #[derive(Parser)]

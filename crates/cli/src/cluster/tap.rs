@@ -158,13 +158,12 @@ impl Options {
         }
         let json = serde_json::to_string(&self.selection())
             .map_err(|error| ClusterError::new(error.to_string(), "report this fault"))?;
-        let watch = |proxy| {
-            let json = json.clone();
-            async move {
-                let ended = proxies.post_for_lines(proxy, "/tap", json, |line| self.show(proxy, line, shown)).await;
-                // Report the error now, not after the taps of the other proxies: they may continue for a long time.
-                ended.inspect_err(|error| eprintln!("leno: {error}"))
-            }
+        let json = json.as_str();
+        let watch = |proxy| async move {
+            let show = |line: &str| self.show(proxy, line, shown);
+            let ended = proxies.tap(proxy, json, show, |open_for| report_gap(proxy, open_for)).await;
+            // Report the error now, not after the taps of the other proxies: they may continue for a long time.
+            ended.inspect_err(|error| eprintln!("leno: {error}"))
         };
         let ended: Vec<_> = stream::iter(proxies.iter()).map(watch).buffer_unordered(PROXIES_MAX).collect().await;
         match ended.iter().all(Result::is_err) {
@@ -199,6 +198,12 @@ impl Options {
             tokio::time::sleep(EVERY).await;
         }
     }
+}
+
+/// Reports that the tap of a proxy ended after `open_for`, and that another tap follows.
+fn report_gap(proxy: &ProxyAt, open_for: Duration) {
+    let (name, minutes) = (proxy.pod().unwrap_or(&proxy.name), open_for.as_secs() / 60);
+    eprintln!("leno: the tap of {name} ended after {minutes} min and is opened again; calls in between are not shown");
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {

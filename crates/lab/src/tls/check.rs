@@ -1,6 +1,6 @@
 //! Checks the mutual TLS of a mesh before the lab measures the mesh.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ pub(crate) fn ensure_mutual_tls_of(
     let mut config = Arc::unwrap_or_clone(config::client(client, server, alpn)?);
     let asked = Arc::new(Asked { own: config.client_auth_cert_resolver, asked: AtomicBool::new(false) });
     config.client_auth_cert_resolver = asked.clone();
-    let known = connect(address, server_name, config.into()).map_err(is_not)?;
+    let known = connect(address, server_name, config.into()).map_err(|error| is_not(error.to_string()))?;
     let (version, suite) = (known.conn.protocol_version(), known.conn.negotiated_cipher_suite());
     let (suite, chosen) = (suite.map(|suite| suite.suite()), known.conn.alpn_protocol());
     if (version, suite) != (Some(ProtocolVersion::TLSv1_3), Some(SUITE)) {
@@ -62,12 +62,47 @@ pub(crate) fn ensure_mutual_tls_of(
         return Err(is_not("it does not request a client certificate".to_owned()));
     }
     let stranger = config::client(&stranger(client)?, server, alpn)?;
+    match is_rejected(address, server_name, stranger) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(is_not("it accepts a certificate of another authority".to_owned())),
+        Err(error) => Err(Error::Tls {
+            what: format!("cannot check whether the proxy at {address} rejects a certificate of another authority"),
+            why: error.to_string(),
+        }),
+    }
+}
+
+/// Returns whether the server rejects the client certificate in `config`: it sends a TLS alert, or closes the
+/// connection after the handshake. Returns `false` if the server sends data, or keeps the connection open for
+/// [`TIMEOUT`].
+///
+/// # Errors
+/// If the server refuses the connection, does not complete the handshake without a TLS alert, or sends data that is not
+/// TLS. Such a failure does not show what the server thinks of the certificate.
+fn is_rejected(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) -> io::Result<bool> {
+    let mut stream = match connect(address, server_name, config) {
+        Ok(stream) => stream,
+        Err(error) if is_alert(&error) => return Ok(true),
+        Err(error) => return Err(error),
+    };
     // In TLS 1.3, the client may complete its handshake before the server has verified the client's certificate.
     // Therefore, also wait for the server to close the connection.
-    match connect(address, server_name, stranger).and_then(|mut stream| wait_for_refusal(&mut stream)) {
-        Ok(()) => Err(is_not("it accepts a certificate of another authority".to_owned())),
-        Err(_) => Ok(()),
+    match stream.read(&mut [0; 1]) {
+        Ok(bytes) => Ok(bytes == 0),
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(false),
+            // The server closed the connection without a TLS alert.
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Ok(true),
+            _ if is_alert(&error) => Ok(true),
+            _ => Err(error),
+        },
     }
+}
+
+/// Returns whether an error is a TLS alert of the server.
+fn is_alert(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(error, Some(rustls::Error::AlertReceived(_)))
 }
 
 /// Supplies the client's own certificate, and records whether the server requested it.
@@ -97,30 +132,15 @@ fn stranger(client: &Credentials) -> Result<Credentials> {
     Ok(Credentials { authority: client.authority.clone(), ..credentials })
 }
 
-fn connect(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) -> std::result::Result<Stream, String> {
-    let name = ServerName::try_from(server_name.to_owned()).map_err(|error| error.to_string())?;
-    let mut connection = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
-    let mut handshake = || {
-        let mut socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        socket.set_read_timeout(Some(TIMEOUT))?;
-        while connection.is_handshaking() {
-            connection.complete_io(&mut socket)?;
-        }
-        Ok::<_, std::io::Error>(socket)
-    };
-    let socket = handshake().map_err(|error| error.to_string())?;
-    Ok(StreamOwned::new(connection, socket))
-}
-
-/// Returns an error if the server closes the connection, which means that it rejects the client. Returns `Ok` if the
-/// server sends data, or keeps the connection open for [`TIMEOUT`].
-fn wait_for_refusal(stream: &mut Stream) -> std::result::Result<(), String> {
-    match stream.read(&mut [0; 1]) {
-        Ok(0) => Err("closed".to_owned()),
-        Ok(_) => Ok(()),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(()),
-        Err(error) => Err(error.to_string()),
+fn connect(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) -> io::Result<Stream> {
+    let name = ServerName::try_from(server_name.to_owned()).map_err(io::Error::other)?;
+    let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+    let mut socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket)?;
     }
+    Ok(StreamOwned::new(connection, socket))
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, ServerConne
 use super::super::{Authority, CLIENT};
 use super::*;
 
-/// Serves two connections, one after the other, and sends five bytes on each.
-fn serve(config: Arc<ServerConfig>) -> SocketAddr {
+/// Serves this number of connections, one after the other, and sends five bytes on each. Then refuses connections.
+fn serve(config: Arc<ServerConfig>, connections: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
     thread::spawn(move || {
-        for socket in listener.incoming().take(2).flatten() {
+        for socket in listener.incoming().take(connections).flatten() {
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
             // Ignore an error: the write fails if the server has rejected the client.
             StreamOwned::new(connection, socket).write_all(b"hello").ok();
@@ -27,13 +27,23 @@ fn serve(config: Arc<ServerConfig>) -> SocketAddr {
 
 /// Checks a server that has a certificate for the identity `server`. `change` modifies the server's configuration.
 fn check(server: &str, change: impl FnOnce(&mut ServerConfig)) -> std::result::Result<(), String> {
+    check_serving(2, server, change)
+}
+
+/// Like [`check`], but the server serves only this number of connections.
+fn check_serving(
+    connections: usize,
+    server: &str,
+    change: impl FnOnce(&mut ServerConfig),
+) -> std::result::Result<(), String> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");
     let [client, server] = [CLIENT, server].map(|workload| authority.issue(workload).expect("a certificate"));
     let mut config = Arc::unwrap_or_clone(config::server(&server).expect("a valid configuration"));
     config.alpn_protocols = vec![b"h2".to_vec()];
     change(&mut config);
-    ensure_mutual_tls(serve(Arc::new(config)), "mesh.test", &client, Some("h2")).map_err(|error| error.to_string())
+    let address = serve(Arc::new(config), connections);
+    ensure_mutual_tls(address, "mesh.test", &client, Some("h2")).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -109,6 +119,12 @@ impl ClientCertVerifier for Anybody {
 fn a_server_that_takes_any_certificate_for_a_good_one_is_not() {
     let error = check(SERVER, |config| with_verifier(config, Arc::new(Anybody)));
     assert!(error.expect_err("it takes any").contains("another authority"));
+}
+
+#[test]
+fn a_refused_connection_does_not_show_that_the_server_rejects_a_certificate() {
+    let error = check_serving(1, SERVER, |_| ()).expect_err("the server has ended");
+    assert!(error.contains("cannot check whether the proxy at"), "{error}");
 }
 
 #[test]

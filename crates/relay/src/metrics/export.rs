@@ -160,9 +160,11 @@ impl RelayScrape {
             for (kind, count) in &totals.responses {
                 encode_count(responses.encode_family(&(labels.clone(), response_labels(*kind)))?, *count)?;
             }
-            if totals.other_responses > 0 {
-                let others = (labels.clone(), [("status_code", "other")]);
-                encode_count(responses.encode_family(&others)?, totals.other_responses)?;
+            for (class, count) in [("success", totals.other_successes), ("failure", totals.other_failures)] {
+                if count > 0 {
+                    let others = (labels.clone(), [("classification", class), ("status_code", "other")]);
+                    encode_count(responses.encode_family(&others)?, count)?;
+                }
             }
         }
         let help = "Milliseconds from a call's headers to its response's end";

@@ -4,6 +4,7 @@ use std::time::Duration;
 use leno_model::mesh::ClusterKey;
 
 use crate::metrics::fixtures::{assert_line, inbound, late_scrape, outbound, scrape};
+use crate::metrics::traffic::RESPONSE_KINDS;
 use crate::metrics::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
     TrafficLabels, WorkerMetrics,
@@ -39,6 +40,23 @@ fn calls_of_two_workers_are_summed_under_linkerds_names() {
         assert_line(&text, &format!("response_latency_ms_bucket{{le=\"{le}\",{ECHO}}} {count}"));
     }
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn responses_beyond_the_limit_on_kinds_keep_their_classification() {
+    let worker = WorkerMetrics::new();
+    let cluster = worker.traffic(&outbound(50051));
+    // The statuses from 300 on claim all counters of the series, so the later responses get none.
+    for (http_status, failed) in
+        (300..400).map(|status| (status, false)).chain([(200, false), (503, true), (500, true)])
+    {
+        cluster.request();
+        cluster.response(http_status, None, failed, None);
+    }
+    let text = scrape(&[worker]);
+    let others = 100 + 1 - RESPONSE_KINDS;
+    assert_line(&text, &format!("response_total{{{ECHO},classification=\"success\",status_code=\"other\"}} {others}"));
+    assert_line(&text, &format!("response_total{{{ECHO},classification=\"failure\",status_code=\"other\"}} 2"));
 }
 
 #[test]

@@ -46,8 +46,9 @@ impl Ports {
         for (kind, count) in &totals.responses {
             *port.statuses.entry(Some(kind.http_status)).or_default() += count;
         }
-        if totals.other_responses > 0 {
-            *port.statuses.entry(None).or_default() += totals.other_responses;
+        let others = totals.other_successes + totals.other_failures;
+        if others > 0 {
+            *port.statuses.entry(None).or_default() += others;
         }
     }
 

@@ -95,7 +95,8 @@ pub struct MethodMetrics {
     pub response_messages: Counter,
     cancelled: Counter,
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
-    /// Number of failures among the calls whose outcome has no counter in `outcomes`.
+    /// Numbers of successes and failures among the calls whose outcome has no counter in `outcomes`.
+    other_successes: Counter,
     other_failures: Counter,
     durations: Histogram<{ DURATION_BOUNDS_MS.len() }>,
     extras: OnceLock<Box<Extras>>,
@@ -201,10 +202,17 @@ impl MethodMetrics {
         if outcome == MethodOutcome::CANCELLED {
             return self.cancelled.add(1);
         }
-        if !self.outcomes.count(outcome) && outcome.is_failure() {
-            self.other_failures.add(1);
+        if !self.outcomes.count(outcome) {
+            self.count_other(outcome);
         }
         self.durations.record(&DURATION_BOUNDS_MS, duration);
+    }
+
+    /// Counts only the class (success or failure) of an outcome that has no counter of its own.
+    #[cold]
+    fn count_other(&self, outcome: MethodOutcome) {
+        let others = if outcome.is_failure() { &self.other_failures } else { &self.other_successes };
+        others.add(1);
     }
 
     /// Records a traced call as the exemplar of its duration's bucket. Call this after [`MethodMetrics::ended`], and
@@ -277,9 +285,8 @@ impl MethodMetrics {
             *totals.outcomes.entry(outcome).or_default() += count;
         }
         totals.cancelled += self.cancelled.get();
-        let (others, failures) = (self.outcomes.others(), self.other_failures.get());
-        totals.other_successes += others.saturating_sub(failures);
-        totals.other_failures += failures;
+        totals.other_successes += self.other_successes.get();
+        totals.other_failures += self.other_failures.get();
         self.durations.add_to(&mut totals.durations);
         let Some(extras) = self.extras.get() else { return };
         extras.exemplars.add_to(&mut totals.exemplars);

@@ -119,8 +119,9 @@ struct Outcome {
 #[derive(Debug, Default)]
 struct OutcomeCounts {
     counts: CountByKey<Outcome, OUTCOMES>,
-    /// Among the outcomes without a counter of their own: the number of failures, and the number of requests that the
-    /// client cancelled.
+    /// Among the outcomes without a counter of their own: the number of successes, the number of failures, and the
+    /// number of requests that the client cancelled.
+    other_successes: Counter,
     other_failures: Counter,
     other_cancelled: Counter,
 }
@@ -243,11 +244,12 @@ impl OutcomeCounts {
     /// Counts only the class (success, failure or cancelled) of an outcome that has no counter of its own.
     #[cold]
     fn count_other(&self, outcome: Outcome) {
-        match outcome.class() {
-            FAILURE => self.other_failures.add(1),
-            CANCELLED => self.other_cancelled.add(1),
-            _ => {}
-        }
+        let others = match outcome.class() {
+            FAILURE => &self.other_failures,
+            CANCELLED => &self.other_cancelled,
+            _ => &self.other_successes,
+        };
+        others.add(1);
     }
 }
 
@@ -256,9 +258,12 @@ impl Outcomes {
         for (outcome, count) in counted.counts.counts() {
             *self.counts.entry(outcome).or_default() += count;
         }
-        let (failures, cancelled) = (counted.other_failures.get(), counted.other_cancelled.get());
-        let successes = counted.counts.others().saturating_sub(failures + cancelled);
-        for (class, count) in [(SUCCESS, successes), (FAILURE, failures), (CANCELLED, cancelled)] {
+        for (class, counter) in [
+            (SUCCESS, &counted.other_successes),
+            (FAILURE, &counted.other_failures),
+            (CANCELLED, &counted.other_cancelled),
+        ] {
+            let count = counter.get();
             if count > 0 {
                 *self.others.entry(class).or_default() += count;
             }

@@ -7,7 +7,7 @@ use super::keyed::CountByKey;
 use super::{Counter, Gauge};
 
 /// Maximum number of kinds of response that one series distinguishes: all 17 gRPC statuses and some HTTP statuses.
-const RESPONSE_KINDS: usize = 24;
+pub(super) const RESPONSE_KINDS: usize = 24;
 
 /// One worker's counts of calls with the same [`TrafficLabels`](super::TrafficLabels).
 ///
@@ -19,6 +19,9 @@ pub struct TrafficMetrics {
     requests: Counter,
     in_flight: Gauge,
     responses: CountByKey<ResponseKind, RESPONSE_KINDS>,
+    /// Numbers of successes and failures among the responses whose kind has no counter in `responses`.
+    other_successes: Counter,
+    other_failures: Counter,
     latency: Histogram<BOUNDS>,
 }
 
@@ -37,10 +40,19 @@ impl TrafficMetrics {
     #[inline]
     pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Option<Duration>) {
         self.in_flight.dec();
-        self.responses.count(ResponseKind { failed, http_status, grpc_status });
+        if !self.responses.count(ResponseKind { failed, http_status, grpc_status }) {
+            self.count_other(failed);
+        }
         if let Some(latency) = latency {
             self.latency.record(&BOUNDS_MS, latency);
         }
+    }
+
+    /// Counts only the class (success or failure) of a response whose kind has no counter of its own.
+    #[cold]
+    fn count_other(&self, failed: bool) {
+        let others = if failed { &self.other_failures } else { &self.other_successes };
+        others.add(1);
     }
 
     /// Counts a call that ended without a response, because the client cancelled it or disconnected.
@@ -56,7 +68,8 @@ impl TrafficMetrics {
         for (kind, count) in self.responses.counts() {
             *totals.responses.entry(kind).or_default() += count;
         }
-        totals.other_responses += self.responses.others();
+        totals.other_successes += self.other_successes.get();
+        totals.other_failures += self.other_failures.get();
         self.latency.add_to(&mut totals.latency);
     }
 }
@@ -81,8 +94,9 @@ pub(super) struct TrafficTotals {
     pub(super) in_flight: u64,
     /// Number of responses of each kind.
     pub(super) responses: std::collections::BTreeMap<ResponseKind, u64>,
-    /// Number of responses whose kind has no counter of its own.
-    pub(super) other_responses: u64,
+    /// Numbers of successes and failures among the responses whose kind has no counter of its own.
+    pub(super) other_successes: u64,
+    pub(super) other_failures: u64,
     /// Latencies of all responses.
     pub(super) latency: HistogramTotals<BOUNDS>,
 }

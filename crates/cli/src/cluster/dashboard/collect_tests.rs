@@ -1,5 +1,6 @@
 use super::super::problems::Severity;
 use super::*;
+use crate::cluster::clock::BootInstant;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Proxies;
 use crate::cluster::source::tests::proxy;
@@ -27,7 +28,7 @@ fn page(calls: u32, failures: u32) -> Scrape {
 /// Returns the kinds of problems that the dashboard shows as errors after 300 s. It reads the proxy every 2 s. In the
 /// first 10 s, the proxy counts 100 calls, and `failures` of the 100 calls fail. Afterwards, it counts no further call.
 fn errors(window: Option<Duration>, failures: u32) -> Vec<&'static str> {
-    let (every, start) = (Duration::from_secs(2), Instant::now());
+    let (every, start) = (Duration::from_secs(2), BootInstant::now());
     let state = State::new(Proxies::on_this_machine(Vec::new()), None, every, window);
     let mut readings = state.readings.borrow_mut();
     readings.take(News::Proxies([proxy()].into()));

@@ -1,6 +1,5 @@
-use tokio::time::Instant;
-
 use super::*;
+use crate::cluster::clock::BootInstant;
 use crate::cluster::reader::News;
 use crate::cluster::readings::SECOND;
 use crate::cluster::source::tests::proxy_of;
@@ -17,7 +16,7 @@ fn page(count: u64) -> String {
 
 /// The readings of Pods of the workload shop/cart. For each Pod, the argument has its metrics pages, a second apart.
 fn readings(pods: &[&[&str]]) -> Readings {
-    let (mut readings, start) = (Readings::since_start(), Instant::now());
+    let (mut readings, start) = (Readings::since_start(), BootInstant::now());
     let pods = || (0..).zip(pods).map(|(number, pages)| (proxy_of("cart", &format!("cart-{number}")), pages));
     readings.take(News::Proxies(pods().map(|(proxy, _)| proxy).collect()));
     for (proxy, pages) in pods() {

@@ -25,7 +25,11 @@ struct Detail<'a> {
     /// The Service's methods that were called. A method has one row for the counts of the Service's own proxies, and
     /// other rows for the counts of the callers' proxies.
     methods: Vec<MethodRow>,
+    /// Number of methods that are left out because of [`ROWS_MAX`].
+    methods_omitted: usize,
     routes: Vec<routes::Row>,
+    /// Number of routes that are left out because of [`ROWS_MAX`].
+    routes_omitted: usize,
     callers: Vec<EdgeRow<'a>>,
     calls: Vec<EdgeRow<'a>>,
     denials: Vec<denials::Row>,
@@ -55,6 +59,8 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
         routes.extend(routes::rows(measured, SECOND).into_iter().filter(|row| is_at(&row.key.service, wanted)));
     }
     methods.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));
+    let methods_omitted = methods.len().saturating_sub(ROWS_MAX);
+    let routes_omitted = routes.len().saturating_sub(ROWS_MAX);
     methods.truncate(ROWS_MAX);
     routes.truncate(ROWS_MAX);
     let members = readings.members().filter(|member| is_id(&member.proxy.namespace, &member.proxy.name, wanted));
@@ -62,7 +68,9 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
         id: own,
         row: node.is_service.then(|| node.row(own)),
         methods: methods.into_iter().map(MethodRow::from).collect(),
+        methods_omitted,
         routes,
+        routes_omitted,
         callers: mesh.edges(|_, to| to == own),
         calls: mesh.edges(|from, _| from == own),
         denials: state.denials.borrow().rows(state.elapsed(), |key| key.workload == *own || key.caller == *own),

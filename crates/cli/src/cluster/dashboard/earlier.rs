@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use crate::cluster::clock::BootInstant;
 use crate::cluster::source::ProxyAt;
 use crate::cluster::stat::streams::{BETWEEN, Reading};
 
@@ -38,7 +37,7 @@ impl EarlierCalls {
     /// Keeps each new reading, unless a reading of the same proxy was kept less than [`BETWEEN`] before it.
     pub(super) fn keep(&mut self, new: Vec<Reading>) {
         if let Some(now) = new.iter().map(|(_, at, _)| *at).max() {
-            self.proxies.retain(|_, earlier| now.saturating_duration_since(earlier.last.1) < UNREAD_MAX);
+            self.proxies.retain(|_, earlier| now - earlier.last.1 < UNREAD_MAX);
         }
         for reading in new {
             match self.proxies.entry(reading.0.clone()) {
@@ -52,7 +51,7 @@ impl EarlierCalls {
 }
 
 impl Earlier {
-    fn comparable(&self, at: Instant) -> Option<&Reading> {
+    fn comparable(&self, at: BootInstant) -> Option<&Reading> {
         if is_apart(&self.last, at) { Some(&self.last) } else { self.previous.as_ref() }
     }
 
@@ -64,8 +63,8 @@ impl Earlier {
 }
 
 /// Whether a reading is old enough for a comparison with a reading at the time `at`.
-fn is_apart((_, then, _): &Reading, at: Instant) -> bool {
-    at.saturating_duration_since(*then) >= BETWEEN
+fn is_apart((_, then, _): &Reading, at: BootInstant) -> bool {
+    at - *then >= BETWEEN
 }
 
 #[cfg(test)]

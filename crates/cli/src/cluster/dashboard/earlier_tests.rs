@@ -6,7 +6,7 @@ use crate::cluster::stat::streams::streams;
 
 /// A reading `at_ms` ms after the start. It shows one stream, with this number of messages, whose client does not read
 /// the content that waits for it.
-fn reading(proxy: ProxyAt, start: Instant, at_ms: u64, messages: u64) -> Reading {
+fn reading(proxy: ProxyAt, start: BootInstant, at_ms: u64, messages: u64) -> Reading {
     let page = json!({"calls": [{
         "id": 7, "worker": 0, "direction": "outbound", "client": "127.0.0.1:4000", "method": "shop.v1.Feed/Watch",
         "progress": "answering", "age_ms": 90_000, "attempts": 1, "request_messages": 1, "response_messages": messages,
@@ -18,7 +18,7 @@ fn reading(proxy: ProxyAt, start: Instant, at_ms: u64, messages: u64) -> Reading
 /// The result after each reading, from any tab: the stream's messages per second, and who stalls it, the client or the
 /// server.
 fn shown(readings: &[(u64, u64)]) -> Vec<(Option<f64>, Option<String>)> {
-    let (mut earlier, start) = (EarlierCalls::default(), Instant::now());
+    let (mut earlier, start) = (EarlierCalls::default(), BootInstant::now());
     let show = |(at_ms, messages): &(u64, u64)| {
         let new = vec![reading(proxy(), start, *at_ms, *messages)];
         let (streams, _) = streams(earlier.comparable(&new), &new);
@@ -46,7 +46,7 @@ fn many_tabs_keep_no_reading_from_becoming_old_enough() {
 
 #[test]
 fn a_proxy_that_is_no_longer_read_is_forgotten() {
-    let (mut earlier, start) = (EarlierCalls::default(), Instant::now());
+    let (mut earlier, start) = (EarlierCalls::default(), BootInstant::now());
     let gone = proxy_of("web", "web-2");
     earlier.keep(vec![reading(proxy(), start, 0, 0), reading(gone.clone(), start, 0, 0)]);
     earlier.keep(vec![reading(proxy(), start, 60_000, 0)]);

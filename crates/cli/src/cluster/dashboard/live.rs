@@ -2,15 +2,16 @@
 
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
-use tokio::time::{Duration, Instant, timeout};
+use serde_json::{Map, Value};
+use tokio::time::{Duration, timeout};
 
 use super::detail::is_at;
 use super::mesh::{id, is_id};
 use super::pages::clean;
 use super::state::State;
+use crate::cluster::clock::BootInstant;
 use crate::cluster::source::{Growth, ProxyAt};
-use crate::cluster::stat::streams::{Reading, streams};
+use crate::cluster::stat::streams::{Reading, Streams, streams};
 
 /// Maximum number of proxies that are read for one view.
 const PROXIES_MAX: usize = 32;
@@ -23,15 +24,54 @@ const ENDPOINTS_MAX: usize = 1_000;
 /// Maximum number of calls in one answer.
 const CALLS_MAX: usize = 1_000;
 
+/// The proxies that the dashboard read for an answer, and the proxies whose data the answer lacks.
+#[derive(Debug, Serialize)]
+struct Asked {
+    /// Number of proxies that the dashboard asked, at most [`PROXIES_MAX`].
+    proxies: usize,
+    /// Number of further proxies, which the dashboard did not ask.
+    proxies_omitted: usize,
+    /// Number of asked proxies that gave no usable answer in time.
+    proxies_silent: usize,
+}
+
+#[derive(Serialize)]
+struct Endpoints {
+    endpoints: Vec<Value>,
+    /// Number of endpoints that are left out because of [`ENDPOINTS_MAX`].
+    omitted: usize,
+    /// Number of workers that did not answer their proxies in time. All endpoints of these workers are missing.
+    silent_workers: usize,
+    #[serde(flatten)]
+    asked: Asked,
+}
+
 /// Returns the endpoints of a Service in JSON. Each row has the state of one endpoint in the balancer of one proxy that
 /// calls the Service.
 pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
-    let callers = callers(state, wanted);
-    let mut endpoints = Vec::new();
-    for (proxy, _, page) in read(state, &callers, "/balancer").await {
-        let Ok(Value::Object(mut page)) = serde_json::from_str(&page) else { continue };
-        let Some(Value::Array(clusters)) = page.remove("clusters") else { continue };
-        for cluster in clusters {
+    let (pages, asked) = read_some(state, callers(state, wanted), "/balancer").await;
+    clean(&Endpoints::of(&pages, asked, wanted))
+}
+
+impl Endpoints {
+    /// Collects the endpoints of a Service from `/balancer` pages.
+    fn of(pages: &[Reading], asked: Asked, wanted: &str) -> Self {
+        let mut all = Self { endpoints: Vec::new(), omitted: 0, silent_workers: 0, asked };
+        for (proxy, _, page) in pages {
+            match serde_json::from_str(page) {
+                Ok(Value::Object(page)) => all.add(proxy, &page, wanted),
+                _ => all.asked.proxies_silent += 1,
+            }
+        }
+        all.omitted = all.endpoints.len().saturating_sub(ENDPOINTS_MAX);
+        all.endpoints.truncate(ENDPOINTS_MAX);
+        all
+    }
+
+    fn add(&mut self, proxy: &ProxyAt, page: &Map<String, Value>, wanted: &str) {
+        let list = |field: &str| page.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        self.silent_workers += list("silent_workers").len();
+        for cluster in list("clusters") {
             let text = |field: &str| cluster.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
             if !is_at(&text("cluster"), wanted) {
                 continue;
@@ -46,13 +86,10 @@ pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
                 row.insert("cluster".into(), text("cluster").into());
                 row.insert("policy".into(), cluster.get("policy").cloned().unwrap_or_default());
                 row.extend(endpoint.clone());
-                endpoints.push(Value::Object(row));
+                self.endpoints.push(Value::Object(row));
             }
         }
     }
-    let omitted = endpoints.len().saturating_sub(ENDPOINTS_MAX);
-    endpoints.truncate(ENDPOINTS_MAX);
-    clean(&json!({ "endpoints": endpoints, "omitted": omitted, "proxies": callers.len() }))
 }
 
 /// Returns the proxies that call a Service, and the Service's own proxies.
@@ -62,7 +99,7 @@ fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
         let is_own = is_id(&member.proxy.namespace, &member.proxy.name, wanted);
         member.silent.is_none() && (is_own || calls_service(growth, wanted))
     });
-    callers.map(|(member, _)| member.proxy.clone()).take(PROXIES_MAX).collect()
+    callers.map(|(member, _)| member.proxy.clone()).collect()
 }
 
 /// Whether a proxy has sent calls to a Service.
@@ -76,11 +113,9 @@ pub(super) fn calls_service(proxy: &Growth, wanted: &str) -> bool {
 #[derive(Serialize)]
 struct Calls {
     #[serde(flatten)]
-    streams: crate::cluster::stat::streams::Streams,
-    /// Number of proxies that the dashboard asked, at most [`PROXIES_MAX`]. `proxies_omitted` is the number of the
-    /// others.
-    proxies: usize,
-    proxies_omitted: usize,
+    streams: Streams,
+    #[serde(flatten)]
+    asked: Asked,
 }
 
 /// Returns the open calls of one workload or of all workloads, in JSON.
@@ -92,21 +127,34 @@ pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
             answers.filter(|member| of.is_none_or(|of| is_id(&member.proxy.namespace, &member.proxy.name, of)));
         wanted.map(|member| member.proxy.clone()).collect()
     };
-    let proxies = all.get(..PROXIES_MAX).unwrap_or(&all);
-    let now = read(state, proxies, "/calls?longer_than=500ms").await;
+    let (now, mut asked) = read_some(state, all, "/calls?longer_than=500ms").await;
     let mut earlier = state.calls.borrow_mut();
-    let (mut streams, _) = streams(earlier.comparable(&now), &now);
+    let (mut streams, unreadable) = streams(earlier.comparable(&now), &now);
     earlier.keep(now);
+    asked.proxies_silent += unreadable.len();
     streams.omitted += streams.calls.len().saturating_sub(CALLS_MAX);
     streams.calls.truncate(CALLS_MAX);
-    clean(&Calls { streams, proxies: proxies.len(), proxies_omitted: all.len() - proxies.len() })
+    clean(&Calls { streams, asked })
+}
+
+/// Reads a page of each proxy, but of at most [`PROXIES_MAX`] proxies.
+async fn read_some(state: &State, mut proxies: Vec<ProxyAt>, path: &str) -> (Vec<Reading>, Asked) {
+    let proxies_omitted = proxies.len().saturating_sub(PROXIES_MAX);
+    proxies.truncate(PROXIES_MAX);
+    let pages = read(state, &proxies, path).await;
+    let asked = Asked { proxies: proxies.len(), proxies_omitted, proxies_silent: proxies.len() - pages.len() };
+    (pages, asked)
 }
 
 /// Reads a page of each proxy. The result omits the proxies that do not answer in time.
 pub(super) async fn read(state: &State, proxies: &[ProxyAt], path: &str) -> Vec<Reading> {
     let ask = |proxy: ProxyAt| async move {
         let page = timeout(ANSWER_MAX, state.proxies.page(&proxy, path)).await.ok()?.ok()?;
-        Some((proxy, Instant::now(), page))
+        Some((proxy, BootInstant::now(), page))
     };
     stream::iter(proxies.to_vec()).map(ask).buffered(AT_ONCE).filter_map(|read| async { read }).collect().await
 }
+
+#[cfg(test)]
+#[path = "live_tests.rs"]
+mod tests;

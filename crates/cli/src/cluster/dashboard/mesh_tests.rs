@@ -1,6 +1,5 @@
-use tokio::time::Instant;
-
 use super::*;
+use crate::cluster::clock::BootInstant;
 use crate::cluster::reader::News;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::tests::proxy_of;
@@ -8,7 +7,7 @@ use crate::cluster::source::tests::proxy_of;
 /// The readings of a mesh whose proxies counted these calls within one second. Each argument has a workload's name, and
 /// its proxy's metrics page.
 pub(in crate::cluster::dashboard) fn readings(pages: &[(&str, &str)]) -> Readings {
-    let (mut readings, start) = (Readings::default(), Instant::now());
+    let (mut readings, start) = (Readings::default(), BootInstant::now());
     let proxies = pages.iter().map(|(workload, _)| proxy_of(workload, "pod"));
     readings.take(News::Proxies(proxies.collect()));
     for (workload, page) in pages {

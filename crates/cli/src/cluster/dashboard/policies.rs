@@ -62,7 +62,7 @@ struct Readers {
 
 /// Returns the policies of a Service, in JSON.
 pub(super) async fn policies(state: &State, wanted: &str) -> String {
-    let (own, calling) = proxies(state, wanted);
+    let (own, calling, namespaces_omitted) = proxies(state, wanted);
     let (own_pages, calling_pages) = tokio::join!(read(state, &own, "/config"), read(state, &calling, "/config"));
     let (mut authorization, mut answered) = (BTreeSet::new(), 0);
     for (proxy, _, page) in own_pages {
@@ -83,11 +83,15 @@ pub(super) async fn policies(state: &State, wanted: &str) -> String {
     }
     let callers = Readers { asked: calling.len(), answered };
     let authorization: Vec<_> = authorization.into_iter().take(ROWS_MAX).collect();
-    clean(&json!({ "authorization": authorization, "traffic": rows.all, "own": own, "callers": callers }))
+    clean(&json!({
+        "authorization": authorization, "traffic": rows.all, "own": own, "callers": callers,
+        "namespaces_omitted": namespaces_omitted,
+    }))
 }
 
 /// Returns the proxies to read: first the Service's own proxies, then one caller's proxy for each namespace of callers.
-fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
+/// Also returns the number of namespaces beyond [`CALLERS_MAX`].
+fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>, usize) {
     let readings = state.readings.borrow();
     let (mut own, mut calling) = (Vec::new(), BTreeMap::new());
     for (member, growth) in readings.proxies().filter(|(member, _)| member.silent.is_none()) {
@@ -99,7 +103,8 @@ fn proxies(state: &State, wanted: &str) -> (Vec<ProxyAt>, Vec<ProxyAt>) {
         }
     }
     own.truncate(OWN_MAX);
-    (own, calling.into_values().take(CALLERS_MAX).collect())
+    let namespaces_omitted = calling.len().saturating_sub(CALLERS_MAX);
+    (own, calling.into_values().take(CALLERS_MAX).collect(), namespaces_omitted)
 }
 
 /// Parses a `/config` page of a proxy; `None` if the page is too long or is not a `/config` page.

@@ -74,7 +74,7 @@ async fn watch(state: &State, proxies: &[ProxyAt], selection: &TapSelection, sen
     send(sender, &dropped, &json!({ "watching": watched.len(), "of": proxies.len() }));
     let Ok(selection) = serde_json::to_string(selection) else { return };
     let watch = |proxy: ProxyAt| {
-        let (selection, dropped) = (selection.clone(), &dropped);
+        let (selection, dropped) = (selection.as_str(), &dropped);
         async move {
             let name = id(&proxy.namespace, &proxy.name);
             let each = |text: &str| {
@@ -84,7 +84,7 @@ async fn watch(state: &State, proxies: &[ProxyAt], selection: &TapSelection, sen
                     send(sender, dropped, &Value::Object(call));
                 }
             };
-            if let Err(error) = state.proxies.post_for_lines(&proxy, "/tap", selection, each).await {
+            if let Err(error) = state.proxies.tap(&proxy, selection, each, |_| ()).await {
                 send(sender, dropped, &json!({ "ended": name, "why": error.to_string() }));
             }
         }

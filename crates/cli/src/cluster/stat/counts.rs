@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::peer::is_mutual_tls;
 use crate::cluster::prometheus::Metric;
 use crate::cluster::scrape::{Sample, Scrape};
 use crate::cluster::source::Growth;
@@ -56,8 +57,9 @@ pub(crate) const METHODS: Names = Names {
 };
 
 impl Names {
+    /// The calls, with the labels that distinguish mutual TLS from other calls.
     pub(crate) const fn calls(&self) -> Metric {
-        Metric::counter(self.calls, &["tls"])
+        Metric::counter(self.calls, &["tls", "client_id"])
     }
 
     pub(crate) const fn responses(&self) -> Metric {
@@ -78,6 +80,7 @@ impl Names {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) calls: f64,
+    /// Number of calls over mutual TLS.
     pub(crate) secure_calls: f64,
     pub(crate) successes: f64,
     pub(crate) responses: f64,
@@ -127,7 +130,7 @@ impl Counts {
             };
             add(names.calls, &|counts, sample| {
                 counts.calls += sample.value;
-                counts.secure_calls += if sample.label("tls") == "true" { sample.value } else { 0.0 };
+                counts.secure_calls += if is_mutual_tls(sample) { sample.value } else { 0.0 };
             });
             add(names.responses, &|counts, sample| match sample.label("classification") {
                 "cancelled" => {}

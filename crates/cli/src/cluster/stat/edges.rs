@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::counts::{Counts, DENIED, Figures, ONLY_INBOUND, TRAFFIC, rare};
-use super::peer::{View, caller_name};
+use super::peer::{View, caller_name, is_mutual_tls};
 use super::{Measurement, span};
 use crate::cluster::prometheus::Wanted;
 use crate::cluster::source::{Measured, Source};
@@ -56,7 +56,7 @@ impl Options {
 fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
     let view = View::Inbound(None);
     let counts = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {
-        view.has(sample).then(|| (caller_name(sample), sample.label("tls") == "true"))
+        view.has(sample).then(|| (caller_name(sample), is_mutual_tls(sample)))
     });
     let row = |((client, mutual_tls), counts): ((String, bool), Counts)| Row {
         client,

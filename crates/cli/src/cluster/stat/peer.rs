@@ -194,6 +194,13 @@ pub(crate) fn caller_name(sample: &Sample) -> String {
     }
 }
 
+/// Whether a series counts calls over mutual TLS. The label `tls="true"` alone does not show this: a call over TLS from
+/// a client without a certificate has it too, with an empty `client_id`. Outbound calls over TLS always use mutual TLS.
+pub(crate) fn is_mutual_tls(sample: &Sample) -> bool {
+    let has_identity = sample.label("direction") == "outbound" || !sample.label("client_id").is_empty();
+    sample.label("tls") == "true" && has_identity
+}
+
 /// Every destination that the proxies have sent calls to, sorted.
 pub(crate) fn destinations<'a>(pages: impl Iterator<Item = &'a Scrape>) -> BTreeSet<Destination> {
     let view = View::Outbound(None);

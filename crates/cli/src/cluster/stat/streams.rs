@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::counts::number;
 use super::{Names, side};
 use crate::cluster::block_on;
+use crate::cluster::clock::BootInstant;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::progress::sign_of_life;
 use crate::cluster::source::{ProxyAt, Source};
@@ -39,6 +40,9 @@ pub(crate) struct Options {
 struct Page {
     calls: Vec<Call>,
     omitted: usize,
+    /// Numbers of the workers that did not answer the proxy in time. The page lacks their calls.
+    #[serde(default)]
+    silent_workers: Vec<usize>,
 }
 
 /// An open call on a proxy's page `/calls`.
@@ -79,15 +83,18 @@ pub(crate) struct Row {
     stalled_by: Option<&'static str>,
 }
 
-/// All rows, and the number of calls that the proxies omitted.
+/// All rows, and how much is missing.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Streams {
     pub(crate) calls: Vec<Row>,
+    /// Number of calls that the proxies omitted.
     pub(crate) omitted: usize,
+    /// Number of workers that did not answer their proxies in time. All calls of these workers are missing.
+    pub(crate) silent_workers: usize,
 }
 
 /// A page of a proxy, for example `/calls`, and when the page arrived.
-pub(crate) type Reading = (ProxyAt, Instant, String);
+pub(crate) type Reading = (ProxyAt, BootInstant, String);
 
 impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
@@ -111,7 +118,7 @@ impl Options {
     }
 }
 
-fn owned(pages: Vec<(&ProxyAt, Instant, String)>) -> Vec<Reading> {
+fn owned(pages: Vec<(&ProxyAt, BootInstant, String)>) -> Vec<Reading> {
     pages.into_iter().map(|(proxy, at, page)| (proxy.clone(), at, page)).collect()
 }
 
@@ -128,7 +135,7 @@ pub(crate) fn streams<'a>(
     }
     let (mut streams, mut unreadable) = (Streams::default(), Vec::new());
     for (proxy, at, page) in second {
-        let Page { calls, omitted } = match page_of(proxy, page) {
+        let Page { calls, omitted, silent_workers } = match page_of(proxy, page) {
             Ok(page) => page,
             Err(error) => {
                 unreadable.push(error);
@@ -136,6 +143,7 @@ pub(crate) fn streams<'a>(
             }
         };
         streams.omitted += omitted;
+        streams.silent_workers += silent_workers.len();
         streams.calls.extend(calls.into_iter().map(|call| {
             let earlier = before.get(&(proxy, call.worker, call.id));
             Row::new(proxy, call, earlier.map(|(call, then)| (call, *at - *then)))
@@ -187,8 +195,11 @@ impl Row {
 
 fn table(streams: &Streams, longer_than: Duration) -> String {
     let longer_than = longer_than.as_millis();
+    let missing = missing(streams);
     if streams.calls.is_empty() {
-        return format!("no call has been open for longer than {longer_than} ms; -n NAME or -A looks elsewhere\n");
+        return format!(
+            "no call has been open for longer than {longer_than} ms{missing}; -n NAME or -A looks elsewhere\n"
+        );
     }
     let names = Names::of(streams.calls.iter().map(|row| &*row.namespace));
     let figures =
@@ -207,15 +218,25 @@ fn table(streams: &Streams, longer_than: Duration) -> String {
         cells.push(or_none(row.stalled_by));
         table.row(cells);
     }
+    format!(
+        "{table}\n{} calls open for longer than {longer_than} ms{missing}; REQ, RESP: messages so far; STALLED BY: the side \
+         that took no content between two readings, a second apart\n",
+        streams.calls.len()
+    )
+}
+
+/// Names what is missing in `streams`, each part after `; `.
+fn missing(streams: &Streams) -> String {
     let omitted = match streams.omitted {
         0 => String::new(),
         omitted => format!("; {omitted} younger calls are left out"),
     };
-    format!(
-        "{table}\n{} calls open for longer than {longer_than} ms{omitted}; REQ, RESP: messages so far; STALLED BY: the side \
-         that took no content between two readings, a second apart\n",
-        streams.calls.len()
-    )
+    let silent = match streams.silent_workers {
+        0 => String::new(),
+        1 => "; the calls of 1 worker are missing: it did not answer its proxy in time".to_owned(),
+        count => format!("; the calls of {count} workers are missing: they did not answer their proxies in time"),
+    };
+    omitted + &silent
 }
 
 fn parse_age(text: &str) -> Result<Duration, String> {

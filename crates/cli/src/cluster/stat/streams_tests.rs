@@ -22,7 +22,7 @@ fn row(before: Option<&Call>, now: Call) -> Row {
 #[test]
 fn a_stream_has_its_messages_in_a_second_and_its_totals() {
     let row = row(Some(&call(100, (1_000, 0))), call(300, (3_000, 0)));
-    let text = table(&Streams { calls: vec![row], omitted: 2 }, BETWEEN);
+    let text = table(&Streams { calls: vec![row], omitted: 2, ..Streams::default() }, BETWEEN);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[..2],
@@ -45,9 +45,24 @@ fn a_side_that_takes_nothing_stalls_the_stream() {
 }
 
 #[test]
+fn workers_that_did_not_answer_their_proxy_are_counted_and_shown() {
+    let page = |silent: &[usize]| {
+        let page = json!({"calls": [], "omitted": 0, "silent_workers": silent});
+        (proxy(), BootInstant::now(), page.to_string())
+    };
+    let (found, _) = streams([], &[page(&[0, 3]), page(&[1])]);
+    assert_eq!(found.silent_workers, 3);
+    assert!(
+        table(&found, BETWEEN).contains("the calls of 3 workers are missing"),
+        "also if no other worker has an open call"
+    );
+    let (found, _) = streams(&[page(&[0])], &[page(&[])]);
+    assert!(!table(&found, BETWEEN).contains("missing"), "the first reading only serves for a comparison");
+}
+
+#[test]
 fn without_streams_the_output_says_so() {
-    let none = Streams { calls: Vec::new(), omitted: 0 };
-    assert!(table(&none, BETWEEN).starts_with("no call has been open for longer than 1000 ms"));
+    assert!(table(&Streams::default(), BETWEEN).starts_with("no call has been open for longer than 1000 ms"));
     let error = page_of(&proxy(), "{}").expect_err("it is another page").to_string();
     assert!(error.contains("leno version"), "{error}");
 }

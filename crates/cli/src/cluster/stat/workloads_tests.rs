@@ -6,8 +6,9 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_workload_without_a_proxy_is_shown_with_nothing_measured() {
-    let inbound = "request_total{direction=\"inbound\",tls=\"true\"} 90\n\
-                   request_total{direction=\"inbound\",tls=\"no_identity\"} 10\n\
+    let inbound = "request_total{direction=\"inbound\",tls=\"true\",client_id=\"spiffe://c/ns/shop/sa/cart\"} 90\n\
+                   request_total{direction=\"inbound\",tls=\"true\",client_id=\"\"} 4\n\
+                   request_total{direction=\"inbound\",tls=\"no_identity\"} 6\n\
                    response_total{direction=\"inbound\",classification=\"success\"} 95\n\
                    response_total{direction=\"inbound\",classification=\"failure\"} 5\n\
                    inbound_http_authz_deny_total{tls=\"true\"} 40\n\

@@ -28,6 +28,12 @@ export function seconds(milliseconds) {
   return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
 }
 
+/** Names the proxies and workers whose data an answer of `leno dashboard` lacks. */
+export function missing({ proxies_omitted: omitted, proxies_silent: silent, silent_workers: workers }) {
+  return [omitted ? `${omitted} proxies are not read` : '', silent ? `${silent} proxies did not answer in time` : '',
+    workers ? `${workers} workers did not answer their proxies in time` : ''].filter(Boolean);
+}
+
 export function successClass(share) {
   if (share === null || share === undefined) return 'soft';
   return share < 0.95 ? 'bad' : share < 0.99 ? 'warn' : 'good';

@@ -79,7 +79,8 @@ export function overview(main) {
   const methods = new Table({ label: 'Slowest methods', key: (row) => [row.namespace, row.name, row.direction, row.at, row.method].join(' '), empty: 'No method has had an answer yet.',
     open: (row) => { location.hash = serviceLink(target(row)); },
     columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: methodAbout }, { head: 'Service', optional: true, value: target }, ...figures] });
-  const services = panel('Services', 'the worst first; means over about 10 s', table.element);
+  const omitted = h('p', { class: 'empty', hidden: true });
+  const services = panel('Services', 'the worst first; means over about 10 s', table.element, omitted);
   services.querySelector('.head').append(h('span', { class: 'right' }, search));
   main.append(h('h1', {}, 'Services'), h('p', { class: 'sub' }, 'Every call that the proxies count.'), section, services, panel('Slowest methods', 'by p99', methods.element));
 
@@ -89,6 +90,8 @@ export function overview(main) {
     const none = snapshot.proxies === 0 ? 'No proxy was found. Start leno dashboard with -n NAMESPACE, or with -A for all namespaces.' : 'No Service has had a call since the proxies started.';
     table.emptyText = wanted ? 'No Service matches the search.' : none;
     table.update(snapshot.services.filter((row) => row.id.toLowerCase().includes(wanted)));
+    setText(omitted, `${snapshot.omitted} Services and callers with fewer calls are left out`);
+    omitted.hidden = snapshot.omitted === 0;
     methods.update(snapshot.slowest);
     const { problems: all } = snapshot;
     setText(title, all.length === 0 ? 'none found' : all.length > SHOWN ? `the ${SHOWN} worst of ${all.length}` : `${all.length} found`);

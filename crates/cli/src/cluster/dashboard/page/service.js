@@ -5,7 +5,7 @@ import { h, panel, serviceLink, setText } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { denied, encrypted, figures, methodAbout } from './overview.js';
-import { LEVELS, isDenied, ms, percent, rate, seconds, successOf } from './format.js';
+import { LEVELS, isDenied, missing, ms, percent, rate, seconds, successOf } from './format.js';
 
 /** Time between two readings of the policies, in milliseconds: they seldom change. */
 const POLICIES_EVERY = 10_000;
@@ -63,15 +63,23 @@ export function service(main, id) {
     columns: [{ head: 'Calls', kind: 'wrap', value: (row) => `${row.calls} at ${row.at}` }, { head: 'Part', kind: 'name', value: (row) => row.part }, { head: 'Value', kind: 'wrap', value: (row) => row.value }, mode,
       { head: 'Set by', kind: 'wrap', value: (row) => row.set_by }, { head: 'Route', kind: 'wrap', optional: true, value: (row) => row.route }, { head: 'Callers in', optional: true, value: (row) => row.namespaces.join(', ') || '–' }] });
   const note = h('p', { class: 'sub' }, 'Reading the proxies.');
+  const nothing = () => h('p', { class: 'empty', hidden: true });
+  const [methodsMissing, endpointsMissing, partsMissing, routesMissing] = [nothing(), nothing(), nothing(), nothing()];
   const parties = h('div', { class: 'columns' }, panel('Callers', '', callers.element), panel('Calls to other Services', '', calls.element));
-  const panels = [['Methods', panel('Methods', '', methods.element)], ['Endpoints', panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element)], ['Callers', parties],
+  const panels = [['Methods', panel('Methods', '', methods.element, methodsMissing)], ['Endpoints', panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element, endpointsMissing)], ['Callers', parties],
     ['Denied calls', panel('Denied calls', 'since the proxies started', denials.element)],
     ['Allowed callers', panel('Allowed callers', 'by the AuthorizationPolicies that its own proxies know', allowed.element)],
-    ['Timeouts and retries', panel('Timeouts, retries and hedges', 'as the proxies of its callers have them; a call follows the first rule that it matches', parts.element)],
-    ['Routes', panel('Routes', '', routes.element)]];
+    ['Timeouts and retries', panel('Timeouts, retries and hedges', 'as the proxies of its callers have them; a call follows the first rule that it matches', parts.element, partsMissing)],
+    ['Routes', panel('Routes', '', routes.element, routesMissing)]];
   const jumps = new Map(panels.map(([title, element]) => [title, h('button', { type: 'button', onclick: () => jump(element) }, title)]));
   main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, h('nav', { class: 'jumps', 'aria-label': 'Parts of this page' }, ...jumps.values()), charts, ...panels.map(([, element]) => element));
   let policiesAt = -Infinity;
+
+  /** Shows below a table which data the table lacks. */
+  function showMissing(element, ...texts) {
+    setText(element, texts.filter(Boolean).join('; '));
+    element.hidden = element.textContent === '';
+  }
 
   async function readPolicies() {
     if (performance.now() - policiesAt < POLICIES_EVERY) return;
@@ -87,6 +95,7 @@ export function service(main, id) {
     parts.emptyText = why(found.callers, 'No timeouts, retries or hedges.', 'The proxies of its callers did not answer.', 'No caller has a proxy.');
     allowed.update(found.authorization);
     parts.update(found.traffic);
+    showMissing(partsMissing, found.namespaces_omitted ? `callers in ${found.namespaces_omitted} further namespaces are not read` : '');
   }
 
   const reading = readings(note, async (signal) => {
@@ -111,13 +120,16 @@ export function service(main, id) {
     const from = minutes >= 59 ? '1 h ago' : minutes < 1 ? `${minutes * 60} s ago` : `${Math.round(minutes)} min ago`;
     charts.replaceChildren(chart('Calls/s', history.rate, rate(last(history.rate)), { from }), chart('Success', history.success, percent(last(history.success)), { top: 1.02, from }), chart('p99', history.p99_ms, ms(last(history.p99_ms)), { from }));
     methods.update(detail.methods);
+    showMissing(methodsMissing, detail.methods_omitted ? `${detail.methods_omitted} methods with fewer calls are left out` : '');
     callers.update(detail.callers);
     calls.update(detail.calls);
     routes.update(detail.routes);
+    showMissing(routesMissing, detail.routes_omitted ? `${detail.routes_omitted} routes are left out` : '');
     denials.update(detail.denials);
     setText(jumps.get('Denied calls'), detail.denials.length ? `Denied calls (${detail.denials.length})` : 'Denied calls');
     jumps.get('Denied calls').className = detail.denials.some((row) => row.is_recent) ? 'bad' : '';
     endpoints.update(seen.endpoints);
+    showMissing(endpointsMissing, seen.omitted ? `${seen.omitted} endpoints are left out` : '', ...missing(seen));
   }
   update();
   return { update, leave: reading.leave };

@@ -3,7 +3,7 @@
 import { ask, readings } from './app.js';
 import { h, panel } from './dom.js';
 import { Table } from './table.js';
-import { rate, seconds } from './format.js';
+import { missing, rate, seconds } from './format.js';
 
 export function streams(main) {
   const search = h('input', { type: 'search', placeholder: 'Search calls  /', 'aria-label': 'Search calls', oninput: () => show() });
@@ -26,9 +26,8 @@ export function streams(main) {
 
   const reading = readings(note, async (signal) => {
     all = await ask('/api/calls', signal);
-    const more = all.omitted ? `; ${all.omitted} younger calls are left out` : '';
-    const rest = all.proxies_omitted ? `; ${all.proxies_omitted} proxies are not read` : '';
-    note.textContent = `${all.calls.length} calls open for longer than 0.5 s, in ${all.proxies} proxies${more}${rest}. Stalled by: the side that takes no content although content waits for it.`;
+    const lacks = [all.omitted ? `${all.omitted} younger calls are left out` : '', ...missing(all)].filter(Boolean).map((text) => `; ${text}`).join('');
+    note.textContent = `${all.calls.length} calls open for longer than 0.5 s, in ${all.proxies} proxies${lacks}. Stalled by: the side that takes no content although content waits for it.`;
     show();
   });
   reading.update();

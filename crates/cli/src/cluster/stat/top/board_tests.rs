@@ -1,6 +1,5 @@
-use tokio::time::Instant;
-
 use super::*;
+use crate::cluster::clock::BootInstant;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::tests::proxy_of;
 
@@ -61,14 +60,14 @@ fn shop_page() -> String {
 
 /// A board with two readings of the proxy of `shop/web`: an empty page and, 10 s later, `page`.
 fn board(page: &str) -> Board {
-    let (mut board, start) = (Board::default(), Instant::now());
+    let (mut board, start) = (Board::default(), BootInstant::now());
     board.take(News::Proxies([proxy_of("web", "web-1")].into()));
     read(&mut board, "web-1", "", start);
     read(&mut board, "web-1", page, start + 10 * SECOND);
     board
 }
 
-fn read(board: &mut Board, pod: &str, page: &str, at: Instant) {
+fn read(board: &mut Board, pod: &str, page: &str, at: BootInstant) {
     board.take(News::Page(proxy_of("web", pod), Scrape::parse(page), at));
 }
 
@@ -82,7 +81,7 @@ fn calls_per_second(board: &mut Board) -> Option<f64> {
 
 #[test]
 fn each_proxys_calls_are_divided_by_its_own_time_between_two_readings() {
-    let (mut board, start) = (Board::default(), Instant::now());
+    let (mut board, start) = (Board::default(), BootInstant::now());
     board.take(News::Proxies(["web-1", "web-2"].map(|pod| proxy_of("web", pod)).into()));
     read(&mut board, "web-1", &calls(1_000), start);
     read(&mut board, "web-2", &calls(1_000), start);
@@ -96,7 +95,7 @@ fn each_proxys_calls_are_divided_by_its_own_time_between_two_readings() {
 
 #[test]
 fn a_restarted_proxy_counts_from_zero() {
-    let (mut board, start) = (board(&calls(1_000)), Instant::now() + 10 * SECOND);
+    let (mut board, start) = (board(&calls(1_000)), BootInstant::now() + 10 * SECOND);
     read(&mut board, "web-1", &calls(1_000), start);
     read(&mut board, "web-1", &calls(40), start + 2 * SECOND);
     assert_eq!(calls_per_second(&mut board), Some(20.0));
@@ -104,7 +103,7 @@ fn a_restarted_proxy_counts_from_zero() {
 
 #[test]
 fn a_silent_proxy_has_no_figures_until_it_answers() {
-    let (mut board, start) = (board(&calls(1_000)), Instant::now() + 10 * SECOND);
+    let (mut board, start) = (board(&calls(1_000)), BootInstant::now() + 10 * SECOND);
     read(&mut board, "web-1", &calls(1_000), start);
     board.take(News::Silent(proxy_of("web", "web-1"), "refused".to_owned()));
     let snapshot = board.snapshot();
@@ -115,7 +114,7 @@ fn a_silent_proxy_has_no_figures_until_it_answers() {
 
 #[test]
 fn idle_methods_stay_and_methods_that_were_never_called_do_not_appear() {
-    let (mut board, start) = (board(&shop_page()), Instant::now() + 10 * SECOND);
+    let (mut board, start) = (board(&shop_page()), BootInstant::now() + 10 * SECOND);
     assert_eq!(board.snapshot().rows.len(), 4);
     read(&mut board, "web-1", &shop_page(), start);
     read(&mut board, "web-1", &shop_page(), start + SECOND);
@@ -129,6 +128,6 @@ fn a_pod_that_has_gone_takes_its_figures_with_it() {
     board.take(News::Proxies([proxy_of("web", "web-2")].into()));
     let snapshot = board.snapshot();
     assert_eq!((snapshot.rows.len(), snapshot.proxies, snapshot.counted), (0, 1, 0));
-    read(&mut board, "web-1", &calls(9_000), Instant::now());
+    read(&mut board, "web-1", &calls(9_000), BootInstant::now());
     assert_eq!(board.snapshot().proxies, 1, "an answer that comes late is ignored");
 }
