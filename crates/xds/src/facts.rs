@@ -104,6 +104,12 @@ pub const INVALID: &str = "invalid-";
 /// Prefix of a key in a Route. A mirror's number follows the prefix; the value is the share of requests that the mirror
 /// gets, for example `1/3`.
 pub const MIRROR: &str = "mirror-";
+/// In a Route: the changes that the rule makes to the header fields of requests, as JSON. Present if a backend of the
+/// rule changes these fields too. Each `ClusterWeight` then has the joint changes of the rule and of its backend.
+pub const REQUEST_HEADERS: &str = "request-headers";
+/// Prefix of a key in a Route with the key [`REQUEST_HEADERS`]. A backend's number follows the prefix; the value is the
+/// changes that this backend itself makes, in the same form.
+pub const BACKEND_REQUEST_HEADERS: &str = "backend-request-headers-";
 /// Prefix of a key in a Route. A backend's number follows the prefix; the value is the path that replaces the whole
 /// path of requests to the backend.
 pub const BACKEND_PATH: &str = "backend-path-";

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use leno_model::mesh::{Mesh, MeshedPod};
 use leno_xds::{Dialect, Kind};
 
 use super::super::catalog::{Audience, Found};
 use super::super::fixtures::{Client, ack, mesh, nack, names, pod, service, state, subscribe, unsubscribe, with_pod};
-use super::super::session::Answer;
+use super::super::session::{Answer, Session};
 use super::Delta;
 
 const ECHO: &str = "echo.default:80";
@@ -22,7 +23,7 @@ fn got(client: &Client<'_>) -> Option<Vec<String>> {
     Some(names(&response))
 }
 
-fn sent(client: &Client<'_>, request: &envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest) {
+fn sent(client: &Client<'_>, request: &DeltaDiscoveryRequest) {
     client.send::<Delta>(request).expect("within limits");
 }
 
@@ -125,7 +126,37 @@ fn a_client_that_comes_back_is_sent_what_it_does_not_have() {
     let mut request = subscribe(Kind::Cluster, &[]);
     request.initial_resource_versions = versions;
     sent(&after, &request);
-    assert_eq!(got(&after), Some(vec![OTHER.to_owned(), "-gone.default:80".to_owned()]));
+    assert_eq!(got(&after), Some(vec![OTHER.to_owned()]));
+    assert_eq!(got(&after), None, "the client may still have a route that names the cluster");
+    after.with_session(Session::has_begun);
+    assert_eq!(got(&after), Some(vec!["-gone.default:80".to_owned()]));
+}
+
+#[test]
+fn a_client_that_comes_back_keeps_a_removed_cluster_until_its_route_is_gone() {
+    let state = state(&two());
+    let before = Client::new::<Delta>(&state, Dialect::Envoy);
+    let versions = [(Kind::Cluster, "*"), (Kind::Route, ECHO)].map(|(kind, name)| {
+        sent(&before, &subscribe(kind, &[name]));
+        let response = before.next::<Delta>().expect("a response");
+        sent(&before, &ack(&response));
+        response.resources.into_iter().map(|resource| (resource.name, resource.version)).collect()
+    });
+    before.close();
+    state.set_mesh(mesh(&service("other", &["10.1.0.9"])));
+
+    let after = Client::new::<Delta>(&state, Dialect::Envoy);
+    let [clusters, routes] = versions;
+    sent(&after, &DeltaDiscoveryRequest { initial_resource_versions: clusters, ..subscribe(Kind::Cluster, &["*"]) });
+    assert_eq!(got(&after), None);
+    assert!(!after.with_session(|session| session.is_due()), "the stream would repeat this work for ever");
+    sent(&after, &DeltaDiscoveryRequest { initial_resource_versions: routes, ..subscribe(Kind::Route, &[ECHO]) });
+    let route = after.next::<Delta>().expect("the route goes");
+    assert_eq!((route.type_url.as_str(), names(&route)), (Kind::Route.type_url(), vec![format!("-{ECHO}")]));
+    after.with_session(Session::has_begun);
+    assert_eq!(got(&after), None, "the client has not taken the removal of the route yet");
+    sent(&after, &ack(&route));
+    assert_eq!(got(&after), Some(vec![format!("-{ECHO}")]));
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(super) struct KindState {
     pub(super) is_known: bool,
     /// Whether the client subscribes to all resources of this kind.
     pub(super) wants_all: bool,
+    /// The names to which the client subscribes, or that it gets because it subscribes to all resources. Each entry
+    /// counts against the limits on subscriptions.
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
     /// Number of entries that the client subscribes to by name.
     pub(super) named: usize,

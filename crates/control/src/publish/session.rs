@@ -15,7 +15,7 @@ use leno_xds::name::INBOUND;
 
 use super::accounts::{Account, Exhausted, Held};
 use super::catalog::{Audience, Catalog, Found, Written};
-use super::holdings::{KindState, Outstanding, Refused, Sent};
+use super::holdings::{Entry, KindState, Outstanding, Refused, Sent};
 use super::limits::{READ_BYTES_PER_NAME, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::refused::{OverLimit, RefusedNames};
 use super::subject::Subject;
@@ -47,6 +47,10 @@ pub(crate) struct Session {
     /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
+    /// Whether the client may not have sent its first requests of all kinds yet; `false` after [`Session::has_begun`].
+    is_new: bool,
+    /// Whether the session is new, and the client claims to have resources from an earlier stream.
+    is_returning: bool,
     /// The names that the current request may not subscribe to.
     refused: Option<RefusedNames>,
     /// Number of subscribed names that requests made us check in addition to the names in the requests. They are not
@@ -149,6 +153,8 @@ impl Session {
             kinds: Default::default(),
             account: Some(account),
             nonces: 0,
+            is_new: true,
+            is_returning: false,
             refused: None,
             unpaid_names: 0,
             unpaid_bytes: 0,
@@ -175,6 +181,13 @@ impl Session {
     /// Returns whether any kind has names that must be checked and may be checked now.
     pub(crate) fn is_due(&self) -> bool {
         Kind::ALL.into_iter().any(|kind| self.may_send(kind))
+    }
+
+    /// Records that the client has had time to send its first requests of all kinds. Removals that waited for these
+    /// requests need not wait any longer.
+    pub(crate) fn has_begun(&mut self) {
+        self.is_new = false;
+        self.is_returning = false;
     }
 
     /// Ends all of the client's subscriptions.
@@ -319,8 +332,7 @@ impl Session {
     /// Sets the account's number of names to the current number. A subscription to all resources counts every resource
     /// of the mesh.
     fn recount(&mut self) {
-        let of_all = |state: &KindState| if state.wants_all { state.pending.len() } else { 0 };
-        let names: usize = self.kinds.iter().map(|state| state.entries.len() + of_all(state)).sum();
+        let names: usize = self.kinds.iter().map(|state| state.entries.len()).sum();
         let has_own = self.kinds[Kind::Listener.index()].entries.contains_key(INBOUND);
         let names = names - usize::from(has_own);
         if let Some(account) = &mut self.account {
@@ -344,6 +356,7 @@ impl Session {
             }
         }
         if state.wants_all {
+            state.entries.insert(name.clone(), Entry::default());
             state.pending.insert(name);
         }
         self.recount();
@@ -363,9 +376,12 @@ impl Session {
             let all = (context.catalog)().all(kind);
             self.unpaid_names += all.len();
             if let Some(account) = &mut self.account {
-                account.take_names(all.len())?;
+                account.take_names(all.iter().filter(|name| !state.entries.contains_key(name.as_str())).count())?;
             }
-            state.pending.extend(all.into_iter().map(Arc::from));
+            for name in all.into_iter().map(Arc::<str>::from) {
+                state.entries.entry(name.clone()).or_default();
+                state.pending.insert(name);
+            }
         } else {
             self.unpaid_names += state.entries.len();
             state.entries.retain(|_, entry| entry.is_named);
@@ -392,6 +408,7 @@ impl Session {
         if let Some(entry) = state.entries.get_mut(name) {
             entry.sent = Sent::Claimed(version);
             entry.is_asked_again = false;
+            self.is_returning |= self.is_new;
         }
     }
 
@@ -404,13 +421,15 @@ impl Session {
         is_due && !is_out(kind) && !(names_others && (is_out(Kind::Cluster) || is_out(Kind::Endpoints)))
     }
 
-    /// Whether the client may still have listeners and routes that name removed clusters and endpoints.
+    /// Whether the client may still have listeners and routes that name removed clusters and endpoints. A client that
+    /// comes back requests clusters first: its requests for listeners and routes may still be on their way.
     fn is_named_by_others(&self, kind: Kind) -> bool {
         let is_unsettled = |kind: Kind| {
             let state = &self.kinds[kind.index()];
             state.outstanding.is_some() || !state.pending.is_empty()
         };
-        matches!(kind, Kind::Cluster | Kind::Endpoints) && (is_unsettled(Kind::Listener) || is_unsettled(Kind::Route))
+        matches!(kind, Kind::Cluster | Kind::Endpoints)
+            && (self.is_returning || is_unsettled(Kind::Listener) || is_unsettled(Kind::Route))
     }
 
     /// Whether each response of a kind contains all resources, because the client removes a resource that is missing
@@ -433,7 +452,7 @@ impl Session {
                 bytes += written.any.value.len();
             }
             match step {
-                Step::Nothing => {}
+                Step::Nothing => self.drop_unsent(kind, &name),
                 Step::Keep(written) => self.keep(kind, &name, &written),
                 step => steps.push((name, step)),
             }
@@ -515,6 +534,14 @@ impl Session {
         self.unpaid_bytes += written.any.value.len();
         if let Some(entry) = self.kinds[kind.index()].entries.get_mut(name) {
             entry.sent = Sent::Version(written.version);
+        }
+    }
+
+    /// Drops the entry of a resource that the client was to get among all resources, if there is nothing to send.
+    fn drop_unsent(&mut self, kind: Kind, name: &str) {
+        let entries = &mut self.kinds[kind.index()].entries;
+        if entries.get(name).is_some_and(|entry| !entry.is_named && entry.sent == Sent::Nothing) {
+            entries.remove(name);
         }
     }
 

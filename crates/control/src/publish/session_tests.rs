@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use leno_model::balance::Policy;
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
 use leno_xds::limits::NAME_MAX_BYTES;
 use leno_xds::{Dialect, Kind};
@@ -137,6 +138,50 @@ fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
     first.close();
     let third = Client::held_by::<Delta>(&state, "web");
     assert_eq!(wanted(&third, Kind::Cluster, &[]), Ok(()), "what the first had is free");
+}
+
+#[test]
+fn a_name_that_a_client_has_from_an_earlier_stream_counts_once_among_all() {
+    let text: String = (0..40).map(|number| service(&format!("s{number}"), &[])).collect();
+    let state = state_with(&text, Capacity { streams_max: 100, names_max: 100, bytes_max: 1 << 20 });
+    let all = subscribe(Kind::Cluster, &["*"]);
+    let before = Client::held_by::<Delta>(&state, "web");
+    before.send::<Delta>(&all).expect("within limits");
+    let response = before.next::<Delta>().expect("a response");
+    before.close();
+    let versions = response.resources.into_iter().map(|resource| (resource.name, resource.version)).collect();
+
+    let after = Client::held_by::<Delta>(&state, "web");
+    let request = DeltaDiscoveryRequest { initial_resource_versions: versions, ..all };
+    after.send::<Delta>(&request).expect("within limits");
+    assert!(after.next::<Delta>().is_none(), "it has all clusters: 40 of 100 names");
+}
+
+#[test]
+fn a_name_that_changes_counts_once_for_a_client_that_wants_all() {
+    const SERVICES: usize = 5_000;
+    let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
+    let with_balancer = |balancer| {
+        let renamed = |number| {
+            let key = ClusterKey { service: format!("s{number}").into(), ..one.key.clone() };
+            Arc::new(Cluster { key, balancer, ..one.clone() })
+        };
+        Arc::new(Mesh::new("default", (0..SERVICES).map(renamed).collect(), Vec::new(), Vec::new(), Vec::new()))
+    };
+    // The holder may have another 500 names.
+    let capacity = Capacity { streams_max: 100, names_max: 2 * (SERVICES + 500), bytes_max: 64 << 20 };
+    let state = state_with("", capacity);
+    state.set_mesh(with_balancer(Policy::Latency));
+    let client = Client::held_by::<Delta>(&state, "web");
+    client.send::<Delta>(&subscribe(Kind::Cluster, &["*"])).expect("within limits");
+    while let Some(response) = client.next::<Delta>() {
+        client.send::<Delta>(&ack(&response)).expect("within limits");
+    }
+    state.set_mesh(with_balancer(Policy::Random));
+    let first = client.next::<Delta>().expect("the clusters have changed");
+    assert!(first.resources.len() < SERVICES - 500, "{} clusters in one response", first.resources.len());
+    let other_stream = Client::held_by::<Delta>(&state, "web");
+    assert_eq!(wanted(&other_stream, Kind::Cluster, &strangers("a", 500)), Ok(()));
 }
 
 #[test]

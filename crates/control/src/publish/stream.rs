@@ -35,6 +35,10 @@ pub(super) type Response = Box<Result<Bytes, Status>>;
 /// Shortest pause of a stream whose client requested too much, so that the stream does not wake for every few bytes.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
+/// Time for a client to send its first requests of all kinds, after the first request of its stream. Clients send these
+/// requests without a pause.
+const BEGINNING: Duration = Duration::from_secs(1);
+
 /// A client's stream, registered with the shared state.
 struct Stream {
     state: Arc<State>,
@@ -105,6 +109,8 @@ async fn talk<E: Exchange>(
         drop(first);
         (stream, taken)
     };
+    // The end of the time for the client's first requests; `None` once this time is over.
+    let mut begun_at = Some(Instant::now() + BEGINNING);
     // The time at which to end the stream; `None` until a name is refused.
     let mut ends_at = None;
     let mut was_refused = taken.has_refused;
@@ -132,6 +138,10 @@ async fn talk<E: Exchange>(
             () = pause(read_at), if read_at.is_some() => {
                 let unread = lock(&stream.session).unread_pause().filter(|_| was_refused);
                 read_at = unread.map(|pause| Instant::now() + pause);
+            }
+            () = pause(begun_at), if begun_at.is_some() => {
+                begun_at = None;
+                lock(&stream.session).has_begun();
             }
             () = pause(ends_at), if ends_at.is_some() => {
                 let why = "names above a limit were refused; connect again, perhaps to a replica with room for them";

@@ -197,3 +197,15 @@ async fn a_request_that_is_refused_is_paid_for() {
     let owed = other_stream.paces().read.wait(Instant::now());
     assert!(owed.is_some_and(|owed| owed > Duration::from_millis(50)), "{owed:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_waits_for_the_first_requests_of_a_client_that_comes_back() {
+    const GONE: &str = "gone.default:80";
+    let versions = [(GONE.to_owned(), "0123".to_owned())].into();
+    let request = DeltaDiscoveryRequest { initial_resource_versions: versions, ..introduced(&[GONE]) };
+    let began = tokio::time::Instant::now();
+    let mut responses = open::<Delta>(&control_plane(), &[&request]);
+    let first = response(&responses.recv().await.expect("a response").expect("the stream goes on"));
+    assert_eq!(first.removed_resources, [GONE]);
+    assert!(began.elapsed() >= BEGINNING, "{:?}", began.elapsed());
+}

@@ -492,6 +492,11 @@ fn filters_that_do_not_go_together_are_refused() {
     let what = "both the rule and a backend have a URLRewrite".to_owned();
     let field = "spec.rules[0].filters".to_owned();
     let both = format!("{{filters: [{rewrite}], {}}}", backend(rewrite));
+    assert_eq!(refused(&both), [(field.clone(), Reason::IncompatibleFilters, what)]);
+
+    let mirror = "{type: RequestMirror, requestMirror: {backendRef: {name: echo, port: 80}}}";
+    let what = "a rule that redirects sends no requests, so a RequestMirror has nothing to copy".to_owned();
+    let both = format!("{{filters: [{{type: RequestRedirect, requestRedirect: {{}}}}, {mirror}]}}");
     assert_eq!(refused(&both), [(field, Reason::IncompatibleFilters, what)]);
 }
 

@@ -1,6 +1,6 @@
 //! The filters of a rule or a backend for requests and responses.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Redirect, Rewrite};
 use crate::mesh::ClusterKey;
@@ -27,7 +27,7 @@ pub struct Filters {
 
 /// Changes header fields: first `remove`, then `set`, then `add`. Names are lower-case. Pseudo-headers,
 /// connection-specific fields, `host` and Leno's own fields are not allowed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderModifier {
     /// Fields to set: each replaces all fields of the request or response that have its name.
     pub set: Box<[Header]>,
@@ -38,7 +38,7 @@ pub struct HeaderModifier {
 }
 
 /// A header field.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Lower-case name.
     pub name: Box<str>,
@@ -59,6 +59,22 @@ impl Filters {
     /// Returns whether there is no filter.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+impl HeaderModifier {
+    /// Returns one modifier with the same effect as this modifier followed by `next`.
+    pub fn then(&self, next: &Self) -> Self {
+        let is_kept = |header: &&Header| {
+            !next.remove.contains(&header.name) && next.set.iter().all(|later| later.name != header.name)
+        };
+        let joined =
+            |own: &[Header], later: &[Header]| own.iter().filter(is_kept).chain(later).cloned().collect::<Box<[_]>>();
+        Self {
+            set: joined(&self.set, &next.set),
+            add: joined(&self.add, &next.add),
+            remove: self.remove.iter().chain(&next.remove).cloned().collect(),
+        }
     }
 }
 

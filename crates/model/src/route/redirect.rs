@@ -47,10 +47,15 @@ impl Scheme {
 }
 
 impl Redirect {
+    /// Returns the port of the redirect's target. The request was sent to the Service's port `port`.
+    pub fn port_from(&self, port: u16) -> u16 {
+        self.port.unwrap_or_else(|| self.scheme.map_or(port, Scheme::port))
+    }
+
     /// Returns the status and the `Location` of the redirect. The request has the scheme `scheme`, and was sent to the
     /// Service's port `port`. `matched` is the condition that the request's path matched.
     pub fn location(&self, head: &impl RequestHead, scheme: Scheme, port: u16, matched: &PathMatch) -> (u16, Vec<u8>) {
-        let port = self.port.unwrap_or_else(|| self.scheme.map_or(port, Scheme::port));
+        let port = self.port_from(port);
         let scheme = self.scheme.unwrap_or(scheme);
         let host = self.hostname.as_ref().map_or_else(|| host(head.authority()), |hostname| hostname.as_bytes());
         let mut location = Vec::new();

@@ -5,15 +5,15 @@
 
 use leno_model::route::{
     Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
-    ValueMatch,
+    Scheme, ValueMatch,
 };
 use leno_model::traffic::{KNOWN_TO_GRPC, Mode, Retry, Setting, TimeLimit};
 
 use super::matching::{connection_match, route_match};
 use crate::call_policy;
 use crate::facts::{
-    BACKEND_MIRROR, BACKEND_PATH, BACKEND_PREFIX, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, ROUTE, RULE,
-    SERVER_NAME,
+    BACKEND_MIRROR, BACKEND_PATH, BACKEND_PREFIX, BACKEND_REQUEST_HEADERS, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE,
+    INVALID, MIRROR, REQUEST_HEADERS, ROUTE, RULE, SERVER_NAME,
 };
 use crate::matcher::{escaped, regex};
 use crate::name::NOWHERE;
@@ -37,8 +37,10 @@ use crate::view::Dialect;
 /// 17 choices miss the third endpoint in 0.1 % of the retries.
 const HOST_SELECTIONS_MAX: i64 = 16;
 
-pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
-    let request = Changes::of(rule.filters.request_headers.as_ref());
+/// Writes a rule for requests that match `matches` and are sent to the Service's port `port`.
+pub(super) fn route(matches: &Match, rule: &Rule, port: u16, dialect: Dialect) -> Route {
+    let of_route = rule.filters.request_headers.as_ref().filter(|_| repeated_headers(rule).is_none());
+    let request = Changes::of(of_route);
     let response = Changes::of(rule.filters.response_headers.as_ref());
     Route {
         name: rule.route.to_string(),
@@ -51,9 +53,17 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
         request_headers_to_remove: request.remove,
         response_headers_to_add: response.add,
         response_headers_to_remove: response.remove,
-        action: Some(action(&matches.path, rule, dialect)),
+        action: Some(action(&matches.path, rule, port, dialect)),
         ..Default::default()
     }
+}
+
+/// Returns the rule's changes of request header fields if each `ClusterWeight` must repeat them: if a backend changes
+/// these fields too. Envoy applies the changes of a Route after the changes of a `ClusterWeight`, so the rule's changes
+/// would override the backend's. Leno changes responses in the same order as Envoy.
+fn repeated_headers(rule: &Rule) -> Option<&HeaderModifier> {
+    let has_changes = |backend: &Backend| backend.filters.request_headers.is_some();
+    rule.filters.request_headers.as_ref().filter(|_| rule.backends.iter().any(has_changes))
 }
 
 /// Returns the parts of a rule and its match for which a Route has no field, as facts.
@@ -75,10 +85,14 @@ fn facts(matches: &Match, rule: &Rule) -> Facts {
             .with_some(GRPC_SERVICE, value(&grpc.service))
             .with_some(GRPC_METHOD, value(&grpc.method));
     }
+    let repeated = repeated_headers(rule);
+    facts = facts.with_some(REQUEST_HEADERS, repeated.map(json));
     for (number, backend) in rule.backends.iter().enumerate() {
         if let BackendTarget::Invalid(why) = &backend.to {
             facts = facts.with(format!("{INVALID}{number}"), why);
         }
+        let own = backend.filters.request_headers.as_ref().filter(|_| repeated.is_some());
+        facts = facts.with_some(&format!("{BACKEND_REQUEST_HEADERS}{number}"), own.map(json));
         facts = with_filters(facts, number, &backend.filters);
     }
     for (number, mirror) in rule.filters.mirrors.iter().enumerate() {
@@ -101,14 +115,19 @@ fn with_filters(mut facts: Facts, number: usize, filters: &Filters) -> Facts {
     facts
 }
 
+fn json(modifier: &HeaderModifier) -> String {
+    // Only a map with keys that are not text would fail, and a modifier has no map.
+    serde_json::to_string(modifier).unwrap_or_default()
+}
+
 /// Returns the share of requests that a mirror gets, for example `1/3`.
 fn share(mirror: &Mirror) -> String {
     format!("{}/{}", mirror.numerator, mirror.denominator)
 }
 
-fn action(path: &PathMatch, rule: &Rule, dialect: Dialect) -> route::Action {
+fn action(path: &PathMatch, rule: &Rule, port: u16, dialect: Dialect) -> route::Action {
     if let Some(redirect) = &rule.filters.redirect {
-        return route::Action::Redirect(redirected(redirect, path));
+        return route::Action::Redirect(redirected(redirect, path, port));
     }
     let weights: u64 = rule.backends.iter().map(|backend| u64::from(backend.weight)).sum();
     if weights == 0 {
@@ -124,9 +143,10 @@ fn action(path: &PathMatch, rule: &Rule, dialect: Dialect) -> route::Action {
         (None, attempt) if retry.is_none() => attempt,
         (request, _) => request,
     };
+    let repeated = repeated_headers(rule);
     let mut action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
-            clusters: rule.backends.iter().map(weighted).collect(),
+            clusters: rule.backends.iter().map(|backend| weighted(backend, repeated)).collect(),
             ..Default::default()
         })),
         cluster_not_found_response_code: ClusterNotFoundResponseCode::InternalServerError.into(),
@@ -201,9 +221,14 @@ pub(crate) fn destination(backend: &Backend) -> String {
     }
 }
 
-fn weighted(backend: &Backend) -> ClusterWeight {
+/// Writes a backend. The changes `of_rule` apply to requests before the backend's own changes.
+fn weighted(backend: &Backend, of_rule: Option<&HeaderModifier>) -> ClusterWeight {
     let Filters { request_headers, response_headers, rewrite, .. } = &backend.filters;
-    let (request, response) = (Changes::of(request_headers.as_ref()), Changes::of(response_headers.as_ref()));
+    let request = match (of_rule, request_headers) {
+        (Some(of_rule), Some(own)) => Changes::of(Some(&of_rule.then(own))),
+        (of_rule, own) => Changes::of(of_rule.or(own.as_ref())),
+    };
+    let response = Changes::of(response_headers.as_ref());
     let host = rewrite.as_ref().and_then(|rewrite| rewrite.hostname.as_ref());
     ClusterWeight {
         name: destination(backend),
@@ -262,7 +287,8 @@ fn mirror(mirror: &Mirror) -> RequestMirrorPolicy {
     }
 }
 
-fn redirected(redirect: &Redirect, path: &PathMatch) -> RedirectAction {
+/// Writes a redirect of requests that match `path` and are sent to the Service's port `service_port`.
+fn redirected(redirect: &Redirect, path: &PathMatch, service_port: u16) -> RedirectAction {
     use redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier};
     let code = match redirect.status {
         301 => RedirectResponseCode::MovedPermanently,
@@ -272,16 +298,21 @@ fn redirected(redirect: &Redirect, path: &PathMatch) -> RedirectAction {
         _ => RedirectResponseCode::Found,
     };
     let path = redirect.path.as_ref().and_then(|new| match (new, path) {
-        (PathRewrite::Full(full), _) => Some(PathRewriteSpecifier::PathRedirect(full.to_string())),
+        (PathRewrite::Full(full), _) => Some(PathRewriteSpecifier::PathRedirect(path_or_root(full).to_owned())),
         (PathRewrite::Prefix(new), PathMatch::Prefix(old)) => Some(match new.trim_end_matches('/') {
             "" => PathRewriteSpecifier::RegexRewrite(without_prefix(old)),
             new => PathRewriteSpecifier::PrefixRewrite(new.to_owned()),
         }),
         (PathRewrite::Prefix(_), _) => None,
     });
+    // Without `port_redirect`, Envoy writes a new host without a port, and the request's host with the request's port.
+    // If the scheme changes to https, Envoy drops the request's port 80.
+    let is_implied = redirect.port.is_none()
+        && (service_port == Scheme::Http.port() || redirect.scheme.is_some() && redirect.hostname.is_some());
+    let port = if is_implied { 0 } else { redirect.port_from(service_port) };
     RedirectAction {
         host_redirect: redirect.hostname.as_deref().unwrap_or_default().to_owned(),
-        port_redirect: redirect.port.unwrap_or_default().into(),
+        port_redirect: port.into(),
         response_code: code.into(),
         scheme_rewrite_specifier: redirect
             .scheme
@@ -295,7 +326,13 @@ pub(super) const WHOLE_PATH: &str = "^.*$";
 
 /// Replaces the whole path.
 fn whole_path(path: &str) -> RegexMatchAndSubstitute {
-    RegexMatchAndSubstitute { pattern: Some(regex(WHOLE_PATH.to_owned())), substitution: path.replace('\\', "\\\\") }
+    let substitution = path_or_root(path).replace('\\', "\\\\");
+    RegexMatchAndSubstitute { pattern: Some(regex(WHOLE_PATH.to_owned())), substitution }
+}
+
+/// Returns the path, or `/` instead of an empty path. Envoy reads an empty path as no change of the path.
+fn path_or_root(path: &str) -> &str {
+    if path.is_empty() { "/" } else { path }
 }
 
 /// Replaces the prefix with `/` and keeps the rest.

@@ -11,7 +11,10 @@ use crate::view::Dialect;
 const ANY_PART: &str = "[^/]+";
 
 pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {
-    let method = matches.method.as_ref().map(|method| header(":method", exactly(method)));
+    // A gRPC client matches header conditions against a call's metadata only (gRFC A28). So conditions on `:method` and
+    // `:authority` never match. Every gRPC call has the method POST, so leave this condition out.
+    let method = matches.method.as_deref().filter(|method| dialect == Dialect::Envoy || *method != "POST");
+    let method = method.map(|method| header(":method", exactly(method)));
     RouteMatch {
         path_specifier: Some(path(&matches.path, dialect)),
         headers: method.into_iter().chain(matches.headers.iter().map(header_match)).collect(),

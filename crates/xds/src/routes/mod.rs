@@ -43,7 +43,7 @@ pub fn write_mesh(mesh: &Mesh, namespace: &str, cluster_domain: &str, dialect: D
 
 fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTable>, dialect: Dialect) -> VirtualHost {
     let of_table = |table: &RouteTable| -> Vec<Route> {
-        table.entries().iter().map(|entry| action::route(&entry.matches, &entry.rule, dialect)).collect()
+        table.entries().iter().map(|entry| action::route(&entry.matches, &entry.rule, key.port, dialect)).collect()
     };
     let routes = match table.map(|table| (table.kind(), table)) {
         None => vec![to_the_cluster(key)],

@@ -7,7 +7,10 @@ use leno_model::route::{
 
 use super::read::Fault;
 use crate::call_policy;
-use crate::facts::{BACKEND_MIRROR, BACKEND_PATH, BACKEND_PREFIX, Facts, INVALID, MIRROR, ROUTE, RULE};
+use crate::facts::{
+    BACKEND_MIRROR, BACKEND_PATH, BACKEND_PREFIX, BACKEND_REQUEST_HEADERS, Facts, INVALID, MIRROR, REQUEST_HEADERS,
+    ROUTE, RULE,
+};
 use crate::name::{NOWHERE, cluster_key};
 use crate::pb::core::{HeaderValueOption, header_value_option::HeaderAppendAction};
 use crate::pb::matcher::RegexMatchAndSubstitute;
@@ -22,7 +25,8 @@ pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
         route: name.ok_or_else(|| (ROUTE, "names no route".to_owned()))?,
         name: facts.get(RULE).map(Into::into),
         filters: Filters {
-            request_headers: modifier(&route.request_headers_to_add, &route.request_headers_to_remove),
+            request_headers: fact_modifier(facts, REQUEST_HEADERS)?
+                .or_else(|| modifier(&route.request_headers_to_add, &route.request_headers_to_remove)),
             response_headers: modifier(&route.response_headers_to_add, &route.response_headers_to_remove),
             ..Filters::default()
         },
@@ -77,6 +81,12 @@ fn modifier(options: &[HeaderValueOption], remove: &[String]) -> Option<HeaderMo
     })
 }
 
+/// Reads a modifier in the form of [`REQUEST_HEADERS`].
+fn fact_modifier(facts: &Facts, name: &str) -> Result<Option<HeaderModifier>, Fault> {
+    let modifier = facts.get(name).map(serde_json::from_str).transpose();
+    modifier.map_err(|_| (REQUEST_HEADERS, "are not changes of header fields".to_owned()))
+}
+
 fn backend(cluster: &ClusterWeight, number: usize, facts: &Facts) -> Result<Backend, Fault> {
     let to = if cluster.name == NOWHERE {
         BackendTarget::Invalid(facts.get(&format!("{INVALID}{number}")).unwrap_or_default().into())
@@ -90,11 +100,15 @@ fn backend(cluster: &ClusterWeight, number: usize, facts: &Facts) -> Result<Back
     let prefix = || facts.get(&format!("{BACKEND_PREFIX}{number}")).map(|prefix| PathRewrite::Prefix(prefix.into()));
     let path = full.or_else(prefix);
     let mirrors = (0..).map_while(|place| facts.get(&format!("{BACKEND_MIRROR}{number}-{place}")));
+    let request_headers = match facts.get(REQUEST_HEADERS) {
+        Some(_) => fact_modifier(facts, &format!("{BACKEND_REQUEST_HEADERS}{number}"))?,
+        None => modifier(&cluster.request_headers_to_add, &cluster.request_headers_to_remove),
+    };
     Ok(Backend {
         to,
         weight: cluster.weight.map_or(0, |weight| weight.value),
         filters: Filters {
-            request_headers: modifier(&cluster.request_headers_to_add, &cluster.request_headers_to_remove),
+            request_headers,
             response_headers: modifier(&cluster.response_headers_to_add, &cluster.response_headers_to_remove),
             rewrite: (hostname.is_some() || path.is_some()).then_some(Rewrite { hostname, path }),
             mirrors: mirrors.map(backend_mirror).collect::<Result<_, _>>()?,

@@ -1,12 +1,14 @@
 use std::collections::BTreeSet;
 
-use leno_model::mesh::Mesh;
+use leno_model::mesh::{ClusterKey, Mesh};
 use leno_model::route::RouteTable;
 use prost::Message;
 
 use super::{read, write, write_mesh};
 use crate::fixtures::mesh;
-use crate::pb::route::{Route, RouteConfiguration, route, route_action, route_match};
+use crate::pb::core::HeaderValueOption;
+use crate::pb::route::redirect_action::PathRewriteSpecifier;
+use crate::pb::route::{RedirectAction, Route, RouteConfiguration, route, route_action, route_match};
 use crate::view::Dialect;
 
 const SERVICES: &str = "\
@@ -182,6 +184,97 @@ fn a_percent_sign_in_a_header_is_no_variable_of_envoy() {
     let mesh = route(&format!("[{{filters: [{filter}], backendRefs: [{{name: echo, port: 50051}}]}}]"));
     let headers = &routes(&mesh, Dialect::Envoy)[0].request_headers_to_add;
     assert_eq!(headers[0].header.as_ref().map(|header| header.value.as_str()), Some("100%%"));
+}
+
+/// Returns header changes as texts such as `x=1`, in Envoy's order.
+fn changes(options: &[HeaderValueOption]) -> Vec<String> {
+    let headers = options.iter().filter_map(|option| option.header.as_ref());
+    headers.map(|header| format!("{}={}", header.key, header.value)).collect()
+}
+
+#[test]
+fn a_backends_changes_of_a_request_override_the_rules_in_envoy_too() {
+    let modifier = |changes: &str| format!("{{type: RequestHeaderModifier, requestHeaderModifier: {{{changes}}}}}");
+    let of_rule = modifier("set: [{name: a, value: rule}, {name: b, value: rule}], add: [{name: c, value: rule}]");
+    let own = modifier("set: [{name: a, value: '5%'}], add: [{name: c, value: backend}], remove: [b]");
+    let backends = format!("[{{name: echo, port: 50051, filters: [{own}]}}, {{name: other, port: 50051}}]");
+    let mesh = route(&format!("[{{filters: [{of_rule}], backendRefs: {backends}}}]"));
+    let all = routes(&mesh, Dialect::Envoy);
+    let [route] = &all[..] else { panic!("{all:?}") };
+    assert!(route.request_headers_to_add.is_empty(), "Envoy would apply them last: {route:?}");
+    let Some(route::Action::Route(action)) = &route.action else { panic!("{route:?}") };
+    let Some(route_action::ClusterSpecifier::WeightedClusters(weighted)) = &action.cluster_specifier else {
+        panic!("{action:?}")
+    };
+    let [echo, other] = &weighted.clusters[..] else { panic!("{weighted:?}") };
+    assert_eq!(changes(&echo.request_headers_to_add), ["a=5%%", "c=rule", "c=backend"]);
+    assert_eq!(echo.request_headers_to_remove, ["b"]);
+    assert_eq!(changes(&other.request_headers_to_add), ["a=rule", "b=rule", "c=rule"]);
+    let (written, read) = both(&mesh);
+    assert!(written.is_some());
+    assert_eq!(read, written);
+}
+
+/// Returns the redirect of requests to `port` of echo, and its port as leno-proxy reads it.
+fn redirect(port: u16, fields: &str) -> (RedirectAction, u16) {
+    let rules = format!("[{{filters: [{{type: RequestRedirect, requestRedirect: {{{fields}}}}}]}}]");
+    let parent = format!("name: echo, port: {port}}}]");
+    let mesh = mesh(&written("HTTPRoute", &rules).replace("name: echo, port: 50051}]", &parent));
+    let key = ClusterKey { namespace: "shop".into(), service: "echo".into(), port };
+    let configuration = write(&key, mesh.routes(&key, "shop").map(AsRef::as_ref), Dialect::Envoy);
+    let table = read(&configuration.encode_to_vec()).expect("ours").table.expect("a table");
+    let read = table.entries()[0].rule.filters.redirect.as_ref().expect("a redirect").port_from(port);
+    let Some(route::Action::Redirect(action)) = configuration.virtual_hosts[0].routes[0].action.clone() else {
+        panic!("{configuration:?}")
+    };
+    (action, read)
+}
+
+#[test]
+fn a_redirect_leads_to_the_port_of_its_scheme_or_of_the_service() {
+    for (port, fields, in_envoy, target) in [
+        (80, "", 0, 80),
+        (80, "hostname: a.org", 0, 80),
+        (80, "scheme: https", 0, 443),
+        (80, "scheme: https, port: 8443", 8443, 8443),
+        (50051, "", 50051, 50051),
+        (50051, "hostname: a.org", 50051, 50051),
+        (50051, "hostname: a.org, port: 80", 80, 80),
+        (50051, "scheme: http", 80, 80),
+        (50051, "scheme: https", 443, 443),
+        (50051, "scheme: https, hostname: a.org", 0, 443),
+        (50051, "scheme: http, hostname: a.org, port: 443", 443, 443),
+    ] {
+        let (action, read) = redirect(port, fields);
+        assert_eq!((action.port_redirect, read), (in_envoy, target), "{port} {fields}");
+    }
+}
+
+/// Envoy reads an empty path as no change of the path.
+#[test]
+fn an_empty_path_becomes_the_root() {
+    let path = "path: {type: ReplaceFullPath, replaceFullPath: ''}";
+    let root = PathRewriteSpecifier::PathRedirect("/".to_owned());
+    assert_eq!(redirect(80, path).0.path_rewrite_specifier, Some(root));
+    let filter = format!("{{type: URLRewrite, urlRewrite: {{{path}}}}}");
+    let mesh = route(&format!("[{{filters: [{filter}], backendRefs: [{{name: echo, port: 50051}}]}}]"));
+    let Some(route::Action::Route(action)) = routes(&mesh, Dialect::Envoy)[0].action.clone() else { panic!("none") };
+    assert_eq!(action.regex_rewrite.map(|rewrite| rewrite.substitution), Some("/".to_owned()));
+}
+
+/// gRPC matches the metadata of a call only, so a condition on the method would never be true.
+#[test]
+fn a_match_with_the_method_post_matches_every_call_of_grpc() {
+    let mesh = route("[{matches: [{method: POST}, {method: GET}], backendRefs: [{name: echo, port: 50051}]}]");
+    let headers = |dialect| {
+        let names = |route: &Route| {
+            let headers = &route.r#match.as_ref().expect("a match").headers;
+            headers.iter().map(|header| header.name.clone()).collect::<Vec<_>>()
+        };
+        routes(&mesh, dialect).iter().map(names).collect::<Vec<_>>()
+    };
+    assert_eq!(headers(Dialect::Envoy), [[":method"], [":method"]]);
+    assert_eq!(headers(Dialect::Grpc), [vec![], vec![":method".to_owned()]]);
 }
 
 const EVERYTHING: &str = "[
