@@ -53,6 +53,11 @@ fn another_backend_takes_the_place_of_the_first() {
 }
 
 #[test]
+fn rules_that_cannot_be_read_are_an_error_and_the_other_backends_rules_are_removed() {
+    run_inside("nft", "reports_a_broken_program");
+}
+
+#[test]
 fn without_permission_one_line_says_what_is_needed_and_rules_can_still_be_shown() {
     // Run `leno` without capabilities: a program has none in a user namespace that does not map its user.
     let leno = programs::program("leno");
@@ -167,6 +172,27 @@ fn changes_backends() {
     up("nft");
     let shown = leno("show");
     assert!(shown.contains("table inet leno") && !shown.contains("iptables"), "{shown}");
+}
+
+#[ignore = "runs inside the namespaces that other tests make"]
+#[test]
+fn reports_a_broken_program() {
+    up(SOMEBODY_ELSE, "");
+    let leno_path = programs::program("leno");
+    let script = format!(
+        "broken=$(mktemp -d)
+        printf '#!/bin/sh\necho out of order >&2; exit 3\n' >$broken/iptables-legacy-save
+        chmod +x $broken/iptables-legacy-save
+        status=0; PATH=$broken:$PATH {} intercept down || status=$?
+        rm -r $broken; exit $status",
+        leno_path.display()
+    );
+    let output = programs::run("sh", &["-ec", &script], TIMEOUT);
+    let error = programs::text(&output);
+    assert!(!output.status.success() && error.lines().count() == 1, "{error}");
+    let parts = ["iptables-legacy-save: out of order", "repair iptables-legacy, or uninstall it"];
+    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    assert!(leno("show").contains("no connections are intercepted"), "{}", leno("show"));
 }
 
 /// Runs `leno intercept` with these words, which must succeed, and returns its output.

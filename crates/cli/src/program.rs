@@ -43,7 +43,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(name: &str, args: &[A], input: &str) -> Resul
     }
     let words: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
     let said = first_line(&output.stderr).unwrap_or_else(|| output.status.to_string());
-    Err(ProgramError::Failed { command: format!("{name} {}", words.join(" ")), said })
+    Err(ProgramError::Failed { command: format!("{name} {}", words.join(" ")).trim_end().to_owned(), said })
 }
 
 fn feed(command: &mut Command, input: &str) -> io::Result<Output> {

@@ -13,6 +13,9 @@ fn a_program_that_fails_is_told_by_its_arguments_and_the_first_thing_that_it_sai
     assert_eq!(first_line(b"program v1:\n\n line 3: bad\nadvice\n").as_deref(), Some("program v1: line 3: bad"));
     let silent = run("sh", &["-c", "exit 3"], "").expect_err("it fails").to_string();
     assert!(silent.ends_with("exit status: 3"), "{silent}");
+    let none: [&str; 0] = [];
+    let bare = run("false", &none, "").expect_err("it fails").to_string();
+    assert_eq!(bare, "false: exit status: 1");
 }
 
 #[test]

@@ -75,6 +75,19 @@ pub fn is_loaded() -> Result<bool, LoadError> {
     }
 }
 
+/// Returns whether the kernel has nf_tables.
+///
+/// # Errors
+/// If the caller lacks the capability, or the kernel's answer is malformed.
+pub fn has_nf_tables() -> Result<bool, LoadError> {
+    match ask(&question()) {
+        // The kernel answers this error if it has nf_tables, but not our table.
+        Ok(()) | Err(LoadError::NotSupported(Errno::NOENT)) => Ok(true),
+        Err(LoadError::NotSupported(_) | LoadError::Failed(Errno::INVAL)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Sends messages to which the kernel sends one answer, and reads that answer.
 fn ask(messages: &[u8]) -> Result<(), LoadError> {
     let address = SocketAddrNetlink::new(0, 0);

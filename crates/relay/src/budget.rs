@@ -110,7 +110,8 @@ impl Relay {
         bytes += link.tls_bytes + link.kernel_bytes;
         if let LinkId::Client(client) = id {
             // A client is charged for the content and fields that it has sent, and for the content and fields that it
-            // has not read. It does not matter in which buffers they wait.
+            // has not read. It does not matter in which buffers they wait. A second copy of the content, for another
+            // attempt, is charged to its call (`Calls::charge_body`).
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
@@ -230,12 +231,12 @@ impl Relay {
 
     /// Returns for each client the bytes that it makes us hold and that are not part of its link's charge:
     /// - the kernel's memory for connections to servers that carry only this client's content;
-    /// - content that is kept for another attempt, although the client has got its flow-control window back.
+    /// - content that is kept for another attempt.
     fn held_elsewhere(&mut self) -> FxHashMap<ClientId, usize> {
         let mut held = FxHashMap::default();
         for (_, call) in self.calls.iter() {
             if let Some(client) = call.client {
-                *held.entry(client).or_default() += call.body.len().min(call.released);
+                *held.entry(client).or_default() += call.charged_bytes;
             }
         }
         for (id, upstream) in self.pools.upstreams() {

@@ -1,11 +1,14 @@
 use std::net::SocketAddr;
 
+use leno_http2::StreamKey;
 use leno_model::mesh::Mesh;
 
 use super::*;
 use crate::Speaks;
+use crate::call::attempt::Stage;
 use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{connect, relay};
+use crate::fixtures::{call, connect, mesh_of, relay, service};
+use crate::pool::upstream::UpstreamId;
 
 const MIB: usize = 1 << 20;
 
@@ -65,4 +68,29 @@ fn small_connections_stay_when_another_account_holds_more() {
     while relay.relieve(&mut relief) {}
     let are_open = |ids: &[ClientId]| ids.iter().filter(|id| relay.downstreams.get(**id).is_some()).count();
     assert_eq!((are_open(&large), are_open(&small)), (1, 40));
+}
+
+#[test]
+fn content_is_charged_once_while_its_call_waits_and_twice_once_a_copy_is_kept() {
+    const BYTES: usize = 10_000;
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let request = b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 20000\r\n\r\n".to_vec();
+    let link = LinkId::Client(call(&mut relay, 0, origin, None, request));
+    relay.charge(link);
+    let before = relay.held_bytes();
+    relay.receive(link, &[0; BYTES]);
+    relay.charge(link);
+    let waiting = relay.held_bytes() - before;
+    assert!((BYTES - 1_000..BYTES + 1_000).contains(&waiting), "{waiting} bytes");
+
+    let id = relay.calls.iter().map(|(id, _)| id).next().expect("a call");
+    let attempts = &mut relay.calls.get_mut(id).expect("a call").attempts;
+    let sent = Stage::Sent(UpstreamId::numbered(0), StreamKey::numbered(1));
+    attempts.iter_mut().for_each(|attempt| attempt.stage = sent);
+    relay.calls.charge_body(id);
+    assert_eq!(relay.held_bytes() - before, waiting + BYTES);
+    relay.calls.end(id);
+    assert_eq!(relay.calls.held_bytes(), 0);
 }

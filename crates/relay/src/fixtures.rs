@@ -73,6 +73,7 @@ pub(crate) fn connect(
         speaks,
         first,
         opened: relay.now,
+        held_since: None,
     })
 }
 

@@ -35,7 +35,7 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     let mut failures = Vec::new();
     for &backend in allowed(options.backend) {
         match backend.load(options) {
-            Ok(()) => return ALL.into_iter().filter(|other| !other.is_same(backend)).try_for_each(Backend::remove),
+            Ok(()) => return remove_all(ALL.into_iter().filter(|other| !other.is_same(backend))),
             Err(error) => failures.push(error),
         }
     }
@@ -59,20 +59,25 @@ fn none_works(mut failures: Vec<Error>) -> Error {
 /// If the caller lacks the permission, or a backend fails to remove its rules.
 pub(super) fn down() -> Result<(), Error> {
     need_permission()?;
-    ALL.into_iter().try_for_each(Backend::remove)
+    remove_all(ALL.into_iter())
+}
+
+/// Removes the rules of several backends, even if one of them fails. Returns the first error.
+fn remove_all(backends: impl Iterator<Item = Backend>) -> Result<(), Error> {
+    let removed: Vec<_> = backends.map(Backend::remove).collect();
+    removed.into_iter().collect()
 }
 
 /// The rules in force, in the notation of the backend that loaded them.
 ///
 /// # Errors
-/// If the caller lacks the permission.
+/// If the caller lacks the permission, or iptables-save fails.
 pub(super) fn show() -> Result<String, Error> {
     need_permission()?;
     let mut shown = if kernel::is_loaded()? { nft_rules() } else { String::new() };
     for backend in [Backend::IptablesLegacy, Backend::Iptables] {
         for family in families() {
-            let program = backend.program(family);
-            let saved = save(program);
+            let (program, saved) = (backend.program(family), backend.save(family)?);
             for rule in iptables::rules(&saved) {
                 // Writing to a String cannot fail.
                 let _ = writeln!(shown, "{program} -t nat {rule}");
@@ -117,16 +122,21 @@ impl Backend {
             return Ok(kernel::load(&options.redirection)?);
         }
         for family in families() {
-            let program = self.program(family);
-            if let Err(error) = restore(program, &iptables::up(&options.redirection, family, &save(program))) {
+            if let Err(error) = self.load_family(options, family) {
                 // If the rules of IPv4 or IPv6 cannot be loaded, remove the rules of the other family too: otherwise
                 // only a part of the connections would pass the proxy. Report why loading failed, even if removing also
                 // fails.
                 let _ = self.remove();
-                return Err(error.into());
+                return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Loads the rules of one family with iptables.
+    fn load_family(self, options: &Options, family: Family) -> Result<(), Error> {
+        let rules = iptables::up(&options.redirection, family, &self.save(family)?);
+        Ok(restore(self.program(family), &rules)?)
     }
 
     fn remove(self) -> Result<(), Error> {
@@ -135,12 +145,31 @@ impl Backend {
             return if kernel::is_loaded()? { Ok(kernel::unload()?) } else { Ok(()) };
         }
         for family in families() {
-            let program = self.program(family);
-            if let Some(removal) = iptables::down(&save(program)) {
-                restore(program, &removal)?;
+            if let Some(removal) = iptables::down(&self.save(family)?) {
+                restore(self.program(family), &removal)?;
             }
         }
         Ok(())
+    }
+
+    /// Returns the output of iptables-save. Returns empty text if the backend cannot have loaded rules: the machine has
+    /// no iptables-restore, or the kernel has none of the tables.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    fn save(self, family: Family) -> Result<String, Error> {
+        let program = self.program(family);
+        if find_program(&format!("{program}-restore")).is_none() {
+            return Ok(String::new());
+        }
+        let none: [&str; 0] = [];
+        match program::run(&format!("{program}-save"), &none, "") {
+            Ok(saved) => Ok(saved),
+            // The variant for nf_tables fails if the kernel has no nf_tables. The legacy variant prints nothing if the
+            // kernel has no ip_tables.
+            Err(_) if self == Self::Iptables && !kernel::has_nf_tables()? => Ok(String::new()),
+            Err(source) => Err(Error::Unreadable { program, source }),
+        }
     }
 
     /// Whether two backends run the same program: on some machines, iptables is a link to iptables-legacy.
@@ -170,12 +199,6 @@ fn families() -> impl Iterator<Item = Family> {
 fn nft_rules() -> String {
     let shown = program::run("nft", &["list", "table", "inet", TABLE], "");
     shown.unwrap_or_else(|error| format!("# the table inet {TABLE} is in force, but cannot be shown: {error}\n"))
-}
-
-/// Returns the output of iptables-save, or empty text if it is not installed or the kernel has no such tables.
-fn save(program: &str) -> String {
-    let none: [&str; 0] = [];
-    program::run(&format!("{program}-save"), &none, "").unwrap_or_default()
 }
 
 /// Loads rules with iptables-restore. Passes `--wait`, because another program may hold iptables' lock.

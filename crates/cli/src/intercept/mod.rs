@@ -47,6 +47,12 @@ pub(crate) enum Error {
         "the kernel accepted no rules ({0}); it needs nf_tables, or ip_tables, with NAT: modprobe nft_redir nft_fib_inet"
     )]
     NoBackend(String),
+    /// iptables-save failed, so it is not known whether our rules are in force.
+    #[error(
+        "cannot read the rules that {program} has loaded: {source}; repair {program}, or uninstall it, and repeat the \
+         command"
+    )]
+    Unreadable { program: &'static str, source: ProgramError },
     #[error(transparent)]
     Kernel(#[from] LoadError),
     #[error(transparent)]

@@ -90,6 +90,13 @@ pub(crate) enum Error {
     },
 }
 
+impl Error {
+    /// Returns whether the reason is a bridge that does not belong to this mesh.
+    pub(super) fn is_foreign_bridge(&self) -> bool {
+        matches!(self, Self::BridgeOfOthers { .. } | Self::BridgeForeign { .. })
+    }
+}
+
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
 /// Returns a clause for an error message: where the user finds the whole log of the proxy, or how to keep it.

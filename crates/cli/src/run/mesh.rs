@@ -41,8 +41,11 @@ impl Mesh {
         for run in &dead {
             // Do not remove a bridge and namespaces of another mesh. It may use the same names if this run's bridge no
             // longer exists, for example after a restart of the machine.
-            let is_ours = self.network_of(*run).ensure_ours().is_ok();
-            if is_ours { self.remove(*run)? } else { self.forget(*run)? }
+            match self.network_of(*run).ensure_ours() {
+                Ok(()) => self.remove(*run)?,
+                Err(error) if error.is_foreign_bridge() => self.forget(*run)?,
+                Err(error) => return Err(error),
+            }
         }
         if self.state.numbers()?.is_empty() {
             self.network.remove_bridge()?;

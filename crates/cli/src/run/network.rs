@@ -118,10 +118,12 @@ impl Network {
     /// # Errors
     /// If `ip` fails.
     pub(super) fn remove_bridge(&self) -> Result<()> {
-        if matches!(self.has_bridge(), Ok(true)) {
-            ip(&["link", "delete", "dev", &self.bridge], "")?;
+        match self.has_bridge() {
+            Ok(true) => ip(&["link", "delete", "dev", &self.bridge], "").map(drop),
+            Ok(false) => Ok(()),
+            Err(error) if error.is_foreign_bridge() => Ok(()),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// Runs `action` on a separate thread within the network namespace of a run.
@@ -144,18 +146,23 @@ impl Network {
     /// Returns whether the bridge exists, and checks that it belongs to this mesh.
     ///
     /// # Errors
-    /// If the bridge exists, but belongs to another mesh or to no mesh.
+    /// If the bridge exists, but belongs to another mesh or to no mesh. Also if `ip` fails.
     fn has_bridge(&self) -> Result<bool> {
-        // If `ip` fails, assume that the device does not exist.
-        ip(&["-json", "link", "show", "dev", &self.bridge], "")
-            .map_or(Ok(false), |json| self.check(&json).map(|()| true))
+        // List all devices. If we named the bridge, `ip` would fail without it, and other failures would look the same.
+        self.is_among(&ip(&["-json", "link", "show"], "")?)
     }
 
-    /// Checks that the bridge belongs to this mesh. `json` is the output of `ip` about the bridge.
-    fn check(&self, json: &str) -> Result<()> {
-        let alias = alias(json).unwrap_or_default();
+    /// Returns whether the bridge is among the devices in the JSON output of `ip`, and checks that it belongs to this
+    /// mesh.
+    fn is_among(&self, json: &str) -> Result<bool> {
+        let links: Vec<Link> = serde_json::from_str(json)
+            .map_err(|error| io_error("reading the output of ip -json link show")(error.into()))?;
+        let Some(bridge) = links.into_iter().find(|link| link.ifname.as_ref() == Some(&self.bridge)) else {
+            return Ok(false);
+        };
+        let alias = bridge.ifalias.unwrap_or_default();
         if alias.starts_with(&self.mark()) {
-            return Ok(());
+            return Ok(true);
         }
         let bridge = self.bridge.clone();
         let others = alias.strip_prefix(ALIAS_START).and_then(|alias| alias.split_once(' '));
@@ -231,13 +238,8 @@ route add default via {gateway}
 /// A network device in the JSON output of `ip`.
 #[derive(Deserialize)]
 struct Link {
+    ifname: Option<String>,
     ifalias: Option<String>,
-}
-
-/// Returns the alias of the device in the JSON output of `ip`.
-fn alias(json: &str) -> Option<String> {
-    let links: Vec<Link> = serde_json::from_str(json).ok()?;
-    links.into_iter().find_map(|link| link.ifalias)
 }
 
 /// The file in which `ip netns` keeps a namespace.

@@ -10,17 +10,17 @@ fn of_state(state: &str) -> Network {
     Network { bridge: "leno0".to_owned(), state: state.into(), subnet: "10.244.77.0/24".parse().expect("a network") }
 }
 
-/// The output of `ip -json link show` for the bridge with this alias.
+/// The output of `ip -json link show` on a machine with another device, and the bridge with this alias.
 fn described(alias: Option<&str>) -> String {
     let link = alias.map_or_else(|| json!({"ifname": "leno0"}), |alias| json!({"ifname": "leno0", "ifalias": alias}));
-    json!([{}, link]).to_string()
+    json!([{"ifname": "eth0", "ifalias": "uplink"}, {}, link]).to_string()
 }
 
 #[test]
 fn a_bridge_belongs_to_the_directory_that_its_alias_names() {
     let (ours, theirs) = (of_state("/run/a"), of_state("/run/b"));
-    ours.check(&described(Some(&ours.alias()))).expect("our own bridge");
-    let refused = ours.check(&described(Some(&theirs.alias()))).expect_err("the bridge of others").to_string();
+    assert!(ours.is_among(&described(Some(&ours.alias()))).expect("our own bridge"));
+    let refused = ours.is_among(&described(Some(&theirs.alias()))).expect_err("the bridge of others").to_string();
     assert!(refused.starts_with("the bridge leno0 belongs to the runs with --state /run/b; "), "{refused}");
     assert!(refused.contains("--state /run/a another one with --bridge") && !refused.contains('\n'), "{refused}");
 }
@@ -28,18 +28,26 @@ fn a_bridge_belongs_to_the_directory_that_its_alias_names() {
 #[test]
 fn a_device_that_no_run_made_is_no_bridge_for_runs() {
     for alias in [None, Some("uplink"), Some("leno run ")] {
-        let refused = network().check(&described(alias)).expect_err("a foreign device").to_string();
+        let refused = network().is_among(&described(alias)).expect_err("a foreign device").to_string();
         let wanted = "the network device leno0 exists, but leno run did not make it; choose another name with --bridge";
         assert!(refused.starts_with(wanted), "{refused}");
     }
 }
 
 #[test]
+fn a_bridge_is_missing_only_if_the_devices_are_known() {
+    let others = json!([{"ifname": "lo"}, {"ifname": "leno0-2", "ifalias": network().alias()}]).to_string();
+    assert!(!network().is_among(&others).expect("the devices are known"));
+    let unknown = network().is_among("Device list is busy").expect_err("no JSON").to_string();
+    assert!(unknown.starts_with("reading the output of ip -json link show: "), "{unknown}");
+}
+
+#[test]
 fn paths_that_differ_only_beyond_the_room_of_an_alias_are_told_apart() {
     let [one, other] = ["a", "b"].map(|end| of_state(&format!("/{}/{end}", "ä".repeat(200))));
     assert!(one.alias().len() <= 255 && other.alias().len() <= 255);
-    one.check(&described(Some(&one.alias()))).expect("its own bridge");
-    one.check(&described(Some(&other.alias()))).expect_err("the bridge of others");
+    one.is_among(&described(Some(&one.alias()))).expect("its own bridge");
+    one.is_among(&described(Some(&other.alias()))).expect_err("the bridge of others");
 }
 
 #[test]

@@ -30,9 +30,12 @@ pub(super) type ArrivalId = Id<Arrival>;
 pub(super) struct Arrival {
     pub(super) wire: WireId,
     pub(super) origin: Origin,
+    /// When the worker began to read the connection or, before that, accepted it.
     pub(super) since: Instant,
     /// Whether reading waits for the control plane's answer about the connection's destination.
     pub(super) is_held: bool,
+    /// When the worker accepted the connection, if reading had to wait for the control plane's answer and has begun.
+    pub(super) held_since: Option<Instant>,
     /// Bytes received so far, decrypted if the proxy terminates the connection's TLS.
     pub(super) first: Vec<u8>,
     /// Target port that another proxy sent in its TLS server name. This port applies only if netfilter did not redirect
@@ -107,6 +110,7 @@ impl Worker {
             origin,
             since: self.relay.now(),
             is_held: door == Door::Outbound && self.relay.asks_first(&origin),
+            held_since: None,
             first: Vec::new(),
             named_port: None,
             is_outdated: false,

@@ -140,7 +140,7 @@ impl Worker {
     /// worker reads the connection in its next turn.
     pub(super) fn review_arrival(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
-        if arrival.is_held && self.relay.awaits_answer(&arrival.origin) {
+        if arrival.is_held && self.relay.awaits_answer(&arrival.origin, arrival.since) {
             return;
         }
         if !arrival.is_held && !self.is_opaque(arrival) {
@@ -148,7 +148,7 @@ impl Worker {
         }
         if let Some(arrival) = self.arrivals.get_mut(id).filter(|arrival| arrival.is_held) {
             arrival.is_held = false;
-            arrival.since = self.relay.now();
+            arrival.held_since = Some(std::mem::replace(&mut arrival.since, self.relay.now()));
         }
         self.mark_unfinished_arrival(id);
     }
@@ -216,7 +216,7 @@ impl Worker {
     fn admit_client(&mut self, id: ArrivalId, speaks: Speaks) {
         let Some(arrival) = self.arrivals.remove(id) else { return };
         self.discharge_arrival(&arrival);
-        let Arrival { wire, origin, first, named_port, since, is_outdated, .. } = arrival;
+        let Arrival { wire, origin, first, named_port, since, held_since, is_outdated, .. } = arrival;
         let peer_id = match self.place_of_peer(wire) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
@@ -250,6 +250,7 @@ impl Worker {
             speaks,
             first,
             opened: since,
+            held_since,
         });
         let link = LinkId::Client(client);
         self.attach(wire, Carries::Link(link));
@@ -290,6 +291,7 @@ impl Worker {
             origin,
             since: now,
             is_held: false,
+            held_since: None,
             first,
             named_port: None,
             is_outdated: false,

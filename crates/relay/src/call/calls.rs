@@ -29,13 +29,14 @@ pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
 /// The calls in flight of a worker.
 ///
-/// Invariants: `replay_bytes` is the total size of the bodies of all replayable calls; `copies` is the number of calls
-/// without a client.
+/// Invariants: `replay_bytes` is the total size of the bodies of all replayable calls; `charged_bytes` is the sum of
+/// `Call::charged_bytes` over all calls; `copies` is the number of calls without a client.
 #[derive(Debug)]
 pub(crate) struct Calls {
     slots: Slots<Call>,
     timetable: Timetable,
     replay_bytes: usize,
+    charged_bytes: usize,
     /// Number of mirrored copies of requests in flight, and the number of bytes of content that these copies hold.
     copies: usize,
     copy_bytes: usize,
@@ -65,6 +66,7 @@ impl Calls {
             slots: Slots::default(),
             timetable: Timetable::new(now),
             replay_bytes: 0,
+            charged_bytes: 0,
             copies: 0,
             copy_bytes: 0,
             spare_sections: Vec::new(),
@@ -121,7 +123,9 @@ impl Calls {
 
     /// Removes an attempt that has ended.
     pub(crate) fn end_attempt(&mut self, id: AttemptId) -> Option<Attempt> {
-        self.slots.get_mut(id.call)?.attempts.end(id)
+        let ended = self.slots.get_mut(id.call)?.attempts.end(id);
+        self.charge_body(id.call);
+        ended
     }
 
     /// Returns the state that the policy of a call's route rule keeps for the call, and creates the state if needed.
@@ -144,6 +148,7 @@ impl Calls {
         if call.replayable {
             self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         }
+        self.charged_bytes = self.charged_bytes.saturating_sub(call.charged_bytes);
         keep_section(&mut self.spare_sections, std::mem::take(&mut call.request));
         if let Some(progress) = call.route.as_mut().and_then(|route| route.progress.take())
             && self.spare_progress.len() < MAX_SPARE_PROGRESS
@@ -168,9 +173,20 @@ impl Calls {
         Some(ended)
     }
 
-    /// Returns how many bytes of content all calls together hold.
+    /// Returns how many bytes of content all calls together hold, without the content that is part of the charge of a
+    /// client's link ([`budget`](crate::budget)).
     pub(crate) fn held_bytes(&self) -> usize {
-        self.replay_bytes + self.copy_bytes
+        self.charged_bytes + self.copy_bytes
+    }
+
+    /// Updates how many bytes of a call's content [`Calls::held_bytes`] counts. Must be called after an attempt was
+    /// sent or has ended, and after the stored content has changed.
+    #[inline]
+    pub(crate) fn charge_body(&mut self, id: CallId) {
+        let Some(call) = self.slots.get_mut(id) else { return };
+        let after = call.extra_body_bytes();
+        let before = std::mem::replace(&mut call.charged_bytes, after);
+        self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
     }
 
     /// Returns the number of entries in each table. See [`Relay::call_entries`](crate::Relay::call_entries).
@@ -178,7 +194,7 @@ impl Calls {
         [
             ("calls", self.slots.len()),
             ("due times of calls", self.timetable.entries()),
-            ("bytes kept by calls", self.held_bytes()),
+            ("bytes kept by calls", self.replay_bytes + self.held_bytes()),
             ("copies of requests", self.copies),
             ("calls to be sent", self.to_send.len()),
         ]
@@ -226,6 +242,7 @@ impl Calls {
         if let Some(call) = self.slots.get_mut(id) {
             call.body.extend_from_slice(bytes);
             self.replay_bytes += bytes.len();
+            self.charge_body(id);
         }
     }
 
@@ -246,6 +263,7 @@ impl Calls {
             let request = std::mem::take(&mut call.request);
             keep_section(&mut self.spare_sections, request);
         }
+        self.charge_body(id);
         self.slots.get(id)
     }
 

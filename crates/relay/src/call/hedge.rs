@@ -201,9 +201,6 @@ impl Relay {
         let method = Method::of_path(name);
         let Some(cluster) = self.targets.get_mut(call.cluster) else { return };
         let is_first = call.attempts.begun() == 1;
-        if cluster.retry_budget.is_none() {
-            cluster.budget(now, self.workers, &self.metrics).note_call(now);
-        }
         let hedging = cluster.hedging();
         let delay = hedging.delay(&hedge.value, method, now);
         if is_first

@@ -119,6 +119,8 @@ pub(crate) struct Call {
     pub(crate) replayable: bool,
     /// Number of content bytes for which the client got flow-control window again.
     pub(crate) released: usize,
+    /// Number of bytes of `body` that [`Calls::held_bytes`](calls::Calls::held_bytes) counts.
+    pub(crate) charged_bytes: usize,
 
     pub(crate) started: Instant,
     pub(crate) deadline: Option<Instant>,
@@ -197,6 +199,7 @@ impl Call {
             short_part: true,
             replayable: true,
             released: 0,
+            charged_bytes: 0,
             started: now,
             deadline: None,
             due: DueTimes::default(),
@@ -238,6 +241,13 @@ impl Call {
         let trace = self.trace.as_ref().map_or(0, |trace| trace.memory_bytes());
         let bytes = u32::try_from(self.request.capacity_bytes() + trailers + tapped + trace).unwrap_or(u32::MAX);
         bytes.saturating_add(self.attempts.trailers_bytes())
+    }
+
+    /// Returns how many bytes of `body` no other charge includes. The charge of the client's link includes each byte of
+    /// content until the client gets flow-control window for it. Before the call is sent, this byte is in `body` only.
+    /// Once the call is sent, the byte waits in the endpoint's connection, and `body` has a second copy.
+    fn extra_body_bytes(&self) -> usize {
+        if self.attempts.is_sent() { self.body.len() } else { self.body.len().min(self.released) }
     }
 
     /// Returns whether the call may be sent to another endpoint: no part of a response was received, and the whole

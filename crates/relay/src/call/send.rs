@@ -198,6 +198,9 @@ impl Relay {
         if has_trailers {
             self.count_fields(id.call);
         }
+        if kept_bytes > 0 {
+            self.calls.charge_body(id.call);
+        }
         if is_limited {
             self.limit_attempt(id.call);
         }

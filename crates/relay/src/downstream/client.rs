@@ -58,6 +58,8 @@ pub struct Client {
     /// The client has reached its maximum number of open streams at least once, and this has been logged.
     pub(crate) is_full: bool,
     pub(crate) idle_since: Option<Instant>,
+    /// See [`Accepted::held_since`].
+    pub(crate) held_since: Option<Instant>,
     /// When the proxy told the client that it will close the connection (in HTTP/2: GOAWAY).
     pub(crate) leaving_since: Option<Instant>,
     /// The client has sent a complete request head, or at least one byte on an opaque connection.
@@ -81,8 +83,11 @@ pub struct Accepted {
     pub speaks: Speaks,
     /// The bytes that the client has sent so far.
     pub first: Vec<u8>,
-    /// When the connection was accepted.
+    /// When the worker began to read the connection.
     pub opened: Instant,
+    /// When the worker accepted the connection, if it then left the connection unread until the control plane answered
+    /// the question about the connection's destination, or until the answer was almost overdue.
+    pub held_since: Option<Instant>,
 }
 
 /// What the relay detected in a connection's first bytes.
@@ -131,6 +136,7 @@ impl Client {
             waiting_calls: 0,
             fields_bytes: 0,
             is_full: false,
+            held_since: None,
             leaving_since: None,
             has_spoken: false,
             yielding_since: None,
@@ -160,7 +166,7 @@ impl Relay {
     /// Begins to serve an accepted connection whose protocol is known. The relay handles the first bytes when the event
     /// loop reads the connection next.
     pub fn add_client(&mut self, accepted: Accepted) -> ClientId {
-        let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened } = accepted;
+        let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened, held_since } = accepted;
         let mut link = Link::new(Some(wire), self.codec_for(speaks, target), self.now);
         link.has_received = !first.is_empty();
         link.pending_input = first;
@@ -173,8 +179,12 @@ impl Relay {
             self.ports.name(target.port());
         }
         let account = account_of(&origin, peer_id.as_ref());
-        let client =
-            |account| Client { identity_fields, has_tls, ..Client::new(link, origin, target, peer_id, account) };
+        let client = |account| Client {
+            identity_fields,
+            has_tls,
+            held_since,
+            ..Client::new(link, origin, target, peer_id, account)
+        };
         let id = self.downstreams.add(account, client);
         let series = self.downstreams.get(id).map(|client| self.client_series(client));
         self.effects.extend(series.map(|series| Effect::Count(wire, series)));

@@ -67,7 +67,7 @@ pub struct Outbound {
     /// The fields of the request that the rule changes, with their new values. If the rule has only one backend, the
     /// list includes the changes that this backend's filters make.
     pub changes: Vec<String>,
-    /// Services that get copies of the call, with the share of calls that are copied.
+    /// Services that get copies of the call, each with the share of the rule's calls that are copied to it.
     pub mirrors: Vec<String>,
     /// The time limits, retries and hedges of the rule, as `/config` shows them: each with its mode and the object that
     /// sets it.

@@ -258,6 +258,31 @@ fn the_delay_of_a_hedge_is_told_for_calls_that_may_be_hedged() {
 }
 
 #[test]
+fn a_backends_mirror_copies_its_share_of_the_calls_to_this_backend() {
+    let route = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: canary, namespace: shop}
+spec:
+  parentRefs: [{group: '', kind: Service, name: cart}]
+  rules:
+  - filters:
+    - {type: RequestMirror, requestMirror: {backendRef: {name: v1, port: 80}, fraction: {numerator: 1, denominator: 10000}}}
+    backendRefs:
+    - {name: v1, port: 80, weight: 9}
+    - name: v2
+      port: 80
+      weight: 1
+      filters:
+      - {type: RequestMirror, requestMirror: {backendRef: {name: v1, port: 80}, percent: 50}}
+";
+    let services = [service("cart", &["10.0.0.9"]), service("v1", &["10.0.0.1"]), service("v2", &["10.0.0.3"])];
+    let mut relay = relay(1, mesh_of(format!("{route}{}", services.concat())), false);
+    let mirrors = relay.explain_call(&of_cart("GET")).expect("a question").outbound.expect("the way").mirrors;
+    assert_eq!(mirrors, ["v1.shop:80 (0.01 % of the calls)", "v1.shop:80 (5 % of the calls)"]);
+}
+
+#[test]
 fn a_port_with_tcp_routes_is_opaque() {
     let route = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: TCPRoute\nmetadata: {name: r, namespace: shop}\n\
                  spec:\n  parentRefs: [{group: '', kind: Service, name: db}]\n  \

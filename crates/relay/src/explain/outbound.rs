@@ -9,7 +9,7 @@ use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::mesh::{Cluster, ClusterKey};
 use leno_model::protocol;
-use leno_model::route::{BackendTarget, Filters, Found as FoundRule, RouteKind, RouteTable, Rule};
+use leno_model::route::{BackendTarget, Filters, Found as FoundRule, Mirror, RouteKind, RouteTable, Rule};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -113,7 +113,7 @@ impl Relay {
         if let Some((status, location)) = redirect(&call.request, &rule.filters, path, parent.port) {
             return redirected(status, &location);
         }
-        answer.mirrors = mirrors(&rule.filters);
+        answer.mirrors = mirrors(&rule.filters, 1.0);
         let mut request = call.request.clone();
         change(&mut request, &rule.filters, path);
         let weights: u64 = rule.backends.iter().map(|backend| u64::from(backend.weight)).sum();
@@ -125,11 +125,13 @@ impl Relay {
         for (place, backend) in used {
             let share = f64::from(backend.weight) / weights as f64;
             answer.backends.push(self.explain_rules_backend(call, rule, place, share));
-            answer.mirrors.extend(mirrors(&backend.filters));
+            answer.mirrors.extend(mirrors(&backend.filters, share));
             if !is_only {
                 continue;
             }
             if let Some((status, location)) = redirect(&call.request, &backend.filters, path, parent.port) {
+                // The relay copies no request that it redirects.
+                answer.mirrors.clear();
                 answer.backends.clear();
                 return redirected(status, &location);
             }
@@ -200,7 +202,8 @@ impl Relay {
         };
         let max_waiting = self.limits.relay.max_waiting_calls_per_endpoint as usize;
         let picked = state.preview(self.now, call, Lane::Shared, &self.pools, max_waiting.max(1));
-        let failure = picked.is_none().then(|| failure(&state.why_none(self.now, &self.pools, 0)));
+        let why_none = || failure(&state.why_none(self.now, (call, Lane::Shared), &self.pools, 0));
+        let failure = picked.is_none().then(why_none);
         let choice = picked.and_then(|(id, why)| {
             let endpoint = state.member(id)?;
             let server = endpoint.proxy.as_ref().and_then(|proxy| self.targets.id_of(proxy));
@@ -283,10 +286,14 @@ fn choice(call: &Call, table: &RouteTable, found: Option<&FoundRule<'_>>) -> Rou
     }
 }
 
-fn mirrors(filters: &Filters) -> Vec<String> {
-    let share = |numerator: u32, denominator: u32| 100.0 * f64::from(numerator) / f64::from(denominator.max(1));
-    let text = |mirror: &leno_model::route::Mirror| {
-        format!("{} ({:.1} % of the calls)", mirror.to, share(mirror.numerator, mirror.denominator))
+/// Lists the Services that get copies of requests, each with its share of the rule's calls. `share` is the share of the
+/// rule's calls to which `filters` apply, 0 to 1: a filter of a backend copies only the calls to this backend.
+fn mirrors(filters: &Filters, share: f64) -> Vec<String> {
+    let text = |mirror: &Mirror| {
+        let copied = share * f64::from(mirror.numerator) / f64::from(mirror.denominator.max(1));
+        // Four decimals, because one call in a million may be copied.
+        let percent = (copied * 1_000_000.0).round() / 10_000.0;
+        format!("{} ({percent} % of the calls)", mirror.to)
     };
     filters.mirrors.iter().map(text).collect()
 }

@@ -16,6 +16,7 @@ use crate::pool::hop::Protocol;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::CallSize;
 use crate::target::cluster::{ClusterId, NO_QUEUE, Standing};
+use crate::target::routes::CallRoute;
 
 /// The set of endpoints that the balancer may choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Relay {
         let max_waiting = if choice == Choice::Another { NO_QUEUE } else { max_waiting };
         let pick = cluster
             .pick(self.now, (call, choice), lane, &self.pools, max_waiting)
-            .ok_or_else(|| cluster.why_none(self.now, &self.pools, own_waiting))?;
+            .ok_or_else(|| cluster.why_none(self.now, (call, lane), &self.pools, own_waiting))?;
         let endpoint = pick.endpoint;
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
         let size = CallSize::of(call);
@@ -69,9 +70,9 @@ impl Relay {
         };
         cluster.begin_method(call, &self.metrics, self.limits.relay.max_methods_per_service as usize);
         if call.attempts.begun() == 0 && !call.is_mirror() {
-            // Create the budget before the first retry: the earlier calls determine how many retries it allows.
-            let is_retried = call.route.as_ref().is_some_and(|route| route.retry().is_some());
-            if is_retried || cluster.cluster.retry_budget.is_some() {
+            // Create the budget before the first retry or hedge: the earlier calls determine how many it allows.
+            let may_need_budget = call.route.as_ref().is_some_and(CallRoute::may_begin_further_attempts);
+            if may_need_budget || cluster.cluster.retry_budget.is_some() {
                 cluster.budget(self.now, self.workers, &self.metrics).note_call(self.now);
             } else if let Some(budget) = &mut cluster.retry_budget {
                 budget.note_call(self.now);

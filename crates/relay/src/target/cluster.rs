@@ -161,6 +161,12 @@ impl Member {
         self.pools.iter().find(|(of, _)| *of == key).map(|(_, pool)| *pool)
     }
 
+    /// Returns the pool whose connections `call` may use; `None` before the first such call.
+    #[inline]
+    fn pool_for(&self, call: &Call, lane: Lane) -> Option<PoolId> {
+        self.pool(call.pool_key(self.id, self.endpoint.proxy.as_ref(), lane))
+    }
+
     pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> {
         self.pools.iter().map(|(_, pool)| *pool)
     }
@@ -401,16 +407,18 @@ impl ClusterState {
         self.pools(pools).filter(|pool| pool.is_backing_off(now)).filter_map(Pool::retry_at).min()
     }
 
-    /// Returns the reason why no endpoint can take a call.
-    pub(crate) fn why_none(&self, now: Instant, pools: &Pools, own: usize) -> ProxyError {
+    /// Returns the reason why no endpoint can take `call`, which uses connections of `lane`. `own` is the number of
+    /// waiting calls of the call's client.
+    pub(crate) fn why_none(&self, now: Instant, (call, lane): (&Call, Lane), pools: &Pools, own: usize) -> ProxyError {
         let cluster = self.target.to_string();
-        if let Some(failed) = self.pools(pools).find(|pool| pool.is_backing_off(now)) {
+        let of_lane = || self.members.iter().filter_map(|member| pools.get(member.pool_for(call, lane)?));
+        if let Some(failed) = of_lane().find(|pool| pool.is_backing_off(now)) {
             return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
         }
         if self.members.iter().next().is_none() {
             return ProxyError::NoEndpoint { cluster };
         }
-        let waiting = self.pools(pools).map(|pool| pool.waiting().len()).sum();
+        let waiting = of_lane().map(|pool| pool.waiting().len()).sum();
         ProxyError::QueueFull { cluster, waiting, own }
     }
 
@@ -501,8 +509,7 @@ fn is_usable(
     (now, max_waiting): (Instant, usize),
 ) -> bool {
     let Some(member) = members.get(id) else { return false };
-    let pool = member.pool(call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
-    pool.and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
+    member.pool_for(call, lane).and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
 }
 
 /// Creates the cluster for calls to an address instead of a Service. `known` is the endpoint that has this address,

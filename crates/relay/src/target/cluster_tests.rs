@@ -89,3 +89,18 @@ fn a_retry_does_not_wait_for_a_pause_that_is_over() {
     assert_eq!(state.connects_again_at(now, &pools), Some(until));
     assert_eq!(state.connects_again_at(until, &pools), None);
 }
+
+#[test]
+fn the_reason_why_no_endpoint_takes_a_call_is_that_of_the_calls_lane() {
+    let now = Instant::now();
+    let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let mut pool_of = |lane| state.pool(own, endpoint, &call, lane, &mut pools).expect("a pool");
+    let (shared, other) = (pool_of(Lane::Shared), pool_of(Lane::Own(3)));
+    pools.join(shared, AttemptId::numbered(0), true);
+    pools.get_mut(other).expect("a pool").back_off(now, "refused".to_owned(), 0, &RelayLimits::default());
+    let why = |lane| state.why_none(now, (&call, lane), &pools, 1);
+    assert!(matches!(why(Lane::Shared), ProxyError::QueueFull { waiting: 1, .. }), "{:?}", why(Lane::Shared));
+    assert!(matches!(why(Lane::Own(3)), ProxyError::Connect { .. }), "{:?}", why(Lane::Own(3)));
+}

@@ -16,10 +16,12 @@ use crate::{Relay, SWEEP_EVERY};
 /// A question that the control plane has not answered.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// When the oldest of the waiting calls began to wait.
+    /// The time at which the oldest of the waiting calls began to wait, or an earlier time.
     since: Instant,
     /// When the control plane was last asked.
     asked: Instant,
+    /// When the latest connection that is left unread until the answer began to wait. The connection may have ended.
+    held: Option<Instant>,
     /// The calls that wait for the answer. Some of them may have ended.
     pub(crate) calls: Vec<CallId>,
 }
@@ -76,6 +78,7 @@ impl Relay {
             return self.fail(id, &error);
         }
         self.limit_call(id);
+        let begun = self.began_to_wait(id).unwrap_or(self.now);
         let calls = &self.calls;
         let is_waiting = |id: &CallId| calls.contains(*id);
         let Some(question) = self.questions.open.get_mut(subject) else { return };
@@ -83,29 +86,38 @@ impl Relay {
             question.calls.retain(is_waiting);
         }
         if question.calls.len() < most {
+            question.since = question.since.min(begun);
             return question.calls.push(id);
         }
         let waiting = question.calls.len();
         self.fail(id, &ProxyError::QueueFull { cluster: subject.to_string(), waiting, own: waiting });
     }
 
-    /// Asks the control plane about the destination of a connection of our own application, if the mesh has no answer.
-    /// Returns whether an answer is expected. If the question cannot be sent, the calls on the connection fail with the
-    /// reason.
+    /// Asks the control plane about the destination of a new connection of our own application, if the mesh has no
+    /// answer. Returns whether an answer is expected: the worker then leaves the connection unread. If the question
+    /// cannot be sent, the calls on the connection fail with the reason.
     pub fn asks_first(&mut self, origin: &Origin) -> bool {
-        self.unanswered(origin).is_some_and(|subject| self.ask(&subject).is_ok())
+        let Some(subject) = self.unanswered(origin) else { return false };
+        if self.ask(&subject).is_err() {
+            return false;
+        }
+        if let Some(question) = self.questions.open.get_mut(&subject) {
+            question.held = Some(self.now);
+        }
+        true
     }
 
-    /// Returns whether the worker must leave the connection unread for now, until the answer arrives. Shortly before
-    /// the answer is overdue, the worker reads the connection, so that its calls can fail with the reason.
-    pub fn awaits_answer(&self, origin: &Origin) -> bool {
-        let question = self.unanswered(origin).and_then(|subject| self.questions.open.get(&subject));
-        question.is_some_and(|question| self.now - question.since < self.hold_max())
+    /// Returns whether the worker must leave a connection unread for now, until the answer arrives. `since` is the time
+    /// at which the worker accepted the connection. Shortly before the answer is overdue for this connection, the
+    /// worker reads the connection, so that its calls can fail with the reason.
+    pub fn awaits_answer(&self, origin: &Origin, since: Instant) -> bool {
+        let is_open = |subject: &Subject| self.questions.open.contains_key(subject);
+        self.unanswered(origin).is_some_and(|subject| is_open(&subject)) && self.now - since < self.hold_max()
     }
 
     /// Longest time for which a connection stays unread while a question about its destination is open.
     fn hold_max(&self) -> Duration {
-        let limit = ms(self.limits.relay.discovery_timeout_ms);
+        let limit = self.answer_max();
         limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2))
     }
 
@@ -126,7 +138,8 @@ impl Relay {
             return Err(unanswered(subject, 0));
         }
         self.effects.push(Effect::Ask(subject.clone()));
-        self.questions.open.insert(subject.clone(), Question { since: self.now, asked: self.now, calls: Vec::new() });
+        let question = Question { since: self.now, asked: self.now, held: None, calls: Vec::new() };
+        self.questions.open.insert(subject.clone(), question);
         Ok(())
     }
 
@@ -155,16 +168,17 @@ impl Relay {
         }
     }
 
-    /// Fails the calls that have waited too long for an answer. If other calls wait for the same answer, asks again for
-    /// them. Otherwise, the next call asks again.
+    /// Fails the calls that have waited too long for an answer. If other calls or connections wait for the same answer,
+    /// asks again for them. Otherwise, the next call asks again.
     pub(crate) fn sweep_questions(&mut self) {
-        let limit = ms(self.limits.relay.discovery_timeout_ms);
+        let limit = self.answer_max();
         let now = self.now;
         let late: Vec<_> = self.questions.open.extract_if(|_, question| now - question.since >= limit).collect();
-        for (subject, Question { since, mut asked, calls }) in late {
-            let (mut waiting, mut oldest) = (Vec::new(), now);
+        for (subject, Question { mut asked, held, calls, .. }) in late {
+            let held = held.filter(|held| now - *held < limit);
+            let (mut waiting, mut oldest) = (Vec::new(), held.unwrap_or(now));
             for id in calls {
-                let Some(begun) = self.began_to_wait(id, since) else { continue };
+                let Some(begun) = self.began_to_wait(id) else { continue };
                 if now - begun >= limit {
                     self.fail(id, &unanswered(&subject, (now - begun).as_millis()));
                 } else {
@@ -172,25 +186,30 @@ impl Relay {
                     oldest = oldest.min(begun);
                 }
             }
-            if waiting.is_empty() {
+            if waiting.is_empty() && held.is_none() {
                 continue;
             }
             if now - asked >= limit {
                 self.effects.push(Effect::Ask(subject.clone()));
                 asked = now;
             }
-            self.questions.open.insert(subject, Question { since: oldest, asked, calls: waiting });
+            self.questions.open.insert(subject, Question { since: oldest, asked, held, calls: waiting });
         }
     }
 
-    /// Returns when a call began to wait for the answer to a question that was opened at `since`. If the connection of
-    /// its client was redirected and left unread until the answer was almost overdue, the call has waited since then.
-    fn began_to_wait(&self, id: CallId, since: Instant) -> Option<Instant> {
+    /// Returns when a call began to wait for an answer. If the connection was left unread, the request may have waited
+    /// in the socket since the worker accepted the connection. Once that is longer ago than a call may wait, requests
+    /// on the connection are new.
+    fn began_to_wait(&self, id: CallId) -> Option<Instant> {
         let call = self.calls.get(id)?;
-        let client = self.downstreams.get(call.client);
-        let is_redirected = client.is_some_and(|client| client.origin.original_destination.is_some());
-        let was_held = is_redirected && call.started.saturating_duration_since(since) >= self.hold_max();
-        Some(if was_held { since } else { call.started })
+        let held = self.downstreams.get(call.client).and_then(|client| client.held_since);
+        let held = held.filter(|held| call.started.saturating_duration_since(*held) < self.answer_max());
+        Some(held.unwrap_or(call.started))
+    }
+
+    /// Longest time for which a call waits for an answer.
+    fn answer_max(&self) -> Duration {
+        ms(self.limits.relay.discovery_timeout_ms)
     }
 }
 
@@ -201,3 +220,7 @@ fn unanswered(subject: &Subject, waited_ms: u128) -> ProxyError {
         subject => ProxyError::Unanswered { subject: subject.clone(), waited_ms },
     }
 }
+
+#[cfg(test)]
+#[path = "discover_tests.rs"]
+mod tests;

@@ -149,6 +149,11 @@ impl CallRoute {
         self.policy().hedge.as_ref()
     }
 
+    /// Returns whether the rule has retries or hedges, which take from the budget of the call's cluster.
+    pub(crate) fn may_begin_further_attempts(&self) -> bool {
+        self.retry().is_some() || self.hedge().is_some()
+    }
+
     /// Counts a hedge, or the reason why the call gets no hedge.
     pub(crate) fn count_hedge(&self, unhedged: Option<Unhedged>) {
         match unhedged {

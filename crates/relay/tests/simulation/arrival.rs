@@ -64,6 +64,8 @@ pub(crate) struct Arrival {
     first: Vec<u8>,
     /// Whether the connection is not read until the control plane has answered the question about its destination.
     pub(crate) is_held: bool,
+    /// When the connection was accepted, if it was not read at first.
+    held_since: Option<Instant>,
     /// Whether the relay has wrongly guessed that the connection is opaque.
     was_guessed: bool,
 }
@@ -110,8 +112,16 @@ impl Shell {
         let identity = from.identity.cloned();
         self.relay.set_now(net.now);
         let is_held = door == Door::Outbound && self.relay.asks_first(&origin);
-        let arrival =
-            Arrival { origin, target, identity, since: net.now, first: Vec::new(), is_held, was_guessed: false };
+        let arrival = Arrival {
+            origin,
+            target,
+            identity,
+            since: net.now,
+            first: Vec::new(),
+            is_held,
+            held_since: None,
+            was_guessed: false,
+        };
         let mut wire = Wire::new(cable, End::Far, Carries::Arrival(Box::new(arrival)));
         wire.is_unfinished = false;
         let id = self.wires.insert(wire);
@@ -181,10 +191,11 @@ impl Shell {
             return;
         };
         if arrival.is_held {
-            if self.relay.awaits_answer(&arrival.origin) {
+            if self.relay.awaits_answer(&arrival.origin, arrival.since) {
                 return;
             }
-            (arrival.is_held, arrival.since) = (false, net.now);
+            arrival.is_held = false;
+            arrival.held_since = Some(std::mem::replace(&mut arrival.since, net.now));
         }
         if arrival.identity.is_some() {
             // TLS has negotiated HTTP/2.
@@ -250,10 +261,12 @@ impl Shell {
     fn admit(&mut self, id: WireId, speaks: Speaks, net: &mut Net) {
         let Some(Wire { carries: Carries::Arrival(arrival), .. }) = self.wires.get_mut(id) else { return };
         let first = std::mem::take(&mut arrival.first);
-        let (origin, target, opened) = (arrival.origin, arrival.target, arrival.since);
+        let (origin, target) = (arrival.origin, arrival.target);
+        let (opened, held_since) = (arrival.since, arrival.held_since);
         let peer_id = arrival.identity.take().map(Arc::new);
         let has_tls = peer_id.is_some();
-        let accepted = Accepted { wire: id.cast(), origin, target, peer_id, has_tls, speaks, first, opened };
+        let accepted =
+            Accepted { wire: id.cast(), origin, target, peer_id, has_tls, speaks, first, opened, held_since };
         let client = self.relay.add_client(accepted);
         if let Some(wire) = self.wires.get_mut(id) {
             wire.carries = Carries::Link(LinkId::Client(client));
@@ -269,8 +282,16 @@ impl Shell {
     pub(crate) fn recall(&mut self, id: WireId, origin: Origin, first: Vec<u8>, net: &Net) {
         if let Some(wire) = self.wires.get_mut(id) {
             let target = origin.original_destination;
-            let (since, identity) = (net.now, None);
-            let arrival = Arrival { origin, target, identity, since, first, is_held: false, was_guessed: true };
+            let arrival = Arrival {
+                origin,
+                target,
+                identity: None,
+                since: net.now,
+                first,
+                is_held: false,
+                held_since: None,
+                was_guessed: true,
+            };
             wire.carries = Carries::Arrival(Box::new(arrival));
             wire.is_unfinished = true;
         }

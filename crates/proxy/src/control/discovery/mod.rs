@@ -8,7 +8,8 @@
 //! because of a limit, `refused` decides when we ask for them again.
 //!
 //! We forget subjects that calls do not use any more, after a while or when room is needed. Only the workers know which
-//! subjects calls use. Workers do not report each call; instead we ask them for a report before we forget subjects.
+//! subjects calls use. Workers do not report each call; instead we ask them for a report before we forget subjects. If
+//! a question finds no room, it waits, and we try again every second.
 
 mod asked;
 #[cfg(test)]
@@ -37,14 +38,14 @@ use leno_xds::facts::node_metadata;
 use refused::{AskAgain, UNUSED, Warnings};
 use session::Session;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 
 use super::connect::{ControlPlane, explain_status};
 use super::retry::Retry;
 use super::shared::Shared;
 use crate::worker::WorkerHandle;
 
-/// Maximum number of questions that wait to be processed.
+/// Maximum number of questions that wait to be processed, and of questions that wait for room.
 pub(super) const QUESTIONS_MAX: usize = 4_096;
 /// Maximum number of acknowledgements (ACK or NACK of a response) that wait to be sent. At this limit, we read no
 /// further responses.
@@ -78,6 +79,10 @@ pub(super) struct Discovery {
     knowledge: Knowledge,
     /// Time for which an unused subject is kept.
     idle: Duration,
+    /// The questions that found no room in the table, each with the time at which it arrived, the oldest first.
+    without_room: VecDeque<(Subject, Instant)>,
+    /// Time for which a question waits for room. After this time, its calls have failed, or their worker asks again.
+    patience: Duration,
     /// Time of the last warning that the table had no room for a question, because every subject was in use.
     full_since: Option<Instant>,
     warnings: Warnings,
@@ -104,6 +109,8 @@ impl Discovery {
             questions,
             knowledge,
             idle,
+            without_room: VecDeque::new(),
+            patience: ms(limits.discovery_timeout_ms),
             full_since: None,
             warnings: Warnings::default(),
         }
@@ -142,12 +149,12 @@ impl Discovery {
     /// Records questions during a pause between two streams. Forgets no subject, because without a stream we could not
     /// ask about the subject again.
     async fn note_questions(&mut self) {
-        while let Some(subject) = self.questions.recv().await {
-            if !self.knowledge.ask(&subject, Instant::now()) {
-                self.warn_of_no_room(&subject);
-            }
+        while self.takes_questions()
+            && let Some(subject) = self.questions.recv().await
+        {
+            self.ask_or_wait(subject, Instant::now());
         }
-        // The workers have ended, so no more questions will come. Wait until the caller's pause ends.
+        // The workers have ended, or too many questions wait for room already. Wait until the caller's pause ends.
         sleep(RETRY_MAX).await;
     }
 
@@ -172,6 +179,7 @@ impl Discovery {
             if requests.is_empty() {
                 requests.extend(session.requests(&mut self.knowledge));
             }
+            let room_at = self.full_since.map_or_else(Instant::now, |since| since + FULL_PAUSE);
             tokio::select! {
                 // If the stream has ended, `reserve` fails; `responses` then returns the status of the stream.
                 Ok(room) = sender.reserve(), if !(answers.is_empty() && requests.is_empty()) => {
@@ -180,12 +188,17 @@ impl Discovery {
                     }
                 }
                 // While requests wait, leave questions in their channel, which has a limit.
-                Some(subject) = self.questions.recv(), if requests.is_empty() => {
-                    self.ask(&subject, shared).await;
+                Some(subject) = self.questions.recv(), if requests.is_empty() && self.takes_questions() => {
+                    self.ask(subject, Instant::now(), shared).await;
                     // Take all questions that wait already, to send them in one request.
-                    while let Ok(subject) = self.questions.try_recv() {
-                        self.ask(&subject, shared).await;
+                    while self.takes_questions()
+                        && let Ok(subject) = self.questions.try_recv()
+                    {
+                        self.ask(subject, Instant::now(), shared).await;
                     }
+                }
+                () = sleep_until(room_at.into()), if requests.is_empty() && !self.without_room.is_empty() => {
+                    self.ask_waiting(shared).await;
                 }
                 response = responses.message(), if answers.len() < ANSWERS_MAX || sender.is_closed() => {
                     let response = response.map_err(|status| explain_status(&status))?;
@@ -221,16 +234,38 @@ impl Discovery {
         }
     }
 
-    /// Records a question. If there is no room for it, the least recently used subjects are forgotten.
-    async fn ask(&mut self, subject: &Subject, shared: &Shared) {
-        if self.knowledge.ask(subject, Instant::now()) {
+    /// Whether we take further questions from the workers. If not, the questions stay in their channel. Once the channel
+    /// is full, too, the workers' calls fail at once.
+    fn takes_questions(&self) -> bool {
+        self.without_room.len() < QUESTIONS_MAX
+    }
+
+    /// Records a question that arrived at `since`. If there is no room for it, the least recently used subjects are
+    /// forgotten.
+    async fn ask(&mut self, subject: Subject, since: Instant, shared: &Shared) {
+        if self.knowledge.ask(&subject, Instant::now()) {
             return;
         }
         if self.full_since.is_none_or(|since| since.elapsed() >= FULL_PAUSE) {
             self.make_room(shared).await;
         }
-        if !self.knowledge.ask(subject, Instant::now()) {
-            self.warn_of_no_room(subject);
+        self.ask_or_wait(subject, since);
+    }
+
+    /// Records a question that arrived at `since`. If there is no room for it, it waits for room.
+    fn ask_or_wait(&mut self, subject: Subject, since: Instant) {
+        if !self.knowledge.ask(&subject, Instant::now()) {
+            self.warn_of_no_room(&subject);
+            self.without_room.push_back((subject, since));
+        }
+    }
+
+    /// Tries again to record the questions that wait for room. Drops the questions that have waited too long.
+    async fn ask_waiting(&mut self, shared: &Shared) {
+        for (subject, since) in std::mem::take(&mut self.without_room) {
+            if since.elapsed() < self.patience {
+                self.ask(subject, since, shared).await;
+            }
         }
     }
 
@@ -274,8 +309,10 @@ impl Discovery {
         self.full_since = Some(Instant::now());
         let subjects = self.knowledge.subjects();
         tracing::warn!(
-            "{subject} is not asked about: all {subjects} subjects that there is room for are in use or cannot be asked \
-             about again; raise the container's memory (annotation leno.dev/proxy-memory-limit) or --limit max_subjects, or close connections"
+            "cannot ask about {subject} yet: all {subjects} subjects that there is room for are in use, or the control \
+             plane cannot be reached to ask about them again; its calls fail unless there is room within \
+             discovery_timeout_ms; raise the container's memory (annotation leno.dev/proxy-memory-limit) or --limit \
+             max_subjects, or close connections"
         );
     }
 }

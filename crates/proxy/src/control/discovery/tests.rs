@@ -82,9 +82,8 @@ fn refusal(names: Vec<String>) -> DeltaDiscoveryResponse {
     }
 }
 
-/// Starts a control plane, and a proxy that asks for its own policies and for `addresses` addresses. Runs the proxy
-/// until `is_done`. Returns the names that the proxy asked for.
-async fn ask(addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> Vec<Vec<Vec<String>>> {
+/// Starts a control plane. Returns the names that proxies will ask it for, and its address.
+async fn control_plane() -> (Asked, ControlPlane) {
     let asked = Asked::default();
     let service = AggregatedDiscoveryServiceServer::new(FakeControl(asked.clone()));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -93,17 +92,28 @@ async fn ask(addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> V
     let server = builder.initial_connection_window_size(WINDOW_BYTES).add_service(service);
     tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
 
-    let control_plane = ControlPlane {
-        address,
-        workload: "ns/leno/sa/leno-control".parse().expect("a workload"),
-        security: Security::Clear,
-    };
+    let workload = "ns/leno/sa/leno-control".parse().expect("a workload");
+    (asked, ControlPlane { address, workload, security: Security::Clear })
+}
+
+/// The discovery of a proxy that asks for its own policies, and has room for `addresses` addresses. Also returns the
+/// channel for questions.
+fn discovery(control_plane: ControlPlane, addresses: u16) -> (Discovery, mpsc::Sender<Subject>) {
     let limits = RelayLimits { max_subjects: u32::from(addresses) + 1, ..RelayLimits::default() };
-    let (_questions, receiver) = mpsc::channel(QUESTIONS_MAX);
-    let mut discovery = Discovery::new(control_plane, "shop", true, receiver, &limits);
-    for port in 1..=addresses {
-        assert!(discovery.knowledge.ask(&Subject::Address(([10, 0, 0, 1], port).into()), Instant::now()));
-    }
+    let (questions, receiver) = mpsc::channel(QUESTIONS_MAX);
+    (Discovery::new(control_plane, "shop", true, receiver, &limits), questions)
+}
+
+fn subject(port: u16) -> Subject {
+    Subject::Address(([10, 0, 0, 1], port).into())
+}
+
+/// Runs the proxy until `is_done`. Returns the names that the proxy asked for.
+async fn run(
+    discovery: Discovery,
+    asked: &Asked,
+    is_done: impl Fn(&[Vec<Vec<String>>]) -> bool,
+) -> Vec<Vec<Vec<String>>> {
     let (log, _) = LogLevels::new("info".parse().expect("a level"));
     let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
     let done = async {
@@ -121,9 +131,40 @@ async fn ask(addresses: u16, is_done: impl Fn(&[Vec<Vec<String>>]) -> bool) -> V
 #[tokio::test]
 async fn responses_are_read_while_requests_wait_to_be_sent() {
     const ADDRESSES: u16 = 30_000;
-    let asked = ask(ADDRESSES, |asked| {
+    let (asked, control_plane) = control_plane().await;
+    let (mut discovery, _questions) = discovery(control_plane, ADDRESSES);
+    for port in 1..=ADDRESSES {
+        assert!(discovery.knowledge.ask(&subject(port), Instant::now()));
+    }
+    let is_done = |asked: &[Vec<Vec<String>>]| {
         asked.first().is_some_and(|stream| stream.iter().flatten().count() > usize::from(ADDRESSES))
-    })
-    .await;
-    assert_eq!(asked.len(), 1, "the stream goes on");
+    };
+    assert_eq!(run(discovery, &asked, is_done).await.len(), 1, "the stream goes on");
+}
+
+#[tokio::test]
+async fn a_question_that_finds_no_room_is_asked_once_there_is_room() {
+    let (asked, control_plane) = control_plane().await;
+    let (mut discovery, questions) = discovery(control_plane, 1);
+    for port in [1, 2] {
+        questions.try_send(subject(port)).expect("room in the channel");
+    }
+    // Without a stream, no subject is forgotten, so the second question finds no room.
+    timeout(Duration::from_millis(50), discovery.note_questions()).await.expect_err("it waits for further questions");
+    assert_eq!(discovery.knowledge.subjects(), 2, "the policies, and the first address");
+
+    let is_asked = |asked: &[Vec<Vec<String>>]| asked.iter().flatten().flatten().any(|name| name == "10.0.0.1:2");
+    run(discovery, &asked, is_asked).await;
+}
+
+#[tokio::test]
+async fn a_question_that_waits_for_room_for_too_long_is_dropped() {
+    let (_asked, control_plane) = control_plane().await;
+    let (mut discovery, _questions) = discovery(control_plane, 0);
+    discovery.ask_or_wait(subject(1), Instant::now());
+    assert_eq!(discovery.without_room.len(), 1);
+    discovery.patience = Duration::ZERO;
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    discovery.ask_waiting(&shared(Configuration::of_mesh(discovery.mesh()), log)).await;
+    assert!(discovery.without_room.is_empty());
 }
