@@ -255,7 +255,8 @@ impl Relay {
                 LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
                 LinkId::Client(_) => self.begin_closing(id),
             }
-        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link, now) && link.takes_pending_input() {
+        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link, now) && link.takes_pending_input()
+        {
             link.resume(now);
             self.read_on(id);
         }
