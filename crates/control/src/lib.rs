@@ -20,6 +20,7 @@ mod options;
 mod pages;
 mod probes;
 pub mod publish;
+mod retry;
 mod run;
 mod source;
 mod status;

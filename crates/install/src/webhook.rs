@@ -10,6 +10,7 @@ use leno_model::problem::{Problem, in_a_line, quoted};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::annotations::ours;
 use crate::inject::{Asked, Namespace, Options, Outcome, Skipped, inject, review_namespace};
 
 pub const API_VERSION: &str = "admission.k8s.io/v1";
@@ -46,6 +47,8 @@ pub struct AdmissionRequest {
     pub operation: String,
     /// The object that the request would store; null for a deletion.
     pub object: Value,
+    /// The stored object that an update would replace; null for a creation.
+    pub old_object: Value,
     /// Whether this is a dry run, which must have no effects.
     pub dry_run: bool,
 }
@@ -187,7 +190,9 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
 ///
 /// These are the objects of leno.dev, Services and Namespaces with annotations of ours, and Namespaces with labels that
 /// should be annotations. A Namespace is never rejected, because users must always be able to change or delete it. Its
-/// errors become warnings. An object that is being deleted is never rejected either.
+/// errors become warnings. An object that is being deleted is never rejected either. The errors of an update that
+/// changes nothing that the mesh reads become warnings too: otherwise, an object that was stored while no replica
+/// answered could not be changed at all, not even by its controller.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return allowed(request);
@@ -198,14 +203,27 @@ pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
         return allowed(request);
     }
     if request.object["apiVersion"] == "v1" && request.object["kind"] == "Namespace" {
-        let mut warnings = review_namespace(&request.object);
-        warnings.truncate(PROBLEMS_MAX);
-        return AdmissionResponse { warnings, ..allowed(request) };
+        return warned(request, review_namespace(&request.object));
     }
     let file = SourceFile { path: String::new(), text: what_counts(&request.object).to_string() };
     let problems = parse_file(&file, &request.namespace).err().unwrap_or_default().problems;
     let lines: Vec<String> = problems.iter().map(Problem::within_object).collect();
-    if lines.is_empty() { allowed(request) } else { refused(request, "the mesh cannot read it", &lines) }
+    if lines.is_empty() || is_unchanged(request) {
+        return warned(request, lines);
+    }
+    refused(request, "the mesh cannot read it", &lines)
+}
+
+/// Returns whether a request leaves what the mesh reads of a stored object as it is: the annotations of ours, and the
+/// spec of a leno.dev object.
+fn is_unchanged(AdmissionRequest { operation, object, old_object, .. }: &AdmissionRequest) -> bool {
+    let annotations = |object: &Value| {
+        let all = object.pointer("/metadata/annotations").and_then(Value::as_object);
+        ours(all).map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
+    };
+    operation == "UPDATE"
+        && (object["apiVersion"] == "v1" || object["spec"] == old_object["spec"])
+        && annotations(object) == annotations(old_object)
 }
 
 /// Returns the part of an object to validate: all of a leno.dev object, but only the name and the annotations of a
@@ -220,6 +238,11 @@ fn what_counts(object: &Value) -> Value {
 
 fn allowed(request: &AdmissionRequest) -> AdmissionResponse {
     AdmissionResponse { uid: request.uid.clone(), allowed: true, ..AdmissionResponse::default() }
+}
+
+fn warned(request: &AdmissionRequest, mut warnings: Vec<String>) -> AdmissionResponse {
+    warnings.truncate(PROBLEMS_MAX);
+    AdmissionResponse { warnings, ..allowed(request) }
 }
 
 fn refused<T: ToString>(request: &AdmissionRequest, what: &str, reasons: &[T]) -> AdmissionResponse {

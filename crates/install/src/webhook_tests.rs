@@ -18,7 +18,7 @@ fn create(object: Value) -> AdmissionRequest {
         namespace: "shop".to_owned(),
         operation: "CREATE".to_owned(),
         object,
-        dry_run: false,
+        ..AdmissionRequest::default()
     }
 }
 
@@ -116,6 +116,40 @@ fn an_object_that_is_being_deleted_is_never_refused() {
     assert!(!policy(json!({"name": "cart"})).allowed);
     assert!(!policy(json!({"name": "cart", "deletionTimestamp": null})).allowed);
     assert!(policy(json!({"name": "cart", "deletionTimestamp": "2026-03-01T10:20:00Z"})).allowed);
+}
+
+#[test]
+fn an_update_that_changes_nothing_that_the_mesh_reads_is_allowed_with_a_warning() {
+    let update = |old_object: &Value, object: &Value| {
+        let request = AdmissionRequest { old_object: old_object.clone(), ..create(object.clone()) };
+        validate(&AdmissionRequest { operation: "UPDATE".to_owned(), ..request })
+    };
+    let policy = |finalizers: Value, identity: &str| {
+        json!({
+            "apiVersion": "leno.dev/v1alpha1",
+            "kind": "AuthorizationPolicy",
+            "metadata": {"name": "cart", "finalizers": finalizers},
+            "spec": {"allow": [{"identities": [identity]}]},
+        })
+    };
+    let service = |balancer: &str, other: &str, port: u16| {
+        let annotations = json!({"leno.dev/balancer": balancer, "other.org/x": other});
+        let metadata = json!({"name": "cart", "annotations": annotations});
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": port}]}})
+    };
+    for (old, same, changed, field) in [
+        (policy(json!(["a.org/b"]), "web"), policy(json!([]), "web"), policy(json!([]), "cart"), "spec.allow[0]"),
+        (service("best", "a", 80), service("best", "b", 81), service("fastest", "a", 80), "metadata.annotations"),
+    ] {
+        let response = update(&old, &same);
+        assert!(response.allowed && response.warnings[0].starts_with(field), "{response:?}");
+        assert!(message(&update(&old, &changed)).starts_with(&format!("the mesh cannot read it: {field}")));
+        assert!(!validate(&create(same)).allowed, "there is no stored object");
+    }
+    // An update that mends the object, or makes it invalid.
+    let valid = service("latency", "a", 80);
+    assert_eq!(update(&service("best", "a", 80), &valid).warnings, [""; 0]);
+    assert!(!update(&valid, &service("best", "a", 80)).allowed);
 }
 
 #[test]

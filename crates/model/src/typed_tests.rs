@@ -94,12 +94,39 @@ fn the_stand_in_of_a_slice_has_only_endpoints_whose_proxy_is_known_without_it() 
 }
 
 #[test]
+fn an_invalid_object_has_its_ports_and_addresses_without_its_annotations() {
+    let slice = |annotations: Value, ip: &str| {
+        endpoint_slice(from(json!({
+            "metadata": {
+                "name": "echo-1",
+                "namespace": "shop",
+                "labels": { "kubernetes.io/service-name": "echo" },
+                "annotations": annotations,
+            },
+            "addressType": "IPv4",
+            "ports": [{ "name": "", "port": 8080 }],
+            "endpoints": [{ "addresses": [ip] }],
+        })))
+    };
+    let valid = slice(json!({ "leno.dev/identity": "ns/shop/sa/echo" }), "10.0.0.8").expect("no mistake").objects;
+    for annotations in [json!({ "leno.dev/identity": "echo" }), json!({ "leno.dev/balancer": "latency" })] {
+        let bare = slice(annotations.clone(), "10.0.0.9").expect_err("it is invalid").bare.expect("the rest is valid");
+        let Some(Object::EndpointSlice(renewed)) = valid[0].renewed(&bare) else { panic!("a slice") };
+        let proxy = renewed.proxy.as_ref().map(|proxy| proxy.identity.to_string());
+        assert_eq!((proxy.as_deref(), renewed.addresses.len()), (Some("ns/shop/sa/echo"), 1));
+        assert_eq!(renewed.addresses[0].ip.to_string(), "10.0.0.9");
+        assert!(slice(annotations, "localhost").expect_err("an address is invalid too").bare.is_none());
+    }
+}
+
+#[test]
 fn what_a_mesh_has_no_use_for_is_no_mistake() {
     let alias =
         a_service(&json!({ "type": "ExternalName", "externalName": "db.example.org", "ports": [{ "port": 80 }] }));
     let without_ports = a_service(&json!({ "clusterIP": "None" }));
     for service in [alias, without_ports] {
-        assert!(super::service(service).expect("no mistake").objects.is_empty());
+        let objects = super::service(service).expect("no mistake").objects;
+        assert!(matches!(&objects[..], [Object::Service(service)] if service.ports.is_empty()), "{objects:?}");
     }
     let names = json!({ "metadata": { "name": "db", "namespace": "shop" }, "addressType": "FQDN", "endpoints": [] });
     assert!(endpoint_slice(from(names)).expect("no mistake").objects.is_empty());

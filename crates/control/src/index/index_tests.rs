@@ -462,6 +462,50 @@ fn a_slice_that_never_was_right_has_the_endpoints_that_are_pods() {
 }
 
 #[test]
+fn a_slice_with_invalid_annotations_has_the_endpoints_that_it_has_now() {
+    let mut index = Index::new();
+    apply(&mut index, Kind::Service, "echo", a_service(&json!({})));
+    let valid = json!({ "leno.dev/identity": "ns/shop/sa/vm" });
+    let slice = a_slice_with(&valid, &[("echo-a", "10.244.1.1"), ("", "10.0.0.8")]);
+    apply(&mut index, Kind::EndpointSlice, "echo-1", slice);
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    assert_eq!(endpoints(&mut index), ["10.0.0.8 ns/shop/sa/vm", "10.244.1.1 ns/shop/sa/echo"]);
+    for invalid in [json!({ "leno.dev/identity": "vm" }), json!({ "leno.dev/balancer": "latency" })] {
+        let slice = |pods: &[(&str, &str)]| a_slice_with(&invalid, pods);
+        let news =
+            apply(&mut index, Kind::EndpointSlice, "echo-1", slice(&[("echo-b", "10.244.1.2"), ("", "10.0.0.9")]));
+        assert_eq!(news.problems.len(), 1, "{news:?}");
+        assert_eq!(news.until_then, "its last valid annotations, ports and addresses stay in force");
+        assert_eq!(endpoints(&mut index), ["10.0.0.9 ns/shop/sa/vm"], "the Pod is not known");
+        apply(&mut index, Kind::Pod, "echo-b", injected("echo"));
+        assert_eq!(endpoints(&mut index), ["10.0.0.9 ns/shop/sa/vm", "10.244.1.2 ns/shop/sa/echo"]);
+        // The problems are the same as before, and only an address changes.
+        let news = apply(&mut index, Kind::EndpointSlice, "echo-1", slice(&[("", "10.0.0.7")]));
+        assert!(news.is_change && news.problems.is_empty(), "{news:?}");
+        assert_eq!(endpoints(&mut index), ["10.0.0.7 ns/shop/sa/vm"]);
+        index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-b")));
+    }
+    let valid = json!({ "leno.dev/identity": "ns/shop/sa/other" });
+    assert!(apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice_with(&valid, &[("", "10.0.0.7")])).is_mended);
+    assert_eq!(endpoints(&mut index), ["10.0.0.7 ns/shop/sa/other"]);
+}
+
+#[test]
+fn a_service_that_becomes_an_external_name_leaves_the_mesh_and_may_come_back() {
+    let mut index = with_echo(&[("", "10.0.0.8")]);
+    let alias: Service = serde_json::from_value(json!({
+        "metadata": { "name": "echo", "namespace": IN_SHOP },
+        "spec": { "type": "ExternalName", "externalName": "echo.example.org" },
+    }))
+    .expect("a Service");
+    let alias = Content::Object(Revision::default(), typed::service(alias));
+    assert!(apply(&mut index, Kind::Service, "echo", alias).is_change);
+    assert!(index.translate().mesh.clusters().is_empty());
+    apply(&mut index, Kind::Service, "echo", a_service(&json!({ "leno.dev/balancer": "best" })));
+    assert_eq!(endpoints(&mut index), ["10.0.0.8"]);
+}
+
+#[test]
 fn what_did_not_change_is_shared_with_the_mesh_before() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
     apply(&mut index, Kind::Pod, "echo-a", bare());

@@ -5,8 +5,9 @@
 //!
 //! - An object stays in force until the API server reports its removal.
 //! - If an object becomes invalid, its last valid version stays in force.
-//! - If only annotations of a Service become invalid, its last valid annotations stay in force, but its new ports and
-//!   addresses apply. Otherwise, calls to the new ports would leave the mesh.
+//! - If only annotations of a Service or an EndpointSlice become invalid, its last valid annotations stay in force, but
+//!   its new ports and addresses apply. Otherwise, calls to new ports would leave the mesh, and new Pods would get no
+//!   calls.
 //! - An object that is deleted and created again is a new object, even if no watch reported the removal.
 //! - While a kind is listed again, the objects of its previous list stay in force.
 //!
@@ -70,14 +71,14 @@ pub struct Index {
 /// One object from which the mesh is built.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The last valid version, or the stand-in. If only annotations of a Service became invalid, its ports and
-    /// addresses come from the newer version. An EndpointSlice has only its addresses that are in use; the others are
-    /// in `held`.
+    /// The last valid version, or the stand-in. If only annotations of a Service or an EndpointSlice became invalid,
+    /// its ports and addresses come from the newer version. An EndpointSlice has only its addresses that are in use;
+    /// the others are in `held`.
     object: Option<Object>,
     /// Whether `object` is a stand-in for the current version, because the object has had no valid version.
     is_stand_in: bool,
-    /// Whether `object` is a Service with the annotations of the last valid version, and the ports and addresses of a
-    /// newer version.
+    /// Whether `object` is a Service or an EndpointSlice with the annotations of the last valid version, and the ports
+    /// and addresses of a newer version.
     has_newer_spec: bool,
     /// Addresses of an EndpointSlice that stay unused. The Pods that they name do not report these addresses yet, so
     /// we do not know whether a proxy listens there.
@@ -414,24 +415,21 @@ impl Index {
                 entry.put(objects.pop(), &self.pods, &self.meshed_pods);
                 News { is_change: true, is_mended, ..News::default() }
             }
-            Err(Invalid { problems, notices, stand_in }) => {
+            Err(Invalid { problems, notices, stand_in, bare }) => {
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
-                match (&entry.object, stand_in.map(|object| *object)) {
+                let renewed = entry.object.as_ref().zip(bare).and_then(|(good, newer)| good.renewed(&newer));
+                if !entry.is_good() {
+                    entry.is_stand_in = true;
+                    entry.notices = notices;
+                    entry.put(stand_in.map(|object| *object), &self.pods, &self.meshed_pods);
+                } else if let Some(renewed) = renewed {
                     // Only annotations are invalid: keep the last valid annotations, but take the new ports and
-                    // addresses. Otherwise, calls to a new port or address would leave the mesh.
-                    (Some(Object::Service(good)), Some(Object::Service(newer))) if entry.is_good() => {
-                        let service = Object::Service(Arc::new(good.with_spec_of(&newer)));
-                        entry.has_newer_spec = true;
-                        entry.notices = notices;
-                        entry.put(Some(service), &self.pods, &self.meshed_pods);
-                    }
-                    _ if entry.is_good() => {}
-                    (_, stand_in) => {
-                        entry.is_stand_in = true;
-                        entry.notices = notices;
-                        entry.put(stand_in, &self.pods, &self.meshed_pods);
-                    }
+                    // addresses. Otherwise, calls to a new port or address would leave the mesh, and calls to the
+                    // address of a deleted Pod would fail.
+                    entry.has_newer_spec = true;
+                    entry.notices = notices;
+                    entry.put(Some(renewed), &self.pods, &self.meshed_pods);
                 }
                 let until_then = entry.until_then(kind);
                 let problems = if is_news { problems } else { Vec::new() };
@@ -504,7 +502,7 @@ fn invalid(kind: Kind, name: &Name, refused: Refused) -> Invalid {
         Kind::AuthorizationPolicy => refused.into_policy(&name.namespace, &name.name),
         _ => None,
     };
-    Invalid { problems, notices: Vec::new(), stand_in: stand_in.map(Box::new) }
+    Invalid { problems, notices: Vec::new(), stand_in: stand_in.map(Box::new), bare: None }
 }
 
 /// Returns a digest of an object as it was read. Hashes its debug text, which includes every field, also of nested

@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event};
@@ -15,14 +14,14 @@ use leno_install::names::CONTROL;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 use super::lease::while_leading;
 use super::signing::Signing;
 use crate::api_server::ApiServer;
+use crate::retry::Retry;
 
-/// Delay after a failed request.
-const RETRY: Duration = Duration::from_secs(2);
+/// The API server names this cause if it refuses a new object because the object's namespace is being deleted.
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// A kind of object that contains the trust anchors.
 pub(crate) trait Carrier:
@@ -50,7 +49,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
-    let mut is_failing = false;
+    let mut retry = Retry::new();
     loop {
         tokio::select! {
             event = events.next() => match event {
@@ -64,22 +63,38 @@ pub(crate) async fn keep_anchors<K: Carrier>(
             Ok(()) = needed.changed() => {}
             Ok(()) = leads.changed() => {}
             Ok(()) = signing.changed() => {}
-            () = sleep(RETRY), if is_failing => {}
+            () = retry.due() => {}
         }
         if !was_listed {
-            is_failing = false;
             continue;
         }
         leads.mark_unchanged();
         let anchors = signing.borrow_and_update().anchors_pem.clone();
         let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
         let correcting = correct(&client, name, wanted, &anchors, &mut known);
-        is_failing = while_leading(leads.clone(), correcting).await.is_some_and(|outcome| outcome.is_err());
+        let failed = while_leading(leads.clone(), correcting).await.and_then(Result::err);
+        retry.attempted(failed.as_ref(), |failed| failed.log::<K>(name));
     }
 }
 
-/// At least one object could not be written; the log names it.
-struct Failed;
+/// The first object that could not be written.
+struct Failed {
+    /// The object's namespace; empty for objects of cluster scope.
+    namespace: Box<str>,
+    error: kube::Error,
+}
+
+impl Failed {
+    fn log<K: Carrier>(&self, name: &str) -> bool {
+        let Self { namespace, error } = self;
+        tracing::warn!(
+            %namespace,
+            "the trust anchors could not be written into {} {name}: {error}; it is tried again until it succeeds",
+            K::kind(&())
+        );
+        true
+    }
+}
 
 /// Writes the anchors into the object called `name` in each namespace of `wanted`, unless the object already has them.
 async fn correct<K: Carrier>(
@@ -99,14 +114,24 @@ async fn correct<K: Carrier>(
                 tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
                 keep(known, written);
             }
-            // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
+            // No retry: the namespace stays in this state until it no longer exists.
+            Err(error) if is_terminating(&error) => {
+                tracing::debug!(%namespace, "{} {name} was not written: the namespace is being deleted", K::kind(&()));
+            }
             Err(error) => {
                 tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
-                outcome = Err(Failed);
+                outcome = outcome.and(Err(Failed { namespace, error }));
             }
         }
     }
     outcome
+}
+
+/// Returns whether the API server refused a write because the object's namespace is being deleted.
+fn is_terminating(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_forbidden() && causes.any(|cause| cause.reason == NAMESPACE_TERMINATING)
 }
 
 fn keep<K: Carrier>(known: &mut HashMap<Box<str>, K>, mut object: K) {
@@ -125,3 +150,7 @@ async fn write<K: Carrier>(objects: &Api<K>, name: &str, change: &Patch<Value>) 
     let params = if matches!(change, Patch::Apply(_)) { ours.force() } else { ours };
     objects.patch(name, &params, change).await
 }
+
+#[cfg(test)]
+#[path = "anchors_tests.rs"]
+mod tests;

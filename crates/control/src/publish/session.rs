@@ -398,7 +398,7 @@ impl Session {
             return;
         };
         let is_new = !state.entries.contains_key(name);
-        if state.wants_all && is_new && state.entries.len() < SUBSCRIPTIONS_MAX {
+        if state.wants_all && is_new {
             let has_room = self.account.as_mut().is_none_or(|account| account.take_names(1).is_ok());
             if has_room {
                 state.entries.entry(name.into()).or_default();

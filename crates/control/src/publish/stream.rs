@@ -139,7 +139,7 @@ async fn talk<E: Exchange>(
                 let unread = lock(&stream.session).unread_pause().filter(|_| was_refused);
                 read_at = unread.map(|pause| Instant::now() + pause);
             }
-            () = pause(begun_at), if begun_at.is_some() => {
+            () = after_what_is_ready(begun_at), if begun_at.is_some() && read_at.is_none() => {
                 begun_at = None;
                 lock(&stream.session).has_begun();
             }
@@ -187,6 +187,13 @@ async fn pause(until: Option<Instant>) {
     if let Some(until) = until {
         sleep_until(until.into()).await;
     }
+}
+
+/// Like [`pause`], but a `select!` prefers each other branch that is ready. Otherwise, after a delay of this task, the
+/// time for requests could seem over although the requests have arrived.
+async fn after_what_is_ready(until: Option<Instant>) {
+    pause(until).await;
+    tokio::task::yield_now().await;
 }
 
 impl Stream {

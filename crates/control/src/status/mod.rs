@@ -14,7 +14,6 @@ mod wanted;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use hyper::StatusCode;
 use k8s_openapi::jiff::Timestamp;
@@ -23,17 +22,13 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 use crate::index::{Kind, Name, Revision};
 use crate::issuer::while_leading;
+use crate::retry::Retry;
 use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
-
-/// Shortest and longest delay after failed writes; each further failure doubles the delay.
-const RETRY_MIN: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The kind and name of an object whose status we write.
 type Place = (Kind, Name);
@@ -55,8 +50,7 @@ pub(crate) async fn keep_statuses(
 ) -> Infallible {
     // For each object, the status that we last wrote or found.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
-    // `retry` is the delay after the next failure. `is_logged` shows whether the current series of failures was logged.
-    let (mut retry, mut is_logged) = (RETRY_MIN, false);
+    let mut retry = Retry::new();
     loop {
         leads.mark_unchanged();
         let saying = async {
@@ -71,15 +65,11 @@ pub(crate) async fn keep_statuses(
                 None
             }
         };
-        match &failed {
-            None => (retry, is_logged) = (RETRY_MIN, false),
-            Some(failed) if !is_logged => is_logged = failed.log(),
-            Some(_) => {}
-        }
+        retry.attempted(failed.as_ref(), Failed::log);
         tokio::select! {
             Ok(()) = leads.changed() => {}
             Ok(()) = news.changed() => {}
-            () = sleep(retry), if failed.is_some() => retry = (retry * 2).min(RETRY_MAX),
+            () = retry.due() => {}
         }
     }
 }

@@ -1,7 +1,9 @@
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kube::client::Body;
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::*;
 use crate::fixtures::client_of;

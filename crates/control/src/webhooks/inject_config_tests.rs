@@ -23,6 +23,7 @@ fn it_is_followed_and_what_was_right_last_holds() {
         ("{proxy: {version: three", "two"),
         ("{proxy: 7}", "two"),
         ("{proxy: {version: four, skipInboundPorts: '22;80'}}", "two"),
+        ("{proxy: {version: four, cpuRequest: 100m, cpuLimit: 50m}}", "two"),
     ] {
         fs::write(&path, text).expect("a file");
         config.check();

@@ -69,8 +69,8 @@ const LARGE_WAIT_MAX: Duration = Duration::from_secs(4);
 const LARGE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Limit on reviews that are parsed and answered at the same time. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
-/// Memory of a review that is parsed and answered, in bytes: the parsed object, and a copy and a text of it that the
-/// validation makes.
+/// Memory of a review that is parsed and answered, in bytes: the parsed objects, and a copy and a text of the new one
+/// that the validation makes.
 const PARSED_BYTES: usize = 2 * WEIGHT_MAX_BYTES + REVIEW_MAX_BYTES as usize;
 /// Memory of a connection with a small review, in bytes.
 const CLIENT_BYTES: usize = CONNECTION_BYTES + HEADER_MAX_BYTES + SMALL_MAX_BYTES as usize;

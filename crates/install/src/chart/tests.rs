@@ -546,6 +546,10 @@ fn a_wrong_value_is_told_in_one_line() {
         let error = rendered(&[set], false).expect_err(set);
         assert!(error.starts_with(expected) && !error.contains('\n'), "{set}: {error}");
     }
+    // The values of --ha request more CPU than this limit.
+    let error = rendered(&["proxy.cpuLimit=50m"], true).expect_err("the request is above the limit");
+    let expected = "proxy.cpuRequest: \"100m\" does not work; use at most the value of proxy.cpuLimit";
+    assert!(error.starts_with(expected), "{error}");
 }
 
 #[test]

@@ -25,8 +25,9 @@ use crate::names::{INIT, PROXY};
 use crate::patch::Operation;
 
 /// Keeps the existing containers, and corrects only the arguments that depend on the application: its probes, and its
-/// name. A later webhook may have added a container with a probe, or a label. `ours` are the items that the injector
-/// would add.
+/// name. A later webhook may have added a container with a probe, or a label. If the containers or the volume differ
+/// from ours, for example because another version of Leno injected them, this function corrects only the probes. `ours`
+/// are the items that the injector would add.
 ///
 /// # Errors
 /// If the containers or the volume differ from ours, and the installation reserves a protecting annotation for
@@ -35,17 +36,16 @@ pub(super) fn keep(template: &Value, ours: &Additions, options: &Options) -> Res
     let of_containers = ours.init_containers.iter().filter_map(|container| difference(template, container));
     let of_volumes = ours.volumes.iter().filter_map(|volume| other_sources(template, volume));
     let differences: Vec<String> = of_containers.chain(of_volumes).collect();
-    if differences.is_empty() {
+    let reserved = reserved::protecting(options);
+    if differences.is_empty() || reserved.is_empty() {
+        let correct: fn(&Value, &Container) -> Option<Operation> =
+            if differences.is_empty() { correction } else { probe_correction };
         let patch: Vec<Operation> =
-            ours.init_containers.iter().filter_map(|container| correction(template, container)).collect();
+            ours.init_containers.iter().filter_map(|container| correct(template, container)).collect();
         return Ok(match patch.is_empty() {
             true => Outcome::Skipped(Skipped::HasProxy),
             false => Outcome::Injected { patch, replaced: true },
         });
-    }
-    let reserved = reserved::protecting(options);
-    if reserved.is_empty() {
-        return Ok(Outcome::Skipped(Skipped::HasProxy));
     }
     let fix = format!(
         "remove {INIT} and {PROXY} from the Pod, so that the injector adds its own: webhook.namespaceOnly lists {}",
@@ -168,6 +168,28 @@ fn correction(template: &Value, ours: &Container) -> Option<Operation> {
     let args = json!(ours.args);
     (existing.get("args") != Some(&args))
         .then(|| Operation::Add { path: format!("{INIT_CONTAINERS}/{at}/args"), value: args })
+}
+
+/// Returns the change that gives the Pod's container of the same name our probes, and leaves its other arguments as
+/// they are; `None` if the container already has our probes. Does not correct the application's name in traces: a proxy
+/// without a trace collector does not start with such a name.
+fn probe_correction(template: &Value, ours: &Container) -> Option<Operation> {
+    let (at, existing) = find(template, &ours.name)?;
+    // A container with another command may be a program that does not know the option.
+    if existing.get("command") != Some(&json!(ours.command)) {
+        return None;
+    }
+    let wanted: Vec<Value> = ours.args.iter().flatten().map(|argument| json!(argument)).filter(is_probe).collect();
+    let (probes, mut args): (Vec<Value>, Vec<Value>) = items(existing, "/args").iter().cloned().partition(is_probe);
+    if probes == wanted {
+        return None;
+    }
+    args.extend(wanted);
+    Some(Operation::Add { path: format!("{INIT_CONTAINERS}/{at}/args"), value: args.into() })
+}
+
+fn is_probe(argument: &Value) -> bool {
+    argument.as_str().and_then(|text| text.split_once('=')).is_some_and(|(option, _)| option == probes::OPTION)
 }
 
 fn find<'a>(template: &'a Value, name: &str) -> Option<(usize, &'a Value)> {

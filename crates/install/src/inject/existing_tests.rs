@@ -95,6 +95,27 @@ fn a_container_that_a_later_webhook_adds_gets_its_probes() {
 }
 
 #[test]
+fn a_proxy_of_another_version_gets_the_probes_too_and_nothing_else() {
+    let mut pod = stored();
+    proxy(&mut pod)["image"] = json!("leno-proxy:0.0.1");
+    args(proxy(&mut pod)).extend([json!("--probe=8080/removed"), json!("--old-option=1")]);
+    let probe = json!({"grpc": {"port": 9000}});
+    let agent = json!({"name": "agent", "image": "agent", "readinessProbe": probe});
+    pod["spec"]["containers"].as_array_mut().expect("a list").push(agent);
+    assert!(decide(&pod, &options(&PROTECTING)).is_err());
+    let mut changed = patched(&pod, &options(&[]));
+    let again = decide(&changed, &options(&[])).expect("no mistakes");
+    assert_eq!(again.outcome, Outcome::Skipped(Skipped::HasProxy));
+    assert_eq!(args(proxy(&mut changed)).pop(), Some(json!("--probe=9000/grpc.health.v1.Health/Check")));
+    args(proxy(&mut pod)).retain(|argument| argument != "--probe=8080/removed");
+    assert_eq!(changed, pod);
+    // A container of this name with another command may not have the option.
+    proxy(&mut pod)["command"] = json!(["/other"]);
+    let decision = decide(&pod, &options(&[])).expect("no mistakes");
+    assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy));
+}
+
+#[test]
 fn a_probe_that_no_container_has_is_not_allowed() {
     let mut pod = stored();
     args(proxy(&mut pod)).push(json!("--probe=8080/orders"));

@@ -49,6 +49,10 @@ fn a_value_that_a_proxy_could_not_parse_is_refused_by_its_name_in_the_chart() {
         "proxy.traceCollector: \"otel:70000\" does not work; use a Service or an address and a port, as \
          otel-collector.observability:4317"
     );
+    assert_eq!(
+        refused("{proxy: {cpuRequest: 100m, cpuLimit: 50m}}"),
+        "proxy.cpuRequest: \"100m\" does not work; use at most the value of proxy.cpuLimit, or raise proxy.cpuLimit"
+    );
     for (name, options) in [
         ("trustDomain", "{trustDomain: Corp.Example}"),
         ("clusterDomain", "{clusterDomain: Cluster.Local.}"),
@@ -64,6 +68,8 @@ fn a_value_that_a_proxy_could_not_parse_is_refused_by_its_name_in_the_chart() {
         ("image.version", "version: ''"),
         ("image.pullPolicy", "imagePullPolicy: Sometimes"),
         ("proxy.cpuRequest", "cpuRequest: much"),
+        ("proxy.memoryRequest", "memoryRequest: 129Mi"),
+        ("proxy.memoryRequest", "memoryLimit: 8Mi"),
         ("proxy.workers", "workers: 65"),
         ("proxy.logLevel", "logLevel: loud"),
         ("proxy.shutdownGrace", "shutdownGrace: ''"),

@@ -1,5 +1,7 @@
 //! The settings of one Pod's proxy: from the installation, the namespace's annotations, and the Pod's own.
 
+use std::collections::HashMap;
+
 use leno_model::policy::{DefaultInboundPolicy, Network};
 use leno_model::problem::quoted;
 use leno_model::protocol::PortRanges;
@@ -150,36 +152,51 @@ impl Settings {
 
     /// Applies the annotations of a namespace, then the annotations of a Pod.
     ///
+    /// If annotations set only the request or only the limit of a resource, the other one adapts: an annotation cannot
+    /// remove the installation's value, and the API server refuses a container whose request is above its limit.
+    ///
     /// # Errors
-    /// Every annotation with an invalid value.
+    /// Every annotation with an invalid value, and every annotated request above its annotated limit.
     pub(super) fn with_annotations(
         &self,
         namespace: Option<&Map<String, Value>>,
         pod: Option<&Map<String, Value>>,
     ) -> Result<Self, Vec<Mistake>> {
         let mut settings = self.clone();
-        let mut has_own_limit = false;
+        let mut bearers = HashMap::new();
         let mut mistakes = Vec::new();
         for (bearer, annotations) in [(Bearer::Namespace, namespace), (Bearer::Pod, pod)] {
             for (name, value) in ours(annotations) {
-                has_own_limit |= name == PROXY_MEMORY_LIMIT;
-                if settings.set(name, value).is_none() {
+                if settings.set(name, value).is_some() {
+                    bearers.insert(name, bearer);
+                } else {
                     mistakes.push(Mistake::annotation(bearer, name, value, allowed(name)));
                 }
             }
         }
-        // The API server refuses a container whose request is above its limit, and an annotation cannot remove a limit.
-        // So raise the limit to the request, unless an annotation sets the limit.
-        let is_above =
-            |request, limit| amount(request).zip(amount(limit)).is_some_and(|(request, limit)| request > limit);
-        if !has_own_limit && is_above(&settings.memory_request, &settings.memory_limit) {
-            settings.memory_limit.clone_from(&settings.memory_request);
+        let Self { cpu_request, cpu_limit, memory_request, memory_limit, .. } = &mut settings;
+        for ((request_name, request), (limit_name, limit)) in [
+            ((PROXY_CPU_REQUEST, cpu_request), (PROXY_CPU_LIMIT, cpu_limit)),
+            ((PROXY_MEMORY_REQUEST, memory_request), (PROXY_MEMORY_LIMIT, memory_limit)),
+        ] {
+            if !is_above(request, limit) {
+                continue;
+            }
+            match (bearers.get(request_name), bearers.contains_key(limit_name)) {
+                (Some(bearer), true) => {
+                    let fix = format!("at most {limit}, the value of {limit_name}, or raise {limit_name}");
+                    mistakes.push(Mistake::annotation(*bearer, request_name, request, &fix));
+                }
+                (Some(_), false) => limit.clone_from(request),
+                (None, _) => request.clone_from(limit),
+            }
         }
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
     }
 
-    /// Checks the settings of an installation, with the same checks as for annotations. Returns the settings in the
-    /// notation of the proxy's command line.
+    /// Checks the settings of an installation, with the same checks as for annotations. Also checks that no request is
+    /// above its limit: the API server would refuse every Pod with such a proxy. Returns the settings in the notation
+    /// of the proxy's command line.
     ///
     /// # Errors
     /// [`BadSetting`] for the first setting with an invalid value.
@@ -220,6 +237,24 @@ impl Settings {
         for (name, annotation, value) in required.iter().chain(given) {
             if checked.set(annotation, value).is_none() {
                 return Err(BadSetting { name, value: value.clone(), fix: allowed(annotation) });
+            }
+        }
+        for (name, request, limit, fix) in [
+            (
+                "proxy.cpuRequest",
+                &checked.cpu_request,
+                &checked.cpu_limit,
+                "at most the value of proxy.cpuLimit, or raise proxy.cpuLimit",
+            ),
+            (
+                "proxy.memoryRequest",
+                &checked.memory_request,
+                &checked.memory_limit,
+                "at most the value of proxy.memoryLimit, or raise proxy.memoryLimit",
+            ),
+        ] {
+            if is_above(request, limit) {
+                return Err(BadSetting { name, value: request.clone(), fix });
             }
         }
         for (twice, port) in conflicts::used_twice(&checked) {
@@ -339,6 +374,11 @@ pub(super) fn tag(value: &str) -> Option<String> {
 fn quantity(value: &str) -> Option<String> {
     let starts = value.starts_with(|c: char| c.is_ascii_digit());
     (starts && amount(value).is_some_and(|amount| amount >= 0.0)).then(|| value.to_owned())
+}
+
+/// Returns whether a request is above its limit. False if one of them is empty, and so not set.
+fn is_above(request: &str, limit: &str) -> bool {
+    amount(request).zip(amount(limit)).is_some_and(|(request, limit)| request > limit)
 }
 
 pub(super) fn log_levels(value: &str) -> Option<String> {

@@ -117,17 +117,55 @@ fn values_that_almost_work_do_not() {
 }
 
 #[test]
-fn a_memory_request_above_the_default_limit_raises_that_limit_and_no_other() {
-    let annotated = |annotations: Value| {
-        let settings = read(&json!({}), &annotations).expect("they are valid");
-        (settings.memory_request, settings.memory_limit)
+fn an_annotated_request_raises_the_installations_limit_and_an_annotated_limit_lowers_its_request() {
+    let installed = Settings { cpu_limit: "50m".to_owned(), ..Settings::default() };
+    let annotated = |namespace: Value, pod: Value| {
+        let settings = installed.with_annotations(namespace.as_object(), pod.as_object()).expect("they are valid");
+        let Settings { cpu_request, cpu_limit, memory_request, memory_limit, .. } = settings;
+        ([cpu_request, cpu_limit], [memory_request, memory_limit])
     };
-    let limit = Settings::default().memory_limit;
-    assert_eq!(annotated(json!({PROXY_MEMORY_REQUEST: "256Mi"})), ("256Mi".to_owned(), "256Mi".to_owned()));
-    assert_eq!(annotated(json!({PROXY_MEMORY_REQUEST: "1G"})).1, "1G");
-    assert_eq!(annotated(json!({PROXY_MEMORY_REQUEST: "100M"})).1, limit);
-    let both = json!({PROXY_MEMORY_REQUEST: "256Mi", PROXY_MEMORY_LIMIT: "200Mi"});
-    assert_eq!(annotated(both).1, "200Mi", "the API server says what is wrong with it");
+    let cpu = |namespace, pod| annotated(namespace, pod).0;
+    let memory = |namespace, pod| annotated(namespace, pod).1;
+    assert_eq!(cpu(json!({}), json!({PROXY_CPU_REQUEST: "100m"})), ["100m", "100m"]);
+    assert_eq!(cpu(json!({PROXY_CPU_REQUEST: "0.1"}), json!({})), ["0.1", "0.1"]);
+    assert_eq!(cpu(json!({}), json!({PROXY_CPU_REQUEST: "0.05"})), ["0.05", "50m"]);
+    assert_eq!(cpu(json!({}), json!({PROXY_CPU_LIMIT: "5m"})), ["5m", "5m"]);
+    assert_eq!(cpu(json!({}), json!({PROXY_CPU_LIMIT: "1"})), ["10m", "1"]);
+    assert_eq!(cpu(json!({PROXY_CPU_LIMIT: "1"}), json!({PROXY_CPU_REQUEST: "500m"})), ["500m", "1"]);
+    assert_eq!(memory(json!({}), json!({PROXY_MEMORY_REQUEST: "1G"})), ["1G", "1G"]);
+    assert_eq!(memory(json!({}), json!({PROXY_MEMORY_REQUEST: "100M"})), ["100M", "128Mi"]);
+    assert_eq!(memory(json!({PROXY_MEMORY_LIMIT: "8Mi"}), json!({})), ["8Mi", "8Mi"]);
+    assert_eq!(memory(json!({}), json!({PROXY_MEMORY_LIMIT: "16777216"})), ["16Mi", "16777216"]);
+}
+
+#[test]
+fn an_annotated_request_above_an_annotated_limit_is_a_mistake() {
+    let namespace = json!({PROXY_CPU_REQUEST: "200m", PROXY_MEMORY_LIMIT: "200Mi"});
+    let pod = json!({PROXY_CPU_LIMIT: "0.1", PROXY_MEMORY_REQUEST: "256Mi"});
+    let expected = [
+        "annotation leno.dev/proxy-cpu-request of the namespace: \"200m\" does not work; use at most 0.1, the value of \
+         leno.dev/proxy-cpu-limit, or raise leno.dev/proxy-cpu-limit",
+        "annotation leno.dev/proxy-memory-request: \"256Mi\" does not work; use at most 200Mi, the value of \
+         leno.dev/proxy-memory-limit, or raise leno.dev/proxy-memory-limit",
+    ];
+    assert_eq!(read(&namespace, &pod).expect_err("they contradict each other"), expected);
+    // An invalid value is reported once, and not as a contradiction too.
+    let pod = json!({PROXY_MEMORY_REQUEST: "256Mi", PROXY_MEMORY_LIMIT: "64MB"});
+    let mistakes = read(&json!({}), &pod).expect_err("the limit is not a quantity");
+    assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+}
+
+#[test]
+fn quantities_are_compared_as_numbers() {
+    for (request, limit) in
+        [("1", "500m"), ("0.5", "499m"), ("65Mi", "67108864"), ("1Gi", "1G"), ("1001e-3", "1"), ("2e3", "1k")]
+    {
+        assert!(is_above(request, limit) && !is_above(limit, request), "{request}, {limit}");
+    }
+    for (one, other) in [("64Mi", "67108864"), ("0.5", "500m"), ("0.009", "9m"), ("9e-3", "9m"), ("1e3", "1k")] {
+        assert!(!is_above(one, other) && !is_above(other, one), "{one}, {other}");
+    }
+    assert!(!is_above("", "1") && !is_above("1", ""));
 }
 
 #[test]

@@ -61,6 +61,13 @@ fn what_is_left_out_is_the_whole_namespace_on_every_port_in_force() {
 }
 
 #[test]
+fn a_policy_and_a_service_account_may_have_long_names() {
+    let long = "a".repeat(70);
+    let read = policy(&CART.replace("name: cart", &format!("name: {long}")));
+    assert_eq!((&*read.name, read.service_account.as_deref()), (&*long, Some(&*long)));
+}
+
+#[test]
 fn the_policys_own_namespace_may_be_named() {
     let target = "targetRef: {kind: Namespace, name: shop}";
     let text = CART.replace("targetRef: {kind: ServiceAccount, name: cart}", target);

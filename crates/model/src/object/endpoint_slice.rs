@@ -76,6 +76,14 @@ pub enum Readiness {
     Unready,
 }
 
+impl EndpointSlice {
+    /// Returns a slice with the name, Service, ports and addresses of `newer`, but with the annotation values of
+    /// `self`.
+    pub fn with_spec_of(&self, newer: &Self) -> Self {
+        Self { proxy: self.proxy.clone(), controller: self.controller.clone(), ..newer.clone() }
+    }
+}
+
 /// Checks an EndpointSlice, and extracts the parts that the mesh keeps.
 ///
 /// Returns `None` in these cases:

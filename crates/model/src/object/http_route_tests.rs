@@ -313,7 +313,7 @@ fn mistakes_are_said_with_their_line_and_a_fix() {
         ),
         (
             "[{filters: [{type: URLRewrite, urlRewrite: {hostname: a_b}}]}]",
-            "6: spec.rules[0].filters[0].urlRewrite.hostname: \"a_b\" is not the name of a host; use at most 253 lower-case letters, digits, dashes and dots",
+            "6: spec.rules[0].filters[0].urlRewrite.hostname: \"a_b\" is not the name of a host; use at most 253 lower-case letters, digits, dashes and dots, with at most 63 characters between two dots",
         ),
         (
             "[{filters: [{type: RequestRedirect, requestRedirect: {statusCode: 300}}]}]",
@@ -342,6 +342,16 @@ fn mistakes_are_said_with_their_line_and_a_fix() {
     ] {
         assert_eq!(mistake(rules), line, "{rules}");
     }
+}
+
+#[test]
+fn a_route_and_its_rules_may_have_long_names_and_a_host_may_not() {
+    let long = "a".repeat(70);
+    let text = with_rules(&format!("[{{name: {long}}}]")).replace("name: canary", &format!("name: {long}"));
+    let route = route(&text);
+    assert_eq!((&*route.identity.name, route.rules[0].name.as_deref()), (&*long, Some(&*long)));
+    let line = mistake(&format!("[{{filters: [{{type: URLRewrite, urlRewrite: {{hostname: {long}}}}}]}}]"));
+    assert!(line.contains("is not the name of a host"), "{line}");
 }
 
 #[test]
@@ -492,11 +502,6 @@ fn filters_that_do_not_go_together_are_refused() {
     let what = "both the rule and a backend have a URLRewrite".to_owned();
     let field = "spec.rules[0].filters".to_owned();
     let both = format!("{{filters: [{rewrite}], {}}}", backend(rewrite));
-    assert_eq!(refused(&both), [(field.clone(), Reason::IncompatibleFilters, what)]);
-
-    let mirror = "{type: RequestMirror, requestMirror: {backendRef: {name: echo, port: 80}}}";
-    let what = "a rule that redirects sends no requests, so a RequestMirror has nothing to copy".to_owned();
-    let both = format!("{{filters: [{{type: RequestRedirect, requestRedirect: {{}}}}, {mirror}]}}");
     assert_eq!(refused(&both), [(field, Reason::IncompatibleFilters, what)]);
 }
 
@@ -526,6 +531,15 @@ fn hostnames_are_told_to_mean_nothing() {
           to distinguish names, match the header host"
         ]
     );
+}
+
+#[test]
+fn a_mirror_of_a_rule_that_redirects_is_told_to_have_no_effect() {
+    let mirror = "{type: RequestMirror, requestMirror: {backendRef: {name: echo, port: 80}}}";
+    let text = with_rules(&format!("[{{filters: [{{type: RequestRedirect, requestRedirect: {{}}}}, {mirror}]}}]"));
+    let told = "echo.yaml:6: spec.rules[0].filters of HTTPRoute default/canary: the RequestMirror has no effect: a rule \
+                that redirects sends no requests that could be copied";
+    assert_eq!(notices(&text), [told]);
 }
 
 #[test]

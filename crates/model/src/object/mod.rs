@@ -73,6 +73,18 @@ impl Object {
         }
     }
 
+    /// Returns this Service or EndpointSlice with the ports and addresses of `newer`, but with its own annotation
+    /// values; `None` for other kinds.
+    pub fn renewed(&self, newer: &Self) -> Option<Self> {
+        match (self, newer) {
+            (Self::Service(own), Self::Service(newer)) => Some(Self::Service(Arc::new(own.with_spec_of(newer)))),
+            (Self::EndpointSlice(own), Self::EndpointSlice(newer)) => {
+                Some(Self::EndpointSlice(Arc::new(own.with_spec_of(newer))))
+            }
+            _ => None,
+        }
+    }
+
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Service(_) => "Service",
@@ -112,15 +124,29 @@ const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dash
 
 /// Returns whether `text` is a DNS label in lower case (RFC 1123).
 pub(crate) fn is_dns_label(text: &str) -> bool {
-    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
+    text.len() <= 63 && is_name_part(text)
 }
 
 const DNS_SUBDOMAIN_RULE: &str = "use at most 253 lower-case letters, digits, dashes and dots";
 
-/// Returns whether `text` is a DNS subdomain: a sequence of DNS labels that are separated by dots.
+/// Returns whether `text` is what Kubernetes calls a DNS subdomain: most kinds of objects have such a name. Unlike a
+/// [hostname](is_hostname), it may have more than 63 characters between two dots.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_name_part)
+}
+
+const HOSTNAME_RULE: &str =
+    "use at most 253 lower-case letters, digits, dashes and dots, with at most 63 characters between two dots";
+
+/// Returns whether `text` is a hostname in lower case that DNS can resolve: DNS labels that are separated by dots.
+fn is_hostname(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+/// Returns whether `text` has the characters of a DNS label; it may be longer than one.
+fn is_name_part(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 /// Converts a port number; `None` if it is not within 1 to 65535.

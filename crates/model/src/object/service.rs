@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as kubernetes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{DNS_LABEL_RULE, Identity, Object, annotations, identity, is_dns_label, is_tcp, port_number};
 use crate::balance::Policy;
@@ -22,7 +23,8 @@ pub struct Service {
     pub cluster_ips: Box<[IpAddr]>,
     /// Whether the Service is headless (`clusterIP: None`): its DNS name resolves to the addresses of the endpoints.
     pub headless: bool,
-    /// The Service's TCP ports; numbers and names are unique.
+    /// The Service's TCP ports; numbers and names are unique. Empty if calls cannot be sent to the Service, for example
+    /// because it is an ExternalName.
     pub ports: Box<[ServicePort]>,
     /// The balancer (annotation `leno.dev/balancer`).
     pub balancer: Policy,
@@ -84,6 +86,22 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
     let annotations::OfService { balancer, opaque_ports, objectives, settings } = annotations;
     let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, objectives, settings };
     is_usable.then(|| Object::Service(Arc::new(service)))
+}
+
+/// Returns a Service to which calls cannot be sent: an ExternalName, or a Service without ports.
+pub(crate) fn without_ports(metadata: &ObjectMeta, review: &mut Review<'_>) -> Object {
+    let annotations = annotations::of_service(metadata.annotations.as_ref(), review);
+    let annotations::OfService { balancer, opaque_ports, objectives, settings } = annotations;
+    Object::Service(Arc::new(Service {
+        identity: identity(metadata, review, is_dns_label, DNS_LABEL_RULE),
+        cluster_ips: Box::default(),
+        headless: false,
+        ports: Box::default(),
+        balancer,
+        opaque_ports,
+        objectives,
+        settings,
+    }))
 }
 
 /// Reads `clusterIP` and `clusterIPs`. As in Kubernetes, the first address in `clusterIPs` must equal `clusterIP`.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Object, Readiness, Service};
+use super::{Object, Readiness, Service, is_dns_label, is_dns_subdomain, is_hostname};
 use crate::balance::Policy;
 use crate::fixtures::{ECHO, echo_with, notices, objects, problems};
 
@@ -222,6 +222,23 @@ fn each_bad_field_of_a_slice_is_named_with_its_line() {
         ),
     ] {
         assert_eq!(problems(&echo_with(from, to)), [format!("echo.yaml:{line}")], "{from:?} to {to:?}");
+    }
+}
+
+#[test]
+fn a_part_of_a_name_may_be_longer_than_a_dns_label_unless_it_is_a_hostname() {
+    let (label, part) = ("a".repeat(63), "a".repeat(64));
+    let (hostname, name) = (format!("{label}.b-1"), format!("{part}.b-1"));
+    let longest = format!("{part}.{}", "b".repeat(188));
+    assert!(is_dns_label(&label) && is_hostname(&hostname));
+    for name in [&label, &part, &hostname, &name, &longest] {
+        assert!(is_dns_subdomain(name), "{name}");
+    }
+    for name in [&part, &name, &longest] {
+        assert!(!is_dns_label(name) && !is_hostname(name), "{name}");
+    }
+    for text in ["", "a..b", ".a", "a.", "-a", "a-.b", "a.-b", "a_b", "A", &format!("{longest}b")] {
+        assert!(!is_dns_subdomain(text) && !is_hostname(text) && !is_dns_label(text), "{text}");
     }
 }
 

@@ -57,8 +57,8 @@ pub enum ConditionKind {
 pub enum Reason {
     /// Accepted.
     Accepted,
-    /// Not accepted: the Service or its port does not exist, the Service is headless, or the port is opaque and the
-    /// route matches requests.
+    /// Not accepted: the Service or its port does not exist, the Service is headless or has no TCP port, or the port is
+    /// opaque and the route matches requests.
     NoMatchingParent,
     /// Not accepted: the port has routes of another kind, or this route would exceed the size limit of the port's route
     /// table. For a policy: an older policy has the same target.
@@ -75,7 +75,7 @@ pub enum Reason {
     ResolvedRefs,
     /// Not resolved: a backend of a kind other than Service.
     InvalidKind,
-    /// Not resolved: no such Service or port.
+    /// Not resolved: no such Service or port, or a Service without a TCP port.
     BackendNotFound,
     /// Not resolved: the Service is in another namespace, and no ReferenceGrant there allows the reference.
     RefNotPermitted,

@@ -233,7 +233,7 @@ struct JoinedService {
 impl JoinedService {
     fn new(service: &Service, slices: &[&EndpointSlice]) -> Self {
         let mut joined = Self::default();
-        if slices.is_empty() {
+        if slices.is_empty() && !service.ports.is_empty() {
             let what = "no EndpointSlice has its label, so calls to it have no endpoint".to_owned();
             joined.notices.push(notice(&service.identity, "Service", what));
         }

@@ -144,6 +144,7 @@ impl<'a> Known<'a> {
         }
         let (what, fix) = match self.service(namespace, name) {
             None => (no_service(namespace, name), "add it, or correct the name".to_owned()),
+            Some(service) if service.ports.is_empty() => (no_ports(namespace, name), NO_PORTS_FIX.to_owned()),
             Some(service) => {
                 let ports: Vec<u16> = service.ports.iter().map(|port| port.port).collect();
                 let what = format!("Service {namespace}/{name} has no port {port}");
@@ -158,6 +159,14 @@ impl<'a> Known<'a> {
         let grants = self.grants.get(namespace).map_or(&[][..], Vec::as_slice);
         grants.iter().any(|grant| grant.allows(GROUP, kind, own, service))
     }
+}
+
+/// The fix for [`no_ports`].
+pub(super) const NO_PORTS_FIX: &str = "name a Service with a TCP port";
+
+/// The message for a Service to which calls cannot be sent.
+pub(super) fn no_ports(namespace: &str, name: &str) -> String {
+    format!("Service {namespace}/{name} is an ExternalName or has no TCP port, so calls cannot be sent to it")
 }
 
 /// The message for a missing Service; escapes its name.

@@ -10,7 +10,7 @@ mod sharing;
 use std::collections::{HashMap, HashSet};
 
 use super::place;
-use super::references::{Known, no_service};
+use super::references::{Known, NO_PORTS_FIX, no_ports, no_service};
 use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
 use crate::object::route::{Parent, Refusal, Spot};
@@ -101,6 +101,9 @@ fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>
         let what = no_service(namespace, name);
         return Err(fault(what, "add it, or correct the name or the namespace"));
     };
+    if service.ports.is_empty() {
+        return Err(fault(no_ports(namespace, name), NO_PORTS_FIX));
+    }
     if service.headless {
         let what = format!("Service {namespace}/{name} is headless: its clients choose the endpoint themselves");
         return Err(fault(what, "give it a clusterIP"));

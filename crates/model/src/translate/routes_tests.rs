@@ -9,7 +9,7 @@ use crate::route::{BackendTarget, ENTRIES_MAX, RouteKind, RouteTable, Rule, TABL
 use crate::translate::Translation;
 
 /// In the namespace shop: `cart` with the ports 80 (http) and 81 (admin), `cart-v2` with port 80, the headless Service
-/// `none`, and `db` with the opaque port 3306. In the namespace bank: `pay` with port 80.
+/// `none`, `db` with the opaque port 3306, and `dns` without a TCP port. In the namespace bank: `pay` with port 80.
 const SERVICES: &str = "\
 apiVersion: v1
 kind: List
@@ -19,6 +19,7 @@ items:
 - {apiVersion: v1, kind: Service, metadata: {name: pay, namespace: bank}, spec: {ports: [{port: 80}]}}
 - {apiVersion: v1, kind: Service, metadata: {name: none, namespace: shop}, spec: {clusterIP: None, ports: [{port: 80}]}}
 - {apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {ports: [{port: 3306}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: dns, namespace: shop}, spec: {ports: [{port: 53, protocol: UDP}]}}
 ";
 const CART: &str = "{group: '', kind: Service, name: cart, namespace: shop, port: 80}";
 
@@ -185,6 +186,11 @@ fn a_parent_that_is_not_there_is_not_matched() {
             "Service shop/cart has no such port; it has 80 \"http\", 81 \"admin\"; use one of them",
         ),
         (
+            "name: dns",
+            "Service shop/dns is an ExternalName or has no TCP port, so calls cannot be sent to it; \
+             name a Service with a TCP port",
+        ),
+        (
             "name: none",
             "Service shop/none is headless: its clients choose the endpoint themselves; give it a clusterIP",
         ),
@@ -235,6 +241,12 @@ fn a_backend_that_cannot_be_resolved_fails_its_share_of_the_calls() {
             Reason::BackendNotFound,
             "Service shop/cart has no port 82",
             "use one of its ports: 80, 81",
+        ),
+        (
+            "{name: dns, port: 53}",
+            Reason::BackendNotFound,
+            "Service shop/dns is an ExternalName or has no TCP port, so calls cannot be sent to it",
+            "name a Service with a TCP port",
         ),
         ("{kind: Pod, name: cart}", Reason::InvalidKind, "calls cannot be sent to a Pod", "name a Service"),
         (

@@ -15,7 +15,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::references::{Known, no_service};
+use super::references::{Known, NO_PORTS_FIX, no_ports, no_service};
 use super::{Memo, name_of, place};
 use crate::mesh::{AttachedRoutes, Cluster, ClusterKey};
 use crate::object::route::RouteRule;
@@ -272,6 +272,7 @@ fn missing(
     let (noun, names): (_, Vec<&str>) = match kind {
         TargetKind::Service => match known.service(namespace, name) {
             None => return not_found(no_service(namespace, name), "add it, or correct the name"),
+            Some(service) if service.ports.is_empty() => return not_found(no_ports(namespace, name), NO_PORTS_FIX),
             Some(service) => ("port", service.ports.iter().map(|port| &*port.name).collect()),
         },
         TargetKind::HttpRoute | TargetKind::GrpcRoute => {

@@ -11,13 +11,15 @@ use crate::route::{RouteKind, RouteTable};
 use crate::traffic::CallPolicy;
 use crate::translate::{Memo, Translation, translate_again};
 
-/// In the namespace shop: `cart` with the ports 80 (http) and 81 (admin), and the opaque `db`.
+/// In the namespace shop: `cart` with the ports 80 (http) and 81 (admin), the opaque `db`, and `dns` without a TCP
+/// port.
 const SERVICES: &str = "\
 apiVersion: v1
 kind: List
 items:
 - {apiVersion: v1, kind: Service, metadata: {name: cart, namespace: shop}, spec: {ports: [{name: http, port: 80}, {name: admin, port: 81}]}}
 - {apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {ports: [{port: 3306}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: dns, namespace: shop}, spec: {ports: [{port: 53, protocol: UDP}]}}
 ";
 
 /// A GRPCRoute `namespace/name` of `cart.shop:80`, with a rule `get` for one method and a rule without a name for all
@@ -171,6 +173,11 @@ fn of_two_policies_for_one_target_the_first_is_in_force() {
 fn a_target_that_does_not_exist_is_reported() {
     for (target, what) in [
         ("kind: Service, name: crat", "there is no Service \"shop/crat\"; add it, or correct the name"),
+        (
+            "kind: Service, name: dns",
+            "Service shop/dns is an ExternalName or has no TCP port, so calls cannot be sent to it; \
+             name a Service with a TCP port",
+        ),
         ("kind: GRPCRoute, name: crat", "there is no GRPCRoute shop/crat; add it, or correct the name"),
         ("kind: HTTPRoute, name: cart", "there is no HTTPRoute shop/cart; add it, or correct the name"),
         (

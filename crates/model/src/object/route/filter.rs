@@ -4,7 +4,7 @@ use super::backend::{RouteFilters, reference};
 use super::names::PATH_MAX_BYTES;
 use super::written::{Filter, Fraction, Mirror, MirrorRef as WrittenRef, PathModifier, Redirect as WrittenRedirect};
 use super::{ITEMS_MAX, MirrorRef, Reading, headers};
-use crate::object::{DNS_SUBDOMAIN_RULE, is_dns_subdomain, port_number};
+use crate::object::{HOSTNAME_RULE, is_hostname, port_number};
 use crate::problem::quoted;
 use crate::route::status::Reason;
 use crate::route::{PathRewrite, Redirect, Rewrite, RouteKind, Scheme};
@@ -173,8 +173,8 @@ fn redirect(field: &str, written: WrittenRedirect, reading: &mut Reading<'_, '_>
 
 fn hostname(field: &str, written: Option<String>, reading: &mut Reading<'_, '_>) -> Option<Box<str>> {
     let hostname = written?;
-    if !is_dns_subdomain(&hostname) {
-        reading.problem(field, format!("{} is not the name of a host", quoted(&hostname)), DNS_SUBDOMAIN_RULE);
+    if !is_hostname(&hostname) {
+        reading.problem(field, format!("{} is not the name of a host", quoted(&hostname)), HOSTNAME_RULE);
     }
     Some(hostname.into())
 }

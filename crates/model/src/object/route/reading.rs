@@ -141,9 +141,8 @@ impl<'r, 'a> Reading<'r, 'a> {
             self.problem(&backends_field, what, "remove the backendRefs or the RequestRedirect");
         }
         if needs_no_backend(&filters) && !filters.mirrors.is_empty() {
-            let what = "a rule that redirects sends no requests, so a RequestMirror has nothing to copy";
-            let fix = "remove the RequestMirror or the RequestRedirect";
-            self.refuse(&filters_field, Reason::IncompatibleFilters, what, fix);
+            let what = "the RequestMirror has no effect: a rule that redirects sends no requests that could be copied";
+            self.notice(&filters_field, what);
         }
         let rewrites = |filters: &RouteFilters| filters.fixed.rewrite.is_some();
         if rewrites(&filters) && backends.iter().any(|backend| rewrites(&backend.filters)) {
