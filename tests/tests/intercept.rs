@@ -177,22 +177,32 @@ fn changes_backends() {
 #[ignore = "runs inside the namespaces that other tests make"]
 #[test]
 fn reports_a_broken_program() {
-    up(SOMEBODY_ELSE, "");
-    let leno_path = programs::program("leno");
+    // The second iptables program loads the rules in place of the broken one. In the order of removal, it comes after
+    // the broken one.
+    let warning = beside_a_broken_program("up --proxy-uid 7 --backend iptables", true);
+    assert!(warning.starts_with("leno: the rules are loaded, but older rules may be in force too"), "{warning}");
+    let shown = beside_a_broken_program("show", true);
+    assert!(shown.contains("iptables -t nat -A") && shown.contains("# cannot read the rules"), "{shown}");
+    let error = beside_a_broken_program("down", false);
+    let parts = ["iptables-legacy-save: out of order", "repair iptables-legacy, or uninstall it"];
+    assert!(error.lines().count() == 1 && parts.iter().all(|part| error.contains(part)), "{error}");
+    assert!(leno("show").contains("no connections are intercepted"), "{}", leno("show"));
+}
+
+/// Runs `leno intercept` with these words while the program iptables-legacy-save fails, and returns its output.
+fn beside_a_broken_program(words: &str, succeeds: bool) -> String {
     let script = format!(
         "broken=$(mktemp -d)
         printf '#!/bin/sh\necho out of order >&2; exit 3\n' >$broken/iptables-legacy-save
         chmod +x $broken/iptables-legacy-save
-        status=0; PATH=$broken:$PATH {} intercept down || status=$?
+        status=0; PATH=$broken:$PATH {} intercept {words} || status=$?
         rm -r $broken; exit $status",
-        leno_path.display()
+        programs::program("leno").display()
     );
     let output = programs::run("sh", &["-ec", &script], TIMEOUT);
-    let error = programs::text(&output);
-    assert!(!output.status.success() && error.lines().count() == 1, "{error}");
-    let parts = ["iptables-legacy-save: out of order", "repair iptables-legacy, or uninstall it"];
-    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
-    assert!(leno("show").contains("no connections are intercepted"), "{}", leno("show"));
+    let text = programs::text(&output);
+    assert_eq!(output.status.success(), succeeds, "{text}");
+    text
 }
 
 /// Runs `leno intercept` with these words, which must succeed, and returns its output.

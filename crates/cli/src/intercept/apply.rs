@@ -2,7 +2,7 @@
 //! the program iptables.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leno_intercept::{TABLE, kernel};
 use leno_lab::child::find_program;
@@ -35,11 +35,23 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     let mut failures = Vec::new();
     for &backend in allowed(options.backend) {
         match backend.load(options) {
-            Ok(()) => return remove_all(ALL.into_iter().filter(|other| !other.is_same(backend))),
+            Ok(()) => return remove_others(backend),
             Err(error) => failures.push(error),
         }
     }
     Err(none_works(failures))
+}
+
+/// Removes the rules that backends other than `loaded` have loaded. Warns of a backend whose rules cannot be read: the
+/// rules of `loaded` are in force nevertheless.
+fn remove_others(loaded: Backend) -> Result<(), Error> {
+    match remove_all(ALL.into_iter().filter(|other| !other.is_same(loaded))) {
+        Err(error @ Error::Unreadable { .. }) => {
+            eprintln!("leno: the rules are loaded, but older rules may be in force too: {error}");
+            Ok(())
+        }
+        removed => removed,
+    }
 }
 
 /// Returns the error to report if every backend failed. Reports a missing program only if all failures are missing
@@ -71,17 +83,18 @@ fn remove_all(backends: impl Iterator<Item = Backend>) -> Result<(), Error> {
 /// The rules in force, in the notation of the backend that loaded them.
 ///
 /// # Errors
-/// If the caller lacks the permission, or iptables-save fails.
+/// If the caller lacks the permission.
 pub(super) fn show() -> Result<String, Error> {
     need_permission()?;
     let mut shown = if kernel::is_loaded()? { nft_rules() } else { String::new() };
     for backend in [Backend::IptablesLegacy, Backend::Iptables] {
         for family in families() {
-            let (program, saved) = (backend.program(family), backend.save(family)?);
-            for rule in iptables::rules(&saved) {
-                // Writing to a String cannot fail.
-                let _ = writeln!(shown, "{program} -t nat {rule}");
-            }
+            let program = backend.program(family);
+            // Writing to a String cannot fail.
+            let _ = match backend.save(family) {
+                Ok(saved) => iptables::rules(&saved).try_for_each(|rule| writeln!(shown, "{program} -t nat {rule}")),
+                Err(error) => writeln!(shown, "# {error}"),
+            };
         }
     }
     if shown.is_empty() {
@@ -167,15 +180,24 @@ impl Backend {
             Ok(saved) => Ok(saved),
             // The variant for nf_tables fails if the kernel has no nf_tables. The legacy variant prints nothing if the
             // kernel has no ip_tables.
-            Err(_) if self == Self::Iptables && !kernel::has_nf_tables()? => Ok(String::new()),
+            Err(_) if self.is_for_nf_tables() && !kernel::has_nf_tables()? => Ok(String::new()),
             Err(source) => Err(Error::Unreadable { program, source }),
         }
     }
 
     /// Whether two backends run the same program: on some machines, iptables is a link to iptables-legacy.
     fn is_same(self, other: Self) -> bool {
-        let file = |backend: Self| find_program(backend.program(Family::V4)).and_then(|path| path.canonicalize().ok());
-        self == other || file(self).is_some_and(|own| file(other) == Some(own))
+        self == other || self.file().is_some_and(|own| other.file() == Some(own))
+    }
+
+    /// Whether the backend is iptables' variant for nf_tables.
+    fn is_for_nf_tables(self) -> bool {
+        self.file().is_some_and(|file| file.ends_with("xtables-nft-multi"))
+    }
+
+    /// The executable of the backend's program for IPv4, without symbolic links.
+    fn file(self) -> Option<PathBuf> {
+        find_program(self.program(Family::V4)).and_then(|path| path.canonicalize().ok())
     }
 
     fn program(self, family: Family) -> &'static str {
