@@ -118,7 +118,7 @@ impl<'a> Control<'a> {
         if te_trailers && !drops(Known::Te) {
             fields.push(b"te", b"trailers");
         }
-        if fields.defects().is_empty() { Ok(()) } else { Err(ConnectionError::bad("a field is not valid")) }
+        if fields.defects().is_malformed() { Err(ConnectionError::bad("a field is not valid")) } else { Ok(()) }
     }
 
     /// Whether `Connection` names this field, so that it is dropped. `Host` and `Content-Length`, which determine a

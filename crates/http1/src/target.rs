@@ -1,5 +1,7 @@
 //! The four forms of a request's target (RFC 9112 section 3.2), and host syntax.
 
+use leno_http2::syntax;
+
 use crate::error::ConnectionError;
 
 /// A parsed target.
@@ -15,8 +17,7 @@ pub(crate) struct Target<'a> {
 
 /// Parses the target of a request with this method.
 pub(crate) fn parse<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, ConnectionError> {
-    // Like other servers, allow some characters that URIs may not contain, such as `|`: they are harmless.
-    if target.iter().any(|&byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
+    if !syntax::has_path_characters(target) {
         return Err(ConnectionError::bad("the request target has a character that is not allowed"));
     }
     let plain = |authority, path| Target { authority, path, lacks_slash: false };
@@ -50,14 +51,9 @@ fn parse_absolute<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, Conn
     }
 }
 
-/// Whether a value is a valid `Host` (RFC 9110 section 7.2); it may be empty. Rejects user information, lists and other
-/// forms that have been used to name two hosts at once.
+/// Whether a value is a valid `Host` (RFC 9110 section 7.2); it may be empty.
 pub(crate) fn is_host(value: &[u8]) -> bool {
-    value.iter().all(|byte| {
-        byte.is_ascii_alphanumeric()
-            || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')
-            || matches!(byte, b'*' | b'+' | b';' | b'=' | b':' | b'[' | b']')
-    })
+    value.is_empty() || syntax::is_authority(value)
 }
 
 /// Whether a value has the authority form: a host and a port (RFC 9112 section 3.2.3).
@@ -65,7 +61,7 @@ pub(crate) fn is_host_and_port(value: &[u8]) -> bool {
     let Some(colon) = value.iter().rposition(|&byte| byte == b':') else { return false };
     let (host, port) = (value.get(..colon).unwrap_or_default(), value.get(colon + 1..).unwrap_or_default());
     let is_port = (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
-    !host.is_empty() && is_host(host) && is_port
+    !host.is_empty() && is_host(value) && is_port
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 use leno_http2::FieldSection;
 use leno_http2::fields::{FieldLine, Known};
 use leno_http2::parse_content_length;
+use leno_http2::syntax::{self, is_control, is_token};
 
 use crate::message::is_for_one_hop;
 use crate::reason;
@@ -57,7 +58,7 @@ impl Unwritable {
 }
 
 /// Checks the fields of a request: HTTP/1.1 cannot express a method, target or host with white space, or a `:path` that
-/// is not a path.
+/// is not a path. Both engines reject such requests when they receive them, but the relay changes requests.
 ///
 /// # Errors
 /// See [`Unwritable`].
@@ -78,8 +79,7 @@ fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
         return Err(Unwritable(":authority is not a host"));
     }
     let path = fields.get(Known::Path).unwrap_or_default();
-    let is_path = path.starts_with(b"/") || (path == b"*" && method == b"OPTIONS");
-    if !is_path || path.iter().any(|&byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
+    if !syntax::is_path(path) || (path == b"*" && method != b"OPTIONS") {
         return Err(Unwritable(":path is not a path"));
     }
     Ok(())
@@ -215,11 +215,10 @@ fn write_number(out: &mut Vec<u8>, mut number: u64) {
 
 /// Writes a value or a reason phrase, and replaces control characters by spaces (RFC 9110 section 5.5).
 fn write_text(out: &mut Vec<u8>, text: &[u8]) {
-    // No early exit, so that the compiler vectorizes the loop.
-    if text.iter().fold(false, |found, &byte| found | is_control(byte)) {
-        out.extend(text.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
-    } else {
+    if syntax::is_value(text) {
         out.extend_from_slice(text);
+    } else {
+        out.extend(text.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
     }
 }
 
@@ -331,23 +330,6 @@ fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b": ");
     write_text(out, value);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Whether this is a token (RFC 9110 section 5.6.2).
-fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&byte| is_token_byte(byte))
-}
-
-/// Whether a byte is a control character, which neither a value nor a reason phrase may contain.
-fn is_control(byte: u8) -> bool {
-    byte.is_ascii_control() && byte != b'\t'
-}
-
-/// Whether a byte may be in a token (RFC 9110 section 5.6.2).
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+')
-        || matches!(byte, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
 }
 
 #[cfg(test)]

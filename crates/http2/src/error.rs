@@ -119,7 +119,8 @@ pub enum Flood {
     /// The connection carries content in frames of a few bytes: the peer splits its content, or its tiny windows make
     /// us split ours (CVE-2019-9511).
     DataDribble,
-    /// The peer sends control frames and does not read our responses to them (CVE-2019-9517).
+    /// The server sends frames and does not read our output (CVE-2019-9517). A client that does this is not read
+    /// ([`Connection::is_paused`](crate::Connection::is_paused)).
     UnreadOutput,
     /// The peer repeatedly sends field sections above the size limit.
     HeaderList,
@@ -157,7 +158,7 @@ impl Flood {
             Self::Priority => "too many PRIORITY frames",
             Self::WindowUpdate => "too many WINDOW_UPDATE frames",
             Self::DataDribble => "too many DATA frames of a few bytes",
-            Self::UnreadOutput => "control frames are sent, their answers are not read",
+            Self::UnreadOutput => "frames are sent, our output is not read",
             Self::HeaderList => "too many field sections over the size limit",
         }
     }

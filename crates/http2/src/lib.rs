@@ -46,6 +46,7 @@ mod queue;
 mod settings;
 mod stream;
 mod stream_index;
+pub mod syntax;
 
 pub use buffer::OutputBuffer;
 pub use connection::{Connection, Drained, Event, OpenError, Role, Windows};

@@ -86,8 +86,9 @@ pub struct Limits {
     pub max_dribbled_frames: u32,
     /// Maximum number of field sections over `max_header_list_bytes` per period.
     pub max_oversize_sections: u32,
-    /// Limit on the output that the peer has not read when we receive from it, in bytes. A peer that sends but does not
-    /// read exceeds this limit, and we close the connection.
+    /// Limit on the output that the peer has not read when we receive from it, in bytes: answers to control frames, and
+    /// field sections, which no flow-control window limits. Above this limit, we stop receiving from a client until it
+    /// reads, and close the connection to a server.
     pub max_unread_output_bytes: u32,
 }
 
@@ -141,8 +142,8 @@ impl Limits {
             max_window_updates: 100_000,
             max_dribbled_frames: 10_000_000,
             max_oversize_sections: 1_000,
-            // Larger than in [`Limits::server`]: while a server pauses, our output fills with the requests of many
-            // clients. This is not a flood by the server.
+            // Larger than in [`Limits::server`], because the connection is closed. While a server pauses, our output
+            // fills with the requests of many clients. This is not a flood by the server.
             max_unread_output_bytes: 16 << 20,
             ..Self::server()
         }

@@ -1,6 +1,7 @@
 //! Well-formed messages (RFC 9113 section 8): the rules for requests, responses and trailers.
 
 use crate::fields::{Defects, FieldSection, Known};
+use crate::syntax;
 
 /// The kind of a field section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,20 +53,23 @@ pub(crate) fn check_request(fields: &FieldSection) -> Result<Framing, Malformed>
         if !scheme.is_some_and(is_scheme) {
             return Err("a request has no valid :scheme");
         }
-        if path.is_none_or(<[u8]>::is_empty) {
-            return Err("a request has no :path");
+        match path {
+            None => return Err("a request has no :path"),
+            Some(b"*") if method != b"OPTIONS" => return Err("the :path * is for OPTIONS only"),
+            Some(_) => {}
         }
     }
-    if method.is_empty() {
-        return Err("a request has an empty :method");
+    if only_value(fields, Known::Host)?.is_some_and(|host| !syntax::is_authority(host)) {
+        return Err("a request has a host field that is not a host");
     }
     Ok(Framing { content_length: content_length(fields)?, status: 0, head: method == b"HEAD", connect })
 }
 
-/// RFC 3986 section 3.1: a letter, then letters, digits, `+`, `-` and `.`.
+/// RFC 3986 section 3.1: a letter, then letters, digits, `+`, `-` and `.`. The crate http accepts up to 64 characters.
 fn is_scheme(scheme: &[u8]) -> bool {
     matches!(scheme, b"http" | b"https")
         || scheme.first().is_some_and(u8::is_ascii_alphabetic)
+            && scheme.len() <= 64
             && scheme.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.'))
 }
 
@@ -107,7 +111,7 @@ fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
     }
     for (defect, why) in [
         (Defects::BAD_NAME, "a field name has a character that is not allowed"),
-        (Defects::BAD_VALUE, "a field value has a character that is not allowed"),
+        (Defects::BAD_VALUE, "a field value is not valid"),
         (Defects::PSEUDO_AFTER_REGULAR, "a pseudo-header field follows a regular one"),
         (Defects::CONNECTION_SPECIFIC, "a connection-specific field is not allowed in HTTP/2"),
         (Defects::UNKNOWN_PSEUDO, "an unknown pseudo-header field"),
@@ -120,31 +124,38 @@ fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Returns the content length. Several fields are allowed if they are equal (RFC 9110 section 8.6).
 fn content_length(fields: &FieldSection) -> Result<Option<u64>, Malformed> {
-    if !fields.contains(Known::ContentLength) {
-        return Ok(None);
+    match only_value(fields, Known::ContentLength)? {
+        Some(value) => parse_content_length(value).map(Some).ok_or("content-length is not a number"),
+        None => Ok(None),
     }
-    let mut length = None;
-    for line in fields.iter().filter(|line| line.known == Known::ContentLength) {
-        let value = parse_content_length(line.value).ok_or("content-length is not a number")?;
-        if length.is_some_and(|first| first != value) {
-            return Err("two content-length fields differ");
-        }
-        length = Some(value);
-    }
-    Ok(length)
 }
 
-/// Parses a length that consists of decimal digits only (RFC 9110 section 8.6).
+/// Returns the value of a field that a message may contain only once. Equal `content-length` fields are allowed (RFC
+/// 9110 section 8.6), but some servers reject them.
+fn only_value(fields: &FieldSection, known: Known) -> Result<Option<&[u8]>, Malformed> {
+    if !fields.contains(known) {
+        return Ok(None);
+    }
+    let mut values = fields.iter().filter(|line| line.known == known).map(|line| line.value);
+    let first = values.next();
+    if values.next().is_none() { Ok(first) } else { Err("a host or content-length field stands twice") }
+}
+
+/// Largest number of digits in a `content-length`: the crate h2 accepts no more.
+const MAX_LENGTH_DIGITS: usize = 19;
+
+/// Parses a length that consists of decimal digits only (RFC 9110 section 8.6). Rejects lengths from 2^63 on, as other
+/// implementations do.
 pub fn parse_content_length(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
+    if digits.is_empty() || digits.len() > MAX_LENGTH_DIGITS {
         return None;
     }
-    digits.iter().try_fold(0u64, |n, c| match c {
+    let length = digits.iter().try_fold(0u64, |n, c| match c {
         b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(c - b'0')),
         _ => None,
-    })
+    })?;
+    (length <= i64::MAX as u64).then_some(length)
 }
 
 #[cfg(test)]

@@ -27,13 +27,25 @@ fn schemes_are_as_rfc_3986_says() {
     for bad in ["", "1http", "+a", "ht tp", "http:", "h\u{e9}"] {
         assert!(!is_scheme(bad.as_bytes()), "{bad}");
     }
+    assert!(is_scheme(&[b'a'; 64]) && !is_scheme(&[b'a'; 65]));
 }
 
 #[test]
-fn lengths_are_decimal_numbers_of_64_bits() {
-    assert_eq!(parse_content_length(b"18446744073709551615"), Some(u64::MAX));
+fn lengths_are_decimal_numbers_of_63_bits() {
+    assert_eq!(parse_content_length(b"9223372036854775807"), Some(i64::MAX as u64));
     assert_eq!(parse_content_length(b"007"), Some(7));
-    for bad in [&b""[..], b"18446744073709551616", b"-1", b"+1", b" 1", b"0x1", b"1,1"] {
+    for bad in [
+        &b""[..],
+        b"9223372036854775808",
+        b"9999999999999999999",
+        b"18446744073709551616",
+        b"00000000000000000000",
+        b"-1",
+        b"+1",
+        b" 1",
+        b"0x1",
+        b"1,1",
+    ] {
         assert_eq!(parse_content_length(bad), None, "{}", bad.escape_ascii());
     }
 }

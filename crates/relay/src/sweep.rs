@@ -12,6 +12,7 @@ use crate::limits::ms;
 use crate::link::LinkId;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
+use crate::target::cluster::Standing;
 use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
 
 /// Number of sweeps in which each connection is checked once.
@@ -58,10 +59,13 @@ impl Relay {
             self.taps.forget_closed();
             self.count_messages_of_streams();
             for (_, state) in self.targets.iter_mut() {
-                state.check_pools(&self.pools);
+                state.check_pools(self.now, &mut self.pools, &self.limits.relay);
                 state.methods.sweep(self.now);
-                state.retry_budget.iter_mut().for_each(|budget| budget.report(self.now));
-                state.report_endpoints(&self.pools, &self.metrics);
+                // The mesh may have the Service of a lost cluster again, with another state that uses the same metrics.
+                if state.standing() == Standing::Known {
+                    state.retry_budget.iter_mut().for_each(|budget| budget.report(self.now));
+                    state.report_endpoints(&self.pools, &self.metrics);
+                }
             }
             for line in self.failures.left_out(self.now) {
                 tracing::warn!("{line}");

@@ -89,7 +89,7 @@ impl Side {
     fn note(&mut self, event: &Event<'_>, fields: &FieldSection) -> Seen {
         match *event {
             Event::Headers { stream, section, end_stream, oversize, .. } => {
-                assert!(!oversize && fields.defects().is_empty(), "{fields:?} could not be sent as HTTP/2");
+                assert!(!oversize && !fields.defects().is_malformed(), "{fields:?} could not be sent as HTTP/2");
                 if section == Section::Request {
                     assert!(stream.id > self.key.id, "an identifier is used once");
                     (self.key, self.received_all, self.unreleased) = (stream, false, 0);

@@ -96,7 +96,7 @@ impl Endpoint {
         match *event {
             Event::Headers { stream, section, end_stream, oversize, .. } => {
                 assert!(!oversize);
-                assert!(fields.defects().is_empty(), "{fields:?} could not be sent as HTTP/2");
+                assert!(!fields.defects().is_malformed(), "{fields:?} could not be sent as HTTP/2");
                 self.key = stream;
                 self.happened.push(Happening::Headers { section, fields: strings(fields), end_stream });
             }

@@ -234,7 +234,8 @@ impl Connection {
     }
 
     /// Parses `input` up to the next event, and removes the parsed bytes from it. Returns `None` at the end of the
-    /// input.
+    /// input, or if the connection is paused. The caller must keep input that remains after `None`, and pass it again
+    /// once [`Connection::is_paused`] is false.
     ///
     /// Each field section overwrites `fields`; after an [`Event::Headers`], `fields` holds the event's section.
     ///
@@ -261,6 +262,19 @@ impl Connection {
             frame::write_goaway(&mut self.out.bytes, last_stream, error.code, &error.why.to_string());
         }
         result
+    }
+
+    /// Whether the connection consumes no input for now, because its client has left too much output unread. A correct
+    /// client may have thousands of calls in flight, and their answers wait here while its network stalls. So do not
+    /// end its calls: wait until it reads. Meanwhile it cannot make us send more.
+    ///
+    /// A connection to a server never pauses: some servers do not read before we have read their output.
+    pub fn is_paused(&self) -> bool {
+        self.role == Role::Server && self.has_much_unread_output()
+    }
+
+    fn has_much_unread_output(&self) -> bool {
+        self.pending_output() > self.limits.max_unread_output_bytes as usize
     }
 
     /// Sets the token that accompanies every later event of `stream`.

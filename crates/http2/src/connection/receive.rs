@@ -31,8 +31,8 @@ impl Connection {
         fields: &mut FieldSection,
     ) -> Result<Option<Event<'a>>, ConnectionError> {
         self.floods.advance(now, &self.limits);
-        if !input.is_empty() && self.pending_output() > self.limits.max_unread_output_bytes as usize {
-            return Err(ConnectionError::flood(Flood::UnreadOutput));
+        if !input.is_empty() && self.has_much_unread_output() {
+            return if self.is_paused() { Ok(None) } else { Err(ConnectionError::flood(Flood::UnreadOutput)) };
         }
         loop {
             match self.input {

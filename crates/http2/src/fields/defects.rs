@@ -7,18 +7,19 @@ use std::ops::{BitOr, BitOrAssign, Range};
 use rustc_hash::FxHasher;
 
 use super::Known;
+use crate::syntax;
 
-/// A set of reasons for which a field section is malformed (RFC 9113 sections 8.2 and 8.3) or too large.
+/// A set of reasons for which a field section is malformed (RFC 9113 sections 8.2 and 8.3), too large or unusual.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Defects(u8);
+pub struct Defects(u16);
 
 impl Defects {
     /// No defect.
     pub const NONE: Self = Self(0);
     /// A name is empty, or has an upper-case letter or a byte that is not allowed in a token (RFC 9113 section 8.2.1).
     pub const BAD_NAME: Self = Self(1);
-    /// A value holds NUL, CR or LF, or the value of a pseudo-header field starts or ends with white space (RFC 9113
-    /// section 8.2.1).
+    /// A value contains a control character (RFC 9110 section 5.5), or the value of a request's pseudo-header field
+    /// violates the field's [`syntax`].
     pub const BAD_VALUE: Self = Self(1 << 1);
     /// A pseudo-header field follows a regular one (RFC 9113 section 8.3).
     pub const PSEUDO_AFTER_REGULAR: Self = Self(1 << 2);
@@ -32,6 +33,10 @@ impl Defects {
     /// The section exceeds the limit. Its size counts all fields, but only its first fields are stored.
     pub const OVERSIZE: Self = Self(1 << 6);
 
+    /// The path has a character that URIs may not contain ([`syntax::is_uri_path`]). The message is not malformed: many
+    /// servers accept such paths, but some HTTP/2 servers reset the stream.
+    pub const UNUSUAL_PATH: Self = Self(1 << 8);
+
     /// A value starts or ends with white space, which [`FieldSection::trim_values`](super::FieldSection::trim_values)
     /// removes.
     pub(crate) const PADDED_VALUE: Self = Self(1 << 7);
@@ -39,6 +44,11 @@ impl Defects {
     /// Whether there is no defect at all.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// Whether there is a defect other than [`Defects::UNUSUAL_PATH`].
+    pub const fn is_malformed(self) -> bool {
+        !self.without(Self::UNUSUAL_PATH).is_empty()
     }
 
     /// Whether any of the defects of `other` is in this set.
@@ -101,14 +111,22 @@ impl Facts {
     pub(crate) fn of_field(name: Self, text: &[u8], name_len: usize) -> Self {
         let value = text.get(name_len..).unwrap_or_default();
         let mut defects = name.defects.of_name();
-        if !is_value(value) {
+        let is_valid = match name.known {
+            Known::Method => syntax::is_token(value),
+            Known::Path => syntax::is_path(value),
+            Known::Authority => syntax::is_authority(value),
+            _ => syntax::is_value(value),
+        };
+        if !is_valid {
             defects |= Defects::BAD_VALUE;
+        } else if name.known == Known::Path && !syntax::is_uri_path(value) {
+            defects |= Defects::UNUSUAL_PATH;
         }
         if is_space(value.first()) || is_space(value.last()) {
             defects |= Defects::PADDED_VALUE;
         }
-        let is_trailers = || value.get(trimmed(value)).is_some_and(|text| text.eq_ignore_ascii_case(b"trailers"));
-        let te_beyond_trailers = name.known == Known::Te && !is_trailers();
+        // Other spellings are valid (RFC 9110 section 10.1.4), but some servers reject them.
+        let te_beyond_trailers = name.known == Known::Te && value.get(trimmed(value)) != Some(b"trailers");
         if te_beyond_trailers || name.known.is_connection_specific() {
             defects |= Defects::CONNECTION_SPECIFIC;
         }
@@ -145,8 +163,7 @@ fn is_token(name: &[u8]) -> bool {
 
 /// Whether a byte may be in a token (RFC 9110 section 5.6.2) and is not upper case.
 fn is_lower_case_token_byte(byte: u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'!' | b'#' | b'$' | b'%' | b'&'
-        | b'\'' | b'*' | b'+' | b'^' | b'`' | b'|' | b'~')
+    syntax::is_token_byte(byte) && !byte.is_ascii_uppercase()
 }
 
 /// Returns the range of a value that excludes the white space at the value's ends.
@@ -158,13 +175,6 @@ pub(crate) fn trimmed(value: &[u8]) -> Range<usize> {
 
 fn is_space(byte: Option<&u8>) -> bool {
     matches!(byte, Some(b' ' | b'\t'))
-}
-
-fn is_value(value: &[u8]) -> bool {
-    // First find the smallest byte, since the compiler vectorizes this search. Only if it is not greater than CR,
-    // search for NUL, CR and LF; few values have such a byte.
-    let least = value.iter().copied().fold(u8::MAX, u8::min);
-    least > b'\r' || !value.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n'))
 }
 
 #[cfg(test)]

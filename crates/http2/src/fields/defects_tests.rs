@@ -15,6 +15,7 @@ fn every_byte_that_is_no_lower_case_token_makes_a_bad_name() {
         let is_token = byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte);
         let expected = if is_token { Defects::NONE } else { Defects::BAD_NAME };
         assert_eq!(name_defects(&[b'x', byte, b'x']), expected, "{byte:#x}");
+        assert!(!is_token || http::HeaderName::from_lowercase(&[b'x', byte, b'x']).is_ok(), "{byte:#x}");
     }
 }
 
@@ -33,9 +34,10 @@ fn colon_may_only_come_first() {
 }
 
 #[test]
-fn nul_cr_and_lf_make_a_bad_value_wherever_they_are() {
+fn control_characters_make_a_bad_value_wherever_they_are() {
     for byte in 0..=255u8 {
-        let expected = if [0, b'\r', b'\n'].contains(&byte) { Defects::BAD_VALUE } else { Defects::NONE };
+        let is_control = byte < b' ' && byte != b'\t' || byte == 0x7f;
+        let expected = if is_control { Defects::BAD_VALUE } else { Defects::NONE };
         for len in [3, 40] {
             for at in [1, len / 2, len - 2] {
                 let mut value = vec![b'v'; len];
@@ -66,9 +68,19 @@ fn fields_about_one_connection_are_marked() {
 #[test]
 fn te_may_only_be_trailers() {
     assert_eq!(field_defects("te", b"trailers"), Defects::NONE);
-    assert_eq!(field_defects("te", b"Trailers"), Defects::NONE);
+    assert_eq!(field_defects("te", b"Trailers"), Defects::CONNECTION_SPECIFIC);
     assert_eq!(field_defects("te", b"trailers, deflate"), Defects::CONNECTION_SPECIFIC);
     assert_eq!(field_defects("te", b""), Defects::CONNECTION_SPECIFIC);
+}
+
+#[test]
+fn values_of_a_requests_pseudo_header_fields_have_their_syntax() {
+    for (name, good, bad) in [(":method", "GET", "GET /"), (":path", "/a", "a"), (":authority", "a:1", "user@a")] {
+        assert_eq!(field_defects(name, good.as_bytes()), Defects::NONE, "{name}");
+        assert_eq!(field_defects(name, bad.as_bytes()), Defects::BAD_VALUE, "{name}");
+        assert_eq!(field_defects(name, b""), Defects::BAD_VALUE, "{name}");
+        assert_eq!(field_defects(name, b"/ "), Defects::BAD_VALUE | Defects::PADDED_VALUE, "{name}");
+    }
 }
 
 #[test]

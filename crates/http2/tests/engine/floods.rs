@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leno_http2::limits::{FLOOD_WINDOW, RAPID_RESET_AGE};
-use leno_http2::{ConnectionError, ErrorCode, Flood, Limits, Violation};
+use leno_http2::{ConnectionError, ErrorCode, Event, FieldSection, Flood, Limits, Section, Violation};
 
 use crate::endpoint::{Endpoint, request, response, trailers};
 use crate::frames::{self, flag, frame, kind};
@@ -205,14 +205,37 @@ fn field_sections_over_the_limit() {
 }
 
 #[test]
-fn answers_that_are_not_read() {
-    let mut server = Endpoint::server(Limits { max_unread_output_bytes: 500, ..Limits::server() });
+fn output_that_a_server_does_not_read() {
+    let mut client = Endpoint::client(Limits { max_unread_output_bytes: 500, ..Limits::client() });
     for _ in 0..30 {
-        server.feed(&frames::ping());
+        client.feed(&frames::ping());
     }
-    assert!(server.error.is_none() && server.http2.pending_output() > 500);
-    server.feed(&frames::ping());
-    assert_eq!(server.error, closed_for(Flood::UnreadOutput));
+    assert!(client.error.is_none() && client.http2.pending_output() > 500 && !client.http2.is_paused());
+    client.feed(&frames::ping());
+    assert_eq!(client.error, closed_for(Flood::UnreadOutput));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read() {
+    let mut server = Endpoint::server(Limits { max_unread_output_bytes: 500, ..Limits::server() });
+    let requests: Vec<u8> = (0..100).flat_map(|i| frames::whole_request(1 + 2 * i)).collect();
+    let mut input = &requests[..];
+    let mut fields = FieldSection::new();
+    while let Some(Event::Headers { stream, .. }) =
+        server.http2.receive(server.now, &mut input, &mut fields).expect("the client is honest")
+    {
+        server.http2.send_headers(stream, Section::Response, &response(), true);
+    }
+    assert!(server.http2.is_paused() && !input.is_empty() && server.http2.stream_count() == 0);
+    let pending = server.http2.pending_output();
+    assert!(pending < 600, "{pending}");
+    server.feed(input);
+    assert_eq!((server.take(), server.http2.pending_output()), (vec![], pending));
+
+    server.written();
+    assert!(!server.http2.is_paused());
+    server.feed(input);
+    assert_eq!((server.take().is_empty(), server.error), (false, None));
 }
 
 #[test]

@@ -29,9 +29,23 @@ const REQUESTS: &[(&str, Lines)] = &[
     ("an empty name", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("", "1")]),
     ("a name with a space", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a b", "1")]),
     ("a name with a colon", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a:b", "1")]),
+    ("a value with an escape character", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a", "\x1b[1m")]),
+    ("a value with DEL", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a", "1\x7f")]),
     ("a value with a line feed", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a", "1\n2")]),
     ("a value with a carriage return", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a", "1\r2")]),
     ("a value with NUL", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a", "1\0")]),
+    ("a method with a space", &[(":method", "GET /"), (":scheme", "http"), (":path", "/")]),
+    ("a method that is not ASCII", &[(":method", "G\u{e9}T"), (":scheme", "http"), (":path", "/")]),
+    ("a path with a space", &[(":method", "GET"), (":scheme", "http"), (":path", "/a b")]),
+    ("a path with a fragment", &[(":method", "GET"), (":scheme", "http"), (":path", "/a#b")]),
+    ("a path without a slash", &[(":method", "GET"), (":scheme", "http"), (":path", "a")]),
+    ("the path * and another method than OPTIONS", &[(":method", "GET"), (":scheme", "http"), (":path", "*")]),
+    ("an authority with a user", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "user@a")]),
+    ("an empty authority", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "")]),
+    ("CONNECT with a path as its authority", &[(":method", "CONNECT"), (":authority", "/a")]),
+    ("a host with a path", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "a/b")]),
+    ("an empty host", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "")]),
+    ("two hosts", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "a"), ("host", "a")]),
     ("a path with trailing space", &[(":method", "GET"), (":scheme", "http"), (":path", "/ ")]),
     ("a path with a line feed", &[(":method", "GET"), (":scheme", "http"), (":path", "/a\n")]),
     ("connection", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("connection", "close")]),
@@ -39,6 +53,7 @@ const REQUESTS: &[(&str, Lines)] = &[
     ("proxy-connection", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("proxy-connection", "close")]),
     ("transfer-encoding", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("transfer-encoding", "chunked")]),
     ("upgrade", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("upgrade", "h2c")]),
+    ("te in another spelling", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("te", "Trailers")]),
     ("te other than trailers", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("te", "gzip")]),
     (
         "a length that is no number",
@@ -53,6 +68,10 @@ const REQUESTS: &[(&str, Lines)] = &[
     (
         "two lengths",
         &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "1"), ("content-length", "2")],
+    ),
+    (
+        "a length twice",
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "0"), ("content-length", "0")],
     ),
 ];
 
@@ -78,11 +97,12 @@ fn malformed_requests_are_reset_and_the_connection_goes_on() {
 
 #[test]
 fn requests_that_look_strange_are_fine() {
-    let good: [Lines; 6] = [
+    let good: [Lines; 7] = [
         &[(":path", "*"), (":scheme", "http"), (":method", "OPTIONS")],
         &[(":method", "GET"), (":scheme", "grpc+unix"), (":path", "/"), ("te", "trailers")],
-        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("te", "Trailers")],
-        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "0"), ("content-length", "00")],
+        &[(":method", "x"), (":scheme", "http"), (":path", "/{\"|\"}^\\?`"), (":authority", "[::1]:80")],
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "b"), ("host", "a:1")],
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "00")],
         &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a", ""), ("a", "b\tc d")],
         &[(":method", "CONNECT"), (":authority", "a:1"), ("content-type", "x")],
     ];
@@ -118,6 +138,7 @@ const RESPONSES: &[(&str, Lines)] = &[
     ("an upper-case name", &[(":status", "200"), ("Date", "today")]),
     ("connection", &[(":status", "200"), ("connection", "close")]),
     ("two lengths", &[(":status", "200"), ("content-length", "1"), ("content-length", "2")]),
+    ("a value with a control character", &[(":status", "200"), ("a", "\x01")]),
 ];
 
 #[test]

@@ -5,17 +5,11 @@ use std::time::Duration;
 
 use leno_http2::frame::kind;
 
-use crate::peer::{Server, answer, call, data, frame, headers, message, open_call, settings};
-use crate::proxy::{CallInFlight, Proxy};
-
-/// A request other than gRPC, with content still to come.
-fn open_post(stream: u32) -> Vec<u8> {
-    headers(
-        stream,
-        &[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "echo.default:80")],
-        false,
-    )
-}
+use crate::peer::{
+    Peer, Server, answer, call, call_with, data, frame, headers, message, open_call, open_post, rst_stream, settings,
+};
+use crate::policies::traffic_policy;
+use crate::proxy::{CallInFlight, Proxy, eventually, mesh_of, service};
 
 /// The client reads nothing of three responses, which are complete and larger than the limit together. It reads the
 /// fourth response.
@@ -45,6 +39,95 @@ fn a_call_that_its_client_reads_goes_on_while_too_much_waits_for_others() {
     ];
     endpoint.send(&read.concat());
     assert_eq!(client.rest_of(7).last().expect("an answer").field("grpc-status"), "0");
+}
+
+/// The client reads nothing of ten responses that are not complete. It reads the last response slowly, so that more of
+/// this response waits than of any other response.
+#[test]
+fn a_call_whose_client_reads_slowly_goes_on_and_calls_that_are_not_read_are_reset() {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    const ENHANCE_YOUR_CALM: u32 = 0xb;
+    let server = Server::start();
+    let proxy = Proxy::start_with(&[server.address()], "", &[("max_buffered_bytes_per_client", "65536")]);
+    let mut client = proxy.connect();
+    client.send(&settings(&[(INITIAL_WINDOW_SIZE, 0)]));
+    client.send(&(1..=21).step_by(2).flat_map(call).collect::<Vec<u8>>());
+    let mut endpoint = server.accept();
+    let streams = [(); 11].map(|()| endpoint.expect(kind::HEADERS).stream);
+    let begun = |stream, parts: &[usize]| {
+        let content = parts.iter().flat_map(move |bytes| data(stream, &vec![0; *bytes], false));
+        [headers(stream, &[(":status", "200")], false), content.collect()].concat()
+    };
+    for stream in &streams[..10] {
+        endpoint.send(&begun(*stream, &[6_000]));
+        client.expect(kind::HEADERS);
+    }
+    // The content of these responses waits longer than the content of the last response.
+    std::thread::sleep(Duration::from_millis(50));
+    endpoint.send(&begun(streams[10], &[10_000, 10_000]));
+    endpoint.send(&headers(streams[10], &[("grpc-status", "0")], true));
+
+    let reset = client.expect(kind::RST_STREAM);
+    assert_eq!(reset.payload, ENHANCE_YOUR_CALM.to_be_bytes());
+    assert_ne!(reset.stream, 21);
+    client.send(&frame(kind::WINDOW_UPDATE, 0, 21, &30_000_u32.to_be_bytes()));
+    let frames = client.rest_of(21);
+    let bytes: usize = frames.iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).sum();
+    assert_eq!((bytes, frames.last().expect("trailers").field("grpc-status")), (20_000, "0"));
+    let calls = proxy.explain().calls;
+    assert!((5..10).contains(&calls), "{calls} of the other ten calls go on");
+}
+
+/// Makes three calls, and ends each call by `end`. The arguments of `end` are the client and the endpoint, each with
+/// the call's stream. Returns whether the proxy charges the client for resetting the calls at the endpoint: if it does, the
+/// next call uses another connection. A policy allows each call half a second.
+fn is_charged_for(request: impl Fn(u32) -> Vec<u8>, end: impl Fn((&mut Peer, u32), (&mut Peer, u32))) -> bool {
+    let server = Server::start();
+    let policy = traffic_policy("timeouts: {request: 500ms}");
+    let mesh = mesh_of(&(service("echo", &[server.address()], "") + &policy));
+    let proxy = Proxy::start_in(mesh, &[("max_shared_cancels_per_account", "2")]);
+    let mut client = proxy.connect();
+    client.send(&request(1));
+    let mut endpoint = server.accept();
+    for stream in [1, 3, 5] {
+        if stream > 1 {
+            client.send(&request(stream));
+        }
+        let at_endpoint = endpoint.expect(kind::HEADERS).stream;
+        end((&mut client, stream), (&mut endpoint, at_endpoint));
+    }
+    client.send(&call(7));
+    let mut uses_own = None;
+    eventually("the next call arrives", || {
+        if server.accept_now().is_some() {
+            uses_own = Some(true);
+        } else if endpoint.has_input() && endpoint.frame().is_some_and(|frame| frame.kind == kind::HEADERS) {
+            uses_own = Some(false);
+        }
+        uses_own.is_some()
+    });
+    uses_own == Some(true)
+}
+
+#[test]
+fn a_client_is_charged_for_the_calls_that_it_cancels_or_that_reach_its_own_deadline() {
+    assert!(is_charged_for(call, |(client, stream), _| client.send(&rst_stream(stream, 8))));
+    let in_a_hurry = |stream| call_with(stream, "grpc-timeout", "300m");
+    assert!(is_charged_for(in_a_hurry, |(client, stream), _| {
+        assert_eq!(client.rest_of(stream)[0].field("leno-proxy-error"), "deadline-exceeded");
+    }));
+}
+
+#[test]
+fn a_client_is_not_charged_for_the_time_limit_of_a_rule_or_for_the_rest_of_an_answered_request() {
+    assert!(!is_charged_for(call, |(client, stream), _| {
+        assert_eq!(client.rest_of(stream)[0].field("leno-proxy-error"), "request-timeout");
+    }));
+    assert!(!is_charged_for(open_call, |(client, stream), (endpoint, at_endpoint)| {
+        endpoint.send(&answer(at_endpoint, "me"));
+        assert_eq!(client.rest_of(stream)[0].field("from"), "me");
+        client.send(&rst_stream(stream, 8));
+    }));
 }
 
 #[test]

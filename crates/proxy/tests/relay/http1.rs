@@ -69,3 +69,28 @@ fn a_client_that_asks_learns_how_many_attempts_its_request_took() {
     let (_, answer) = exchange(request, "220 mail.example ESMTP\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("\r\nleno-attempts: 1\r\n"), "{answer}");
 }
+
+#[test]
+fn a_path_with_characters_that_uris_may_not_contain_reaches_a_server_of_http1() {
+    let request = "GET /q?query=up{job=\"a\"} HTTP/1.1\r\nHost: echo.default\r\nConnection: close\r\n\r\n";
+    let (seen, _) = exchange(request, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    assert!(seen.starts_with("GET /q?query=up{job=\"a\"} HTTP/1.1\r\n"), "{seen}");
+}
+
+#[test]
+fn trailers_of_a_request_are_forwarded() {
+    let request = "POST / HTTP/1.1\r\nHost: echo.default\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+                   2\r\nhi\r\n0\r\nX-Checksum: 7\r\n\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);
+    let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
+    client.write_all(request.as_bytes()).expect("the proxy reads");
+    let (mut server, _) = listener.accept().expect("the proxy connects");
+    server.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).to_lowercase().ends_with("0\r\nx-checksum: 7\r\n\r\n") {
+        let mut byte = [0];
+        server.read_exact(&mut byte).expect("the request, with its trailers");
+        seen.push(byte[0]);
+    }
+}

@@ -20,5 +20,6 @@ mod pool;
 mod proxy;
 mod retries;
 mod routes;
+mod trailers;
 mod unretried;
 mod waiting;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leno_http2::frame::kind;
 
-use crate::peer::{Peer, Server, answer, call, data, open_call, rst_stream, settings};
+use crate::peer::{Peer, Server, answer, call, data, headers, open_call, rst_stream, settings};
 use crate::proxy::{Proxy, eventually, mesh_of, service};
 use crate::routes::http_route;
 
@@ -62,6 +62,20 @@ fn a_mirror_gets_the_request_and_its_content_and_its_answer_goes_nowhere() {
     let frames = mirrored.client.rest_of(1);
     assert_eq!((frames.len(), frames[0].field("from")), (1, "v1"));
     assert_eq!(mirrored.counted(), (1, 0));
+}
+
+#[test]
+fn a_copy_of_a_grpc_request_has_no_trailers_either() {
+    let shadow = Server::start();
+    let mut mirrored = Mirrored::start(shadow.address(), MIRRORED, &[]);
+    mirrored.client.send(&open_call(1));
+    let (mut v1, mut copy) = (mirrored.v1.accept(), shadow.accept());
+    let streams = [&mut v1, &mut copy].map(|peer| peer.expect(kind::HEADERS).stream);
+    mirrored.client.send(&[data(1, b"hello", false), headers(1, &[("x-checksum", "1")], true)].concat());
+    for (peer, stream) in [&mut v1, &mut copy].into_iter().zip(streams) {
+        let frames = peer.rest_of(stream);
+        assert!(frames.iter().all(|frame| frame.kind == kind::DATA), "{frames:?}");
+    }
 }
 
 #[test]

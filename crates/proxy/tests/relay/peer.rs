@@ -297,6 +297,12 @@ pub(crate) fn open_call(stream: u32) -> Vec<u8> {
     headers(stream, &CALL, false)
 }
 
+/// A request other than gRPC, with content still to come.
+pub(crate) fn open_post(stream: u32) -> Vec<u8> {
+    let fields = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "echo.default:80")];
+    headers(stream, &fields, false)
+}
+
 /// A call without content, with one additional field.
 pub(crate) fn call_with(stream: u32, name: &str, value: &str) -> Vec<u8> {
     headers(stream, &[CALL.as_slice(), &[(name, value)]].concat(), true)

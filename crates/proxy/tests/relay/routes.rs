@@ -168,6 +168,23 @@ fn header_fields_and_path_are_changed_as_rule_and_backend_say() {
 }
 
 #[test]
+fn a_response_that_a_rule_makes_larger_than_its_client_accepts_is_not_sent() {
+    const MAX_HEADER_LIST_SIZE: u16 = 6;
+    let long = "x".repeat(1_000);
+    let mut split = Split::start(&format!(
+        "- filters:\n  \
+         - {{type: ResponseHeaderModifier, responseHeaderModifier: {{set: [{{name: x-long, value: {long}}}]}}}}\n  \
+         backendRefs: [{{name: v1, port: 80}}]"
+    ));
+    split.client.send(&[settings(&[(MAX_HEADER_LIST_SIZE, 1_000)]), call(1)].concat());
+    let mut v1 = split.v1.accept();
+    let request = v1.expect(kind::HEADERS);
+    v1.send(&answer(request.stream, "v1"));
+    let error = &split.client.rest_of(1)[0];
+    assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("8", "response-header-list-too-large"));
+}
+
+#[test]
 fn a_call_that_takes_longer_than_its_rule_allows_is_answered_at_once() {
     let mut split = Split::start(&format!("{TO_V1}\n  timeouts: {{request: 100ms}}"));
     split.client.send(&call(1));

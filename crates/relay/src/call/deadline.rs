@@ -34,7 +34,7 @@ impl Relay {
             timetable.wait_for(id, &mut call.due, Due::Audit, call.started, limit.value.after);
         }
         // Tunnels have no idle timeout: both ends may be silent for any time.
-        if let Some(limit) = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel()) {
+        if let Some(limit) = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel) {
             timetable.wait_for(id, &mut call.due, Due::Idle, now, limit.value.after / IDLE_CHECKS);
         }
     }
@@ -71,7 +71,7 @@ impl Relay {
             return;
         }
         // The two ends of a tunnel may be silent for any time.
-        if call.is_mirror() || call.is_tunnel() {
+        if call.is_mirror() || call.is_tunnel {
             return;
         }
         let (now, within) = (self.now, ms(self.limits.relay.content_timeout_ms));

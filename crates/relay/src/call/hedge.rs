@@ -18,7 +18,7 @@ use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::link::grpc;
 use crate::metrics::reason;
-use crate::target::balance::{Begun, Choice};
+use crate::target::balance::{Begun, Choice, choose_lane};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
 
@@ -189,7 +189,7 @@ impl Relay {
     pub(crate) fn plan_hedge(&mut self, id: CallId) {
         let now = self.now;
         let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
-        if call.is_mirror() || call.is_tunnel() {
+        if call.is_mirror() || call.is_tunnel {
             return;
         }
         let Some(route) = call.route.as_mut() else { return };
@@ -244,7 +244,7 @@ impl Relay {
     /// Begins a further attempt at a call.
     fn begin_hedge(&mut self, id: CallId, hedge: &Setting<Hedge>) -> Result<Begun, Unhedged> {
         let (now, until, workers) = (self.now, self.draining, self.workers);
-        let call = self.calls.get(id).ok_or(Unhedged::Request)?;
+        let call = self.calls.get_mut(id).ok_or(Unhedged::Request)?;
         let checked = check(call, &hedge.value, now, until);
         let cluster = self.targets.get_mut(call.cluster).ok_or(Unhedged::Request)?;
         let share = cluster.hedging().slow(hedge.value.delay, now).certain().ok_or(Unhedged::Request)?;
@@ -260,7 +260,8 @@ impl Relay {
         if cluster.standing() == Standing::Removed {
             return Err(Unhedged::Request);
         }
-        match cluster.others(now, call, &self.pools) {
+        let lane = choose_lane(call, &mut self.downstreams, &self.limits.relay);
+        match cluster.others(now, (call, lane), &self.pools) {
             Others::Free => {}
             Others::Busy => return Err(Unhedged::Loaded),
             Others::None => return Err(Unhedged::Endpoint),

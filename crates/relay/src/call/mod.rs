@@ -142,12 +142,18 @@ pub(crate) struct Call {
     pub(crate) asks_attempts: bool,
     /// Whether the request is a HEAD. No response to it has content, not even a response of the proxy itself.
     pub(crate) is_head: bool,
+    /// Whether the call is, or asks for, a tunnel. The bytes in a tunnel may be meant for one endpoint only, so route
+    /// rules neither retry nor hedge a tunnel. A tunnel may be silent for any time, even after `request` was dropped.
+    pub(crate) is_tunnel: bool,
     pub(crate) response: Response,
     pub(crate) http_status: u16,
     /// Number of content bytes received from the client. `response_bytes` is the number of content bytes received from
     /// the endpoint.
     pub(crate) request_bytes: u64,
     pub(crate) response_bytes: u64,
+    /// When content of the response began to wait for the client, or last left the queue. Only of use while content
+    /// waits.
+    pub(crate) unread_since: Instant,
     /// Counts the gRPC messages in the content of each direction, if the call is gRPC.
     pub(crate) request_messages: Messages,
     pub(crate) response_messages: Messages,
@@ -171,6 +177,9 @@ impl Call {
         request_ended: bool,
         now: Instant,
     ) -> Self {
+        let method = request.get(Known::Method);
+        let is_upgrade = request.contains(Known::LenoUpgrade);
+        let is_tunnel = protocol == Protocol::Opaque || is_upgrade || method == Some(b"CONNECT");
         Self {
             client,
             client_stream,
@@ -186,7 +195,8 @@ impl Call {
             may_be_processed: false,
             unretried: None,
             is_grpc: grpc::is_grpc(&request),
-            is_head: request.get(Known::Method) == Some(b"HEAD"),
+            is_head: method == Some(b"HEAD"),
+            is_tunnel,
             fields_bytes: 0,
             request,
             is_guess: false,
@@ -210,6 +220,7 @@ impl Call {
             http_status: 0,
             request_bytes: 0,
             response_bytes: 0,
+            unread_since: now,
             request_messages: Messages::default(),
             response_messages: Messages::default(),
             tapped: None,
@@ -222,14 +233,6 @@ impl Call {
     /// Returns whether the call is a copy of another call's request. The response to a copy is dropped.
     pub(crate) fn is_mirror(&self) -> bool {
         self.client.is_none()
-    }
-
-    /// Returns whether the call is, or asks for, a tunnel. The bytes in a tunnel may be meant for one endpoint only, so
-    /// route rules neither retry nor hedge a tunnel.
-    pub(crate) fn is_tunnel(&self) -> bool {
-        self.protocol == Protocol::Opaque
-            || self.request.contains(Known::LenoUpgrade)
-            || self.request.get(Known::Method) == Some(b"CONNECT")
     }
 
     /// Returns the memory of the call's fields in bytes: the request's fields, all copies of its trailers, the

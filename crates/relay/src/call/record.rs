@@ -49,6 +49,24 @@ impl Ending {
             Self::Answered { .. } | Self::Broken | Self::Complete => false,
         }
     }
+
+    /// Returns whether the client has caused the end of the call: by cancelling it, or by a deadline or limit that the
+    /// client itself has chosen, or by not sending or reading content. The proxy charges the client for resetting the
+    /// streams of such calls. Otherwise, a client could use short deadlines to make the proxy reset many streams.
+    pub(crate) fn is_caused_by_client(self) -> bool {
+        const CAUSED: [&str; 5] = [
+            "deadline-exceeded",
+            "content-late",
+            "client-too-slow",
+            "header-list-too-large",
+            "response-header-list-too-large",
+        ];
+        match self {
+            Self::Cancelled => true,
+            Self::ProxyError { why, .. } => CAUSED.contains(&why),
+            Self::Answered { .. } | Self::Broken | Self::Complete => false,
+        }
+    }
 }
 
 /// Returns whether an HTTP status and a gRPC status show a failure of the endpoint, and not of the request.

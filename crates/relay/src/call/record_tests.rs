@@ -48,3 +48,31 @@ fn only_a_call_whose_client_or_time_limit_did_not_wait_longer_took_too_long() {
     assert!(took_too_long(ProxyError::StreamIdle { set_by, timeout }));
     assert!(!Ending::Broken.took_too_long() && !took_too_long(ProxyError::ConnectionClosed { endpoint }));
 }
+
+#[test]
+fn a_client_is_charged_for_calls_that_it_ends_and_not_for_calls_that_rules_policies_and_servers_end() {
+    let endpoint = "10.0.0.9:80".parse().expect("an address");
+    let (set_by, timeout) = (Arc::from("HTTPRoute shop/cart"), Duration::from_secs(1));
+    let is_charged =
+        |error: ProxyError| Ending::ProxyError { why: error.why(), grpc_status: None }.is_caused_by_client();
+    assert!(Ending::Cancelled.is_caused_by_client());
+    for error in [
+        ProxyError::DeadlineExceeded,
+        ProxyError::ContentLate { waited_ms: 1 },
+        ProxyError::ClientTooSlow { buffered_bytes: 1 },
+        ProxyError::HeaderListTooLarge { limit_bytes: 1 },
+        ProxyError::ResponseTooLarge { endpoint, bytes: 2, limit_bytes: 1 },
+    ] {
+        assert!(is_charged(error.clone()), "{error}");
+    }
+    assert!(!Ending::Complete.is_caused_by_client() && !Ending::Broken.is_caused_by_client());
+    for error in [
+        ProxyError::RequestTimeout { set_by: Arc::clone(&set_by), timeout },
+        ProxyError::BackendTimeout { endpoint, set_by: Arc::clone(&set_by), timeout },
+        ProxyError::StreamIdle { set_by, timeout },
+        ProxyError::Denied(String::new()),
+        ProxyError::Protocol { endpoint, why: String::new() },
+    ] {
+        assert!(!is_charged(error.clone()), "{error}");
+    }
+}

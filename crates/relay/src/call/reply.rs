@@ -38,6 +38,8 @@ pub(crate) enum ProxyError {
     ResponseTooLarge { endpoint: SocketAddr, bytes: usize, limit_bytes: u32 },
     #[error("the request cannot be written in HTTP/1: {0}")]
     Unwritable(leno_http1::Unwritable),
+    #[error("the path has a character that some HTTP/2 servers reject; percent-encode it (RFC 3986 section 2.1)")]
+    UnusualPath,
     #[error("{cluster} has no ready endpoint; check its pods")]
     NoEndpoint { cluster: String },
     #[error(
@@ -105,6 +107,7 @@ impl ProxyError {
             Self::HeaderListTooLarge { .. } => "header-list-too-large",
             Self::ResponseTooLarge { .. } => "response-header-list-too-large",
             Self::Unwritable(_) => "unwritable-request",
+            Self::UnusualPath => "unusual-path",
             Self::NoEndpoint { .. } => "no-endpoint",
             Self::QueueFull { .. } => "queue-full",
             Self::WaitedTooLong { .. } => "waited-too-long",
@@ -152,7 +155,7 @@ impl ProxyError {
             Self::NoRoute(_) | Self::NoMatch { .. } => (404, Status::Unimplemented),
             Self::NoBackend { .. } | Self::InvalidBackend { .. } => (500, Status::Unavailable),
             Self::ResponseTooLarge { .. } => (502, Status::ResourceExhausted),
-            Self::Unwritable(_) => (400, Status::Internal),
+            Self::Unwritable(_) | Self::UnusualPath => (400, Status::Internal),
             Self::HeaderListTooLarge { .. } => (431, Status::ResourceExhausted),
             Self::NoEndpoint { .. }
             | Self::QueueFull { .. }

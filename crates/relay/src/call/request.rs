@@ -34,8 +34,11 @@ impl Relay {
             Event::Headers { stream, section: Section::Request, end_stream, oversize, .. } => {
                 self.on_request(client, stream, end_stream, oversize, fields);
             }
-            Event::Headers { stream, token, oversize, .. } => {
-                if let Some((id, _)) = self.calls.of(client, stream, token) {
+            Event::Headers { stream, token, end_stream, oversize, .. } => {
+                let Some((id, call)) = self.calls.of(client, stream, token) else { return };
+                if call.protocol == Protocol::Http2 && end_stream {
+                    self.drop_request_trailers(id);
+                } else {
                     self.on_request_trailers(client, id, oversize, fields);
                 }
             }
@@ -192,7 +195,7 @@ impl Relay {
         // Never hold back the bytes of an opaque connection: the client may send no more until the server has answered
         // them.
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream && call.protocol != Protocol::Opaque;
-        let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
+        let is_repeated = std::mem::replace(&mut call.short_part, is_short);
         if !call.attempts.is_sent() {
             // The call was not sent yet, so keep its content. The client gets no new flow-control window for this
             // content, so the client's window limits the content that is kept.
@@ -215,7 +218,7 @@ impl Relay {
             self.count_messages(id);
         }
         for (attempt, upstream, stream) in self.streams_of(id) {
-            if !dribbles || !self.collect(id, upstream, stream, bytes) {
+            if !is_short || !self.collect(id, (upstream, stream), bytes, is_repeated) {
                 self.send_data(attempt, (upstream, stream), bytes, end_stream);
             }
         }
@@ -243,6 +246,15 @@ impl Relay {
         let taken = link.codec.send_data(stream, bytes, end_stream);
         self.mark_dirty(LinkId::Endpoint(upstream));
         self.request_bytes_sent(id, taken);
+    }
+
+    /// Ends the content of an HTTP/2 request that has trailers, and drops the trailers (RFC 9110 section 6.5.1 allows
+    /// it). A server of grpc-go closes the whole connection if a request has a second field section, whatever its
+    /// content type. Other clients' calls use this connection, too. In gRPC, requests have no trailers.
+    #[cold]
+    fn drop_request_trailers(&mut self, id: CallId) {
+        self.mirror_data(id, &[], true);
+        self.take_request_data(id, &[], true);
     }
 
     fn on_request_trailers(&mut self, client: ClientId, id: CallId, oversize: bool, fields: &mut FieldSection) {

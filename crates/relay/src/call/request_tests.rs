@@ -16,3 +16,19 @@ fn a_request_that_becomes_complete_while_its_call_waits_is_no_longer_open() {
     relay.receive(LinkId::Client(client), b"cd");
     assert_eq!(counts(&relay), [false]);
 }
+
+#[test]
+fn a_tunnel_stays_a_tunnel_when_its_request_is_dropped() {
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    for (fields, is_tunnel) in [("connection: upgrade\r\nupgrade: chat\r\n", true), ("", false)] {
+        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+        let request = format!("GET / HTTP/1.1\r\nhost: cart.shop:80\r\n{fields}\r\n");
+        call(&mut relay, 0, origin, None, request.into_bytes());
+        let (id, _) = relay.calls.iter().next().expect("a call");
+        relay.stop_replay(id);
+        let call = relay.calls.get(id).expect("the same call");
+        assert!(call.request.is_empty());
+        assert_eq!(call.is_tunnel, is_tunnel, "{fields}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Response: handles an endpoint's events, and forwards the endpoint's response to the client.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use leno_http2::fields::Known;
@@ -26,6 +27,8 @@ use crate::target::methods::CallMethod;
 /// If the server sends GOAWAY within this time after the connection was opened, and before its first call, the relay
 /// treats the connection as a failed attempt to connect.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// Assumed waiting time of the rest of a response whose call has ended: the relay no longer records the real time.
+const UNREAD_REST: Duration = Duration::from_secs(1);
 
 impl Relay {
     pub(crate) fn on_endpoint_event(&mut self, upstream: UpstreamId, event: &Event<'_>, fields: &mut FieldSection) {
@@ -67,7 +70,7 @@ impl Relay {
         }
         let max_interim_responses = self.limits.relay.max_interim_responses;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
-        let (client, client_stream) = (call.client, call.client_stream);
+        let (client, client_stream, has_route) = (call.client, call.client_stream, call.route.is_some());
         if section == Section::Interim {
             call.interim_responses += 1;
             if call.interim_responses > max_interim_responses {
@@ -91,6 +94,13 @@ impl Relay {
         if section == Section::Response && may_have_failed(fields, end_stream) {
             self.pass_on_spent_chain(id.call, fields);
         }
+        if section == Section::Response
+            && has_route
+            && let Some(route) = self.calls.get(id.call).and_then(|call| call.route.as_ref())
+        {
+            route.modify_response(fields);
+        }
+        // Measure the section after all changes to it.
         let bytes = fields.list_size();
         let link = self.downstreams.get(client).map(|client| &client.link);
         if let Some(limit_bytes) = link.map(|link| link.codec.max_section_bytes()).filter(|&most| bytes > most as usize)
@@ -148,16 +158,13 @@ impl Relay {
 
     /// Handles the header section of the response that answers a call. Cancels the call's other attempts. From now on,
     /// the call gets no further attempt.
-    fn begin_response(&mut self, id: AttemptId, fields: &mut FieldSection) {
+    fn begin_response(&mut self, id: AttemptId, fields: &FieldSection) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         call.response = Response::Begun;
         // The response has begun in time, so the call needs no hedge, however long the content takes.
         call.due.call_off(Due::Hedge);
         call.http_status = status_seen(fields);
-        if let Some(route) = &call.route {
-            route.modify_response(fields);
-        }
         let mut cluster = self.targets.get_mut(call.cluster);
         if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {
             cluster.learn_method(call, fields, &self.metrics, self.limits.relay.max_methods_per_service as usize);
@@ -192,6 +199,7 @@ impl Relay {
         bytes: &[u8],
         end_stream: bool,
     ) {
+        let now = self.now;
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.response_bytes += bytes.len() as u64;
         let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
@@ -202,8 +210,14 @@ impl Relay {
             return self.discard((upstream, stream), id, bytes.len(), end_stream);
         };
         let taken = to.link.codec.send_data(client_stream, bytes, end_stream);
-        // Content that waits for other streams of the client is no reason to reset a stream that the client reads.
         let waits = taken < bytes.len();
+        // If nothing else is queued for the stream, the wait of its content begins now.
+        if waits
+            && to.link.codec.queued_on(client_stream) == bytes.len() - taken
+            && let Some(call) = self.calls.get_mut(id)
+        {
+            call.unread_since = now;
+        }
         let is_settled = is_guess && !to.link.codec.is_guess();
         let buffered_bytes = to.link.codec.queued_bytes();
         let is_tunnel = to.is_tunnel();
@@ -219,24 +233,58 @@ impl Relay {
         }
         if end_stream {
             self.response_complete(id, Ending::Answered { grpc_status: None, pushback: None });
-        } else if waits && buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize && !is_tunnel {
-            self.fail_slow_client(id, client, client_stream, buffered_bytes);
+        } else if waits
+            && !is_tunnel
+            && buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize
+            && let Some(client) = client
+        {
+            self.reset_unread_streams(client);
         }
     }
 
-    /// Resets a stream because too much response content waits for its client. Drops the content that is queued for the
-    /// stream.
-    fn fail_slow_client(&mut self, id: CallId, client: Option<ClientId>, stream: StreamKey, buffered_bytes: usize) {
+    /// Resets streams of a client for which too much response content waits. Begins with the stream whose content has
+    /// waited longest without progress. If the client reads a stream, the content of this stream makes progress, so the
+    /// streams that the client does not read are reset first.
+    ///
+    /// Frees a sixteenth of the limit at once, because the search visits all streams of the client: the next search
+    /// follows only after as much content has arrived.
+    #[cold]
+    fn reset_unread_streams(&mut self, client: ClientId) {
+        let now = self.now;
+        let limit = self.limits.relay.max_buffered_bytes_per_client as usize;
+        let Some(codec) = self.downstreams.get(client).map(|client| &client.link.codec).certain() else { return };
+        let mut unread = Vec::new();
+        for (stream, token) in codec.open_streams() {
+            if codec.queued_on(stream) > 0 {
+                let call = self.calls.of(client, stream, token);
+                let waited = call.map_or(UNREAD_REST, |(_, call)| now.saturating_duration_since(call.unread_since));
+                unread.push((Reverse(waited), stream, token));
+            }
+        }
+        unread.sort_unstable_by_key(|(waited, stream, _)| (*waited, stream.id));
+        for (_, stream, token) in unread {
+            let buffered_bytes = self.downstreams.get(client).map_or(0, |client| client.link.codec.queued_bytes());
+            if buffered_bytes <= limit - limit / 16 {
+                return;
+            }
+            self.reset_unread_stream(client, (stream, token), buffered_bytes);
+        }
+    }
+
+    /// Resets a client's stream because too much response content waits for the client. Drops the content that is
+    /// queued for the stream.
+    fn reset_unread_stream(&mut self, client: ClientId, (stream, token): (StreamKey, u32), buffered_bytes: usize) {
         let door = self.downstreams.get(client).map_or(Door::Outbound, |client| client.origin.door);
         let error = ProxyError::ClientTooSlow { buffered_bytes };
         self.metrics.count_proxy_error(door.direction(), error.why());
+        self.reset_client_stream(Some(client), stream, ErrorCode::ENHANCE_YOUR_CALM);
+        // The call has ended if the endpoint has sent the whole response.
+        let Some((id, call)) = self.calls.of(client, stream, token) else { return };
         let (http_status, grpc_status) = error.statuses();
-        let Some(call) = self.calls.get_mut(id).certain() else { return };
         let grpc_status = call.is_grpc.then_some(grpc_status as u8);
         if !call.is_grpc {
             call.http_status = http_status;
         }
-        self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
         self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status });
     }
 
@@ -322,12 +370,13 @@ impl Relay {
     }
 
     fn return_room_to_endpoints(&mut self, client: ClientId) {
+        let now = self.now;
         while let Some(Drained { stream, token, bytes }) =
             self.downstreams.get_mut(client).and_then(|client| client.link.codec.next_drained())
         {
-            let call = self.calls.of(client, stream, token);
-            let answering = call.and_then(|(_, call)| call.attempts.latest_stream());
-            let Some((upstream, upstream_stream)) = answering else { continue };
+            let Some((_, call)) = self.calls.of(client, stream, token) else { continue };
+            call.unread_since = now;
+            let Some((upstream, upstream_stream)) = call.attempts.latest_stream() else { continue };
             if let Some(upstream) = self.pools.upstream_mut(upstream) {
                 upstream.link.codec.release(upstream_stream, bytes as usize);
             }

@@ -24,6 +24,7 @@ use crate::downstream::origin::Door;
 use crate::link::grpc::{self, Pushback};
 use crate::metrics::reason;
 use crate::pool::hop::Hop;
+use crate::target::balance::choose_lane;
 use crate::target::budget::Taken;
 use crate::target::cluster::Standing;
 
@@ -98,7 +99,7 @@ fn pause(
     (now, until): (Instant, Option<Instant>),
     random: u32,
 ) -> Result<Duration, Unretried> {
-    if !call.can_be_resent() || call.is_mirror() || call.is_tunnel() {
+    if !call.can_be_resent() || call.is_mirror() || call.is_tunnel {
         return Err(Unretried::Request);
     }
     if call.further_attempts() == 0 && call.request.contains(Known::GrpcPreviousRpcAttempts) {
@@ -322,8 +323,10 @@ impl Relay {
     /// the cluster's pools may connect again. Returns whether the call waits.
     #[cold]
     pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
-        let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
-        let at = cluster.and_then(|cluster| cluster.connects_again_at(self.now, &self.pools));
+        let at = self.calls.get_mut(id).and_then(|call| {
+            let lane = choose_lane(call, &mut self.downstreams, &self.limits.relay);
+            self.targets.get(call.cluster?)?.connects_again_at(self.now, (call, lane), &self.pools)
+        });
         let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(self.now));
         if wait > MAX_CONNECT_WAIT {
             self.count_connection_missing(id);

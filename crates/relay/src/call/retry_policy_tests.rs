@@ -60,9 +60,7 @@ fn what_cannot_be_repeated_and_what_the_client_repeats_itself_is_not_sent_again(
     assert_eq!(refused(|call| call.replayable = false), Err(Unretried::Request));
     assert_eq!(refused(|call| call.response = crate::call::Response::Begun), Err(Unretried::Request));
     assert_eq!(refused(|call| call.client = None), Err(Unretried::Request));
-    assert_eq!(refused(|call| call.protocol = Protocol::Opaque), Err(Unretried::Request));
-    assert_eq!(refused(|call| call.request.set(Known::Method, b"CONNECT")), Err(Unretried::Request));
-    assert_eq!(refused(|call| call.request.set(Known::LenoUpgrade, b"websocket")), Err(Unretried::Request));
+    assert_eq!(refused(|call| call.is_tunnel = true), Err(Unretried::Request));
     let mut retried = call(now, &[("grpc-previous-rpc-attempts", "1")]);
     assert_eq!(pause(&retried, &retry(), Wait::BackOff, (now, None), 0), Err(Unretried::Client));
     // The relay ignores `grpc-previous-rpc-attempts` if it has retried the call, because it has then set the field

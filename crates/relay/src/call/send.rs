@@ -1,7 +1,7 @@
 //! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for a connection.
 
 use leno_http2::Section;
-use leno_http2::fields::Known;
+use leno_http2::fields::{Defects, Known};
 use leno_http2::limits::DRIBBLE_BYTES;
 
 use crate::Relay;
@@ -14,7 +14,7 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::link::codec::CannotOpen;
 use crate::link::{LinkId, grpc};
-use crate::pool::hop::Protocol;
+use crate::pool::hop::{Hop, Protocol};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::{CallSize, UpstreamId};
 use crate::pool::waiting::Turn;
@@ -144,10 +144,6 @@ impl Relay {
         else {
             return;
         };
-        let limit_bytes = upstream.link.codec.max_section_bytes();
-        if call.request.list_size() > limit_bytes as usize {
-            return self.give_up_attempt(id, &ProxyError::HeaderListTooLarge { limit_bytes });
-        }
         if let Some(time_left) = time_left(call, now) {
             call.request.set(Known::GrpcTimeout, grpc::format_timeout(time_left).as_bytes());
         }
@@ -159,9 +155,19 @@ impl Relay {
             trace.send(id, upstream.expected.as_ref(), &mut call.request, now);
         }
         let hop = upstream.key.hop;
+        // Some servers close the connection after many such paths. Other clients' calls use this connection, too.
+        if hop == Hop::Plain(Protocol::Http2) && call.request.defects().contains(Defects::UNUSUAL_PATH) {
+            return self.give_up_attempt(id, &ProxyError::UnusualPath);
+        }
         hop.dress(&mut call.request, call.protocol, upstream.target);
         let ends_with_body = call.request_ended && call.trailers.is_none();
         let codec = &mut upstream.link.codec;
+        // Measure the request after all changes. If it is larger than the endpoint accepts, the endpoint rejects the
+        // call, and closes the connection after many such calls.
+        let limit_bytes = codec.max_section_bytes();
+        if call.request.list_size() > limit_bytes as usize {
+            return self.give_up_attempt(id, &ProxyError::HeaderListTooLarge { limit_bytes });
+        }
         let (token, end_stream) = (id.call.place(), ends_with_body && call.body.is_empty());
         let stream = match codec.open(now, token, &call.request, end_stream, &mut self.heads) {
             Ok(stream) => stream,

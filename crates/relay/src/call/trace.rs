@@ -199,7 +199,7 @@ impl Relay {
     /// [`Tracer::look_at`]: crate::trace::Tracer::look_at
     #[cold]
     pub(crate) fn begin_trace(&mut self, client: ClientId, call: &Call, is_drawn: bool) -> Option<Box<CallTrace>> {
-        if call.protocol == Protocol::Opaque || call.is_tunnel() || call.request.get(Known::Path) == Some(EXPORT_PATH) {
+        if call.protocol == Protocol::Opaque || call.is_tunnel || call.request.get(Known::Path) == Some(EXPORT_PATH) {
             return None;
         }
         let client = self.downstreams.get(Some(client))?;

@@ -83,14 +83,14 @@ pub(crate) struct Account {
 
 /// The number of events in one window of time. A window is a fixed number of sweeps.
 #[derive(Debug, Default)]
-struct Count {
+pub(crate) struct Count {
     window: u32,
     events: u32,
 }
 
 impl Count {
     /// Counts one event in the window with the number `window`. Returns the number of events in this window.
-    fn add(&mut self, window: u32) -> u32 {
+    pub(crate) fn add(&mut self, window: u32) -> u32 {
         if self.window != window {
             *self = Self { window, events: 0 };
         }
@@ -252,6 +252,11 @@ impl Accounts {
         let is_too_much = account.dribbles.add(window) > relay.max_dribbles_per_account;
         account.stands_out |= is_too_much;
         is_too_much
+    }
+
+    /// Returns the number of sweeps so far.
+    pub(crate) fn sweeps(&self) -> u32 {
+        self.sweeps
     }
 
     /// Counts a sweep: a tenth of a second has passed.

@@ -112,11 +112,7 @@ impl Codec {
 
     /// Returns whether input must not be read for now.
     pub(crate) fn is_paused(&self) -> bool {
-        match self {
-            Self::Http2(_) => false,
-            Self::Http1(http1) => http1.is_paused(),
-            Self::Opaque(opaque) => opaque.is_paused(),
-        }
+        for_protocol!(self, codec => codec.is_paused())
     }
 
     /// Returns whether the codec takes input while it is not paused. There is one exception: an opaque connection to an

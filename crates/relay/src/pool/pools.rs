@@ -2,7 +2,7 @@
 //! connection.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::call::attempt::AttemptId;
 use crate::inventory::Entries;
@@ -123,6 +123,16 @@ impl Pool {
         self.retry_at = Some(now + pause / 2 + jitter);
     }
 
+    /// Forgets the failures of an unused pool whose latest pause has been over for `after`. A pool also forgets its
+    /// failures when a connection is ready. But if no call uses its lane or hop any more, it opens no connection, and
+    /// its failures would mark the endpoint as failing although other pools can connect to it.
+    pub(crate) fn forget_old_failures(&mut self, now: Instant, after: Duration) {
+        if self.is_idle() && self.retry_at.is_some_and(|at| now.saturating_duration_since(at) >= after) {
+            (self.failures, self.retry_at) = (0, None);
+            self.last_error.clear();
+        }
+    }
+
     /// Removes all attempts from the queue. Returns them in the order in which they joined the queue.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = AttemptId> + use<> {
         std::mem::take(&mut self.waiting).into_attempts()
@@ -228,14 +238,20 @@ impl Pools {
         }
     }
 
-    /// Records whether a connection is free now. Does nothing if the connection can carry several calls at a time.
+    /// Records whether a connection is free now. If the connection can carry several calls at a time, only checks
+    /// whether it takes further calls: after 2^30 calls, its stream identifiers are used up. Such a connection leaves
+    /// its pool, so that the pool can open another connection.
     #[inline]
     pub(crate) fn note_room(&mut self, id: UpstreamId) {
         let Some(upstream) = self.upstreams.get(id) else { return };
+        let is_spent = !upstream.link.codec.takes_streams();
         if upstream.key.hop.is_shared() {
+            if is_spent && !upstream.retired {
+                self.retire(id);
+            }
             return;
         }
-        let (is_free, is_spent) = (upstream.has_room(CallSize::Open), !upstream.link.codec.takes_streams());
+        let is_free = upstream.has_room(CallSize::Open);
         if let Some(pool) = self.pools.get_mut(upstream.pool) {
             pool.connections.set_free(id, is_free);
             pool.connections.set_spent(id, is_spent);

@@ -107,6 +107,43 @@ fn a_pool_whose_connections_are_all_in_use_for_good_backs_off() {
 }
 
 #[test]
+fn a_shared_connection_that_takes_no_more_calls_leaves_its_pool() {
+    let now = Instant::now();
+    let mut pools = Pools::default();
+    let id = pools.insert(pool(Protocol::Http2, now));
+    let connection = upstream(&pools, id, now);
+    let connection = pools.add(connection);
+    pools.note_ready(connection);
+    pools.note_room(connection);
+    assert_eq!(pools.get(id).expect("a pool").connections().len(), 1);
+    // As if all stream identifiers were used up.
+    pools.upstream_mut(connection).and_then(|upstream| upstream.link.codec.http2()).expect("HTTP/2").shut_down();
+    pools.note_room(connection);
+    assert!(pools.get(id).expect("a pool").connections().is_empty());
+    assert!(pools.upstream(connection).expect("its calls go on").retired);
+}
+
+#[test]
+fn an_unused_pool_forgets_its_failures_after_a_while() {
+    const AFTER: Duration = Duration::from_secs(10);
+    let now = Instant::now();
+    let mut pools = Pools::default();
+    let id = pools.insert(pool(Protocol::Http2, now));
+    let pool = pools.get_mut(id).expect("a pool");
+    pool.back_off(now, "refused".to_owned(), 0, &RelayLimits::default());
+    let retry_at = pool.retry_at().expect("a pause");
+    pool.forget_old_failures(retry_at + AFTER - Duration::from_millis(1), AFTER);
+    assert!(pool.failures == 1 && pool.may_be_busy());
+    let turn = pools.join(id, AttemptId::numbered(1), true);
+    pools.get_mut(id).expect("a pool").forget_old_failures(retry_at + AFTER, AFTER);
+    pools.leave(id, turn);
+    let pool = pools.get_mut(id).expect("a pool");
+    assert_eq!(pool.failures, 1, "an attempt waited");
+    pool.forget_old_failures(retry_at + AFTER, AFTER);
+    assert!(pool.failures == 0 && !pool.may_be_busy() && pool.last_error.is_empty());
+}
+
+#[test]
 fn connections_that_fail_together_are_one_failure() {
     let now = Instant::now();
     let (mut pool, relay) = (pool(Protocol::Http1, now), RelayLimits::default());

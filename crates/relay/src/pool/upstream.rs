@@ -12,6 +12,7 @@ use leno_model::spiffe::SpiffeId;
 use crate::Relay;
 use crate::call::Call;
 use crate::certain::Certain;
+use crate::downstream::accounts::Count;
 use crate::downstream::origin::Door;
 use crate::effect::{Effect, ServerTls, WireId};
 use crate::failure::ConnectionFailure;
@@ -67,6 +68,8 @@ pub struct Upstream {
     pub(crate) ping_sent: Option<Instant>,
     /// Whether the connection is in the worker's list of connections on which short pieces of content are collected.
     pub(crate) collects: bool,
+    /// Short pieces of content that the connection has sent at once since the latest sweep.
+    pub(crate) dribbles: Count,
     /// Cancelled calls that the relay has not reset on the server yet.
     pub(crate) cancelled: CancelledCalls,
     /// Streams of calls that the server has answered without accepting the whole request, the oldest first.
@@ -126,6 +129,7 @@ impl Upstream {
             idle_since: None,
             ping_sent: None,
             collects: false,
+            dribbles: Count::default(),
             cancelled: CancelledCalls::new(now, relay),
             answered: Vec::new(),
             has_answered_output: false,
@@ -237,10 +241,12 @@ impl Relay {
     }
 
     /// If an established connection leads to our own application, names the application's port in metrics from now on.
+    /// The application may have several addresses, each with a state of its own, so the port may be named already.
     fn note_port(&mut self, cluster: ClusterId) {
         let Some(state) = self.targets.get_mut(cluster) else { return };
         let TargetKey::Local(address) = state.target else { return };
-        if self.ports.serve(address.port()) {
+        self.ports.serve(address.port());
+        if self.ports.is_named(address.port()) && !state.is_named() {
             state.name_port();
             // `outdate` makes all clients look up their routes again, and with them the metrics that count their calls.
             self.targets.outdate();

@@ -134,7 +134,7 @@ impl Relay {
 /// - Opaque connections of our own application always use the shared connections.
 /// - Opaque connections of our callers count like other calls, because each needs its own connection to the
 ///   application.
-fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
+pub(crate) fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
     let Some(account) = downstreams.get(call.client).map(|client| client.account) else { return Lane::Shared };
     let is_opaque = call.protocol == Protocol::Opaque;
     if is_opaque && !downstreams.accounts().is_of_a_caller(account) {

@@ -3,6 +3,7 @@ use crate::downstream::client::ClientId;
 use crate::downstream::origin::{Door, Origin};
 use crate::effect::Effect;
 use crate::fixtures::{call, mesh_of, relay, service};
+use crate::slots::Id;
 
 /// An address without a Service.
 const ADDRESS: &str = "10.0.0.7:80";
@@ -26,6 +27,48 @@ fn relay_with_two_clients() -> (Relay, [ClientId; 2]) {
     let clients = [(0, "cart.shop:80"), (1, ADDRESS)].map(|(number, host)| call_to(&mut relay, number, host));
     assert_eq!(clients.map(|client| remembers_target(&relay, client)), [true, true]);
     (relay, clients)
+}
+
+/// Establishes the connections to endpoints that the relay has requested, except those to [`ADDRESS`], which fail.
+fn establish_connections(relay: &mut Relay) {
+    for effect in relay.take_effects() {
+        match effect {
+            Effect::Connect { upstream, address, .. } if address.to_string() == ADDRESS => {
+                relay.close_upstream(upstream, "nothing listens");
+            }
+            Effect::Connect { upstream, address, .. } => {
+                relay.attach_upstream(upstream, Id::numbered(upstream.place()), address);
+                relay.connected(upstream);
+            }
+            _ => {}
+        }
+    }
+    relay.serve_waiting();
+}
+
+#[test]
+fn a_removed_service_with_a_call_does_not_report_for_the_service_that_replaces_it() {
+    let cart = || mesh_of(service("cart", &["10.0.0.9"]));
+    let mut relay = relay(1, cart(), false);
+    // The address has the first place among the clusters. The new Service then gets this place, so that a sweep reaches
+    // the removed Service last.
+    let of_address = call_to(&mut relay, 0, ADDRESS);
+    call_to(&mut relay, 1, "cart.shop:80");
+    relay.close_client(of_address);
+    establish_connections(&mut relay);
+    relay.forget_idle_addresses();
+    relay.set_mesh(&Arc::new(mesh_of(service("other", &["10.0.0.8"]))));
+    relay.set_mesh(&Arc::new(cart()));
+    call_to(&mut relay, 2, "cart.shop:80");
+    establish_connections(&mut relay);
+    let standings: Vec<_> = relay.targets.iter().map(|(_, state)| state.standing()).collect();
+    assert_eq!(standings, [Standing::Known, Standing::Removed]);
+    for _ in 0..10 {
+        relay.set_now(relay.now + crate::SWEEP_EVERY);
+        relay.sweep();
+    }
+    let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
+    assert_eq!(relay.metrics.endpoints(&key).ready.get(), 1);
 }
 
 #[test]

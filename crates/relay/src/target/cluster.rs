@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::call::hedge::Hedging;
 use crate::call::reply::ProxyError;
 use crate::downstream::accounts::Lane;
+use crate::limits::{RelayLimits, ms};
 use crate::metrics::{TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::pool::hop::PoolKey;
 use crate::pool::pools::{Pool, PoolId, Pools};
@@ -148,7 +149,7 @@ pub(crate) struct Member {
     pub(crate) id: EndpointId,
     pub(crate) endpoint: Endpoint,
     /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`. `None` until the first call
-    /// after the endpoint was added or the cluster was updated.
+    /// after the endpoint was added, or after its proxy or its controller has changed.
     pub(super) traffic: Option<u32>,
     /// The endpoint's pools. There are few: one for each hop and lane that calls have used.
     pools: Vec<(PoolKey, PoolId)>,
@@ -244,7 +245,12 @@ impl ClusterState {
             let Some(endpoint) = place.ok().and_then(|place| cluster.endpoints.get(place)) else { continue };
             let mut member = Member { id, endpoint: endpoint.clone(), traffic: None, pools: Vec::new() };
             if let Some(same) = before.remove(id) {
-                match same.endpoint.proxy == endpoint.proxy {
+                let has_same_proxy = same.endpoint.proxy == endpoint.proxy;
+                // The labels of the series contain the proxy's identity and the controller.
+                if has_same_proxy && same.endpoint.controller == endpoint.controller {
+                    member.traffic = same.traffic;
+                }
+                match has_same_proxy {
                     true => member.pools = same.pools,
                     false => gone.extend(same.pools()),
                 }
@@ -263,6 +269,8 @@ impl ClusterState {
     /// endpoints, and returns their pools.
     pub(super) fn lose(&mut self, now: Instant, standing: Standing) -> Vec<PoolId> {
         self.standing = standing;
+        // A new state of the same Service uses the same metrics, while calls may keep this state for hours.
+        self.reported_endpoints = None;
         if standing == Standing::Removed { self.clear(now) } else { Vec::new() }
     }
 
@@ -384,41 +392,55 @@ impl ClusterState {
         Some(pool)
     }
 
-    /// Clears `may_be_busy` if no pool has a queue any more, and no pool has failed to connect.
-    pub(crate) fn check_pools(&mut self, pools: &Pools) {
-        self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
+    /// Lets unused pools forget their old failures. Clears `may_be_busy` if no pool has a queue any more, and no pool
+    /// has failed to connect.
+    pub(crate) fn check_pools(&mut self, now: Instant, pools: &mut Pools, relay: &RelayLimits) {
+        if !self.may_be_busy {
+            return;
+        }
+        self.may_be_busy = false;
+        for id in self.members.iter().flat_map(Member::pools) {
+            if let Some(pool) = pools.get_mut(id) {
+                pool.forget_old_failures(now, ms(relay.max_backoff_ms));
+                self.may_be_busy |= pool.may_be_busy();
+            }
+        }
     }
 
-    /// Returns the state of the endpoints that the call has not tried. Stops at the first endpoint that takes calls at
-    /// once, so the cost is usually small.
-    pub(crate) fn others(&self, now: Instant, call: &Call, pools: &Pools) -> Others {
+    /// Returns the state of the endpoints that `call`, which uses connections of `lane`, has not tried. Stops at the
+    /// first endpoint that takes the call at once, so the cost is usually small.
+    pub(crate) fn others(&self, now: Instant, (call, lane): (&Call, Lane), pools: &Pools) -> Others {
         let mut others = self.members.iter().filter(|member| !call.has_tried(member.id)).peekable();
         if others.peek().is_none() {
             return Others::None;
         }
-        let is_free = |member: &Member| {
-            member.pools().filter_map(|pool| pools.get(pool)).all(|pool| pool.takes_calls(now, NO_QUEUE))
-        };
+        let is_free = |member: &Member| is_usable(&self.members, member.id, (call, lane), pools, (now, NO_QUEUE));
         if others.any(is_free) { Others::Free } else { Others::Busy }
     }
 
-    /// Returns when the first pool that opens no connection for now opens one again; `None` without such a pool.
-    pub(crate) fn connects_again_at(&self, now: Instant, pools: &Pools) -> Option<Instant> {
-        self.pools(pools).filter(|pool| pool.is_backing_off(now)).filter_map(Pool::retry_at).min()
+    /// Returns when the first pool for `call` that opens no connection for now opens one again; `None` without such a
+    /// pool. The call uses connections of `lane`.
+    pub(crate) fn connects_again_at(
+        &self,
+        now: Instant,
+        (call, lane): (&Call, Lane),
+        pools: &Pools,
+    ) -> Option<Instant> {
+        let backing_off = self.pools_for((call, lane), pools).filter(|pool| pool.is_backing_off(now));
+        backing_off.filter_map(Pool::retry_at).min()
     }
 
     /// Returns the reason why no endpoint can take `call`, which uses connections of `lane`. `own` is the number of
     /// waiting calls of the call's client.
     pub(crate) fn why_none(&self, now: Instant, (call, lane): (&Call, Lane), pools: &Pools, own: usize) -> ProxyError {
         let cluster = self.target.to_string();
-        let of_lane = || self.members.iter().filter_map(|member| pools.get(member.pool_for(call, lane)?));
-        if let Some(failed) = of_lane().find(|pool| pool.is_backing_off(now)) {
+        if let Some(failed) = self.pools_for((call, lane), pools).find(|pool| pool.is_backing_off(now)) {
             return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
         }
         if self.members.iter().next().is_none() {
             return ProxyError::NoEndpoint { cluster };
         }
-        let waiting = of_lane().map(|pool| pool.waiting().len()).sum();
+        let waiting = self.pools_for((call, lane), pools).map(|pool| pool.waiting().len()).sum();
         ProxyError::QueueFull { cluster, waiting, own }
     }
 
@@ -486,6 +508,11 @@ impl ClusterState {
     /// Returns the connection pools of an endpoint; no pools if the endpoint does not belong to this cluster.
     pub(crate) fn pools_of<'a>(&'a self, endpoint: EndpointId, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
         self.members.get(endpoint).into_iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
+    }
+
+    /// Returns the pools whose connections `call` may use, in `lane`.
+    fn pools_for<'a>(&'a self, (call, lane): (&'a Call, Lane), pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
+        self.members.iter().filter_map(move |member| pools.get(member.pool_for(call, lane)?))
     }
 
     /// Returns the pools of all endpoints.

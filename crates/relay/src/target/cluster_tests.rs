@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use leno_http2::{FieldSection, StreamKey};
+use leno_model::mesh::EndpointProxy;
 
 use super::*;
 use crate::call::attempt::AttemptId;
@@ -42,10 +43,10 @@ fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
     let turn = pools.join(pool, AttemptId::numbered(0), true);
 
     state.may_be_busy = true;
-    state.check_pools(&pools);
+    state.check_pools(now, &mut pools, &RelayLimits::default());
     assert!(state.may_be_busy && state.pick(now, (&call, Choice::Any), Lane::Shared, &pools, 1).is_none());
     pools.leave(pool, turn);
-    state.check_pools(&pools);
+    state.check_pools(now, &mut pools, &RelayLimits::default());
     assert!(!state.may_be_busy && state.pick(now, (&call, Choice::Any), Lane::Shared, &pools, 1).is_some());
 }
 
@@ -71,6 +72,28 @@ fn each_lane_of_an_endpoint_has_a_pool_until_the_endpoint_leaves_or_changes() {
 }
 
 #[test]
+fn an_endpoint_keeps_its_series_until_its_controller_or_its_proxy_changes() {
+    let now = Instant::now();
+    let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let mut series_after = |change: fn(&mut Endpoint)| {
+        state.members.get_mut(endpoint).expect("it stays").traffic = Some(7);
+        let mut cluster = state.cluster.clone();
+        change(&mut Arc::make_mut(&mut cluster).endpoints[0]);
+        assert_eq!(state.update(now, cluster), []);
+        state.members.get(endpoint).expect("it stays").traffic
+    };
+    assert_eq!(series_after(|endpoint| endpoint.zone = Some("west".into())), Some(7));
+    assert_eq!(series_after(|endpoint| endpoint.controller = "replicaset/cart-1".parse().ok()), None);
+    assert_eq!(series_after(|endpoint| endpoint.pod = Some("cart-1-abcde".into())), Some(7));
+    let set_proxy = |endpoint: &mut Endpoint| {
+        let identity = "ns/shop/sa/cart".parse().expect("a workload");
+        endpoint.proxy = Some(EndpointProxy { identity, inbound_port: None, tunnel_port: 15008 });
+    };
+    assert_eq!(series_after(set_proxy), None);
+}
+
+#[test]
 fn a_retry_does_not_wait_for_a_pause_that_is_over() {
     let now = Instant::now();
     let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
@@ -86,8 +109,37 @@ fn a_retry_does_not_wait_for_a_pause_that_is_over() {
     let over = back_off(now, Lane::Own(3));
     let now = over + Duration::from_secs(60);
     let until = back_off(now, Lane::Shared);
-    assert_eq!(state.connects_again_at(now, &pools), Some(until));
-    assert_eq!(state.connects_again_at(until, &pools), None);
+    let again = |now, lane| state.connects_again_at(now, (&call, lane), &pools);
+    assert_eq!((again(now, Lane::Shared), again(until, Lane::Shared)), (Some(until), None));
+    assert_eq!(again(now, Lane::Own(3)), None, "its pause is over");
+    assert_eq!(again(now, Lane::Own(4)), None, "no call has used it");
+}
+
+#[test]
+fn an_endpoint_takes_a_hedge_at_once_whatever_waits_in_other_lanes() {
+    let now = Instant::now();
+    let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let pool = state.pool(own, endpoint, &call, Lane::Own(3), &mut pools).expect("a pool");
+    pools.join(pool, AttemptId::numbered(0), true);
+    let others = |lane| state.others(now, (&call, lane), &pools);
+    assert_eq!((others(Lane::Own(3)), others(Lane::Shared)), (Others::Busy, Others::Free));
+}
+
+#[test]
+fn a_failure_in_a_lane_that_is_no_longer_used_is_forgotten() {
+    let (now, relay) = (Instant::now(), RelayLimits::default());
+    let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let pool = state.pool(own, endpoint, &call, Lane::Own(3), &mut pools).expect("a pool");
+    pools.get_mut(pool).expect("a pool").back_off(now, "refused".to_owned(), 0, &relay);
+    state.note_busy();
+    state.check_pools(now, &mut pools, &relay);
+    assert!(state.may_be_busy && state.pools_of(endpoint, &pools).any(|pool| pool.failures > 0));
+    state.check_pools(now + 2 * ms(relay.max_backoff_ms), &mut pools, &relay);
+    assert!(!state.may_be_busy && state.pools_of(endpoint, &pools).all(|pool| pool.failures == 0));
 }
 
 #[test]

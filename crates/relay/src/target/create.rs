@@ -14,7 +14,7 @@ use crate::call::reply::ProxyError;
 use crate::limits::ms;
 use crate::target::cluster::{ClusterId, ClusterState, TargetKey, single};
 
-/// Interval at which the relay releases the metrics series of callers that have left.
+/// Interval at which the relay releases the metrics series of callers and endpoints that have left.
 const RELEASE_EVERY: Duration = Duration::from_secs(60);
 
 impl Relay {
@@ -97,8 +97,9 @@ impl Relay {
         self.forget_latest_targets(&left, &BTreeSet::new());
     }
 
-    /// Releases the metrics series of callers that have left, if this is due. Released series end after a while.
-    /// Without this, a server that always has callers would keep the series of all callers that it has ever had.
+    /// Releases the metrics series of callers and endpoints that have left, if this is due. Released series end after a
+    /// while. Without this, a server that always has callers would keep the series of all callers that it has ever had.
+    /// A client of a Service would keep a series for each ReplicaSet and each Job whose Pods it has ever called.
     pub(crate) fn release_traffic(&mut self) {
         if self.now < self.next_release {
             return;
@@ -109,9 +110,7 @@ impl Relay {
         let of_calls = self.calls.iter().filter_map(|(_, call)| call.cluster.zip(call.traffic));
         let used: FxHashSet<(ClusterId, u32)> = of_clients.chain(of_calls).collect();
         for (id, state) in self.targets.iter_mut() {
-            if matches!(state.target, TargetKey::Local(_)) {
-                state.release_traffic(|place| used.contains(&(id, place)));
-            }
+            state.release_traffic(|place| used.contains(&(id, place)));
         }
     }
 }

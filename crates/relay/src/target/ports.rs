@@ -33,13 +33,13 @@ impl Ports {
     }
 
     /// Adds a port to the named ports, if there is room. Called when the application has accepted a connection on this
-    /// port. Returns `true` only if the port was not named before.
-    pub(crate) fn serve(&mut self, port: u16) -> bool {
+    /// port.
+    pub(crate) fn serve(&mut self, port: u16) {
         if self.served.contains(&port) || self.served.len() >= SERVED_MAX {
-            return false;
+            return;
         }
         self.served.insert(port);
-        !self.unproven.remove(&port)
+        self.unproven.remove(&port);
     }
 }
 

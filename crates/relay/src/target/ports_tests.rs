@@ -5,7 +5,7 @@ fn a_port_is_named_from_the_first_connection_that_the_application_takes() {
     let mut ports = Ports::default();
     ports.name(8080);
     assert!(ports.is_named(8080), "it is one of the first that are asked for");
-    assert!(!ports.serve(8080), "its series have its number already");
+    ports.serve(8080);
     assert!(ports.is_named(8080));
 }
 
@@ -17,8 +17,8 @@ fn ports_that_nobody_serves_count_together_once_there_are_many() {
     assert_eq!(named, UNPROVEN_MAX);
     ports.name(8080);
     assert!(!ports.is_named(8080), "there is no room before it is served");
-    assert!(ports.serve(8080), "from now on its series have its number");
-    assert!(ports.is_named(8080) && !ports.serve(8080));
+    ports.serve(8080);
+    assert!(ports.is_named(8080), "from now on its series have its number");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::downstream::accounts::Lane;
 use crate::limits::RelayLimits;
 use crate::pool::hop;
-use crate::target::cluster::{ClusterId, single};
+use crate::target::cluster::{ClusterId, Standing, single};
 
 fn address(last: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, last], 8080))
@@ -59,6 +59,19 @@ fn endpoints_are_pending_while_connections_or_calls_to_them_fail() {
 
     drop(state);
     assert_eq!(shown(&metrics), (0, 0), "the Service is not in use any more");
+}
+
+#[test]
+fn a_removed_service_leaves_its_metrics_to_the_service_that_replaces_it() {
+    let (now, metrics, pools) = (Instant::now(), WorkerMetrics::new(), Pools::default());
+    let mut removed = service(3, Protocol::Detect, now);
+    removed.report_endpoints(&pools, &metrics);
+    removed.lose(now, Standing::Removed);
+    assert_eq!(shown(&metrics), (0, 0));
+    let mut replacement = service(2, Protocol::Detect, now);
+    replacement.report_endpoints(&pools, &metrics);
+    drop(removed);
+    assert_eq!(shown(&metrics), (2, 0));
 }
 
 #[test]
