@@ -3,11 +3,16 @@
 
 use std::net::SocketAddr;
 use std::time::Duration;
+use std::{slice, thread};
 
+use bytes::Bytes;
+use h2::{RecvStream, SendStream};
 use leno_tests::backend::Settings;
+use leno_tests::client::{Call, Client, read_at_least};
 use leno_tests::load::Clients;
 use leno_tests::manifests::ECHO;
 use leno_tests::mesh::skipped;
+use leno_tests::messages;
 use leno_tests::namespaces::run_test_inside;
 use leno_tests::programs;
 use leno_tests::proxy::{Proxy, wait_for};
@@ -24,16 +29,66 @@ const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread
 /// Drops packets of the proxies' inbound port: packets to the port that match the nftables expression `to`, and packets
 /// from the port that match `from`.
 fn drop_packets(to: &str, from: &str) {
+    drop_packets_by(&format!(
+        "tcp dport 4143 {to} counter drop
+         tcp sport 4143 {from} counter drop"
+    ));
+}
+
+/// Drops packets by these nftables rules.
+fn drop_packets_by(rules: &str) {
     let rules = format!(
         "table inet faults {{
            chain input {{
              type filter hook input priority 0;
-             tcp dport 4143 {to} counter drop
-             tcp sport 4143 {from} counter drop
+             {rules}
            }}
          }}"
     );
     programs::run_well("nft", &[&rules], SOON);
+}
+
+/// Returns how many packets the nftables rules have dropped.
+fn dropped_packets() -> u64 {
+    let rules = programs::run_well("nft", &["list", "ruleset"], SOON);
+    let counts = rules.split("counter packets ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    counts.map(|count| count.parse::<u64>().expect("a number of packets")).sum()
+}
+
+/// A call through two proxies. Both sides have sent a message, and neither has ended its stream.
+struct OpenCall {
+    server: ServerSide,
+    proxy: Proxy,
+    request: SendStream<Bytes>,
+    response: RecvStream,
+    // Dropping the client would close its connection.
+    _client: Client,
+}
+
+impl OpenCall {
+    /// Begins a call, with more arguments for the proxies of the server and of the client.
+    async fn begin(authority: &Authority, of_server: &[&str], of_client: &[&str]) -> Self {
+        let server = ServerSide::start(authority, "echo", Settings::default(), of_server).await;
+        let proxy = client_side(authority, &[echo(slice::from_ref(&server))], of_client);
+        let client = Client::connect(proxy.outbound(), ECHO).await;
+        let (answer, mut request) = client.open(&Call::new("Bidi")).await.expect("the call begins");
+        let message = messages::message(b"hello");
+        messages::send(&mut request, message.clone(), false).await.expect("it is sent");
+        let mut response = answer.await.expect("the answer begins").into_body();
+        read_at_least(&mut response, message.len()).await.expect("the message comes back");
+        Self { server, proxy, request, response, _client: client }
+    }
+
+    /// Sends a message.
+    async fn send(&mut self, message: &Bytes) {
+        messages::send(&mut self.request, message.clone(), false).await.expect("it is sent");
+    }
+
+    /// Waits until the client's proxy has noticed that the server's proxy has vanished.
+    fn wait_for_end(&self) {
+        let gone = self.server.inbound();
+        self.proxy.wait_for_log_within(&[&format!("the connection to {gone} ended with calls in flight")], SOON);
+    }
 }
 
 async fn two_servers(authority: &Authority) -> Vec<ServerSide> {
@@ -132,4 +187,55 @@ async fn loses_a_machine() {
     let load = clients.keep_calling(IN_FLIGHT);
     wait_for("calls to the machine that is back", SOON, || (servers[0].backend.calls() > before + 10).then_some(()));
     load.finish().await.assert_nothing_lost();
+}
+
+#[test]
+fn a_silent_stream_survives_a_lost_keepalive_probe() {
+    run_test_inside("faults::networks::loses_probes", &[]);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loses_probes() {
+    let authority = Authority::new();
+    // The limit on unread data is shorter than the time of the second probe.
+    let limits = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=1000"];
+    let mut call = OpenCall::begin(&authority, &[], &limits).await;
+    // Meanwhile, the kernels acknowledge all bytes. Then each packet of the client's proxy is a probe.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop_packets_by("tcp dport 4143 numgen inc mod 2 0 counter drop");
+    wait_for("two lost probes", SOON, || {
+        thread::sleep(Duration::from_millis(100));
+        (dropped_packets() >= 2).then_some(())
+    });
+    programs::run_well("nft", &["flush", "ruleset"], SOON);
+    let message = messages::message(b"still there");
+    call.send(&message).await;
+    let echoed = tokio::time::timeout(SOON, read_at_least(&mut call.response, message.len())).await;
+    assert_eq!(echoed.expect("an echo in time").expect("an echo"), message, "{}", call.proxy.log());
+}
+
+#[test]
+fn a_peer_that_vanishes_from_a_silent_stream_is_noticed() {
+    run_test_inside("faults::networks::loses_a_silent_peer", &[]);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loses_a_silent_peer() {
+    let authority = Authority::new();
+    // Each call has one limit below `SOON`. The other limit keeps its default, which is longer.
+    let (keepalive, unread) = (["--limit", "keepalive_ms=3000"], ["--limit", "unread_timeout_ms=1000"]);
+    let silent = OpenCall::begin(&authority, &keepalive, &keepalive).await;
+    let mut sending = OpenCall::begin(&authority, &unread, &unread).await;
+    // Meanwhile, the kernels acknowledge all bytes, and the proxies lift the limit on unread bytes.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    drop_packets("", "");
+    sending.send(&messages::message(b"lost")).await;
+    sending.wait_for_end();
+    silent.wait_for_end();
+    let open = [r#"direction="inbound""#, r#"peer="src""#];
+    wait_for("the silent call's server side has noticed", SOON, || {
+        (silent.server.proxy().scrape().sum("tcp_open_connections", &open) == 0.0).then_some(())
+    });
 }

@@ -24,13 +24,21 @@ const VALUES: usize = 9;
 /// Positions of the values to add: the memory of both queues of the socket, including the kernel's overhead, and the
 /// memory that the kernel has reserved in advance. See sock_diag(7): SK_MEMINFO_RMEM_ALLOC, SK_MEMINFO_FWD_ALLOC,
 /// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_BACKLOG.
-const MEMORY: [usize; 4] = [0, 4, 5, 7];
+const MEMORY: [usize; 4] = [0, 4, WRITE_QUEUE, 7];
+/// Position of SK_MEMINFO_WMEM_QUEUED: the memory of the bytes that the peer has not acknowledged.
+const WRITE_QUEUE: usize = 5;
 
 /// Returns the number of bytes that the kernel holds for a socket. If the kernel does not report the number, returns an
 /// estimate. Only the estimate uses `is_blocked`, which is true if the socket accepts no bytes.
 pub(super) fn socket_memory(socket: &TcpStream, is_blocked: bool) -> usize {
     let Some(values) = ask(socket) else { return estimate(socket, is_blocked) };
     MEMORY.iter().filter_map(|place| values.get(*place)).map(|bytes| *bytes as usize).sum()
+}
+
+/// Returns whether the kernel holds bytes that the peer has not acknowledged. Also returns `true` if the kernel does not
+/// report its memory.
+pub(super) fn has_unacknowledged(socket: &TcpStream) -> bool {
+    ask(socket).is_none_or(|values| values.get(WRITE_QUEUE) != Some(&0))
 }
 
 /// Asks the kernel for the values of SO_MEMINFO; `None` before Linux 4.12, and where a sandbox forbids it.

@@ -28,7 +28,7 @@ impl Worker {
         self.recheck.sweep();
         self.check_stays();
         self.sweep_arrivals();
-        self.measure_sockets();
+        self.check_sockets();
         if self.relay.has_swept_all() {
             self.give_back_memory();
         }
@@ -64,16 +64,18 @@ impl Worker {
         }
     }
 
-    /// Measures the memory that the kernel holds for connections: for each connection once a second, unless its memory
-    /// is surely negligible.
-    fn measure_sockets(&mut self) {
+    /// Checks the socket of each connection once a second: updates the kernel's limit on unread bytes, and measures the
+    /// memory that the kernel holds for the connection, unless this memory is surely negligible.
+    fn check_sockets(&mut self) {
         let negligible = self.relay.negligible_bytes(self.wires.len());
         let now = self.relay.now();
         let in_turn = self.wires.iter().map(|(id, _)| id).filter(|id| self.relay.is_in_turn(id.place()));
         for id in in_turn.collect::<Vec<_>>() {
-            let Some(wire) = self.wires.get_mut(id).filter(|wire| wire.should_be_measured(negligible)) else {
+            let Some(wire) = self.wires.get_mut(id) else { continue };
+            wire.update_unread_limit();
+            if !wire.should_be_measured(negligible) {
                 continue;
-            };
+            }
             wire.measure(now);
             match wire.carries {
                 Some(Carries::Arrival(arrival)) => self.charge_arrival(arrival),

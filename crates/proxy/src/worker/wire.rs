@@ -11,7 +11,7 @@ use socket2::SockRef;
 
 use super::accept::ArrivalId;
 use super::meter::Meter;
-use super::socket_memory::socket_memory;
+use super::socket_memory::{has_unacknowledged, socket_memory};
 use super::tls::{SEAL_BYTES, Tls};
 use super::trust::Peer;
 
@@ -119,6 +119,16 @@ struct Measured {
     while_stuck: bool,
 }
 
+/// A limit that the kernel enforces (TCP_USER_TIMEOUT): how long the peer may leave bytes unread or unacknowledged.
+#[derive(Debug, Clone, Copy)]
+struct UnreadLimit {
+    timeout: Duration,
+    /// Whether the kernel enforces the limit now.
+    is_set: bool,
+    /// Number of bytes that the worker had written to the socket at the latest check.
+    written_bytes: u64,
+}
+
 /// A socket and its TLS.
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -146,6 +156,8 @@ pub(super) struct Wire {
     is_blocked: bool,
     /// The latest measurement of the kernel's memory for the connection; `None` before the first measurement.
     measured: Option<Measured>,
+    /// `None`: the peer may leave bytes unread for any time.
+    unread_limit: Option<UnreadLimit>,
     /// Whether our sending side of the socket is closed.
     write_closed: bool,
 }
@@ -180,15 +192,35 @@ impl Wire {
             has_urgent: false,
             is_blocked: false,
             measured: None,
+            unread_limit: None,
             write_closed: false,
         }
     }
 
-    /// Makes the kernel end the connection if the peer accepts no bytes for `limit` plus [`KERNEL_GRACE`]. This also
-    /// detects a peer that is gone.
-    pub(super) fn limit_unread(&self, limit: Duration) {
-        // Ignore an error: without this option, the kernel only ends the connection later.
-        let _ = SockRef::from(&self.socket).set_tcp_user_timeout(Some(limit + KERNEL_GRACE));
+    /// Makes the kernel end the connection if the peer leaves bytes unread or unacknowledged for `limit` plus
+    /// [`KERNEL_GRACE`]. This also detects a peer that is gone. The caller then calls [`Self::update_unread_limit`]
+    /// once a second.
+    pub(super) fn limit_unread(&mut self, limit: Duration) {
+        let timeout = limit + KERNEL_GRACE;
+        self.unread_limit = Some(UnreadLimit { timeout, is_set: true, written_bytes: self.meter.written_bytes });
+        set_user_timeout(&self.socket, Some(timeout));
+    }
+
+    /// Lifts the limit of [`Self::limit_unread`] while the peer has acknowledged all bytes. Sets it again after the
+    /// worker has written more bytes.
+    ///
+    /// While the limit is set, Linux ignores the number of keepalive probes (TCP_KEEPCNT). It then ends a connection as
+    /// soon as the peer has been silent for the limit and one probe is unanswered. A short limit would end a silent
+    /// connection after one lost packet. A long limit would keep the connection of a vanished peer for longer than
+    /// three probes take.
+    pub(super) fn update_unread_limit(&mut self) {
+        let Some(limit) = &mut self.unread_limit else { return };
+        let written_bytes = self.meter.written_bytes;
+        let has_written = std::mem::replace(&mut limit.written_bytes, written_bytes) != written_bytes;
+        let is_needed = has_written || (limit.is_set && has_unacknowledged(&self.socket));
+        if std::mem::replace(&mut limit.is_set, is_needed) != is_needed {
+            set_user_timeout(&self.socket, is_needed.then_some(limit.timeout));
+        }
     }
 
     /// Reads once, at most `most` bytes. If the read fills less than the buffer, the socket is empty, and epoll
@@ -347,6 +379,12 @@ impl Wire {
 /// same address.
 pub(super) fn is_local(own: IpAddr, peer: IpAddr) -> bool {
     own.is_loopback() || own == peer
+}
+
+/// Sets how long the peer may leave bytes unread or unacknowledged; `None` for the kernel's default.
+fn set_user_timeout(socket: &TcpStream, timeout: Option<Duration>) {
+    // Ignore an error: without this option, the kernel only ends the connection later.
+    let _ = SockRef::from(socket).set_tcp_user_timeout(timeout);
 }
 
 /// Writes once. Returns 0 if the socket accepts no bytes now.

@@ -84,6 +84,37 @@ fn a_stuck_connection_is_measured_ten_times_a_second_at_most() {
 }
 
 #[test]
+fn the_limit_on_unread_bytes_is_lifted_while_the_peer_has_acknowledged_all_bytes() {
+    let (mut wire, _peer) = wire();
+    if has_unacknowledged(&wire.socket) {
+        return leno_testing::skipped("the limit on unread bytes: there is no SO_MEMINFO here");
+    }
+    let timeout = |wire: &Wire| SockRef::from(&wire.socket).tcp_user_timeout().expect("a socket");
+    wire.update_unread_limit();
+    assert_eq!(timeout(&wire), None, "a connection without a limit");
+
+    let limit = Duration::from_secs(30);
+    wire.limit_unread(limit);
+    wire.write(b"a", &mut Buffers::default()).expect("the peer is there");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while has_unacknowledged(&wire.socket) {
+        assert!(Instant::now() < deadline, "the peer's kernel acknowledges the byte");
+        std::thread::yield_now();
+    }
+    wire.update_unread_limit();
+    assert_eq!(timeout(&wire), Some(limit + KERNEL_GRACE), "the worker has written since the latest check");
+    wire.update_unread_limit();
+    assert_eq!(timeout(&wire), None, "the peer has acknowledged everything");
+
+    wire.write(b"b", &mut Buffers::default()).expect("the peer is there");
+    wire.update_unread_limit();
+    assert_eq!(timeout(&wire), Some(limit + KERNEL_GRACE), "the worker has written again");
+    fill(&mut wire.socket);
+    wire.update_unread_limit();
+    assert_eq!(timeout(&wire), Some(limit + KERNEL_GRACE), "the peer leaves bytes unread");
+}
+
+#[test]
 fn a_connection_is_local_if_its_other_end_is_on_this_machine() {
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
     for (own, peer, expected) in [

@@ -79,7 +79,8 @@ pub(super) struct Discovery {
     knowledge: Knowledge,
     /// Time for which an unused subject is kept.
     idle: Duration,
-    /// The questions that found no room in the table, each with the time at which it arrived, the oldest first.
+    /// The questions that found no room in the table, at most [`QUESTIONS_MAX`], each with the time at which it arrived,
+    /// the oldest first.
     without_room: VecDeque<(Subject, Instant)>,
     /// Time for which a question waits for room. After this time, its calls have failed, or their worker asks again.
     patience: Duration,
@@ -149,12 +150,10 @@ impl Discovery {
     /// Records questions during a pause between two streams. Forgets no subject, because without a stream we could not
     /// ask about the subject again.
     async fn note_questions(&mut self) {
-        while self.takes_questions()
-            && let Some(subject) = self.questions.recv().await
-        {
+        while let Some(subject) = self.questions.recv().await {
             self.ask_or_wait(subject, Instant::now());
         }
-        // The workers have ended, or too many questions wait for room already. Wait until the caller's pause ends.
+        // The workers have ended. Wait until the caller's pause ends.
         sleep(RETRY_MAX).await;
     }
 
@@ -188,12 +187,10 @@ impl Discovery {
                     }
                 }
                 // While requests wait, leave questions in their channel, which has a limit.
-                Some(subject) = self.questions.recv(), if requests.is_empty() && self.takes_questions() => {
+                Some(subject) = self.questions.recv(), if requests.is_empty() => {
                     self.ask(subject, Instant::now(), shared).await;
                     // Take all questions that wait already, to send them in one request.
-                    while self.takes_questions()
-                        && let Ok(subject) = self.questions.try_recv()
-                    {
+                    while let Ok(subject) = self.questions.try_recv() {
                         self.ask(subject, Instant::now(), shared).await;
                     }
                 }
@@ -234,12 +231,6 @@ impl Discovery {
         }
     }
 
-    /// Whether we take further questions from the workers. If not, the questions stay in their channel. Once the channel
-    /// is full, too, the workers' calls fail at once.
-    fn takes_questions(&self) -> bool {
-        self.without_room.len() < QUESTIONS_MAX
-    }
-
     /// Records a question that arrived at `since`. If there is no room for it, the least recently used subjects are
     /// forgotten.
     async fn ask(&mut self, subject: Subject, since: Instant, shared: &Shared) {
@@ -252,20 +243,31 @@ impl Discovery {
         self.ask_or_wait(subject, since);
     }
 
-    /// Records a question that arrived at `since`. If there is no room for it, it waits for room.
+    /// Records a question that arrived at `since`. If there is no room for it, it waits for room. If too many questions
+    /// wait already, it is dropped, and its calls fail when they have waited too long.
     fn ask_or_wait(&mut self, subject: Subject, since: Instant) {
-        if !self.knowledge.ask(&subject, Instant::now()) {
-            self.warn_of_no_room(&subject);
+        if self.knowledge.ask(&subject, Instant::now()) {
+            return;
+        }
+        self.warn_of_no_room(&subject);
+        self.drop_late_questions();
+        if self.without_room.len() < QUESTIONS_MAX {
             self.without_room.push_back((subject, since));
         }
     }
 
-    /// Tries again to record the questions that wait for room. Drops the questions that have waited too long.
+    /// Drops the questions that have waited too long for room.
+    fn drop_late_questions(&mut self) {
+        while self.without_room.front().is_some_and(|(_, since)| since.elapsed() >= self.patience) {
+            self.without_room.pop_front();
+        }
+    }
+
+    /// Tries again to record the questions that wait for room.
     async fn ask_waiting(&mut self, shared: &Shared) {
+        self.drop_late_questions();
         for (subject, since) in std::mem::take(&mut self.without_room) {
-            if since.elapsed() < self.patience {
-                self.ask(subject, since, shared).await;
-            }
+            self.ask(subject, since, shared).await;
         }
     }
 
