@@ -1,7 +1,6 @@
 //! Well-formed messages (RFC 9113 section 8): the rules for requests, responses and trailers.
 
 use crate::fields::{Defects, FieldSection, Known};
-use crate::syntax;
 
 /// The kind of a field section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +58,7 @@ pub(crate) fn check_request(fields: &FieldSection) -> Result<Framing, Malformed>
             Some(_) => {}
         }
     }
-    if only_value(fields, Known::Host)?.is_some_and(|host| !syntax::is_authority(host)) {
-        return Err("a request has a host field that is not a host");
-    }
+    only_value(fields, Known::Host)?;
     Ok(Framing { content_length: content_length(fields)?, status: 0, head: method == b"HEAD", connect })
 }
 

@@ -4,7 +4,8 @@
 //! Many clients share a connection to an HTTP/2 server. Some servers close the connection when they receive a value that
 //! these rules reject; others reset the stream, and close the connection after about a thousand such streams. So one
 //! client could end the calls of all clients. To prevent this, the rules accept no more than the crates h2 and http
-//! accept. For paths, that rule is [`is_uri_path`]; [`is_path`] accepts more, for requests to HTTP/1 servers.
+//! accept. For paths and authorities, these rules are [`is_uri_path`] and [`is_authority`]. Clients send others, which
+//! other servers accept; [`Defects`](crate::fields::Defects) marks these as unusual.
 
 use std::net::Ipv6Addr;
 
@@ -42,7 +43,12 @@ pub fn is_path(path: &[u8]) -> bool {
 
 /// Whether this contains only characters that a path and its query may contain ([`is_path`]).
 pub fn has_path_characters(text: &[u8]) -> bool {
-    text.iter().all(|&byte| byte > b' ' && byte != b'#' && byte != 0x7f) && std::str::from_utf8(text).is_ok()
+    has_no_space(text) && !text.contains(&b'#')
+}
+
+/// Whether this contains neither white space nor a control character.
+pub(crate) fn has_no_space(text: &[u8]) -> bool {
+    text.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
 
 /// Whether the crate http accepts this path ([`is_path`]). It accepts most characters that URIs may not contain, but not
@@ -53,6 +59,7 @@ pub fn is_uri_path(path: &[u8]) -> bool {
     is_path(path)
         && before.iter().all(|&byte| is_uri_byte(byte) || byte == b'"')
         && query.iter().all(|&byte| is_uri_byte(byte) || matches!(byte, b'?' | b'`'))
+        && std::str::from_utf8(path).is_ok()
 }
 
 /// Whether a byte may be in a path and in a query.
@@ -64,9 +71,11 @@ fn is_uri_byte(byte: u8) -> bool {
 /// lists and other forms that have been used to name two hosts at once.
 pub fn is_authority(value: &[u8]) -> bool {
     let Ok(value) = std::str::from_utf8(value) else { return false };
-    let (host, port) = match value.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, port)) if address.parse::<Ipv6Addr>().is_ok() => ("", port.strip_prefix(':').unwrap_or(port)),
-        _ => value.split_once(':').unwrap_or((value, "")),
+    let in_brackets = value.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (host, port) = match in_brackets.filter(|(address, _)| address.parse::<Ipv6Addr>().is_ok()) {
+        Some((_, "")) => ("", ""),
+        Some((_, rest)) => ("", rest.strip_prefix(':').unwrap_or("[")),
+        None => value.split_once(':').unwrap_or((value, "")),
     };
     !value.is_empty() && host.bytes().chain(port.bytes()).all(is_authority_byte)
 }

@@ -7,14 +7,13 @@ pub fn amount(quantity: &str) -> Option<f64> {
     let number: f64 = digits.parse().ok()?;
     match suffix {
         "" => Some(number),
-        // Divide, because 1e-3 is not exact in binary: 9 * 1e-3 is above 0.009.
-        "m" => Some(number / 1e3),
-        "k" => Some(number * 1e3),
-        "M" => Some(number * 1e6),
-        "G" => Some(number * 1e9),
-        "T" => Some(number * 1e12),
-        "P" => Some(number * 1e15),
-        "E" => Some(number * 1e18),
+        "m" => scaled(digits, -3),
+        "k" => scaled(digits, 3),
+        "M" => scaled(digits, 6),
+        "G" => scaled(digits, 9),
+        "T" => scaled(digits, 12),
+        "P" => scaled(digits, 15),
+        "E" => scaled(digits, 18),
         "Ki" => Some(number * 1_024.0),
         "Mi" => Some(number * 1_024_f64.powi(2)),
         "Gi" => Some(number * 1_024_f64.powi(3)),
@@ -24,4 +23,9 @@ pub fn amount(quantity: &str) -> Option<f64> {
         _ if suffix.starts_with(['e', 'E']) => quantity.parse().ok(),
         _ => None,
     }
+}
+
+/// Returns a number times a power of ten. Rounds only once: in binary, 1.07 * 1e9 is above 1070 * 1e6.
+fn scaled(digits: &str, exponent: i32) -> Option<f64> {
+    format!("{digits}e{exponent}").parse().ok()
 }

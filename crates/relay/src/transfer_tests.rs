@@ -491,3 +491,23 @@ fn a_client_need_not_complete_a_frame_while_the_relay_does_not_read() {
     sweep(&mut relay, Duration::from_secs(2));
     assert!(relay.link(client).is_none_or(|link| link.is_closing()));
 }
+
+#[test]
+fn a_client_that_leaves_too_much_output_unread_is_read_again_once_it_reads() {
+    let (mut relay, client) = calling_over_http2();
+    let most = relay.limits.client.max_unread_output_bytes as usize;
+    let now = relay.now;
+    let link = relay.link(client).expect("it is open");
+    let large = "x".repeat(most);
+    let head = fields(&[(":status", "200"), ("x", &large)]);
+    link.codec.send_headers(StreamKey::numbered(1), Section::Response, &head, false, &mut Default::default());
+    link.note_flushed(now, true);
+    assert!(relay.begin_read(client).is_none(), "its socket accepts no bytes");
+    // The relay keeps bytes that it has read before.
+    relay.receive(client, &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(relay.link(client).expect("it is open").pending_input.len(), 13);
+    relay.take_effects();
+    assert!(flush(&mut relay, client), "it is read again");
+    assert!(relay.begin_read(client).is_some());
+    assert!(relay.link(client).expect("it is open").pending_input.is_empty());
+}

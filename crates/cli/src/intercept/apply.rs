@@ -45,13 +45,16 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
 /// Removes the rules that backends other than `loaded` have loaded. Warns of a backend whose rules cannot be read: the
 /// rules of `loaded` are in force nevertheless.
 fn remove_others(loaded: Backend) -> Result<(), Error> {
-    match remove_all(ALL.into_iter().filter(|other| !other.is_same(loaded))) {
-        Err(error @ Error::Unreadable { .. }) => {
-            eprintln!("leno: the rules are loaded, but older rules may be in force too: {error}");
-            Ok(())
+    let mut removed = Ok(());
+    for other in ALL.into_iter().filter(|other| !other.is_same(loaded)) {
+        match other.remove() {
+            Err(error @ Error::Unreadable { .. }) => {
+                eprintln!("leno: the rules are loaded, but older rules may be in force too: {error}");
+            }
+            outcome => removed = removed.and(outcome),
         }
-        removed => removed,
     }
+    removed
 }
 
 /// Returns the error to report if every backend failed. Reports a missing program only if all failures are missing
@@ -71,13 +74,8 @@ fn none_works(mut failures: Vec<Error>) -> Error {
 /// If the caller lacks the permission, or a backend fails to remove its rules.
 pub(super) fn down() -> Result<(), Error> {
     need_permission()?;
-    remove_all(ALL.into_iter())
-}
-
-/// Removes the rules of several backends, even if one of them fails. Returns the first error.
-fn remove_all(backends: impl Iterator<Item = Backend>) -> Result<(), Error> {
-    let removed: Vec<_> = backends.map(Backend::remove).collect();
-    removed.into_iter().collect()
+    // Go on with the other backends even if one of them fails.
+    ALL.into_iter().map(Backend::remove).fold(Ok(()), Result::and)
 }
 
 /// The rules in force, in the notation of the backend that loaded them.
@@ -190,9 +188,10 @@ impl Backend {
         self == other || self.file().is_some_and(|own| other.file() == Some(own))
     }
 
-    /// Whether the backend is iptables' variant for nf_tables.
+    /// Whether the backend may be iptables' variant for nf_tables. The program may also be a script that calls one of the
+    /// variants.
     fn is_for_nf_tables(self) -> bool {
-        self.file().is_some_and(|file| file.ends_with("xtables-nft-multi"))
+        self == Self::Iptables && !self.file().is_some_and(|file| file.ends_with("xtables-legacy-multi"))
     }
 
     /// The executable of the backend's program for IPv4, without symbolic links.

@@ -49,6 +49,8 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
+    // The namespaces in which the latest writes failed. Each namespace is logged once until a write succeeds.
+    let mut failing: BTreeSet<Box<str>> = BTreeSet::new();
     let mut retry = Retry::new();
     loop {
         tokio::select! {
@@ -72,39 +74,49 @@ pub(crate) async fn keep_anchors<K: Carrier>(
         let anchors = signing.borrow_and_update().anchors_pem.clone();
         let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
         let correcting = correct(&client, name, wanted, &anchors, &mut known);
-        let failed = while_leading(leads.clone(), correcting).await.and_then(Result::err);
-        retry.attempted(failed.as_ref(), |failed| failed.log::<K>(name));
+        let failures = while_leading(leads.clone(), correcting).await.unwrap_or_default();
+        for failure in failures.iter().filter(|failure| !failing.contains(&failure.namespace)) {
+            // Begin with short delays again: other namespaces may have failed for long.
+            retry = Retry::new();
+            failure.log::<K>(name);
+        }
+        retry.attempted(failures.first(), |_| true);
+        failing = failures.into_iter().map(|failure| failure.namespace).collect();
     }
 }
 
-/// The first object that could not be written.
-struct Failed {
+/// An object that could not be written.
+struct Failure {
     /// The object's namespace; empty for objects of cluster scope.
     namespace: Box<str>,
     error: kube::Error,
 }
 
-impl Failed {
-    fn log<K: Carrier>(&self, name: &str) -> bool {
-        let Self { namespace, error } = self;
-        tracing::warn!(
-            %namespace,
-            "the trust anchors could not be written into {} {name}: {error}; it is tried again until it succeeds",
-            K::kind(&())
-        );
-        true
+impl Failure {
+    fn log<K: Carrier>(&self, name: &str) {
+        let (Self { namespace, error }, kind) = (self, K::kind(&()));
+        // A namespace that is being deleted accepts no new objects. It is tried again nevertheless, because a namespace
+        // of this name may be created soon.
+        match is_terminating(error) {
+            true => tracing::debug!(%namespace, "{kind} {name} was not written: the namespace is being deleted"),
+            false => tracing::warn!(
+                %namespace,
+                "the trust anchors could not be written into {kind} {name}: {error}; it is tried again until it succeeds"
+            ),
+        }
     }
 }
 
 /// Writes the anchors into the object called `name` in each namespace of `wanted`, unless the object already has them.
+/// Returns the failed writes.
 async fn correct<K: Carrier>(
     client: &Client,
     name: &str,
     wanted: BTreeSet<Box<str>>,
     anchors: &str,
     known: &mut HashMap<Box<str>, K>,
-) -> Result<(), Failed> {
-    let mut outcome = Ok(());
+) -> Vec<Failure> {
+    let mut failures = Vec::new();
     for namespace in wanted {
         let Some(change) = K::correction(known.get(&namespace), anchors) else {
             continue;
@@ -114,17 +126,10 @@ async fn correct<K: Carrier>(
                 tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
                 keep(known, written);
             }
-            // No retry: the namespace stays in this state until it no longer exists.
-            Err(error) if is_terminating(&error) => {
-                tracing::debug!(%namespace, "{} {name} was not written: the namespace is being deleted", K::kind(&()));
-            }
-            Err(error) => {
-                tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
-                outcome = outcome.and(Err(Failed { namespace, error }));
-            }
+            Err(error) => failures.push(Failure { namespace, error }),
         }
     }
-    outcome
+    failures
 }
 
 /// Returns whether the API server refused a write because the object's namespace is being deleted.

@@ -10,7 +10,7 @@ fn refusal((code, reason): (u16, &str), causes: &Value) -> kube::Error {
 }
 
 #[test]
-fn a_namespace_that_is_being_deleted_is_no_failure_and_a_quota_is_one() {
+fn a_namespace_that_is_being_deleted_is_told_from_other_refusals() {
     let terminating = json!([{ "reason": "NamespaceTerminating", "field": "metadata.namespace" }]);
     assert!(is_terminating(&refusal((403, "Forbidden"), &terminating)));
     assert!(!is_terminating(&refusal((403, "Forbidden"), &json!([]))));

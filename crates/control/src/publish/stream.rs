@@ -119,6 +119,9 @@ async fn talk<E: Exchange>(
     loop {
         let send_at = stream.send_what_is_due::<E>(responses).await?;
         tokio::select! {
+            // In this order, the time for the first requests does not end while a request is ready. The rate limit and
+            // the yield below keep a busy client from starving the other branches.
+            biased;
             request = requests.next(), if read_at.is_none() => match request? {
                 Some(request) => {
                     let taken = stream.take::<E>(&request)?;
@@ -139,15 +142,15 @@ async fn talk<E: Exchange>(
                 let unread = lock(&stream.session).unread_pause().filter(|_| was_refused);
                 read_at = unread.map(|pause| Instant::now() + pause);
             }
-            () = after_what_is_ready(begun_at), if begun_at.is_some() && read_at.is_none() => {
-                begun_at = None;
-                lock(&stream.session).has_begun();
-            }
             () = pause(ends_at), if ends_at.is_some() => {
                 let why = "names above a limit were refused; connect again, perhaps to a replica with room for them";
                 return Err(Status::unavailable(why));
             }
             () = pause(send_at), if send_at.is_some() => {}
+            () = after_what_is_ready(begun_at), if begun_at.is_some() && read_at.is_none() => {
+                begun_at = None;
+                lock(&stream.session).has_begun();
+            }
         }
     }
 }
@@ -189,8 +192,8 @@ async fn pause(until: Option<Instant>) {
     }
 }
 
-/// Like [`pause`], but a `select!` prefers each other branch that is ready. Otherwise, after a delay of this task, the
-/// time for requests could seem over although the requests have arrived.
+/// Like [`pause`], but yields once more, so that the task that reads the connection can deliver a request. Otherwise,
+/// after a delay of the whole process, the time for requests could seem over although the requests have arrived.
 async fn after_what_is_ready(until: Option<Instant>) {
     pause(until).await;
     tokio::task::yield_now().await;

@@ -36,6 +36,9 @@ impl Defects {
     /// The path has a character that URIs may not contain ([`syntax::is_uri_path`]). The message is not malformed: many
     /// servers accept such paths, but some HTTP/2 servers reset the stream.
     pub const UNUSUAL_PATH: Self = Self(1 << 8);
+    /// `:authority` or `host` is not a host ([`syntax::is_authority`]). The message is not malformed: some gRPC clients
+    /// send the name of a cluster or of a socket's file. But some HTTP/2 servers reject such requests.
+    pub const UNUSUAL_AUTHORITY: Self = Self(1 << 9);
 
     /// A value starts or ends with white space, which [`FieldSection::trim_values`](super::FieldSection::trim_values)
     /// removes.
@@ -46,9 +49,9 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Whether there is a defect other than [`Defects::UNUSUAL_PATH`].
+    /// Whether there is a defect other than [`Defects::UNUSUAL_PATH`] and [`Defects::UNUSUAL_AUTHORITY`].
     pub const fn is_malformed(self) -> bool {
-        !self.without(Self::UNUSUAL_PATH).is_empty()
+        !self.without(Self::UNUSUAL_PATH).without(Self::UNUSUAL_AUTHORITY).is_empty()
     }
 
     /// Whether any of the defects of `other` is in this set.
@@ -114,13 +117,13 @@ impl Facts {
         let is_valid = match name.known {
             Known::Method => syntax::is_token(value),
             Known::Path => syntax::is_path(value),
-            Known::Authority => syntax::is_authority(value),
+            Known::Authority => syntax::has_no_space(value),
             _ => syntax::is_value(value),
         };
         if !is_valid {
             defects |= Defects::BAD_VALUE;
-        } else if name.known == Known::Path && !syntax::is_uri_path(value) {
-            defects |= Defects::UNUSUAL_PATH;
+        } else {
+            defects |= unusual(name.known, value);
         }
         if is_space(value.first()) || is_space(value.last()) {
             defects |= Defects::PADDED_VALUE;
@@ -131,6 +134,15 @@ impl Facts {
             defects |= Defects::CONNECTION_SPECIFIC;
         }
         Self { hash: hash(text, name_len), known: name.known, defects }
+    }
+}
+
+/// Returns the defect of a valid value that some HTTP/2 servers reject.
+fn unusual(known: Known, value: &[u8]) -> Defects {
+    match known {
+        Known::Path if !syntax::is_uri_path(value) => Defects::UNUSUAL_PATH,
+        Known::Authority | Known::Host if !syntax::is_authority(value) => Defects::UNUSUAL_AUTHORITY,
+        _ => Defects::NONE,
     }
 }
 

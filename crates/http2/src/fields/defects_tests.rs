@@ -75,12 +75,25 @@ fn te_may_only_be_trailers() {
 
 #[test]
 fn values_of_a_requests_pseudo_header_fields_have_their_syntax() {
-    for (name, good, bad) in [(":method", "GET", "GET /"), (":path", "/a", "a"), (":authority", "a:1", "user@a")] {
+    for (name, good, bad) in [(":method", "GET", "GET /"), (":path", "/a", "a")] {
         assert_eq!(field_defects(name, good.as_bytes()), Defects::NONE, "{name}");
         assert_eq!(field_defects(name, bad.as_bytes()), Defects::BAD_VALUE, "{name}");
         assert_eq!(field_defects(name, b""), Defects::BAD_VALUE, "{name}");
         assert_eq!(field_defects(name, b"/ "), Defects::BAD_VALUE | Defects::PADDED_VALUE, "{name}");
     }
+}
+
+#[test]
+fn values_that_some_servers_reject_are_unusual() {
+    assert_eq!(field_defects(":path", b"/a<b"), Defects::UNUSUAL_PATH);
+    for name in [":authority", "host"] {
+        assert_eq!(field_defects(name, b"a:1"), Defects::NONE);
+        for value in ["extension/auth", "user@a", ""] {
+            let defects = field_defects(name, value.as_bytes());
+            assert!(defects == Defects::UNUSUAL_AUTHORITY && !defects.is_malformed(), "{name}: {value}");
+        }
+    }
+    assert_eq!(field_defects(":authority", b"a b"), Defects::BAD_VALUE);
 }
 
 #[test]

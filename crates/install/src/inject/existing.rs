@@ -26,7 +26,7 @@ use crate::patch::Operation;
 
 /// Keeps the existing containers, and corrects only the arguments that depend on the application: its probes, and its
 /// name. A later webhook may have added a container with a probe, or a label. If the containers or the volume differ
-/// from ours, for example because another version of Leno injected them, this function corrects only the probes. `ours`
+/// from ours, for example because another version of Leno injected them, this function only adds missing probes. `ours`
 /// are the items that the injector would add.
 ///
 /// # Errors
@@ -170,8 +170,8 @@ fn correction(template: &Value, ours: &Container) -> Option<Operation> {
         .then(|| Operation::Add { path: format!("{INIT_CONTAINERS}/{at}/args"), value: args })
 }
 
-/// Returns the change that gives the Pod's container of the same name our probes, and leaves its other arguments as
-/// they are; `None` if the container already has our probes. Does not correct the application's name in traces: a proxy
+/// Returns the change that gives the Pod's container of the same name the probes that it lacks, and leaves its other
+/// arguments as they are; `None` if the container already has our probes. Does not correct the application's name in traces: a proxy
 /// without a trace collector does not start with such a name.
 fn probe_correction(template: &Value, ours: &Container) -> Option<Operation> {
     let (at, existing) = find(template, &ours.name)?;
@@ -179,12 +179,13 @@ fn probe_correction(template: &Value, ours: &Container) -> Option<Operation> {
     if existing.get("command") != Some(&json!(ours.command)) {
         return None;
     }
-    let wanted: Vec<Value> = ours.args.iter().flatten().map(|argument| json!(argument)).filter(is_probe).collect();
-    let (probes, mut args): (Vec<Value>, Vec<Value>) = items(existing, "/args").iter().cloned().partition(is_probe);
-    if probes == wanted {
+    let args = items(existing, "/args");
+    let probes = ours.args.iter().flatten().map(|argument| json!(argument)).filter(is_probe);
+    let missing: Vec<Value> = probes.filter(|probe| !args.contains(probe)).collect();
+    if missing.is_empty() {
         return None;
     }
-    args.extend(wanted);
+    let args = [args, &missing].concat();
     Some(Operation::Add { path: format!("{INIT_CONTAINERS}/{at}/args"), value: args.into() })
 }
 

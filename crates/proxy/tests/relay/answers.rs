@@ -19,10 +19,10 @@ fn an_error_in_answer_to_head_has_no_content() {
 }
 
 #[test]
-fn a_second_section_of_a_request_that_is_too_large_and_not_its_end_fails_the_call() {
+fn trailers_of_a_request_that_are_too_large_fail_the_call() {
     let mut call = CallInFlight::start(&open_call(1));
     let long = "x".repeat(20_000);
-    call.client.send(&headers(1, &[("kept", "1"), ("long", &long), ("lost", "1")], false));
+    call.client.send(&headers(1, &[("kept", "1"), ("long", &long), ("lost", "1")], true));
     let end = call.endpoint.rest_of(call.stream);
     assert_eq!(end[0].kind, kind::RST_STREAM, "{end:?}");
     let error = call.client.expect(kind::HEADERS);

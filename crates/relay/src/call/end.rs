@@ -36,14 +36,11 @@ impl Relay {
             self.count_messages(id);
         }
         let is_complete = self.calls.get(id).is_some_and(Call::is_complete);
-        // A client that has the whole response may cancel the rest of its request, as the libraries of gRPC do.
-        let is_charged =
-            ending.is_caused_by_client() && self.calls.get(id).is_some_and(|call| call.response != Response::Ended);
         let Some(call) = self.calls.end(id).certain() else { return };
         self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
         // If the client is charged for a call with several attempts, count only one of the cancelled streams against
         // the client: it has cancelled only one call.
-        let mut canceller = call.client.filter(|_| is_charged);
+        let mut canceller = call.client.filter(|_| ending.is_caused_by_client());
         for (pool, stage) in call.attempts {
             match stage {
                 Stage::Waiting(turn) => self.give_up_turn(call.client, pool, turn),

@@ -36,7 +36,7 @@ impl Relay {
             }
             Event::Headers { stream, token, end_stream, oversize, .. } => {
                 let Some((id, call)) = self.calls.of(client, stream, token) else { return };
-                if call.protocol == Protocol::Http2 && end_stream {
+                if call.protocol == Protocol::Http2 && end_stream && !oversize {
                     self.drop_request_trailers(id);
                 } else {
                     self.on_request_trailers(client, id, oversize, fields);

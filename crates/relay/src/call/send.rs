@@ -3,6 +3,7 @@
 use leno_http2::Section;
 use leno_http2::fields::{Defects, Known};
 use leno_http2::limits::DRIBBLE_BYTES;
+use leno_http2::syntax;
 
 use crate::Relay;
 use crate::call::attempt::{AttemptId, Stage};
@@ -156,7 +157,11 @@ impl Relay {
         }
         let hop = upstream.key.hop;
         // Some servers close the connection after many such paths. Other clients' calls use this connection, too.
-        if hop == Hop::Plain(Protocol::Http2) && call.request.defects().contains(Defects::UNUSUAL_PATH) {
+        if hop == Hop::Plain(Protocol::Http2)
+            && call.request.defects().contains(Defects::UNUSUAL_PATH)
+            // A rule may have replaced the path.
+            && !call.request.get(Known::Path).is_some_and(syntax::is_uri_path)
+        {
             return self.give_up_attempt(id, &ProxyError::UnusualPath);
         }
         hop.dress(&mut call.request, call.protocol, upstream.target);

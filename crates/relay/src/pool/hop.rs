@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use leno_http2::FieldSection;
-use leno_http2::fields::Known;
+use leno_http2::fields::{Defects, Known};
+use leno_http2::{FieldSection, syntax};
 use leno_model::balance::EndpointId;
 use leno_model::mesh::{Endpoint, EndpointProxy};
 
@@ -104,11 +104,27 @@ impl Hop {
     /// Changes a request's fields to those that the receiver of this hop expects.
     pub(crate) fn dress(self, request: &mut FieldSection, protocol: Protocol, endpoint: SocketAddr) {
         match self {
-            Self::Plain(_) => request.remove(Known::LenoOrigProto),
+            Self::Plain(_) => {
+                request.remove(Known::LenoOrigProto);
+                if self == Self::Plain(Protocol::Http2) && request.defects().contains(Defects::UNUSUAL_AUTHORITY) {
+                    use_usual_authority(request, endpoint);
+                }
+            }
             Self::Mesh if protocol == Protocol::Http1 => request.set(Known::LenoOrigProto, HTTP1),
             Self::Mesh => {}
             Self::Tunnel => request.set(Known::Authority, endpoint.to_string().as_bytes()),
         }
+    }
+}
+
+/// Replaces an authority that is not a host by the endpoint's address. Some servers close the connection after many
+/// such requests. Other clients' calls use this connection, too.
+#[cold]
+fn use_usual_authority(request: &mut FieldSection, endpoint: SocketAddr) {
+    let is_unusual = |value: Option<&[u8]>| value.is_some_and(|value| !syntax::is_authority(value));
+    if is_unusual(request.get(Known::Authority)) || is_unusual(request.get(Known::Host)) {
+        request.remove(Known::Host);
+        request.set(Known::Authority, endpoint.to_string().as_bytes());
     }
 }
 
@@ -125,3 +141,7 @@ impl Call {
         PoolKey::new(endpoint, Hop::to(proxy, self.protocol), lane)
     }
 }
+
+#[cfg(test)]
+#[path = "hop_tests.rs"]
+mod tests;

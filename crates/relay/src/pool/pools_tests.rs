@@ -22,7 +22,7 @@ fn pool(protocol: Protocol, now: Instant) -> Pool {
 }
 
 /// Returns a connection of a pool.
-fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
+pub(crate) fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
     let pool = pools.get(id).expect("a pool");
     let limits = Limits::default();
     let codec = match pool.key.hop {

@@ -399,9 +399,13 @@ impl ClusterState {
             return;
         }
         self.may_be_busy = false;
-        for id in self.members.iter().flat_map(Member::pools) {
-            if let Some(pool) = pools.get_mut(id) {
-                pool.forget_old_failures(now, ms(relay.max_backoff_ms));
+        for member in self.members.iter() {
+            let is_connected = member.pools().filter_map(|id| pools.get(id)).any(Pool::is_connected);
+            for id in member.pools() {
+                let Some(pool) = pools.get_mut(id) else { continue };
+                if is_connected {
+                    pool.forget_old_failures(now, ms(relay.max_backoff_ms));
+                }
                 self.may_be_busy |= pool.may_be_busy();
             }
         }

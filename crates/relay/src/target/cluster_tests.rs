@@ -7,6 +7,7 @@ use super::*;
 use crate::call::attempt::AttemptId;
 use crate::limits::RelayLimits;
 use crate::pool::hop;
+use crate::pool::pools::tests::upstream;
 
 #[test]
 fn a_target_has_a_host_as_clients_write_it() {
@@ -138,7 +139,14 @@ fn a_failure_in_a_lane_that_is_no_longer_used_is_forgotten() {
     state.note_busy();
     state.check_pools(now, &mut pools, &relay);
     assert!(state.may_be_busy && state.pools_of(endpoint, &pools).any(|pool| pool.failures > 0));
-    state.check_pools(now + 2 * ms(relay.max_backoff_ms), &mut pools, &relay);
+    let later = now + 2 * ms(relay.max_backoff_ms);
+    state.check_pools(later, &mut pools, &relay);
+    assert!(state.may_be_busy, "no connection shows that the endpoint can be reached");
+    let shared = state.pool(own, endpoint, &call, Lane::Shared, &mut pools).expect("a pool");
+    let connection = upstream(&pools, shared, now);
+    let connection = pools.add(connection);
+    pools.note_ready(connection);
+    state.check_pools(later, &mut pools, &relay);
     assert!(!state.may_be_busy && state.pools_of(endpoint, &pools).all(|pool| pool.failures == 0));
 }
 
