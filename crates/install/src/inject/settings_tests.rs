@@ -162,7 +162,9 @@ fn quantities_are_compared_as_numbers() {
     {
         assert!(is_above(request, limit) && !is_above(limit, request), "{request}, {limit}");
     }
-    for (one, other) in [("64Mi", "67108864"), ("0.5", "500m"), ("0.009", "9m"), ("9e-3", "9m"), ("1e3", "1k"), ("1.07G", "1070M")] {
+    for (one, other) in
+        [("64Mi", "67108864"), ("0.5", "500m"), ("0.009", "9m"), ("9e-3", "9m"), ("1e3", "1k"), ("1.07G", "1070M")]
+    {
         assert!(!is_above(one, other) && !is_above(other, one), "{one}, {other}");
     }
     assert!(!is_above("", "1") && !is_above("1", ""));
