@@ -195,8 +195,9 @@ fn beside_a_broken_program(words: &str, succeeds: bool) -> String {
         "broken=$(mktemp -d)
         printf '#!/bin/sh\necho out of order >&2; exit 3\n' >$broken/iptables-legacy-save
         chmod +x $broken/iptables-legacy-save
+        nft=$(command -v xtables-nft-multi)
         for program in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
-            ln -s $(command -v xtables-nft-multi) $broken/$program
+            ln -s $nft $broken/$program
         done
         status=0; PATH=$broken:$PATH {} intercept {words} || status=$?
         rm -r $broken; exit $status",

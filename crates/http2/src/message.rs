@@ -1,6 +1,7 @@
 //! Well-formed messages (RFC 9113 section 8): the rules for requests, responses and trailers.
 
 use crate::fields::{Defects, FieldSection, Known};
+use crate::syntax;
 
 /// The kind of a field section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +46,8 @@ pub(crate) fn check_request(fields: &FieldSection) -> Result<Framing, Malformed>
     let (scheme, path) = (fields.get(Known::Scheme), fields.get(Known::Path));
     let connect = method == b"CONNECT";
     if connect {
-        if scheme.is_some() || path.is_some() || fields.get(Known::Authority).is_none() {
-            return Err("a CONNECT request has :scheme or :path, or no :authority");
+        if scheme.is_some() || path.is_some() || !fields.get(Known::Authority).is_some_and(syntax::is_authority) {
+            return Err("a CONNECT request has :scheme or :path, or no valid :authority");
         }
     } else {
         if !scheme.is_some_and(is_scheme) {

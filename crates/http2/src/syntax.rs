@@ -1,11 +1,12 @@
 //! The syntax of methods, values and request targets. A request that arrives over HTTP/1 may leave over HTTP/2, so both
 //! engines use these rules.
 //!
-//! Many clients share a connection to an HTTP/2 server. Some servers close the connection when they receive a value that
-//! these rules reject; others reset the stream, and close the connection after about a thousand such streams. So one
-//! client could end the calls of all clients. To prevent this, the rules accept no more than the crates h2 and http
-//! accept. For paths and authorities, these rules are [`is_uri_path`] and [`is_authority`]. Clients send others, which
-//! other servers accept; [`Defects`](crate::fields::Defects) marks these as unusual.
+//! Many clients share a connection to an HTTP/2 server. Some servers close the connection when they receive a value
+//! that these rules reject; others reset the stream, and close the connection after about a thousand such streams. So
+//! one client could end the calls of all clients. To prevent this, the rules accept no more than the crates h2 and http
+//! accept. For paths and authorities, only [`is_uri_path`] and [`is_authority`] are that strict. Clients also send
+//! other values, which some servers accept. The engines accept these values and mark them in
+//! [`Defects`](crate::fields::Defects).
 
 use std::net::Ipv6Addr;
 
@@ -36,23 +37,23 @@ pub fn is_value(text: &[u8]) -> bool {
 }
 
 /// Whether this is a path, possibly with a query, or `*` (RFC 9112 section 3.2). Clients send some characters that URIs
-/// may not contain (RFC 3986 section 3.3), such as `"`, `|` and letters beyond ASCII.
+/// may not contain (RFC 3986 section 3.3), such as `"`, `|` and bytes beyond ASCII.
 pub fn is_path(path: &[u8]) -> bool {
     path == b"*" || (path.starts_with(b"/") && has_path_characters(path))
 }
 
 /// Whether this contains only characters that a path and its query may contain ([`is_path`]).
 pub fn has_path_characters(text: &[u8]) -> bool {
-    has_no_space(text) && !text.contains(&b'#')
+    is_visible(text) && !text.contains(&b'#')
 }
 
-/// Whether this contains neither white space nor a control character.
-pub(crate) fn has_no_space(text: &[u8]) -> bool {
+/// Whether this contains neither white space nor a control character. It may be empty.
+pub(crate) fn is_visible(text: &[u8]) -> bool {
     text.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
 
-/// Whether the crate http accepts this path ([`is_path`]). It accepts most characters that URIs may not contain, but not
-/// `<` and `>`, and `"` and `` ` `` only in one of path and query.
+/// Whether the crate http accepts this path ([`is_path`]). It accepts most characters that URIs may not contain, except
+/// `<` and `>`. It accepts `"` only before the query, and `` ` `` only in the query.
 pub fn is_uri_path(path: &[u8]) -> bool {
     let query_start = path.iter().position(|&byte| byte == b'?').unwrap_or(path.len());
     let (before, query) = path.split_at_checked(query_start).unwrap_or((path, b""));

@@ -160,9 +160,15 @@ fn envoy(options: &Bootstrap) -> Value {
             "lds_config": ads(),
         },
         "static_resources": static_resources,
+        "layered_runtime": {
+            "layers": [{ "name": "leno", "static_layer": { "re2.max_program_size.error_level": MAX_RE2_INSTRUCTIONS } }],
+        },
     })
 }
 
+/// Largest regular expression that Envoy accepts, in instructions of RE2. Envoy's default is 100: with one longer
+/// expression in a route, Envoy would refuse the routes of all Services. The control plane limits expressions itself.
+const MAX_RE2_INSTRUCTIONS: u32 = 100_000;
 /// The name of Envoy's cluster for the control plane.
 const CONTROL: &str = "leno-control";
 /// The name of Envoy's cluster for a connection's original destination.

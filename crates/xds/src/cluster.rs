@@ -171,11 +171,18 @@ fn circuit_breakers(cluster: &mesh::Cluster, dialect: Dialect) -> CircuitBreaker
         ..Default::default()
     };
     let budget = cluster.retry_budget.as_ref().filter(|budget| dialect == Dialect::Envoy && !budget.is_audited());
-    let thresholds = budget.map(|budget| Thresholds {
-        retry_budget: Some(call_policy::envoy_budget(&budget.value)),
+    // Without these values, Envoy and gRPC (gRFC A32) would limit a cluster to 1,024 requests, and Envoy also to 1,024
+    // connections and 3 retries. The mesh has no such limits.
+    let unlimited = || Some(uint32(u32::MAX));
+    let thresholds = Thresholds {
+        max_connections: unlimited(),
+        max_pending_requests: unlimited(),
+        max_requests: unlimited(),
+        max_retries: unlimited(),
+        retry_budget: budget.map(|budget| call_policy::envoy_budget(&budget.value)),
         ..Default::default()
-    });
-    CircuitBreakers { thresholds: thresholds.into_iter().collect(), per_host_thresholds: vec![per_host] }
+    };
+    CircuitBreakers { thresholds: vec![thresholds], per_host_thresholds: vec![per_host] }
 }
 
 /// Returns the name and the value of Envoy's extension for the protocol, the idle timeout and the maximum age of

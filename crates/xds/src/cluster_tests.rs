@@ -48,6 +48,16 @@ fn envoy_gets_a_budget_for_the_retries_in_flight() {
 }
 
 #[test]
+fn a_cluster_has_none_of_the_limits_that_clients_would_set_by_themselves() {
+    for view in [ENVOY, GRPC] {
+        let thresholds = write(&cluster("echo"), view).circuit_breakers.expect("it is always written").thresholds;
+        let [limits] = thresholds.as_slice() else { panic!("{thresholds:?}") };
+        let limits = [&limits.max_connections, &limits.max_pending_requests, &limits.max_requests, &limits.max_retries];
+        assert!(limits.iter().all(|limit| limit.as_ref().is_some_and(|limit| limit.value == u32::MAX)), "{limits:?}");
+    }
+}
+
+#[test]
 fn grpc_is_given_round_robin_after_what_not_all_of_its_languages_know() {
     let written = write(&cluster("echo"), GRPC);
     let policies = written.load_balancing_policy.expect("a list").policies;

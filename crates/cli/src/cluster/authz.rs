@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use leno_install::names::PROXY;
-use leno_model::policy::AuthorizationPolicy;
+use leno_model::policy::{AuthorizationPolicy, Mode};
 use leno_model::spiffe::Workload;
 use serde::Serialize;
 
@@ -131,7 +131,10 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
             };
             policies.iter().filter(selects).collect::<Vec<_>>()
         };
-        let name = |policy: &&Arc<AuthorizationPolicy>| policy.name.to_string();
+        let name = |policy: &&Arc<AuthorizationPolicy>| match policy.mode {
+            Mode::Unreadable => format!("{} (cannot be read)", policy.name),
+            Mode::Enforce | Mode::Audit => policy.name.to_string(),
+        };
         let enforced = selecting(true);
         let (audited_by, decides) = if enforced.is_empty() {
             let audits = selecting(false).iter().map(name).collect();

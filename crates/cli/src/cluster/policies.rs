@@ -29,7 +29,8 @@ fn resource_of(kind: &str, plural: &str) -> ApiResource {
     }
 }
 
-/// The valid policies, and a line about each mistake in the others.
+/// The valid policies, a stand-in for each of the others ([`leno_model::policy::Mode::Unreadable`]), and a line about
+/// each mistake.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     pub(crate) all: Vec<Arc<AuthorizationPolicy>>,
@@ -52,14 +53,22 @@ fn read(objects: Vec<DynamicObject>) -> Policies {
         // List responses omit each item's kind, which the parser requires.
         object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
         match read_object(serde_json::to_value(object).unwrap_or_default()) {
-            Ok(manifest) => policies.all.extend(manifest.objects.into_iter().filter_map(|object| match object {
-                Object::AuthorizationPolicy(policy) => Some(policy.policy),
-                _ => None,
-            })),
-            Err(refused) => policies.mistakes.extend(refused.problems.iter().map(ToString::to_string)),
+            Ok(manifest) => policies.all.extend(manifest.objects.into_iter().filter_map(of_object)),
+            Err(refused) => {
+                policies.mistakes.extend(refused.problems.iter().map(ToString::to_string));
+                // The stand-in allows no caller, unless the control plane knows an earlier valid version.
+                policies.all.extend(refused.policies.into_iter().filter_map(of_object));
+            }
         }
     }
     policies
+}
+
+fn of_object(object: Object) -> Option<Arc<AuthorizationPolicy>> {
+    match object {
+        Object::AuthorizationPolicy(policy) => Some(policy.policy),
+        _ => None,
+    }
 }
 
 /// Describes the callers that a policy allows, with one text for each rule and each health check.

@@ -1,3 +1,4 @@
+use leno_model::policy::Mode;
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,7 +16,9 @@ fn policies_are_read_as_the_control_plane_reads_them_and_mistakes_are_told() {
     let good = object("cart", &json!({"ports": [8080], "allow": allow, "healthChecks": ["/healthz"]}));
     let bad = object("odd", &json!({"allow": [{}]}));
     let policies = read(vec![good, bad]);
-    assert_eq!(policies.all.len(), 1);
+    let modes: Vec<Mode> = policies.all.iter().map(|policy| policy.mode).collect();
+    assert_eq!(modes, [Mode::Enforce, Mode::Unreadable]);
+    assert!(callers(&policies.all[1]).is_empty());
     assert_eq!(
         callers(&policies.all[0]),
         ["ns/shop/sa/web, ns/billing/sa/* from 10.0.0.0/8", "192.168.7.20/32", "every caller to /healthz"]

@@ -188,10 +188,12 @@ impl Backend {
         self == other || self.file().is_some_and(|own| other.file() == Some(own))
     }
 
-    /// Whether the backend may be iptables' variant for nf_tables. The program may also be a script that calls one of the
-    /// variants.
+    /// Whether the backend may be iptables' variant for nf_tables. The program may also be a script that calls one of
+    /// the variants.
     fn is_for_nf_tables(self) -> bool {
-        self == Self::Iptables && !self.file().is_some_and(|file| file.ends_with("xtables-legacy-multi"))
+        // Releases before 1.8 have only the variant for ip_tables, and call it xtables-multi.
+        let is_legacy = |file: PathBuf| file.ends_with("xtables-legacy-multi") || file.ends_with("xtables-multi");
+        self == Self::Iptables && !self.file().is_some_and(is_legacy)
     }
 
     /// The executable of the backend's program for IPv4, without symbolic links.

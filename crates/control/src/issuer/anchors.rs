@@ -49,8 +49,9 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
-    // The namespaces in which the latest writes failed. Each namespace is logged once until a write succeeds.
-    let mut failing: BTreeSet<Box<str>> = BTreeSet::new();
+    // The namespaces in which the latest writes failed, and whether they are being deleted. Only new failures are
+    // logged.
+    let mut failing: BTreeSet<(Box<str>, bool)> = BTreeSet::new();
     let mut retry = Retry::new();
     loop {
         tokio::select! {
@@ -75,13 +76,15 @@ pub(crate) async fn keep_anchors<K: Carrier>(
         let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
         let correcting = correct(&client, name, wanted, &anchors, &mut known);
         let failures = while_leading(leads.clone(), correcting).await.unwrap_or_default();
-        for failure in failures.iter().filter(|failure| !failing.contains(&failure.namespace)) {
+        let new: Vec<_> = failures.iter().filter(|failure| !failing.contains(&failure.place())).collect();
+        // Log a failure of a namespace that is being deleted only if there is no other: it is to be expected.
+        if let Some(failure) = new.iter().min_by_key(|failure| is_terminating(&failure.error)) {
             // Begin with short delays again: other namespaces may have failed for long.
             retry = Retry::new();
-            failure.log::<K>(name);
+            failure.log::<K>(name, new.len() - 1);
         }
         retry.attempted(failures.first(), |_| true);
-        failing = failures.into_iter().map(|failure| failure.namespace).collect();
+        failing = failures.iter().map(Failure::place).collect();
     }
 }
 
@@ -93,16 +96,23 @@ struct Failure {
 }
 
 impl Failure {
-    fn log<K: Carrier>(&self, name: &str) {
+    fn place(&self) -> (Box<str>, bool) {
+        (self.namespace.clone(), is_terminating(&self.error))
+    }
+
+    /// Logs the failure. `others` is the number of further new failures.
+    fn log<K: Carrier>(&self, name: &str, others: usize) {
         let (Self { namespace, error }, kind) = (self, K::kind(&()));
         // A namespace that is being deleted accepts no new objects. It is tried again nevertheless, because a namespace
         // of this name may be created soon.
-        match is_terminating(error) {
-            true => tracing::debug!(%namespace, "{kind} {name} was not written: the namespace is being deleted"),
-            false => tracing::warn!(
+        if is_terminating(error) {
+            tracing::debug!(%namespace, others, "{kind} {name} was not written: the namespace is being deleted");
+        } else {
+            tracing::warn!(
                 %namespace,
+                others,
                 "the trust anchors could not be written into {kind} {name}: {error}; it is tried again until it succeeds"
-            ),
+            );
         }
     }
 }

@@ -117,7 +117,7 @@ impl Facts {
         let is_valid = match name.known {
             Known::Method => syntax::is_token(value),
             Known::Path => syntax::is_path(value),
-            Known::Authority => syntax::has_no_space(value),
+            Known::Authority => syntax::is_visible(value),
             _ => syntax::is_value(value),
         };
         if !is_valid {

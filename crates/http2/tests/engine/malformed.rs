@@ -40,6 +40,7 @@ const REQUESTS: &[(&str, Lines)] = &[
     ("a path with a fragment", &[(":method", "GET"), (":scheme", "http"), (":path", "/a#b")]),
     ("a path without a slash", &[(":method", "GET"), (":scheme", "http"), (":path", "a")]),
     ("the path * and another method than OPTIONS", &[(":method", "GET"), (":scheme", "http"), (":path", "*")]),
+    ("CONNECT with a path as its authority", &[(":method", "CONNECT"), (":authority", "/a")]),
     ("an authority with a space", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a b")]),
     ("two hosts", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "a"), ("host", "a")]),
     ("a path with trailing space", &[(":method", "GET"), (":scheme", "http"), (":path", "/ ")]),
@@ -93,7 +94,8 @@ fn malformed_requests_are_reset_and_the_connection_goes_on() {
 
 #[test]
 fn requests_that_look_strange_are_fine() {
-    let good: [Lines; 7] = [
+    let good: [Lines; 8] = [
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/a<b"), (":authority", "extension/auth"), ("host", "")],
         &[(":path", "*"), (":scheme", "http"), (":method", "OPTIONS")],
         &[(":method", "GET"), (":scheme", "grpc+unix"), (":path", "/"), ("te", "trailers")],
         &[(":method", "x"), (":scheme", "http"), (":path", "/{\"|\"}^\\?`"), (":authority", "[::1]:80")],

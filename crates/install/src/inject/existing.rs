@@ -171,8 +171,8 @@ fn correction(template: &Value, ours: &Container) -> Option<Operation> {
 }
 
 /// Returns the change that gives the Pod's container of the same name the probes that it lacks, and leaves its other
-/// arguments as they are; `None` if the container already has our probes. Does not correct the application's name in traces: a proxy
-/// without a trace collector does not start with such a name.
+/// arguments as they are; `None` if the container already has our probes. Does not correct the application's name in
+/// traces: a proxy without a trace collector does not start with such a name.
 fn probe_correction(template: &Value, ours: &Container) -> Option<Operation> {
     let (at, existing) = find(template, &ours.name)?;
     // A container with another command may be a program that does not know the option.

@@ -82,8 +82,8 @@ fn a_call_whose_client_reads_slowly_goes_on_and_calls_that_are_not_read_are_rese
 }
 
 /// Makes three calls, and ends each call by `end`. The arguments of `end` are the client and the call's stream. Returns
-/// whether the proxy charges the client for resetting the calls at the endpoint: if it does, the
-/// next call uses another connection. A policy allows each call a second.
+/// whether the proxy charges the client for resetting the calls at the endpoint: if it does, the next call uses another
+/// connection. A policy allows each call a second.
 fn is_charged_for(request: impl Fn(u32) -> Vec<u8>, end: impl Fn(&mut Peer, u32)) -> bool {
     let server = Server::start();
     let policy = traffic_policy("timeouts: {request: 1s}");

@@ -15,7 +15,7 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::link::codec::CannotOpen;
 use crate::link::{LinkId, grpc};
-use crate::pool::hop::{Hop, Protocol};
+use crate::pool::hop::{Hop, Protocol, use_usual_authority};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::{CallSize, UpstreamId};
 use crate::pool::waiting::Turn;
@@ -156,6 +156,12 @@ impl Relay {
             trace.send(id, upstream.expected.as_ref(), &mut call.request, now);
         }
         let hop = upstream.key.hop;
+        if hop == Hop::Plain(Protocol::Http2)
+            && call.request.defects().contains(Defects::UNUSUAL_AUTHORITY)
+            && let Some(cluster) = call.cluster.and_then(|cluster| self.targets.get(cluster))
+        {
+            use_usual_authority(&mut call.request, &cluster.target.host());
+        }
         // Some servers close the connection after many such paths. Other clients' calls use this connection, too.
         if hop == Hop::Plain(Protocol::Http2)
             && call.request.defects().contains(Defects::UNUSUAL_PATH)

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use leno_http2::fields::{Defects, Known};
+use leno_http2::fields::Known;
 use leno_http2::{FieldSection, syntax};
 use leno_model::balance::EndpointId;
 use leno_model::mesh::{Endpoint, EndpointProxy};
@@ -104,12 +104,7 @@ impl Hop {
     /// Changes a request's fields to those that the receiver of this hop expects.
     pub(crate) fn dress(self, request: &mut FieldSection, protocol: Protocol, endpoint: SocketAddr) {
         match self {
-            Self::Plain(_) => {
-                request.remove(Known::LenoOrigProto);
-                if self == Self::Plain(Protocol::Http2) && request.defects().contains(Defects::UNUSUAL_AUTHORITY) {
-                    use_usual_authority(request, endpoint);
-                }
-            }
+            Self::Plain(_) => request.remove(Known::LenoOrigProto),
             Self::Mesh if protocol == Protocol::Http1 => request.set(Known::LenoOrigProto, HTTP1),
             Self::Mesh => {}
             Self::Tunnel => request.set(Known::Authority, endpoint.to_string().as_bytes()),
@@ -117,14 +112,19 @@ impl Hop {
     }
 }
 
-/// Replaces an authority that is not a host by the endpoint's address. Some servers close the connection after many
-/// such requests. Other clients' calls use this connection, too.
+/// Removes a `host` that is not a host, and gives the request the authority `usual` if its own is not a host. For
+/// requests to HTTP/2 servers: some of these servers close the connection after many such requests, and other clients'
+/// calls use this connection, too.
 #[cold]
-fn use_usual_authority(request: &mut FieldSection, endpoint: SocketAddr) {
+pub(crate) fn use_usual_authority(request: &mut FieldSection, usual: &str) {
     let is_unusual = |value: Option<&[u8]>| value.is_some_and(|value| !syntax::is_authority(value));
-    if is_unusual(request.get(Known::Authority)) || is_unusual(request.get(Known::Host)) {
+    let is_host_unusual = is_unusual(request.get(Known::Host));
+    if is_host_unusual {
         request.remove(Known::Host);
-        request.set(Known::Authority, endpoint.to_string().as_bytes());
+    }
+    // Without `:authority`, `host` names the target (RFC 9113 section 8.3.1).
+    if is_unusual(request.get(Known::Authority)) || (is_host_unusual && !request.contains(Known::Authority)) {
+        request.set(Known::Authority, usual.as_bytes());
     }
 }
 

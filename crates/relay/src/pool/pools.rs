@@ -123,8 +123,8 @@ impl Pool {
         self.retry_at = Some(now + pause / 2 + jitter);
     }
 
-    /// Forgets the failures of an unused pool whose latest pause has been over for `after`. Call this if another pool of
-    /// the endpoint is connected. A pool also forgets its failures when a connection is ready. But if no call uses its
+    /// Forgets the failures of an unused pool whose latest pause has been over for `after`. Call this if another pool
+    /// of the endpoint is connected. A pool also forgets its failures when a connection is ready. But if no call uses its
     /// lane or hop any more, it opens no connection, and its failures would mark the endpoint as failing.
     pub(crate) fn forget_old_failures(&mut self, now: Instant, after: Duration) {
         if self.is_idle() && self.retry_at.is_some_and(|at| now.saturating_duration_since(at) >= after) {

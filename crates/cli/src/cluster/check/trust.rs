@@ -46,7 +46,7 @@ pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime)
         (Ok(meshed), Ok(bundles)) => copies(&meshed, bundles, anchors),
         (Err(error), _) | (_, Err(error)) => vec![error.into()],
     });
-    list.check("webhooks", &[NAMESPACE], || webhooks(facts, anchors));
+    list.check("webhooks", &[AUTHORITY], || webhooks(facts, anchors));
 }
 
 fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
