@@ -216,7 +216,15 @@ fn control_cluster(options: &Bootstrap) -> Value {
 }
 
 fn passthrough_cluster() -> Value {
-    json!({ "name": PASSTHROUGH, "type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED", "connect_timeout": "1s" })
+    // Without these values, Envoy would limit the application to 1,024 connections.
+    let unlimited = json!({ "max_connections": i32::MAX, "max_pending_requests": i32::MAX });
+    json!({
+        "name": PASSTHROUGH,
+        "type": "ORIGINAL_DST",
+        "lb_policy": "CLUSTER_PROVIDED",
+        "connect_timeout": "1s",
+        "circuit_breakers": { "thresholds": [unlimited] },
+    })
 }
 
 fn outbound_listener(address: SocketAddr) -> Value {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use leno_model::balance::Policy;
+use leno_model::balance::{BudgetSettings, Policy};
 use leno_model::mesh;
 use leno_model::protocol::Protocol;
 use leno_model::settings::Settings;
@@ -170,16 +170,21 @@ fn circuit_breakers(cluster: &mesh::Cluster, dialect: Dialect) -> CircuitBreaker
         max_connections: Some(uint32(cluster.settings.max_connections_per_endpoint.into())),
         ..Default::default()
     };
-    let budget = cluster.retry_budget.as_ref().filter(|budget| dialect == Dialect::Envoy && !budget.is_audited());
+    let budget = match &cluster.retry_budget {
+        _ if dialect != Dialect::Envoy => None,
+        None => Some(BudgetSettings::default()),
+        Some(budget) => Some(budget.value).filter(|_| !budget.is_audited()),
+    };
     // Without these values, Envoy and gRPC (gRFC A32) would limit a cluster to 1,024 requests, and Envoy also to 1,024
-    // connections and 3 retries. The mesh has no such limits.
-    let unlimited = || Some(uint32(u32::MAX));
+    // connections and 3 retries. The mesh limits only retries, by a budget. Releases of grpc-java before 1.69 read a
+    // value above this one as a negative number, and would send no call.
+    let unlimited = || Some(uint32(i32::MAX as u32));
     let thresholds = Thresholds {
         max_connections: unlimited(),
         max_pending_requests: unlimited(),
         max_requests: unlimited(),
         max_retries: unlimited(),
-        retry_budget: budget.map(|budget| call_policy::envoy_budget(&budget.value)),
+        retry_budget: budget.as_ref().map(call_policy::envoy_budget),
         ..Default::default()
     };
     CircuitBreakers { thresholds: vec![thresholds], per_host_thresholds: vec![per_host] }

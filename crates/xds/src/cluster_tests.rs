@@ -53,8 +53,18 @@ fn a_cluster_has_none_of_the_limits_that_clients_would_set_by_themselves() {
         let thresholds = write(&cluster("echo"), view).circuit_breakers.expect("it is always written").thresholds;
         let [limits] = thresholds.as_slice() else { panic!("{thresholds:?}") };
         let limits = [&limits.max_connections, &limits.max_pending_requests, &limits.max_requests, &limits.max_retries];
-        assert!(limits.iter().all(|limit| limit.as_ref().is_some_and(|limit| limit.value == u32::MAX)), "{limits:?}");
+        assert!(
+            limits.iter().all(|limit| limit.as_ref().is_some_and(|limit| limit.value == i32::MAX as u32)),
+            "{limits:?}"
+        );
     }
+}
+
+#[test]
+fn envoy_limits_retries_by_the_default_budget_too() {
+    let thresholds = write(&cluster("echo"), ENVOY).circuit_breakers.expect("it is always written").thresholds;
+    let budget = thresholds[0].retry_budget.as_ref().and_then(|budget| budget.budget_percent.as_ref());
+    assert_eq!(budget.map(|percent| percent.value), Some(BudgetSettings::default().percent.into()));
 }
 
 #[test]

@@ -64,7 +64,14 @@ enum Decides {
     /// have the same default.
     Default(BTreeSet<String>),
     /// Enforced policies, and the callers that they allow.
-    Policies { names: Vec<String>, callers: Vec<String> },
+    Policies {
+        names: Vec<String>,
+        callers: Vec<String>,
+        /// Those of `names` that cannot be read. They allow no caller, unless the control plane knows an earlier valid
+        /// version.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unreadable: Vec<String>,
+    },
 }
 
 impl Options {
@@ -131,17 +138,15 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
             };
             policies.iter().filter(selects).collect::<Vec<_>>()
         };
-        let name = |policy: &&Arc<AuthorizationPolicy>| match policy.mode {
-            Mode::Unreadable => format!("{} (cannot be read)", policy.name),
-            Mode::Enforce | Mode::Audit => policy.name.to_string(),
-        };
+        let name = |policy: &&Arc<AuthorizationPolicy>| policy.name.to_string();
         let enforced = selecting(true);
         let (audited_by, decides) = if enforced.is_empty() {
             let audits = selecting(false).iter().map(name).collect();
             (audits, Decides::Default(group.pods.iter().map(pods::default_policy).collect()))
         } else {
             let callers = enforced.iter().flat_map(|policy| callers(policy)).collect();
-            (Vec::new(), Decides::Policies { names: enforced.iter().map(name).collect(), callers })
+            let unreadable = enforced.iter().filter(|policy| policy.mode == Mode::Unreadable).map(name).collect();
+            (Vec::new(), Decides::Policies { names: enforced.iter().map(name).collect(), callers, unreadable })
         };
         let count = |names: [&str; 2]| {
             let port = port.map(|port| port.to_string());
@@ -190,8 +195,14 @@ fn table(rows: &[Row]) -> String {
                 let policies = policies.iter().cloned().collect::<Vec<_>>().join(" or ");
                 (format!("default: {policies}"), meaning(&policies).to_owned())
             }
-            Decides::Policies { names, callers } if callers.is_empty() => (names.join(", "), "no caller".to_owned()),
-            Decides::Policies { names, callers } => (names.join(", "), callers.join(" or ")),
+            Decides::Policies { names, callers, unreadable } => {
+                let callers = if callers.is_empty() { "no caller".to_owned() } else { callers.join(" or ") };
+                let unless = match unreadable.as_slice() {
+                    [] => String::new(),
+                    _ => format!("; {} cannot be read: an earlier version may be in force", unreadable.join(", ")),
+                };
+                (names.join(", "), callers + &unless)
+            }
         };
         if !row.audited_by.is_empty() {
             by += &format!(" (audit: {})", row.audited_by.join(", "));

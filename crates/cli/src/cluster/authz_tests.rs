@@ -72,6 +72,7 @@ fn enforced_policies_decide_and_those_in_audit_mode_stand_beside_the_default() {
     let both = Decides::Policies {
         names: vec!["cart".to_owned(), "more".to_owned()],
         callers: vec!["ns/shop/sa/web".to_owned(), "ns/bank/sa/*".to_owned()],
+        unreadable: Vec::new(),
     };
     assert_eq!(rows[2].decides, both);
     assert_eq!((rows[2].allowed, rows[2].denied), (7.0, 2.0));
@@ -108,6 +109,14 @@ fn without_a_meshed_workload_no_policy_is_read() {
     let rows = with_api_server(reply, async |cluster| read(&cluster, &all, &scope).await);
     assert_eq!(table(&rows.expect("no policy is needed")), "nothing here has a proxy; -n NAME or -A looks elsewhere\n");
     assert_eq!(paths.into_inner(), ["/api/v1/namespaces/shop/pods"]);
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_is_named() {
+    let odd = policy("odd", Mode::Unreadable, None, &[]);
+    let rows = rows(&group(vec![pod("cart-1", "deny")]), &[odd], &Pages::new());
+    let text = table(&rows);
+    assert!(text.contains("no caller; odd cannot be read: an earlier version may be in force"), "{text}");
 }
 
 #[test]

@@ -76,12 +76,10 @@ pub(crate) async fn keep_anchors<K: Carrier>(
         let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
         let correcting = correct(&client, name, wanted, &anchors, &mut known);
         let failures = while_leading(leads.clone(), correcting).await.unwrap_or_default();
-        let new: Vec<_> = failures.iter().filter(|failure| !failing.contains(&failure.place())).collect();
-        // Log a failure of a namespace that is being deleted only if there is no other: it is to be expected.
-        if let Some(failure) = new.iter().min_by_key(|failure| is_terminating(&failure.error)) {
+        for failure in failures.iter().filter(|failure| !failing.contains(&failure.place())) {
             // Begin with short delays again: other namespaces may have failed for long.
             retry = Retry::new();
-            failure.log::<K>(name, new.len() - 1);
+            failure.log::<K>(name);
         }
         retry.attempted(failures.first(), |_| true);
         failing = failures.iter().map(Failure::place).collect();
@@ -100,17 +98,15 @@ impl Failure {
         (self.namespace.clone(), is_terminating(&self.error))
     }
 
-    /// Logs the failure. `others` is the number of further new failures.
-    fn log<K: Carrier>(&self, name: &str, others: usize) {
+    fn log<K: Carrier>(&self, name: &str) {
         let (Self { namespace, error }, kind) = (self, K::kind(&()));
         // A namespace that is being deleted accepts no new objects. It is tried again nevertheless, because a namespace
         // of this name may be created soon.
         if is_terminating(error) {
-            tracing::debug!(%namespace, others, "{kind} {name} was not written: the namespace is being deleted");
+            tracing::debug!(%namespace, "{kind} {name} was not written: the namespace is being deleted");
         } else {
             tracing::warn!(
                 %namespace,
-                others,
                 "the trust anchors could not be written into {kind} {name}: {error}; it is tried again until it succeeds"
             );
         }

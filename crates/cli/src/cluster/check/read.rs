@@ -20,7 +20,7 @@ use leno_install::names::{
     CONFIG, CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, GUARD, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
 };
 
-use leno_model::policy::AuthorizationPolicy;
+use leno_model::policy::{AuthorizationPolicy, Mode};
 
 use super::kubernetes::Routes;
 use crate::cluster::connect::{Cluster, ClusterError};
@@ -141,7 +141,11 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
         policies::list(cluster, namespace),
         options(cluster),
     );
-    Proxies { pods, replica_sets, services, metrics, shown, policies: policies.map(|found| found.all), options }
+    let policies = policies.map(|mut found| {
+        found.all.retain(|policy| policy.mode != Mode::Unreadable);
+        found.all
+    });
+    Proxies { pods, replica_sets, services, metrics, shown, policies, options }
 }
 
 /// Reads the injector's options. The user may lack the right to read the ConfigMap, so a failure is not a finding.
