@@ -66,6 +66,11 @@ impl Finding {
         Self { verdict: Verdict::Failed, why: line(&why.into()), fix: Some(line(&fix.into())) }
     }
 
+    /// A check that did not run, because `need` failed or did not run.
+    pub(super) fn not_run(need: &str) -> Self {
+        Self { verdict: Verdict::NotRun, why: format!("first: {need}"), fix: None }
+    }
+
     /// Downgrades a failure to a warning, for a fault despite which the installation works.
     pub(crate) fn into_warning(self) -> Self {
         Self { verdict: Verdict::Warning, ..self }
@@ -109,7 +114,7 @@ impl Checklist {
             self.checks.iter().any(|check| check.name == **need && stops(check.verdict))
         };
         let mut findings: Vec<Finding> = match needs.iter().find(is_missing) {
-            Some(need) => vec![Finding { verdict: Verdict::NotRun, why: format!("first: {need}"), fix: None }],
+            Some(need) => vec![Finding::not_run(need)],
             None => conclude().into(),
         };
         let rest = findings.len().saturating_sub(FINDINGS_MAX);

@@ -41,12 +41,12 @@ pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime)
         Err(error) => vec![error.into()],
     });
     let anchors = facts.issuer.as_ref().ok().and_then(Option::as_ref).map(|secret| value(secret, ANCHORS));
-    let anchors = anchors.unwrap_or_default();
+    let anchors = anchors.filter(|anchors| Certificate::read_all(anchors).is_ok());
     list.check("trust bundles", &[AUTHORITY], || match (meshed(facts), &facts.bundles) {
-        (Ok(meshed), Ok(bundles)) => copies(&meshed, bundles, anchors),
+        (Ok(meshed), Ok(bundles)) => copies(&meshed, bundles, anchors.unwrap_or_default()),
         (Err(error), _) | (_, Err(error)) => vec![error.into()],
     });
-    list.check("webhooks", &[AUTHORITY], || webhooks(facts, anchors));
+    list.check("webhooks", &[NAMESPACE], || webhooks(facts, anchors));
 }
 
 fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
@@ -144,7 +144,7 @@ fn copies(meshed: &BTreeSet<String>, bundles: &[ConfigMap], anchors: &[u8]) -> V
     }
 }
 
-fn webhooks(facts: &Installed, anchors: &[u8]) -> Vec<Finding> {
+fn webhooks(facts: &Installed, anchors: Option<&[u8]>) -> Vec<Finding> {
     let injector = facts.injector.as_ref().map(|found| {
         let webhooks = found.as_ref()?.webhooks.iter().flatten();
         Some(
@@ -167,13 +167,14 @@ fn webhooks(facts: &Installed, anchors: &[u8]) -> Vec<Finding> {
     ]
 }
 
-/// Checks the anchors in one webhook configuration. `bundles` has the caBundle of each webhook in it, or is `None` if
-/// the configuration does not exist.
+/// Checks one webhook configuration: its presence, and that each webhook in it has the `anchors` as caBundle. `bundles`
+/// has the caBundle of each webhook, or is `None` if the configuration does not exist. Without `anchors`, because those
+/// of the authority could not be read, checks only that each webhook has a caBundle.
 fn webhook(
     kind: &str,
     name: &str,
     bundles: Result<Option<Vec<Option<&[u8]>>>, &ClusterError>,
-    anchors: &[u8],
+    anchors: Option<&[u8]>,
 ) -> Finding {
     let bundles = match bundles {
         Ok(Some(bundles)) => bundles,
@@ -185,6 +186,7 @@ fn webhook(
     if bundles.iter().any(Option::is_none) {
         return Finding::failed(format!("{kind} {name} has no caBundle: the API server cannot call the webhook"), logs);
     }
+    let Some(anchors) = anchors else { return Finding::not_run(AUTHORITY) };
     match bundles.iter().flatten().all(|bundle| same_anchors(bundle, anchors)) {
         true => Finding::ok(format!("{name} trusts the control plane")),
         false => {

@@ -128,3 +128,18 @@ fn webhooks_without_a_ca_bundle_or_with_another_cannot_be_asked() {
     let checks = checked(&Installed { injector: Ok(None), ..installed(now()) }, now(), "webhooks");
     assert_eq!(checks[0].why, "there is no MutatingWebhookConfiguration leno-injector");
 }
+
+#[test]
+fn without_an_authority_a_missing_ca_bundle_is_found_and_others_are_not_compared() {
+    let mut facts = Installed { issuer: Ok(None), ..installed(now()) };
+    let Ok(Some(injector)) = &mut facts.injector else { panic!("there is one") };
+    injector.webhooks.as_mut().expect("webhooks")[0].client_config.ca_bundle = None;
+    let checks = checked(&facts, now(), "webhooks");
+    assert_eq!(checks[0].verdict, Verdict::Failed);
+    assert!(
+        checks[0].why.starts_with("MutatingWebhookConfiguration leno-injector has no caBundle"),
+        "{}",
+        checks[0].why
+    );
+    assert_eq!((checks[1].verdict, &*checks[1].why), (Verdict::NotRun, "first: authority"));
+}
