@@ -26,7 +26,7 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<ChunkLine, ConnectionError> {
     if !extension.is_empty() && !extension.trim_ascii_start().starts_with(b";") {
         return Err(MALFORMED);
     }
-    if extension.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t') {
+    if !leno_http2::syntax::is_value(extension) {
         return Err(ConnectionError::bad("a chunk extension has a character that is not allowed"));
     }
     let size = digits.iter().try_fold(0u64, |size, &digit| {

@@ -42,7 +42,7 @@ fn parse_absolute<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, Conn
     };
     let end = rest.iter().position(|&byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, b""));
-    if authority.is_empty() || !is_host(authority) {
+    if !syntax::is_authority(authority) {
         return Err(ConnectionError::bad("the request target has no valid host"));
     }
     match path {
@@ -61,7 +61,7 @@ pub(crate) fn is_host_and_port(value: &[u8]) -> bool {
     let Some(colon) = value.iter().rposition(|&byte| byte == b':') else { return false };
     let (host, port) = (value.get(..colon).unwrap_or_default(), value.get(colon + 1..).unwrap_or_default());
     let is_port = (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
-    !host.is_empty() && is_host(value) && is_port
+    !host.is_empty() && syntax::is_authority(value) && is_port
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ pub(crate) fn check_trailers(fields: &FieldSection) -> Result<(), Malformed> {
 
 fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
     let defects = fields.defects();
-    if defects.is_empty() {
+    if !defects.is_malformed() {
         return Ok(());
     }
     for (defect, why) in [

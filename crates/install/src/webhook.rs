@@ -214,16 +214,16 @@ pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     refused(request, "the mesh cannot read it", &lines)
 }
 
-/// Returns whether a request leaves what the mesh reads of a stored object as it is: the annotations of ours, and the
-/// spec of a leno.dev object.
+/// Returns whether a request is an update that changes neither our annotations nor the spec of a leno.dev object. The
+/// mesh reads nothing else of a stored object.
 fn is_unchanged(AdmissionRequest { operation, object, old_object, .. }: &AdmissionRequest) -> bool {
-    let annotations = |object: &Value| {
-        let all = object.pointer("/metadata/annotations").and_then(Value::as_object);
-        ours(all).map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
-    };
     operation == "UPDATE"
         && (object["apiVersion"] == "v1" || object["spec"] == old_object["spec"])
-        && annotations(object) == annotations(old_object)
+        && our_annotations(object) == our_annotations(old_object)
+}
+
+fn our_annotations(object: &Value) -> BTreeMap<&str, &str> {
+    ours(object.pointer("/metadata/annotations").and_then(Value::as_object)).collect()
 }
 
 /// Returns the part of an object to validate: all of a leno.dev object, but only the name and the annotations of a

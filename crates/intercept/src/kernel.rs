@@ -67,12 +67,7 @@ pub fn unload() -> Result<(), LoadError> {
 /// # Errors
 /// If the caller lacks the capability, or the kernel's answer is malformed.
 pub fn is_loaded() -> Result<bool, LoadError> {
-    match ask(&question()) {
-        Ok(()) => Ok(true),
-        // These errors mean that our table does not exist, or that the kernel has no nf_tables.
-        Err(LoadError::NotSupported(_) | LoadError::Failed(Errno::INVAL)) => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(look()? == Some(true))
 }
 
 /// Returns whether the kernel has nf_tables.
@@ -80,10 +75,16 @@ pub fn is_loaded() -> Result<bool, LoadError> {
 /// # Errors
 /// If the caller lacks the capability, or the kernel's answer is malformed.
 pub fn has_nf_tables() -> Result<bool, LoadError> {
+    Ok(look()?.is_some())
+}
+
+/// Returns whether the kernel has our table; `None` if the kernel has no nf_tables.
+fn look() -> Result<Option<bool>, LoadError> {
     match ask(&question()) {
+        Ok(()) => Ok(Some(true)),
         // The kernel answers this error if it has nf_tables, but not our table.
-        Ok(()) | Err(LoadError::NotSupported(Errno::NOENT)) => Ok(true),
-        Err(LoadError::NotSupported(_) | LoadError::Failed(Errno::INVAL)) => Ok(false),
+        Err(LoadError::NotSupported(Errno::NOENT)) => Ok(Some(false)),
+        Err(LoadError::NotSupported(_) | LoadError::Failed(Errno::INVAL)) => Ok(None),
         Err(error) => Err(error),
     }
 }

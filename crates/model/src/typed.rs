@@ -67,7 +67,8 @@ fn read<T: Metadata<Ty = ObjectMeta> + Clone>(
     let name = name_of(written.metadata());
     let mut findings = Findings::new("");
     // Copy only an object with annotations of ours: no other object can have invalid ones.
-    let bare = has_annotations(written.metadata()).then(|| without_annotations(&written));
+    let has_ours = annotations::ours(written.metadata().annotations.as_ref()).next().is_some();
+    let bare = has_ours.then(|| without_annotations(&written));
     let object = review(written, &mut Review::of_typed(&mut findings, kind, &name));
     let (problems, notices) = findings.into_parts();
     if problems.is_empty() {
@@ -76,10 +77,6 @@ fn read<T: Metadata<Ty = ObjectMeta> + Clone>(
     let mut findings = Findings::new("");
     let bare = bare.and_then(|bare| review(bare, &mut Review::of_typed(&mut findings, kind, &name)));
     Err(Invalid { problems, notices, stand_in: object.map(Box::new), bare: bare.map(Box::new) })
-}
-
-fn has_annotations(metadata: &ObjectMeta) -> bool {
-    metadata.annotations.iter().flatten().any(|(name, _)| name.starts_with(annotations::PREFIX))
 }
 
 fn without_annotations<T: Metadata<Ty = ObjectMeta> + Clone>(object: &T) -> T {

@@ -66,24 +66,29 @@ fn a_service_with_invalid_annotations_has_a_stand_in_without_them() {
     assert!(invalid(annotations, json!({ "clusterIP": "10.96.0.10", "ports": ports })).stand_in.is_none());
 }
 
+/// Reads a slice of the Service shop/echo with these annotations and endpoints.
+fn slice_with(annotations: &Value, endpoints: &Value) -> Result<Manifest, Invalid> {
+    endpoint_slice(from(json!({
+        "metadata": {
+            "name": "echo-1",
+            "namespace": "shop",
+            "labels": { "kubernetes.io/service-name": "echo" },
+            "annotations": annotations,
+        },
+        "addressType": "IPv4",
+        "ports": [{ "name": "", "port": 8080 }],
+        "endpoints": endpoints,
+    })))
+}
+
 #[test]
 fn the_stand_in_of_a_slice_has_only_endpoints_whose_proxy_is_known_without_it() {
     let addresses = |annotations: Value| {
-        let invalid = endpoint_slice(from(json!({
-            "metadata": {
-                "name": "echo-1",
-                "namespace": "shop",
-                "labels": { "kubernetes.io/service-name": "echo" },
-                "annotations": annotations,
-            },
-            "addressType": "IPv4",
-            "ports": [{ "name": "", "port": 8080 }],
-            "endpoints": [
-                { "addresses": ["10.244.1.9"], "targetRef": { "kind": "Pod", "name": "echo-a" } },
-                { "addresses": ["10.0.0.9"] },
-            ],
-        })))
-        .expect_err("it is invalid");
+        let endpoints = json!([
+            { "addresses": ["10.244.1.9"], "targetRef": { "kind": "Pod", "name": "echo-a" } },
+            { "addresses": ["10.0.0.9"] },
+        ]);
+        let invalid = slice_with(&annotations, &endpoints).expect_err("it is invalid");
         let Object::EndpointSlice(slice) = *invalid.stand_in? else { return None };
         Some(slice.addresses.iter().map(|address| address.ip.to_string()).collect::<Vec<_>>())
     };
@@ -95,19 +100,7 @@ fn the_stand_in_of_a_slice_has_only_endpoints_whose_proxy_is_known_without_it() 
 
 #[test]
 fn an_invalid_object_has_its_ports_and_addresses_without_its_annotations() {
-    let slice = |annotations: Value, ip: &str| {
-        endpoint_slice(from(json!({
-            "metadata": {
-                "name": "echo-1",
-                "namespace": "shop",
-                "labels": { "kubernetes.io/service-name": "echo" },
-                "annotations": annotations,
-            },
-            "addressType": "IPv4",
-            "ports": [{ "name": "", "port": 8080 }],
-            "endpoints": [{ "addresses": [ip] }],
-        })))
-    };
+    let slice = |annotations: Value, ip: &str| slice_with(&annotations, &json!([{ "addresses": [ip] }]));
     let valid = slice(json!({ "leno.dev/identity": "ns/shop/sa/echo" }), "10.0.0.8").expect("no mistake").objects;
     for annotations in [json!({ "leno.dev/identity": "echo" }), json!({ "leno.dev/balancer": "latency" })] {
         let bare = slice(annotations.clone(), "10.0.0.9").expect_err("it is invalid").bare.expect("the rest is valid");

@@ -7,7 +7,7 @@ use super::*;
 use crate::Speaks;
 use crate::call::attempt::Stage;
 use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{call, connect, mesh_of, relay, service};
+use crate::fixtures::{call, connect, mesh_of, outbound, relay, service};
 use crate::pool::upstream::UpstreamId;
 
 const MIB: usize = 1 << 20;
@@ -74,8 +74,7 @@ fn small_connections_stay_when_another_account_holds_more() {
 fn content_is_charged_once_while_its_call_waits_and_twice_once_a_copy_is_kept() {
     const BYTES: usize = 10_000;
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     let request = b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 20000\r\n\r\n".to_vec();
     let link = LinkId::Client(call(&mut relay, 0, origin, None, request));
     relay.charge(link);

@@ -5,7 +5,7 @@ use leno_http2::fields::Known;
 use crate::downstream::client::Speaks;
 use crate::downstream::origin::{Door, Origin};
 use crate::effect::Effect;
-use crate::fixtures::{call, connect, mesh_of, relay, service};
+use crate::fixtures::{call, connect, mesh_of, outbound, relay, service};
 use crate::link::LinkId;
 use crate::{GOAWAY_GRACE, SWEEP_EVERY};
 
@@ -69,8 +69,7 @@ fn a_drain_ends_open_taps_and_lets_no_tap_begin_and_other_calls_stay() {
 #[test]
 fn a_request_that_is_on_its_way_when_the_drain_begins_is_answered() {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     let [late, idle] = [0, 1].map(|number| {
         let client = connect(&mut relay, number, origin, None, (Speaks::Http1, Vec::new()));
         relay.begin_read(LinkId::Client(client));

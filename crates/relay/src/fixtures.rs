@@ -12,7 +12,7 @@ use crate::Relay;
 use crate::access_log::AccessLog;
 use crate::config::{Config, Settings};
 use crate::downstream::client::{Accepted, ClientId, Speaks};
-use crate::downstream::origin::Origin;
+use crate::downstream::origin::{Door, Origin};
 use crate::limits::Limits;
 use crate::link::LinkId;
 use crate::metrics::WorkerMetrics;
@@ -54,6 +54,12 @@ pub(crate) fn relay(seed: u64, mesh: Mesh, discovers: bool) -> Relay {
         seed,
     };
     Relay::new(config, Arc::new(mesh), Instant::now())
+}
+
+/// The origin of a connection of our own application to the proxy's outbound port.
+pub(crate) fn outbound() -> Origin {
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    Origin { door: Door::Outbound, peer: here, local: here, original_destination: None }
 }
 
 /// Adds a client that has sent `first` on the connection with this number.

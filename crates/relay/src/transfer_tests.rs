@@ -7,7 +7,7 @@ use leno_model::spiffe::SpiffeId;
 use super::*;
 use crate::downstream::client::{ClientId, Speaks};
 use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{connect, mesh_of, relay, service};
+use crate::fixtures::{connect, mesh_of, outbound, relay, service};
 use crate::limits::ms;
 use crate::link::opaque::{Contents, MAX_UNRELEASED_BYTES};
 use crate::pool::upstream::UpstreamId;
@@ -390,8 +390,7 @@ fn an_opaque_client_is_reset_if_its_connection_is_closed_in_the_middle() {
 fn connections_that_are_cut_at_the_end_of_the_process_are_reset() {
     let (mut relay, opaque) = client(Speaks::Opaque(Contents::Unknown));
     let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     let http1 = connect(&mut relay, 2, origin, None, (Speaks::Http1, REQUEST.to_vec()));
     relay.cut_off();
     assert!(!is_open(&mut relay, LinkId::Client(opaque)) && !is_open(&mut relay, upstream));

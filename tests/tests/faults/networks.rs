@@ -83,12 +83,19 @@ impl OpenCall {
     async fn send(&mut self, message: &Bytes) {
         messages::send(&mut self.request, message.clone(), false).await.expect("it is sent");
     }
+}
 
-    /// Waits until the client's proxy has noticed that the server's proxy has vanished.
-    fn wait_for_end(&self) {
-        let gone = self.server.inbound();
-        self.proxy.wait_for_log_within(&[&format!("the connection to {gone} ended with calls in flight")], SOON);
-    }
+/// Waits until a client's proxy has noticed that the proxy of the server at `gone` has vanished.
+fn wait_for_lost_server(proxy: &Proxy, gone: SocketAddr) {
+    proxy.wait_for_log_within(&[&format!("the connection to {gone} ended with calls in flight")], SOON);
+}
+
+/// Waits until a server's proxy has closed the connections of a client that has vanished.
+fn wait_for_lost_client(server: &ServerSide) {
+    let open = [r#"direction="inbound""#, r#"peer="src""#];
+    wait_for("the server side has noticed", SOON, || {
+        (server.proxy().scrape().sum("tcp_open_connections", &open) == 0.0).then_some(())
+    });
 }
 
 async fn two_servers(authority: &Authority) -> Vec<ServerSide> {
@@ -166,7 +173,7 @@ async fn loses_a_machine() {
 
     let gone: SocketAddr = servers[0].inbound();
     drop_packets(&format!("ip daddr {}", gone.ip()), &format!("ip saddr {}", gone.ip()));
-    proxy.wait_for_log_within(&[&format!("the connection to {gone} ended with calls in flight")], SOON);
+    wait_for_lost_server(&proxy, gone);
     load.wait_for_more(500, SOON).await;
     let report = load.finish().await;
     assert!((1..=IN_FLIGHT).contains(&report.lost.len()), "{:#?}", report.lost);
@@ -176,10 +183,7 @@ async fn loses_a_machine() {
     assert_eq!(proxy_errors(&proxy), report.lost.len(), "{}", proxy.log());
 
     // The server's proxy sees the client vanish, and must close the client's connections.
-    let open = [r#"direction="inbound""#, r#"peer="src""#];
-    wait_for("the server side has noticed", SOON, || {
-        (servers[0].proxy().scrape().sum("tcp_open_connections", &open) == 0.0).then_some(())
-    });
+    wait_for_lost_client(&servers[0]);
 
     // After the packets are no longer dropped, the server gets calls again.
     programs::run_well("nft", &["flush", "ruleset"], SOON);
@@ -232,10 +236,7 @@ async fn loses_a_silent_peer() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     drop_packets("", "");
     sending.send(&messages::message(b"lost")).await;
-    sending.wait_for_end();
-    silent.wait_for_end();
-    let open = [r#"direction="inbound""#, r#"peer="src""#];
-    wait_for("the silent call's server side has noticed", SOON, || {
-        (silent.server.proxy().scrape().sum("tcp_open_connections", &open) == 0.0).then_some(())
-    });
+    wait_for_lost_server(&sending.proxy, sending.server.inbound());
+    wait_for_lost_server(&silent.proxy, silent.server.inbound());
+    wait_for_lost_client(&silent.server);
 }

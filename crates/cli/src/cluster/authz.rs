@@ -67,8 +67,8 @@ enum Decides {
     Policies {
         names: Vec<String>,
         callers: Vec<String>,
-        /// Those of `names` that cannot be read. They allow no caller, unless the control plane knows an earlier valid
-        /// version.
+        /// The names of the policies that cannot be read. Such a policy allows no caller, unless the control plane knows
+        /// an earlier valid version of the policy.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         unreadable: Vec<String>,
     },

@@ -52,23 +52,19 @@ fn read(objects: Vec<DynamicObject>) -> Policies {
     for mut object in objects {
         // List responses omit each item's kind, which the parser requires.
         object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
-        match read_object(serde_json::to_value(object).unwrap_or_default()) {
-            Ok(manifest) => policies.all.extend(manifest.objects.into_iter().filter_map(of_object)),
-            Err(refused) => {
-                policies.mistakes.extend(refused.problems.iter().map(ToString::to_string));
-                // The stand-in allows no caller, unless the control plane knows an earlier valid version.
-                policies.all.extend(refused.policies.into_iter().filter_map(of_object));
-            }
-        }
+        let (objects, problems) = match read_object(serde_json::to_value(object).unwrap_or_default()) {
+            Ok(manifest) => (manifest.objects, Vec::new()),
+            // The stand-in of a policy with mistakes allows no caller, unless the control plane knows an earlier valid
+            // version.
+            Err(refused) => (refused.policies, refused.problems),
+        };
+        policies.mistakes.extend(problems.iter().map(ToString::to_string));
+        policies.all.extend(objects.into_iter().filter_map(|object| match object {
+            Object::AuthorizationPolicy(policy) => Some(policy.policy),
+            _ => None,
+        }));
     }
     policies
-}
-
-fn of_object(object: Object) -> Option<Arc<AuthorizationPolicy>> {
-    match object {
-        Object::AuthorizationPolicy(policy) => Some(policy.policy),
-        _ => None,
-    }
 }
 
 /// Describes the callers that a policy allows, with one text for each rule and each health check.

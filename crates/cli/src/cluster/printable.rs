@@ -1,4 +1,5 @@
-//! Makes texts from Pods and from the cluster safe to print in a single line of a terminal, and shortens identities.
+//! Makes texts from Pods and from the cluster safe to print in a single line of a terminal, and shortens identities
+//! and lists.
 
 use std::borrow::Borrow;
 
@@ -17,6 +18,13 @@ fn is_invisible(letter: char) -> bool {
 pub(crate) fn listed<S: Borrow<str>>(shown: &[S], omitted: usize) -> String {
     let shown = shown.join(", ");
     if omitted == 0 { shown } else { format!("{shown} and {omitted} more") }
+}
+
+/// Cuts a list to at most `max` items, and returns the number of omitted items.
+pub(crate) fn cut<T>(items: &mut Vec<T>, max: usize) -> usize {
+    let omitted = items.len().saturating_sub(max);
+    items.truncate(max);
+    omitted
 }
 
 /// Counts proxies: `1 proxy`, `2 proxies`.

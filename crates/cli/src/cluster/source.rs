@@ -256,22 +256,16 @@ impl Proxies {
         mut line: impl FnMut(&str),
         again: impl FnMut(Duration),
     ) -> Result<(), ClusterError> {
-        let tap = async || self.post_for_lines(proxy, "/tap", selection.to_owned(), &mut line).await;
+        let tap = async || self.tap_once(proxy, selection.to_owned(), &mut line).await;
         keep_open(tap, again).await
     }
 
-    /// Sends JSON to a page of a proxy, and calls `line` with each line of the answer when the line arrives, until the
-    /// answer ends.
+    /// Opens a tap at a proxy, and calls `line` with each line when the line arrives, until the tap ends.
     ///
     /// # Errors
     /// If the proxy does not answer, or answers with a status other than 200.
-    async fn post_for_lines(
-        &self,
-        proxy: &ProxyAt,
-        path: &str,
-        json: String,
-        line: impl FnMut(&str),
-    ) -> Result<(), ClusterError> {
+    async fn tap_once(&self, proxy: &ProxyAt, json: String, line: impl FnMut(&str)) -> Result<(), ClusterError> {
+        let path = "/tap";
         let answer = match (&self.cluster, &proxy.place) {
             (Some(cluster), Place::Pod(pod, port)) => {
                 let ask = async |stream: &mut Forwarded| {

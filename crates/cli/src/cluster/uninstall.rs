@@ -26,7 +26,7 @@ use leno_install::yaml;
 use serde_json::{Value, json};
 
 use super::connect::{Cluster, ClusterError, Connect};
-use super::printable::listed;
+use super::printable::{cut, listed};
 use super::{pods, policies};
 
 /// Label of the objects that the chart creates.
@@ -202,8 +202,7 @@ fn kept(others: &[Found]) -> Option<String> {
 /// Returns the first [`NAMED_MAX`] names, sorted and without duplicates, and the number of the other names.
 fn first_of(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.collect::<BTreeSet<_>>().into_iter().collect();
-    let omitted = names.len().saturating_sub(NAMED_MAX);
-    names.truncate(NAMED_MAX);
+    let omitted = cut(&mut names, NAMED_MAX);
     listed(&names, omitted)
 }
 

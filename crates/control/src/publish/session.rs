@@ -397,8 +397,7 @@ impl Session {
         let Some(version) = Version::parse(version).filter(|_| name.len() <= NAME_MAX_BYTES) else {
             return;
         };
-        let is_new = !state.entries.contains_key(name);
-        if state.wants_all && is_new {
+        if state.wants_all && !state.entries.contains_key(name) {
             let has_room = self.account.as_mut().is_none_or(|account| account.take_names(1).is_ok());
             if has_room {
                 state.entries.entry(name.into()).or_default();

@@ -141,7 +141,7 @@ impl DecodedBlocks {
         if !self.is_seen_again(hash) || self.is_saving {
             return;
         }
-        if fields.used_bytes() > DECODED_FIELDS_MAX_BYTES || !fields.defects().is_empty() {
+        if fields.used_bytes() > DECODED_FIELDS_MAX_BYTES || fields.defects().is_malformed() {
             return;
         }
         let remembered = self.blocks.get_or_insert_default();

@@ -129,7 +129,7 @@ pub(super) fn find(known: Known, value: &[u8]) -> Match {
 /// The [`Facts`] of an entry of the static table. The hash is 0, since encoders find these entries by name.
 const fn facts(known: Known) -> Facts {
     let defects = match known {
-        // The values of these entries are empty, which is no authority.
+        // These entries have empty values. An empty value is not an authority.
         Known::Authority | Known::Host => Defects::UNUSUAL_AUTHORITY,
         Known::TransferEncoding => Defects::CONNECTION_SPECIFIC,
         _ => Defects::NONE,

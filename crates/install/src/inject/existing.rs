@@ -166,8 +166,7 @@ fn nested(mounts: &[Mount]) -> Option<(&Mount, &Mount)> {
 fn correction(template: &Value, ours: &Container) -> Option<Operation> {
     let (at, existing) = find(template, &ours.name)?;
     let args = json!(ours.args);
-    (existing.get("args") != Some(&args))
-        .then(|| Operation::Add { path: format!("{INIT_CONTAINERS}/{at}/args"), value: args })
+    (existing.get("args") != Some(&args)).then(|| with_args(at, args))
 }
 
 /// Returns the change that gives the Pod's container of the same name the probes that it lacks, and leaves its other
@@ -180,17 +179,19 @@ fn probe_correction(template: &Value, ours: &Container) -> Option<Operation> {
         return None;
     }
     let args = items(existing, "/args");
-    let probes = ours.args.iter().flatten().map(|argument| json!(argument)).filter(is_probe);
-    let missing: Vec<Value> = probes.filter(|probe| !args.contains(probe)).collect();
-    if missing.is_empty() {
-        return None;
-    }
-    let args = [args, &missing].concat();
-    Some(Operation::Add { path: format!("{INIT_CONTAINERS}/{at}/args"), value: args.into() })
+    let probes = ours.args.iter().flatten().filter(|argument| option_of(argument) == Some(probes::OPTION));
+    let missing: Vec<Value> = probes.map(|probe| json!(probe)).filter(|probe| !args.contains(probe)).collect();
+    (!missing.is_empty()).then(|| with_args(at, [args, &missing].concat().into()))
 }
 
-fn is_probe(argument: &Value) -> bool {
-    argument.as_str().and_then(|text| text.split_once('=')).is_some_and(|(option, _)| option == probes::OPTION)
+/// Returns the change that gives these arguments to the Pod's container at this place among the init containers.
+fn with_args(at: usize, args: Value) -> Operation {
+    Operation::Add { path: format!("{INIT_CONTAINERS}/{at}/args"), value: args }
+}
+
+/// Returns the option of an argument such as `--probe=8080/healthz`.
+fn option_of(argument: &str) -> Option<&str> {
+    argument.split_once('=').map(|(option, _)| option)
 }
 
 fn find<'a>(template: &'a Value, name: &str) -> Option<(usize, &'a Value)> {
@@ -200,9 +201,8 @@ fn find<'a>(template: &'a Value, name: &str) -> Option<(usize, &'a Value)> {
 /// Returns the arguments of a container, except the arguments that [`keep`] corrects. These are the probes and the name
 /// of the application. An argument that is not text becomes `None`.
 fn texts(container: &Value) -> Vec<Option<&str>> {
-    let is_corrected = |argument: &str| {
-        argument.split_once('=').is_some_and(|(option, _)| [probes::OPTION, TRACE_SERVICE].contains(&option))
-    };
+    let is_corrected =
+        |argument: &str| option_of(argument).is_some_and(|option| [probes::OPTION, TRACE_SERVICE].contains(&option));
     let list = container.get("args").and_then(Value::as_array).into_iter().flatten();
     list.map(Value::as_str).filter(|argument| !argument.is_some_and(is_corrected)).collect()
 }

@@ -175,7 +175,8 @@ pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_
     Some(OfSlice { proxy, controller })
 }
 
-fn ours(annotations: Option<&Annotations>) -> impl Iterator<Item = (&str, &str)> {
+/// Returns the annotations of ours, with their values.
+pub(crate) fn ours(annotations: Option<&Annotations>) -> impl Iterator<Item = (&str, &str)> {
     let all = annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
     all.filter(|(key, _)| key.starts_with(PREFIX))
 }

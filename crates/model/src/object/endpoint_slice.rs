@@ -79,7 +79,7 @@ pub enum Readiness {
 impl EndpointSlice {
     /// Returns a slice with the name, Service, ports and addresses of `newer`, but with the annotation values of
     /// `self`.
-    pub fn with_spec_of(&self, newer: &Self) -> Self {
+    pub(super) fn with_spec_of(&self, newer: &Self) -> Self {
         Self { proxy: self.proxy.clone(), controller: self.controller.clone(), ..newer.clone() }
     }
 }

@@ -56,7 +56,7 @@ pub struct ServicePort {
 
 impl Service {
     /// Returns a Service with the name, addresses and ports of `newer`, but with the annotation values of `self`.
-    pub fn with_spec_of(&self, newer: &Self) -> Self {
+    pub(super) fn with_spec_of(&self, newer: &Self) -> Self {
         let Self { identity, cluster_ips, headless, ports, .. } = newer.clone();
         Self { identity, cluster_ips, headless, ports, ..self.clone() }
     }
@@ -79,29 +79,31 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
             review.problem("spec.type", what, "use ClusterIP, NodePort or LoadBalancer");
         }
     }
-    let (cluster_ips, headless) = cluster_ips(&spec, review);
+    let ips = cluster_ips(&spec, review);
     let ports = ports(&spec.ports.unwrap_or_default(), review);
     let is_usable = review.is_clean();
-    let annotations = annotations::of_service(service.metadata.annotations.as_ref(), review);
-    let annotations::OfService { balancer, opaque_ports, objectives, settings } = annotations;
-    let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, objectives, settings };
-    is_usable.then(|| Object::Service(Arc::new(service)))
+    let object = annotated(identity, ips, ports, &service.metadata, review);
+    is_usable.then_some(object)
 }
 
 /// Returns a Service to which calls cannot be sent: an ExternalName, or a Service without ports.
 pub(crate) fn without_ports(metadata: &ObjectMeta, review: &mut Review<'_>) -> Object {
+    let identity = identity(metadata, review, is_dns_label, DNS_LABEL_RULE);
+    annotated(identity, (Box::default(), false), Box::default(), metadata, review)
+}
+
+/// Returns a Service with these parts and with the values of its annotations.
+fn annotated(
+    identity: Identity,
+    (cluster_ips, headless): (Box<[IpAddr]>, bool),
+    ports: Box<[ServicePort]>,
+    metadata: &ObjectMeta,
+    review: &mut Review<'_>,
+) -> Object {
     let annotations = annotations::of_service(metadata.annotations.as_ref(), review);
     let annotations::OfService { balancer, opaque_ports, objectives, settings } = annotations;
-    Object::Service(Arc::new(Service {
-        identity: identity(metadata, review, is_dns_label, DNS_LABEL_RULE),
-        cluster_ips: Box::default(),
-        headless: false,
-        ports: Box::default(),
-        balancer,
-        opaque_ports,
-        objectives,
-        settings,
-    }))
+    let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, objectives, settings };
+    Object::Service(Arc::new(service))
 }
 
 /// Reads `clusterIP` and `clusterIPs`. As in Kubernetes, the first address in `clusterIPs` must equal `clusterIP`.

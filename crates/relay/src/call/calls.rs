@@ -123,8 +123,9 @@ impl Calls {
 
     /// Removes an attempt that has ended.
     pub(crate) fn end_attempt(&mut self, id: AttemptId) -> Option<Attempt> {
-        let ended = self.slots.get_mut(id.call)?.attempts.end(id);
-        self.charge_body(id.call);
+        let call = self.slots.get_mut(id.call)?;
+        let ended = call.attempts.end(id);
+        charge(&mut self.charged_bytes, call);
         ended
     }
 
@@ -180,13 +181,12 @@ impl Calls {
     }
 
     /// Updates how many bytes of a call's content [`Calls::held_bytes`] counts. Must be called after an attempt was
-    /// sent or has ended, and after the stored content has changed.
+    /// sent.
     #[inline]
     pub(crate) fn charge_body(&mut self, id: CallId) {
-        let Some(call) = self.slots.get_mut(id) else { return };
-        let after = call.extra_body_bytes();
-        let before = std::mem::replace(&mut call.charged_bytes, after);
-        self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
+        if let Some(call) = self.slots.get_mut(id) {
+            charge(&mut self.charged_bytes, call);
+        }
     }
 
     /// Returns the number of entries in each table. See [`Relay::call_entries`](crate::Relay::call_entries).
@@ -242,7 +242,7 @@ impl Calls {
         if let Some(call) = self.slots.get_mut(id) {
             call.body.extend_from_slice(bytes);
             self.replay_bytes += bytes.len();
-            self.charge_body(id);
+            charge(&mut self.charged_bytes, call);
         }
     }
 
@@ -263,14 +263,23 @@ impl Calls {
             let request = std::mem::take(&mut call.request);
             keep_section(&mut self.spare_sections, request);
         }
-        self.charge_body(id);
-        self.slots.get(id)
+        charge(&mut self.charged_bytes, call);
+        Some(call)
     }
 
     /// Returns an empty field section for the next request.
     pub(crate) fn take_section(&mut self) -> FieldSection {
         self.spare_sections.pop().unwrap_or_default()
     }
+}
+
+/// Updates the part of `charged_bytes` that counts a call's content. Must be called after an attempt was sent or has
+/// ended, and after the stored content has changed.
+#[inline]
+fn charge(charged_bytes: &mut usize, call: &mut Call) {
+    let after = call.extra_body_bytes();
+    let before = std::mem::replace(&mut call.charged_bytes, after);
+    *charged_bytes = (*charged_bytes + after).saturating_sub(before);
 }
 
 /// Keeps a request's field section for later calls, once the request is no longer needed.

@@ -5,8 +5,7 @@ use super::*;
 use crate::call::Response;
 use crate::call::attempt::tests::Attempted;
 use crate::downstream::client::ClientId;
-use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{call, mesh_of, relay, service};
+use crate::fixtures::{call, mesh_of, outbound, relay, service};
 use crate::pool::hop::Protocol;
 
 fn hedge() -> Hedge {
@@ -76,8 +75,7 @@ fn the_calls_of_a_rule_with_hedging_count_in_the_budget_whatever_their_method() 
     let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: cart, namespace: shop}\n\
                   spec:\n  targetRefs: [{kind: Service, name: cart}]\n  hedge: {delay: 10ms, methods: [GET]}\n";
     let mut relay = relay(1, mesh_of(policy.to_owned() + &service("cart", &["10.0.0.9"])), false);
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     call(&mut relay, 0, origin, None, b"DELETE / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec());
     let have_budgets: Vec<_> = relay.targets.iter().map(|(_, state)| state.retry_budget.is_some()).collect();
     assert_eq!(have_budgets, [true]);

@@ -42,28 +42,27 @@ pub(crate) enum Ending {
 impl Ending {
     /// Returns whether the call ended because its client or a time limit did not wait longer for the answer.
     pub(crate) fn took_too_long(self) -> bool {
-        const TIME_OUTS: [&str; 4] = ["deadline-exceeded", "request-timeout", "backend-timeout", "stream-idle"];
-        match self {
-            Self::Cancelled => true,
-            Self::ProxyError { why, .. } => TIME_OUTS.contains(&why),
-            Self::Answered { .. } | Self::Broken | Self::Complete => false,
-        }
+        self.is_cancelled_or(&["deadline-exceeded", "request-timeout", "backend-timeout", "stream-idle"])
     }
 
     /// Returns whether the client has caused the end of the call: by cancelling it, or by a deadline or limit that the
     /// client itself has chosen, or by not sending or reading content. The proxy charges the client for resetting the
     /// streams of such calls. Otherwise, a client could use short deadlines to make the proxy reset many streams.
     pub(crate) fn is_caused_by_client(self) -> bool {
-        const CAUSED: [&str; 5] = [
+        self.is_cancelled_or(&[
             "deadline-exceeded",
             "content-late",
             "client-too-slow",
             "header-list-too-large",
             "response-header-list-too-large",
-        ];
+        ])
+    }
+
+    /// Returns whether the client cancelled the call, or the proxy answered with one of these errors.
+    fn is_cancelled_or(self, errors: &[&str]) -> bool {
         match self {
             Self::Cancelled => true,
-            Self::ProxyError { why, .. } => CAUSED.contains(&why),
+            Self::ProxyError { why, .. } => errors.contains(&why),
             Self::Answered { .. } | Self::Broken | Self::Complete => false,
         }
     }

@@ -3,8 +3,7 @@ use leno_http2::StreamKey;
 use super::*;
 use crate::call::attempt::Stage;
 use crate::call::reply::ProxyError;
-use crate::downstream::origin::Origin;
-use crate::fixtures::{call, mesh_of, relay, service};
+use crate::fixtures::{call, mesh_of, outbound, relay, service};
 
 #[test]
 fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
@@ -26,8 +25,7 @@ fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
 #[test]
 fn the_server_is_known_although_its_connection_has_ended() {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     call(&mut relay, 1, origin, None, b"GET / HTTP/1.1\r\nhost: cart.shop\r\n\r\n".to_vec());
     let (id, _) = relay.calls.iter().next().expect("a call");
     let address = |relay: &Relay| relay.server_of(relay.calls.get(id).expect("a call")).map(|server| server.address);

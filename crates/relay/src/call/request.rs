@@ -34,12 +34,16 @@ impl Relay {
             Event::Headers { stream, section: Section::Request, end_stream, oversize, .. } => {
                 self.on_request(client, stream, end_stream, oversize, fields);
             }
-            Event::Headers { stream, token, end_stream, oversize, .. } => {
+            Event::Headers { stream, token, oversize, .. } => {
                 let Some((id, call)) = self.calls.of(client, stream, token) else { return };
-                if call.protocol == Protocol::Http2 && end_stream && !oversize {
+                let protocol = call.protocol;
+                if oversize {
+                    let limit_bytes = self.limits.client.max_header_list_bytes;
+                    self.fail(id, &ProxyError::HeaderListTooLarge { limit_bytes });
+                } else if protocol == Protocol::Http2 {
                     self.drop_request_trailers(id);
                 } else {
-                    self.on_request_trailers(client, id, oversize, fields);
+                    self.on_request_trailers(client, id, fields);
                 }
             }
             Event::Data { stream, token, bytes, end_stream } => {
@@ -257,16 +261,12 @@ impl Relay {
         self.take_request_data(id, &[], true);
     }
 
-    fn on_request_trailers(&mut self, client: ClientId, id: CallId, oversize: bool, fields: &mut FieldSection) {
+    fn on_request_trailers(&mut self, client: ClientId, id: CallId, fields: &mut FieldSection) {
         // Remove fields that claim an identity or an address from trailers too: an application may read trailers as if
         // they were part of the header section.
         if self.downstreams.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
             strip_identities(fields);
             self.settings.forwarded_for.strip_trailer(fields);
-        }
-        if oversize {
-            let limit_bytes = self.limits.client.max_header_list_bytes;
-            return self.fail(id, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
         if self.calls.get(id).is_some_and(|call| call.route.is_some()) {
             self.mirror_trailers(id, fields);

@@ -1,5 +1,4 @@
-use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{call, mesh_of, relay, service};
+use crate::fixtures::{call, mesh_of, outbound, relay, service};
 use crate::link::LinkId;
 
 /// A request whose content is not complete.
@@ -8,8 +7,7 @@ const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length
 #[test]
 fn a_request_that_becomes_complete_while_its_call_waits_is_no_longer_open() {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     let client = call(&mut relay, 0, origin, None, REQUEST.to_vec());
     let counts = |relay: &crate::Relay| relay.calls.iter().map(|(_, call)| call.counts_as_open).collect::<Vec<_>>();
     assert_eq!(counts(&relay), [true], "the connection to the endpoint is not established yet");
@@ -19,8 +17,7 @@ fn a_request_that_becomes_complete_while_its_call_waits_is_no_longer_open() {
 
 #[test]
 fn a_tunnel_stays_a_tunnel_when_its_request_is_dropped() {
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     for (fields, is_tunnel) in [("connection: upgrade\r\nupgrade: chat\r\n", true), ("", false)] {
         let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
         let request = format!("GET / HTTP/1.1\r\nhost: cart.shop:80\r\n{fields}\r\n");

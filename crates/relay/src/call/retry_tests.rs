@@ -4,8 +4,7 @@ use leno_http2::StreamKey;
 
 use super::*;
 use crate::call::attempt::tests::Attempted;
-use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{mesh_of, relay, service};
+use crate::fixtures::{mesh_of, outbound, relay, service};
 use crate::target::balance::Choice;
 use crate::trace::{FinishedAttempt, Outbox, Sampling, Tracer, Tracing};
 
@@ -160,8 +159,7 @@ fn second_attempt(end: fn(&mut Relay, [AttemptId; 2])) -> FinishedAttempt {
     let outbox = std::sync::Arc::<Outbox>::default();
     let tracing = Tracing { sampling: Sampling { ratio: 1.0, ..Sampling::default() }, outbox: outbox.clone() };
     relay.tracer = Tracer::new(Some(tracing), relay.now, &mut fastrand::Rng::with_seed(1));
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     crate::fixtures::call(&mut relay, 0, origin, None, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec());
     let (id, call) = relay.calls.iter().next().expect("a call");
     let first = call.attempts.ids(id).next().expect("an attempt").0;

@@ -18,7 +18,6 @@ use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::metrics::{Direction, Exemplar};
-use crate::pool::hop::Protocol;
 use crate::spent_chains::ChainId;
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
@@ -199,7 +198,7 @@ impl Relay {
     /// [`Tracer::look_at`]: crate::trace::Tracer::look_at
     #[cold]
     pub(crate) fn begin_trace(&mut self, client: ClientId, call: &Call, is_drawn: bool) -> Option<Box<CallTrace>> {
-        if call.protocol == Protocol::Opaque || call.is_tunnel || call.request.get(Known::Path) == Some(EXPORT_PATH) {
+        if call.is_tunnel || call.request.get(Known::Path) == Some(EXPORT_PATH) {
             return None;
         }
         let client = self.downstreams.get(Some(client))?;

@@ -46,6 +46,21 @@ impl<K: Copy + Eq, const N: usize> CountByKey<K, N> {
     }
 }
 
+/// Numbers of successes and failures among the events whose key has no counter of its own.
+#[derive(Debug, Default)]
+pub(super) struct Unkeyed {
+    pub(super) successes: Counter,
+    pub(super) failures: Counter,
+}
+
+impl Unkeyed {
+    #[cold]
+    pub(super) fn count(&self, failed: bool) {
+        let counter = if failed { &self.failures } else { &self.successes };
+        counter.add(1);
+    }
+}
+
 #[cfg(test)]
 #[path = "keyed_tests.rs"]
 mod tests;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::exemplars::{Exemplar, ExemplarLines, Exemplars, Latest};
 use super::histogram::{Histogram, HistogramTotals, bucket};
-use super::keyed::CountByKey;
+use super::keyed::{CountByKey, Unkeyed};
 use super::labels::Labels;
 use super::objective::{self, ObjectiveMetrics, ObjectiveTotals};
 use super::series::Part;
@@ -95,9 +95,8 @@ pub struct MethodMetrics {
     pub response_messages: Counter,
     cancelled: Counter,
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
-    /// Numbers of successes and failures among the calls whose outcome has no counter in `outcomes`.
-    other_successes: Counter,
-    other_failures: Counter,
+    /// The calls whose outcome has no counter in `outcomes`.
+    others: Unkeyed,
     durations: Histogram<{ DURATION_BOUNDS_MS.len() }>,
     extras: OnceLock<Box<Extras>>,
 }
@@ -203,16 +202,9 @@ impl MethodMetrics {
             return self.cancelled.add(1);
         }
         if !self.outcomes.count(outcome) {
-            self.count_other(outcome);
+            self.others.count(outcome.is_failure());
         }
         self.durations.record(&DURATION_BOUNDS_MS, duration);
-    }
-
-    /// Counts only the class (success or failure) of an outcome that has no counter of its own.
-    #[cold]
-    fn count_other(&self, outcome: MethodOutcome) {
-        let others = if outcome.is_failure() { &self.other_failures } else { &self.other_successes };
-        others.add(1);
     }
 
     /// Records a traced call as the exemplar of its duration's bucket. Call this after [`MethodMetrics::ended`], and
@@ -285,8 +277,8 @@ impl MethodMetrics {
             *totals.outcomes.entry(outcome).or_default() += count;
         }
         totals.cancelled += self.cancelled.get();
-        totals.other_successes += self.other_successes.get();
-        totals.other_failures += self.other_failures.get();
+        totals.other_successes += self.others.successes.get();
+        totals.other_failures += self.others.failures.get();
         self.durations.add_to(&mut totals.durations);
         let Some(extras) = self.extras.get() else { return };
         extras.exemplars.add_to(&mut totals.exemplars);

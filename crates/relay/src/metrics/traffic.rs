@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::histogram::{BOUNDS, BOUNDS_MS, Histogram, HistogramTotals};
-use super::keyed::CountByKey;
+use super::keyed::{CountByKey, Unkeyed};
 use super::{Counter, Gauge};
 
 /// Maximum number of kinds of response that one series distinguishes: all 17 gRPC statuses and some HTTP statuses.
@@ -19,9 +19,8 @@ pub struct TrafficMetrics {
     requests: Counter,
     in_flight: Gauge,
     responses: CountByKey<ResponseKind, RESPONSE_KINDS>,
-    /// Numbers of successes and failures among the responses whose kind has no counter in `responses`.
-    other_successes: Counter,
-    other_failures: Counter,
+    /// The responses whose kind has no counter in `responses`.
+    others: Unkeyed,
     latency: Histogram<BOUNDS>,
 }
 
@@ -41,18 +40,11 @@ impl TrafficMetrics {
     pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Option<Duration>) {
         self.in_flight.dec();
         if !self.responses.count(ResponseKind { failed, http_status, grpc_status }) {
-            self.count_other(failed);
+            self.others.count(failed);
         }
         if let Some(latency) = latency {
             self.latency.record(&BOUNDS_MS, latency);
         }
-    }
-
-    /// Counts only the class (success or failure) of a response whose kind has no counter of its own.
-    #[cold]
-    fn count_other(&self, failed: bool) {
-        let others = if failed { &self.other_failures } else { &self.other_successes };
-        others.add(1);
     }
 
     /// Counts a call that ended without a response, because the client cancelled it or disconnected.
@@ -68,8 +60,8 @@ impl TrafficMetrics {
         for (kind, count) in self.responses.counts() {
             *totals.responses.entry(kind).or_default() += count;
         }
-        totals.other_successes += self.other_successes.get();
-        totals.other_failures += self.other_failures.get();
+        totals.other_successes += self.others.successes.get();
+        totals.other_failures += self.others.failures.get();
         self.latency.add_to(&mut totals.latency);
     }
 }

@@ -5,9 +5,8 @@ use leno_http2::{Connection, FieldSection, Role};
 use super::*;
 use crate::SWEEP_EVERY;
 use crate::downstream::client::Speaks;
-use crate::downstream::origin::{Door, Origin};
 use crate::effect::Effect;
-use crate::fixtures::{connect, mesh_of, relay, service};
+use crate::fixtures::{connect, mesh_of, outbound, relay, service};
 use crate::slots::Id;
 
 /// Returns a relay whose client has a call with an incomplete request in flight, and the place of the call.
@@ -20,8 +19,7 @@ fn with_open_call() -> (Relay, (CallId, UpstreamId, StreamKey)) {
         request.push(name.as_bytes(), value.as_bytes());
     }
     caller.open(now, 0, &request, false).expect("a stream");
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     let client = connect(&mut relay, 0, origin, None, (Speaks::Http2, caller.output().to_vec()));
     relay.begin_read(LinkId::Client(client));
     relay.dispatch();

@@ -112,9 +112,9 @@ impl Hop {
     }
 }
 
-/// Removes a `host` that is not a host, and gives the request the authority `usual` if its own is not a host. For
-/// requests to HTTP/2 servers: some of these servers close the connection after many such requests, and other clients'
-/// calls use this connection, too.
+/// Removes a `host` that is not a host, and gives the request the authority `usual` if its own is not a host. Call this
+/// for requests to HTTP/2 servers: some HTTP/2 servers close the connection after many unusual requests, although other
+/// clients' calls use the connection.
 #[cold]
 pub(crate) fn use_usual_authority(request: &mut FieldSection, usual: &str) {
     let is_unusual = |value: Option<&[u8]>| value.is_some_and(|value| !syntax::is_authority(value));

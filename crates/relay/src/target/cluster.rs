@@ -168,6 +168,12 @@ impl Member {
         self.pool(call.pool_key(self.id, self.endpoint.proxy.as_ref(), lane))
     }
 
+    /// Returns whether the endpoint takes a call that uses connections of `lane`: at once, or in a queue of at most
+    /// `max_waiting` calls.
+    fn is_usable(&self, (call, lane): (&Call, Lane), pools: &Pools, (now, max_waiting): (Instant, usize)) -> bool {
+        self.pool_for(call, lane).and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
+    }
+
     pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> {
         self.pools.iter().map(|(_, pool)| *pool)
     }
@@ -345,7 +351,8 @@ impl ClusterState {
             return self.balancer.pick(now, |_| true);
         }
         let members = &self.members;
-        let usable = |id| is_usable(members, id, (call, lane), pools, (now, max_waiting));
+        let is_usable = |member: &Member| member.is_usable((call, lane), pools, (now, max_waiting));
+        let usable = |id| members.get(id).is_some_and(is_usable);
         if is_free {
             return self.balancer.pick(now, usable);
         }
@@ -367,7 +374,8 @@ impl ClusterState {
         max_waiting: usize,
     ) -> Option<(EndpointId, String)> {
         let mut balancer = self.balancer.clone();
-        let usable = |id| !self.may_be_busy || is_usable(&self.members, id, (call, lane), pools, (now, max_waiting));
+        let is_usable = |member: &Member| member.is_usable((call, lane), pools, (now, max_waiting));
+        let usable = |id| !self.may_be_busy || self.members.get(id).is_some_and(is_usable);
         let pick = balancer.pick(now, usable)?;
         Some((pick.endpoint, balancer.explain_last_pick().unwrap_or_default()))
     }
@@ -418,7 +426,7 @@ impl ClusterState {
         if others.peek().is_none() {
             return Others::None;
         }
-        let is_free = |member: &Member| is_usable(&self.members, member.id, (call, lane), pools, (now, NO_QUEUE));
+        let is_free = |member: &Member| member.is_usable((call, lane), pools, (now, NO_QUEUE));
         if others.any(is_free) { Others::Free } else { Others::Busy }
     }
 
@@ -528,19 +536,6 @@ impl ClusterState {
     pub(crate) fn is_idle(&self, pools: &Pools) -> bool {
         self.calls == 0 && self.pools(pools).all(Pool::is_idle)
     }
-}
-
-/// Returns whether an endpoint takes a call that uses connections of `lane`: at once, or in a queue of at most
-/// `max_waiting` calls.
-fn is_usable(
-    members: &Members,
-    id: EndpointId,
-    (call, lane): (&Call, Lane),
-    pools: &Pools,
-    (now, max_waiting): (Instant, usize),
-) -> bool {
-    let Some(member) = members.get(id) else { return false };
-    member.pool_for(call, lane).and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
 }
 
 /// Creates the cluster for calls to an address instead of a Service. `known` is the endpoint that has this address,

@@ -5,7 +5,7 @@ use super::*;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::{Door, Origin};
 use crate::effect::Effect;
-use crate::fixtures::{call, mesh_of, relay, service};
+use crate::fixtures::{call, mesh_of, outbound, relay, service};
 use crate::metrics::{Direction, NoTlsReason, TargetLabel, TlsLabel, TrafficLabels};
 use crate::slots::Id;
 
@@ -52,8 +52,7 @@ fn mesh_with(replica_set: &str, endpoints: &[&str]) -> Mesh {
 
 /// The application calls the Service `cart` on a new connection with this number, and its call stays in flight.
 fn call_to_cart(relay: &mut Relay, number: u32) -> ClientId {
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: None };
+    let origin = outbound();
     call(relay, number, origin, None, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec())
 }
 

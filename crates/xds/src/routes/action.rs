@@ -39,8 +39,8 @@ const HOST_SELECTIONS_MAX: i64 = 16;
 
 /// Writes a rule for requests that match `matches` and are sent to the Service's port `port`.
 pub(super) fn route(matches: &Match, rule: &Rule, port: u16, dialect: Dialect) -> Route {
-    let of_route = rule.filters.request_headers.as_ref().filter(|_| repeated_headers(rule).is_none());
-    let request = Changes::of(of_route);
+    let repeated = repeated_headers(rule);
+    let request = Changes::of(rule.filters.request_headers.as_ref().filter(|_| repeated.is_none()));
     let response = Changes::of(rule.filters.response_headers.as_ref());
     Route {
         name: rule.route.to_string(),
@@ -48,12 +48,12 @@ pub(super) fn route(matches: &Match, rule: &Rule, port: u16, dialect: Dialect) -
             RouteKind::Tls => connection_match(),
             _ => route_match(matches, dialect),
         }),
-        metadata: facts(matches, rule).metadata(),
+        metadata: facts(matches, rule, repeated).metadata(),
         request_headers_to_add: request.add,
         request_headers_to_remove: request.remove,
         response_headers_to_add: response.add,
         response_headers_to_remove: response.remove,
-        action: Some(action(&matches.path, rule, port, dialect)),
+        action: Some(action(&matches.path, rule, repeated, (port, dialect))),
         ..Default::default()
     }
 }
@@ -66,8 +66,9 @@ fn repeated_headers(rule: &Rule) -> Option<&HeaderModifier> {
     rule.filters.request_headers.as_ref().filter(|_| rule.backends.iter().any(has_changes))
 }
 
-/// Returns the parts of a rule and its match for which a Route has no field, as facts.
-fn facts(matches: &Match, rule: &Rule) -> Facts {
+/// Returns the parts of a rule and its match for which a Route has no field, as facts. `repeated` is the result of
+/// [`repeated_headers`].
+fn facts(matches: &Match, rule: &Rule, repeated: Option<&HeaderModifier>) -> Facts {
     let mut facts = Facts::default()
         .with(ROUTE, &rule.route)
         .with_some(RULE, rule.name.as_deref())
@@ -85,7 +86,6 @@ fn facts(matches: &Match, rule: &Rule) -> Facts {
             .with_some(GRPC_SERVICE, value(&grpc.service))
             .with_some(GRPC_METHOD, value(&grpc.method));
     }
-    let repeated = repeated_headers(rule);
     facts = facts.with_some(REQUEST_HEADERS, repeated.map(json));
     for (number, backend) in rule.backends.iter().enumerate() {
         if let BackendTarget::Invalid(why) = &backend.to {
@@ -125,7 +125,12 @@ fn share(mirror: &Mirror) -> String {
     format!("{}/{}", mirror.numerator, mirror.denominator)
 }
 
-fn action(path: &PathMatch, rule: &Rule, port: u16, dialect: Dialect) -> route::Action {
+fn action(
+    path: &PathMatch,
+    rule: &Rule,
+    repeated: Option<&HeaderModifier>,
+    (port, dialect): (u16, Dialect),
+) -> route::Action {
     if let Some(redirect) = &rule.filters.redirect {
         return route::Action::Redirect(redirected(redirect, path, port));
     }
@@ -143,7 +148,6 @@ fn action(path: &PathMatch, rule: &Rule, port: u16, dialect: Dialect) -> route::
         (None, attempt) if retry.is_none() => attempt,
         (request, _) => request,
     };
-    let repeated = repeated_headers(rule);
     let mut action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
             clusters: rule.backends.iter().map(|backend| weighted(backend, repeated)).collect(),

@@ -7,7 +7,7 @@ use super::history::Series;
 use super::mesh::{EdgeRow, Id, ServiceRow, id, is_id};
 use super::objective::MethodRow;
 use super::state::State;
-use crate::cluster::printable::line;
+use crate::cluster::printable::{cut, line};
 use crate::cluster::readings::SECOND;
 use crate::cluster::stat::{methods, routes};
 
@@ -59,10 +59,7 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
         routes.extend(routes::rows(measured, SECOND).into_iter().filter(|row| is_at(&row.key.service, wanted)));
     }
     methods.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));
-    let methods_omitted = methods.len().saturating_sub(ROWS_MAX);
-    let routes_omitted = routes.len().saturating_sub(ROWS_MAX);
-    methods.truncate(ROWS_MAX);
-    routes.truncate(ROWS_MAX);
+    let (methods_omitted, routes_omitted) = (cut(&mut methods, ROWS_MAX), cut(&mut routes, ROWS_MAX));
     let members = readings.members().filter(|member| is_id(&member.proxy.namespace, &member.proxy.name, wanted));
     let detail = Detail {
         id: own,

@@ -10,6 +10,7 @@ use super::mesh::{id, is_id};
 use super::pages::clean;
 use super::state::State;
 use crate::cluster::clock::BootInstant;
+use crate::cluster::printable::cut;
 use crate::cluster::source::{Growth, ProxyAt};
 use crate::cluster::stat::streams::{Reading, Streams, streams};
 
@@ -40,7 +41,7 @@ struct Endpoints {
     endpoints: Vec<Value>,
     /// Number of endpoints that are left out because of [`ENDPOINTS_MAX`].
     omitted: usize,
-    /// Number of workers that did not answer their proxies in time. All endpoints of these workers are missing.
+    /// Number of workers that did not answer their proxies in time. The list lacks the endpoints of these workers.
     silent_workers: usize,
     #[serde(flatten)]
     asked: Asked,
@@ -63,8 +64,7 @@ impl Endpoints {
                 _ => all.asked.proxies_silent += 1,
             }
         }
-        all.omitted = all.endpoints.len().saturating_sub(ENDPOINTS_MAX);
-        all.endpoints.truncate(ENDPOINTS_MAX);
+        all.omitted = cut(&mut all.endpoints, ENDPOINTS_MAX);
         all
     }
 
@@ -132,15 +132,13 @@ pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
     let (mut streams, unreadable) = streams(earlier.comparable(&now), &now);
     earlier.keep(now);
     asked.proxies_silent += unreadable.len();
-    streams.omitted += streams.calls.len().saturating_sub(CALLS_MAX);
-    streams.calls.truncate(CALLS_MAX);
+    streams.omitted += cut(&mut streams.calls, CALLS_MAX);
     clean(&Calls { streams, asked })
 }
 
 /// Reads a page of each proxy, but of at most [`PROXIES_MAX`] proxies.
 async fn read_some(state: &State, mut proxies: Vec<ProxyAt>, path: &str) -> (Vec<Reading>, Asked) {
-    let proxies_omitted = proxies.len().saturating_sub(PROXIES_MAX);
-    proxies.truncate(PROXIES_MAX);
+    let proxies_omitted = cut(&mut proxies, PROXIES_MAX);
     let pages = read(state, &proxies, path).await;
     let asked = Asked { proxies: proxies.len(), proxies_omitted, proxies_silent: proxies.len() - pages.len() };
     (pages, asked)

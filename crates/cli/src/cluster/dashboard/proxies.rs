@@ -11,6 +11,7 @@ use super::objective::Level;
 use super::pages::clean;
 use super::validity::Validity;
 use crate::cluster::certificate::{relative, rfc3339};
+use crate::cluster::printable::cut;
 use crate::cluster::readings::{Member, Readings};
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Growth;
@@ -53,8 +54,7 @@ struct Shown {
 pub(super) fn proxies(readings: &Readings, now: SystemTime) -> String {
     let mut rows: Vec<Row> = readings.proxies().map(|(member, growth)| row(member, growth, now)).collect();
     rows.sort_by(|a, b| (a.level, &a.workload, &a.proxy).cmp(&(b.level, &b.workload, &b.proxy)));
-    let omitted = rows.len().saturating_sub(PROXIES_MAX);
-    rows.truncate(PROXIES_MAX);
+    let omitted = cut(&mut rows, PROXIES_MAX);
     clean(&json!({ "proxies": rows, "omitted": omitted }))
 }
 

@@ -151,7 +151,9 @@ impl Discovery {
     /// ask about the subject again.
     async fn note_questions(&mut self) {
         while let Some(subject) = self.questions.recv().await {
-            self.ask_or_wait(subject, Instant::now());
+            if !self.knowledge.ask(&subject, Instant::now()) {
+                self.wait_for_room(subject, Instant::now());
+            }
         }
         // The workers have ended. Wait until the caller's pause ends.
         sleep(RETRY_MAX).await;
@@ -239,16 +241,16 @@ impl Discovery {
         }
         if self.full_since.is_none_or(|since| since.elapsed() >= FULL_PAUSE) {
             self.make_room(shared).await;
+            if self.knowledge.ask(&subject, Instant::now()) {
+                return;
+            }
         }
-        self.ask_or_wait(subject, since);
+        self.wait_for_room(subject, since);
     }
 
-    /// Records a question that arrived at `since`. If there is no room for it, it waits for room. If too many questions
-    /// wait already, it is dropped, and its calls fail when they have waited too long.
-    fn ask_or_wait(&mut self, subject: Subject, since: Instant) {
-        if self.knowledge.ask(&subject, Instant::now()) {
-            return;
-        }
+    /// Lets a question wait for room. The question arrived at `since`. If too many questions wait already, the question
+    /// is dropped, and its calls fail when they have waited too long.
+    fn wait_for_room(&mut self, subject: Subject, since: Instant) {
         self.warn_of_no_room(&subject);
         self.drop_late_questions();
         if self.without_room.len() < QUESTIONS_MAX {

@@ -161,7 +161,7 @@ async fn a_question_that_finds_no_room_is_asked_once_there_is_room() {
 async fn a_question_that_waits_for_room_for_too_long_is_dropped() {
     let (_asked, control_plane) = control_plane().await;
     let (mut discovery, _questions) = discovery(control_plane, 0);
-    discovery.ask_or_wait(subject(1), Instant::now());
+    discovery.wait_for_room(subject(1), Instant::now());
     assert_eq!(discovery.without_room.len(), 1);
     discovery.patience = Duration::ZERO;
     let (log, _) = LogLevels::new("info".parse().expect("a level"));

@@ -38,3 +38,9 @@ export function serviceLink(id) {
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
+
+/** Shows below a table which data the table lacks. */
+export function showMissing(element, ...texts) {
+  setText(element, texts.filter(Boolean).join('; '));
+  element.hidden = element.textContent === '';
+}

@@ -1,6 +1,6 @@
 // Two views: the overview with problems, all Services and the slowest methods; and the list of all problems.
 
-import { h, panel, serviceLink, setText } from './dom.js';
+import { h, panel, serviceLink, setText, showMissing } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { SLOW_MS, isDenied, latencyClass, ms, percent, rate, successOf, tlsClass } from './format.js';
@@ -90,8 +90,7 @@ export function overview(main) {
     const none = snapshot.proxies === 0 ? 'No proxy was found. Start leno dashboard with -n NAMESPACE, or with -A for all namespaces.' : 'No Service has had a call since the proxies started.';
     table.emptyText = wanted ? 'No Service matches the search.' : none;
     table.update(snapshot.services.filter((row) => row.id.toLowerCase().includes(wanted)));
-    setText(omitted, `${snapshot.omitted} Services and callers with fewer calls are left out`);
-    omitted.hidden = snapshot.omitted === 0;
+    showMissing(omitted, snapshot.omitted ? `${snapshot.omitted} Services and callers with fewer calls are left out` : '');
     methods.update(snapshot.slowest);
     const { problems: all } = snapshot;
     setText(title, all.length === 0 ? 'none found' : all.length > SHOWN ? `the ${SHOWN} worst of ${all.length}` : `${all.length} found`);

@@ -1,7 +1,7 @@
 // The view of one Service: charts of the last hour, methods, endpoints, routes, policies, callers and denials.
 
 import { ask, readings } from './app.js';
-import { h, panel, serviceLink, setText } from './dom.js';
+import { h, panel, serviceLink, setText, showMissing } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { denied, encrypted, figures, methodAbout } from './overview.js';
@@ -74,12 +74,6 @@ export function service(main, id) {
   const jumps = new Map(panels.map(([title, element]) => [title, h('button', { type: 'button', onclick: () => jump(element) }, title)]));
   main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, h('nav', { class: 'jumps', 'aria-label': 'Parts of this page' }, ...jumps.values()), charts, ...panels.map(([, element]) => element));
   let policiesAt = -Infinity;
-
-  /** Shows below a table which data the table lacks. */
-  function showMissing(element, ...texts) {
-    setText(element, texts.filter(Boolean).join('; '));
-    element.hidden = element.textContent === '';
-  }
 
   async function readPolicies() {
     if (performance.now() - policiesAt < POLICIES_EVERY) return;
