@@ -12,6 +12,7 @@ mod mismatch;
 mod path;
 mod pattern;
 mod precedence;
+mod re2;
 mod redirect;
 mod rewrite;
 mod rule;

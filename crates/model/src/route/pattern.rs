@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 use regex_lite::{Regex, RegexBuilder};
 use serde::{Serialize, Serializer};
 
-/// A regular expression that must match a whole text.
+use super::re2;
+
+/// A regular expression in RE2's syntax, without Unicode classes, that must match a whole text.
 ///
 /// Matching takes time proportional to the product of the text's length and the pattern's size, because the engine does
 /// not backtrack. A pattern's size is at most [`Pattern::SIZE_MAX_BYTES`]. A pattern of this size compiles to about a
@@ -19,11 +21,17 @@ pub struct Pattern {
     size_bytes: usize,
 }
 
-/// Why a text is not a [`Pattern`]: it has a mistake, or the compiled pattern would be too large. The message is one
-/// line.
+/// Why a text is not a [`Pattern`]. The message is one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct PatternError(regex_lite::Error);
+#[non_exhaustive]
+pub enum PatternError {
+    /// The text has a mistake, or the compiled pattern would be too large.
+    #[error(transparent)]
+    Invalid(regex_lite::Error),
+    /// RE2, with which Envoy and gRPC clients match, refuses a construct in the text or reads it differently.
+    #[error("this is not RE2's syntax: {0}")]
+    NotRe2(&'static str),
+}
 
 impl Pattern {
     /// Maximum size of a compiled pattern.
@@ -40,6 +48,9 @@ impl Pattern {
     pub fn new(text: &str) -> Result<Self, PatternError> {
         // Compile the text alone first: `a)(b` is a mistake, but would be valid within the added parentheses.
         compile(text, Self::SIZE_MAX_BYTES)?;
+        if let Some(construct) = re2::difference(text) {
+            return Err(PatternError::NotRe2(construct));
+        }
         let whole = whole(text);
         // The engine does not report a pattern's size, but rejects a pattern that is larger than a given limit. So
         // double the limit until the engine accepts the pattern.
@@ -85,7 +96,7 @@ fn whole(text: &str) -> String {
 fn compile(text: &str, limit_bytes: usize) -> Result<Regex, PatternError> {
     let mut builder = RegexBuilder::new(text);
     builder.nest_limit(Pattern::NEST_MAX).size_limit(limit_bytes);
-    builder.build().map_err(PatternError)
+    builder.build().map_err(PatternError::Invalid)
 }
 
 impl fmt::Debug for Pattern {
