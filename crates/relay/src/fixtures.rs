@@ -1,8 +1,10 @@
-//! Helpers for unit tests of the whole relay: create a relay, its mesh, and its clients.
+//! Helpers for unit tests of the whole relay: create a relay, its mesh, its clients, and its connections to endpoints.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_http2::{Connection, Event, FieldSection, Role, StreamKey};
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::SpiffeId;
@@ -13,10 +15,16 @@ use crate::access_log::AccessLog;
 use crate::config::{Config, Settings};
 use crate::downstream::client::{Accepted, ClientId, Speaks};
 use crate::downstream::origin::{Door, Origin};
+use crate::effect::Effect;
 use crate::limits::Limits;
 use crate::link::LinkId;
 use crate::metrics::WorkerMetrics;
+use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
+
+/// The fields of a request to the Service `cart`.
+pub(crate) const TO_CART: [(&str, &str); 4] =
+    [(":method", "POST"), (":scheme", "http"), (":authority", "cart.shop"), (":path", "/")];
 
 /// Returns the manifests of a Service in the namespace `shop`, with port 80.
 pub(crate) fn service(name: &str, endpoints: &[&str]) -> String {
@@ -95,4 +103,59 @@ pub(crate) fn call(
     relay.begin_read(LinkId::Client(client));
     relay.dispatch();
     client
+}
+
+/// Begins to open the connections to endpoints that the relay has requested, as the event loop does. Returns the
+/// connections and the addresses of their endpoints.
+pub(crate) fn begin_connections(relay: &mut Relay) -> Vec<(UpstreamId, SocketAddr)> {
+    let mut begun = Vec::new();
+    for effect in relay.take_effects() {
+        if let Effect::Connect { upstream, address, .. } = effect {
+            relay.attach_upstream(upstream, Id::numbered(upstream.place()), address);
+            begun.push((upstream, address));
+        }
+    }
+    begun
+}
+
+/// Returns a section with these fields.
+pub(crate) fn fields(pairs: &[(&str, &str)]) -> FieldSection {
+    let mut fields = FieldSection::new();
+    pairs.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
+    fields
+}
+
+/// Lets an HTTP/2 engine read bytes, and returns the stream of the last header section.
+pub(crate) fn read(http2: &mut Connection, now: Instant, mut bytes: &[u8]) -> Option<StreamKey> {
+    let (mut fields, mut asked) = (FieldSection::new(), None);
+    while let Some(event) = http2.receive(now, &mut bytes, &mut fields).expect("valid frames") {
+        if let Event::Headers { stream, .. } = event {
+            asked = Some(stream);
+        }
+    }
+    asked
+}
+
+/// Creates the HTTP/2 engine of a client that has begun a request with these fields. Returns the engine and the
+/// request's stream. The request is not complete.
+pub(crate) fn http2_caller(now: Instant, request: &[(&str, &str)]) -> (Connection, StreamKey) {
+    let mut caller = Connection::new(Role::Client, Arc::new(leno_http2::Limits::client()), now);
+    let stream = caller.open(now, 0, &fields(request), false).expect("a stream");
+    (caller, stream)
+}
+
+/// Establishes a connection to an endpoint that speaks HTTP/2, and lets the endpoint send its SETTINGS. Returns the
+/// endpoint's HTTP/2 engine.
+pub(crate) fn establish_http2(relay: &mut Relay, upstream: UpstreamId) -> Connection {
+    let (now, endpoint) = (relay.now, LinkId::Endpoint(upstream));
+    let mut server = Connection::new(Role::Server, Arc::new(leno_http2::Limits::server()), now);
+    relay.connected(upstream);
+    let link = relay.link(endpoint).expect("it is open");
+    let preface = link.output().to_vec();
+    link.note_written(preface.len());
+    assert_eq!(read(&mut server, now, &preface), None);
+    let settings = server.output().to_vec();
+    server.advance_output(settings.len());
+    relay.receive(endpoint, &settings);
+    server
 }

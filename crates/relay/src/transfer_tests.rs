@@ -1,17 +1,18 @@
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leno_http2::{Connection, Event, FieldSection, Role, Section, StreamKey};
+use leno_http2::{Connection, FieldSection, Section, StreamKey};
 use leno_model::spiffe::SpiffeId;
 
 use super::*;
 use crate::downstream::client::{ClientId, Speaks};
 use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{connect, mesh_of, outbound, relay, service};
+use crate::fixtures::{
+    TO_CART, begin_connections, connect, establish_http2, fields, http2_caller, mesh_of, outbound, read, relay, service,
+};
 use crate::limits::ms;
 use crate::link::opaque::{Contents, MAX_UNRELEASED_BYTES};
 use crate::pool::upstream::UpstreamId;
-use crate::slots::Id;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n";
 
@@ -29,13 +30,7 @@ fn client(speaks: Speaks) -> (Relay, ClientId) {
 
 /// Begins to open the connection that the relay has requested from the event loop.
 fn begin_to_connect(relay: &mut Relay) -> UpstreamId {
-    let connect = relay.take_effects().into_iter().find_map(|effect| match effect {
-        Effect::Connect { upstream, address, .. } => Some((upstream, address)),
-        _ => None,
-    });
-    let (upstream, address) = connect.expect("a call needs a connection");
-    relay.attach_upstream(upstream, Id::numbered(1), address);
-    upstream
+    begin_connections(relay).first().expect("a call needs a connection").0
 }
 
 /// Opens the connection that the relay has requested from the event loop.
@@ -253,44 +248,16 @@ fn a_slow_server_gets_the_rest_of_a_request_although_it_has_answered_and_ends_th
     assert!(!is_open(&mut relay, upstream));
 }
 
-/// Lets an HTTP/2 connection read bytes, and returns the stream of the last header section.
-fn read(http2: &mut Connection, now: Instant, mut bytes: &[u8]) -> Option<StreamKey> {
-    let (mut fields, mut asked) = (FieldSection::new(), None);
-    while let Some(event) = http2.receive(now, &mut bytes, &mut fields).expect("valid frames") {
-        if let Event::Headers { stream, .. } = event {
-            asked = Some(stream);
-        }
-    }
-    asked
-}
-
-fn fields(pairs: &[(&str, &str)]) -> FieldSection {
-    let mut fields = FieldSection::new();
-    pairs.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
-    fields
-}
-
 /// Opens a connection to an endpoint that speaks HTTP/2. Returns the connection, and the endpoint's HTTP/2 engine.
 fn connect_http2_endpoint(relay: &mut Relay) -> (UpstreamId, Connection) {
     let upstream = begin_to_connect(relay);
-    let endpoint = LinkId::Endpoint(upstream);
-    let mut server = Connection::new(Role::Server, Arc::new(leno_http2::Limits::server()), relay.now);
-    relay.connected(upstream);
-    let preface = relay.link(endpoint).expect("it is open").output().to_vec();
-    assert!(read(&mut server, relay.now, &preface).is_none());
-    flush(relay, endpoint);
-    let settings = server.output().to_vec();
-    server.advance_output(settings.len());
-    relay.receive(endpoint, &settings);
-    (upstream, server)
+    (upstream, establish_http2(relay, upstream))
 }
 
 /// Returns a relay with an HTTP/2 client that has made a call.
 fn calling_over_http2() -> (Relay, LinkId) {
     let (mut relay, client) = client(Speaks::Http2);
-    let mut caller = Connection::new(Role::Client, Arc::new(leno_http2::Limits::client()), relay.now);
-    let pairs = [(":method", "POST"), (":scheme", "http"), (":authority", "cart.shop"), (":path", "/")];
-    let stream = caller.open(relay.now, 0, &fields(&pairs), false).expect("a stream");
+    let (mut caller, stream) = http2_caller(relay.now, &TO_CART);
     caller.send_data(stream, b"0123456789", true);
     relay.receive(LinkId::Client(client), caller.output());
     relay.dispatch();

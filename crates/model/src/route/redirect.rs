@@ -53,7 +53,8 @@ impl Redirect {
     }
 
     /// Returns the status and the `Location` of the redirect. The request has the scheme `scheme`, and was sent to the
-    /// Service's port `port`. `matched` is the condition that the request's path matched.
+    /// Service's port `port`. `matched` is the condition that the request's path matched. The request's authority must
+    /// be a host, possibly with a port: a redirect without a hostname copies it to the `Location`.
     pub fn location(&self, head: &impl RequestHead, scheme: Scheme, port: u16, matched: &PathMatch) -> (u16, Vec<u8>) {
         let port = self.port_from(port);
         let scheme = self.scheme.unwrap_or(scheme);

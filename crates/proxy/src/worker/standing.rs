@@ -23,15 +23,14 @@ use rustls::pki_types::CertificateDer;
 use super::tls::chain_bytes;
 
 /// Maximum memory for the remembered certificates of all workers together: enough for some 2,000 workloads with one
-/// address each and chains of usual length. When the memory is full, certificates of the identity with the largest
-/// share are forgotten. Some connections of that identity then end when the certificates that they showed expire.
+/// address each and chains of usual length, and for 250 with the longest chains. A peer chooses the length of its
+/// chain, but no handshake accepts a chain of more than 16 KiB. When the memory is full, certificates of the identity
+/// with the largest share are forgotten. Some connections of that identity then end when the certificates that they
+/// showed expire.
 const MAX_SHOWN_BYTES: usize = 4 << 20;
 /// When the memory is full, certificates are forgotten until at most this number of bytes remains, so that not every
 /// handshake has to forget certificates.
 const KEPT_BYTES: usize = MAX_SHOWN_BYTES / 8 * 7;
-/// Longest chain that is recorded, in bytes. Without this limit, one peer could fill the memory, because a peer chooses
-/// the length of its chain.
-const MAX_CHAIN_BYTES: usize = 4 << 10;
 /// Memory of a workload at an address in addition to its chain, in bytes.
 const ENTRY_BYTES: usize = 256;
 
@@ -71,9 +70,6 @@ impl Standing {
         chain: &[CertificateDer<'static>],
     ) {
         let key = (self.digest.hash_one(id), address);
-        if chain_bytes(chain) > MAX_CHAIN_BYTES {
-            return;
-        }
         let mut memory = self.lock();
         // If both chains expire at the same time, the new chain replaces the known chain, because the new chain may
         // have a newer anchor. A chain from before the latest removal of an anchor may lead to the removed anchor.

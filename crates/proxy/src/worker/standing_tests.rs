@@ -80,9 +80,15 @@ fn what_has_expired_makes_room_and_then_the_identity_that_takes_most() {
 }
 
 #[test]
-fn a_chain_that_is_too_long_is_not_remembered() {
+fn the_longest_chain_that_a_handshake_accepts_is_remembered_and_counts_for_its_identity_only() {
     let (now, standing) = (SystemTime::now(), Standing::default());
-    standing.note(&id("web"), HERE, (now + HOUR, now), &[CertificateDer::from(vec![0; MAX_CHAIN_BYTES + 1])]);
-    assert_eq!(standing.expiry_of(&id("web"), HERE, now, |_| true), None);
-    assert_eq!(standing.lock().bytes, 0);
+    let longest = [CertificateDer::from(vec![0; 16 << 10])];
+    standing.note(&id("web"), HERE, (now + HOUR, now), &chain("usual"));
+    for number in 0..1_000 {
+        standing.note(&id("long"), address(number), (now + HOUR, now), &longest);
+        assert!(standing.lock().bytes <= MAX_SHOWN_BYTES);
+    }
+    let expiry = |account, address| standing.expiry_of(&id(account), address, now, |_| true);
+    assert_eq!(expiry("long", address(999)), Some(now + HOUR));
+    assert_eq!(expiry("web", HERE), Some(now + HOUR), "only certificates with long chains were forgotten");
 }

@@ -1,16 +1,22 @@
 //! HTTP/1 clients and servers, byte by byte.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use crate::peer::PATIENCE;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, mesh_of, service};
+use crate::routes::http_route;
 
 /// Sends `request` from an HTTP/1.1 client through the proxy to a server, which answers with `response`. Returns the
 /// head of the request that the server received, and all bytes that the client read until the end of its connection.
 fn exchange(request: &str, response: &str) -> (String, String) {
+    exchange_through(|server| Proxy::start(&[server]), request, response)
+}
+
+/// Like [`exchange`], through the proxy that `start` returns for the address of the server.
+fn exchange_through(start: impl FnOnce(SocketAddr) -> Proxy, request: &str, response: &str) -> (String, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);
+    let proxy = start(listener.local_addr().expect("a bound socket"));
     let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
     client.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
     client.write_all(request.as_bytes()).expect("the proxy reads");
@@ -75,6 +81,23 @@ fn a_path_with_characters_that_uris_may_not_contain_reaches_a_server_of_http1() 
     let request = "GET /q?query=up{job=\"a\"} HTTP/1.1\r\nHost: echo.default\r\nConnection: close\r\n\r\n";
     let (seen, _) = exchange(request, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
     assert!(seen.starts_with("GET /q?query=up{job=\"a\"} HTTP/1.1\r\n"), "{seen}");
+}
+
+#[test]
+fn a_rewritten_path_with_characters_that_uris_may_not_contain_reaches_a_server_of_http1() {
+    let route = http_route(
+        "- matches: [{path: {value: /old}}]\n  filters:\n  \
+         - {type: URLRewrite, urlRewrite: {hostname: v1.example, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}\n  \
+         backendRefs: [{name: v1, port: 80}]",
+    );
+    let start = |server| {
+        let services = [service("echo", &[], ""), service("v1", &[server], "")].concat();
+        Proxy::start_in(mesh_of(&(services + &route)), &[])
+    };
+    let request = "GET /old/a?q=<\"> HTTP/1.1\r\nHost: echo.default\r\nConnection: close\r\n\r\n";
+    let (seen, _) = exchange_through(start, request, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    assert!(seen.starts_with("GET /new/a?q=<\"> HTTP/1.1\r\n"), "{seen}");
+    assert!(seen.to_lowercase().contains("\r\nhost: v1.example\r\n"), "{seen}");
 }
 
 #[test]

@@ -168,6 +168,30 @@ fn header_fields_and_path_are_changed_as_rule_and_backend_say() {
 }
 
 #[test]
+fn a_rewritten_path_with_characters_that_uris_may_not_contain_is_not_sent_to_a_server_of_http2() {
+    let mut split = Split::start(
+        "- matches: [{path: {value: /whole}}]\n  filters:\n  \
+         - {type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /new}}}\n  \
+         backendRefs: [{name: v1, port: 80}]\n\
+         - matches: [{path: {value: /prefix}}]\n  filters:\n  \
+         - {type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}\n  \
+         backendRefs: [{name: v1, port: 80}]\n\
+         - filters: [{type: URLRewrite, urlRewrite: {hostname: carts.example}}]\n  \
+         backendRefs: [{name: v1, port: 80}]",
+    );
+    split.client.send(&get(1, "/whole/<?q=1"));
+    let mut v1 = split.v1.accept();
+    assert_eq!(v1.expect(kind::HEADERS).field(":path"), "/new?q=1", "the rule has replaced the character");
+    for (stream, path) in [(3, "/whole?q=<"), (5, "/prefix/a?q=\""), (7, "/prefix/<"), (9, "/a?q=<")] {
+        split.client.send(&get(stream, path));
+        let error = &split.client.rest_of(stream)[0];
+        assert_eq!((error.field(":status"), error.field("leno-proxy-error")), ("400", "unusual-path"), "{path}");
+    }
+    split.client.send(&get(11, "/prefix/a?q=%22"));
+    assert_eq!(v1.expect(kind::HEADERS).field(":path"), "/new/a?q=%22", "the connection goes on");
+}
+
+#[test]
 fn a_response_that_a_rule_makes_larger_than_its_client_accepts_is_not_sent() {
     const MAX_HEADER_LIST_SIZE: u16 = 6;
     let long = "x".repeat(1_000);

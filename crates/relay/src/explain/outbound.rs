@@ -110,7 +110,7 @@ impl Relay {
         answer.is_hedged =
             hedge.is_some_and(|hedge| hedge.value.applies_to(call.is_grpc, hedged_name(&call.request, call.is_grpc)));
         self.explain_deadline(call, Some(rule), answer);
-        if let Some((status, location)) = redirect(&call.request, &rule.filters, path, parent.port) {
+        if let Some((status, location)) = redirect(&call.request, &rule.filters, path, parent) {
             return redirected(status, &location);
         }
         answer.mirrors = mirrors(&rule.filters, 1.0);
@@ -129,7 +129,7 @@ impl Relay {
             if !is_only {
                 continue;
             }
-            if let Some((status, location)) = redirect(&call.request, &backend.filters, path, parent.port) {
+            if let Some((status, location)) = redirect(&call.request, &backend.filters, path, parent) {
                 // The relay copies no request that it redirects.
                 answer.mirrors.clear();
                 answer.backends.clear();

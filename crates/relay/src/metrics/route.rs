@@ -16,7 +16,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::Counter;
 use super::histogram::{Histogram, HistogramTotals};
-use super::keyed::CountByKey;
+use super::keyed::{CountByKey, Unkeyed};
 use super::labels::Labels;
 use super::series::Part;
 use super::skipped::{self, Skipped, SkippedTotals, reason};
@@ -119,10 +119,9 @@ struct Outcome {
 #[derive(Debug, Default)]
 struct OutcomeCounts {
     counts: CountByKey<Outcome, OUTCOMES>,
-    /// Among the outcomes without a counter of their own: the number of successes, the number of failures, and the
-    /// number of requests that the client cancelled.
-    other_successes: Counter,
-    other_failures: Counter,
+    /// The outcomes without a counter of their own, except for requests that the client cancelled.
+    others: Unkeyed,
+    /// Number of requests that the client cancelled and whose outcome has no counter of its own.
     other_cancelled: Counter,
 }
 
@@ -244,12 +243,10 @@ impl OutcomeCounts {
     /// Counts only the class (success, failure or cancelled) of an outcome that has no counter of its own.
     #[cold]
     fn count_other(&self, outcome: Outcome) {
-        let others = match outcome.class() {
-            FAILURE => &self.other_failures,
-            CANCELLED => &self.other_cancelled,
-            _ => &self.other_successes,
-        };
-        others.add(1);
+        match outcome.class() {
+            CANCELLED => self.other_cancelled.add(1),
+            class => self.others.count(class == FAILURE),
+        }
     }
 }
 
@@ -259,8 +256,8 @@ impl Outcomes {
             *self.counts.entry(outcome).or_default() += count;
         }
         for (class, counter) in [
-            (SUCCESS, &counted.other_successes),
-            (FAILURE, &counted.other_failures),
+            (SUCCESS, &counted.others.successes),
+            (FAILURE, &counted.others.failures),
             (CANCELLED, &counted.other_cancelled),
         ] {
             let count = counter.get();

@@ -1,38 +1,21 @@
 use std::sync::Arc;
 
-use leno_http2::{Connection, FieldSection, Role};
-
 use super::*;
 use crate::SWEEP_EVERY;
 use crate::downstream::client::Speaks;
-use crate::effect::Effect;
-use crate::fixtures::{connect, mesh_of, outbound, relay, service};
-use crate::slots::Id;
+use crate::fixtures::{
+    TO_CART, begin_connections, connect, establish_http2, http2_caller, mesh_of, outbound, relay, service,
+};
 
 /// Returns a relay whose client has a call with an incomplete request in flight, and the place of the call.
 fn with_open_call() -> (Relay, (CallId, UpstreamId, StreamKey)) {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-    let now = relay.now;
-    let mut caller = Connection::new(Role::Client, Arc::new(leno_http2::Limits::client()), now);
-    let mut request = FieldSection::new();
-    for (name, value) in [(":method", "POST"), (":scheme", "http"), (":authority", "cart.shop"), (":path", "/")] {
-        request.push(name.as_bytes(), value.as_bytes());
-    }
-    caller.open(now, 0, &request, false).expect("a stream");
-    let origin = outbound();
-    let client = connect(&mut relay, 0, origin, None, (Speaks::Http2, caller.output().to_vec()));
+    let (mut caller, _) = http2_caller(relay.now, &TO_CART);
+    let client = connect(&mut relay, 0, outbound(), None, (Speaks::Http2, caller.output().to_vec()));
     relay.begin_read(LinkId::Client(client));
     relay.dispatch();
-    for effect in relay.take_effects() {
-        if let Effect::Connect { upstream, address, .. } = effect {
-            relay.attach_upstream(upstream, Id::numbered(1), address);
-            relay.connected(upstream);
-            let mut server = Connection::new(Role::Server, Arc::new(leno_http2::Limits::server()), now);
-            let mut fields = FieldSection::new();
-            let preface = relay.link(LinkId::Endpoint(upstream)).expect("it is open").output().to_vec();
-            server.receive(now, &mut &preface[..], &mut fields).expect("a preface");
-            relay.receive(LinkId::Endpoint(upstream), server.output());
-        }
+    for (upstream, _) in begin_connections(&mut relay) {
+        establish_http2(&mut relay, upstream);
     }
     relay.serve_waiting();
     let (id, call) = relay.calls.iter().next().expect("a call");

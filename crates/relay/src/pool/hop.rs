@@ -118,12 +118,10 @@ impl Hop {
 #[cold]
 pub(crate) fn use_usual_authority(request: &mut FieldSection, usual: &str) {
     let is_unusual = |value: Option<&[u8]>| value.is_some_and(|value| !syntax::is_authority(value));
-    let is_host_unusual = is_unusual(request.get(Known::Host));
-    if is_host_unusual {
+    if is_unusual(request.get(Known::Host)) {
         request.remove(Known::Host);
     }
-    // Without `:authority`, `host` names the target (RFC 9113 section 8.3.1).
-    if is_unusual(request.get(Known::Authority)) || (is_host_unusual && !request.contains(Known::Authority)) {
+    if is_unusual(request.get(Known::Authority)) {
         request.set(Known::Authority, usual.as_bytes());
     }
 }

@@ -1,9 +1,7 @@
 use super::*;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::{Door, Origin};
-use crate::effect::Effect;
-use crate::fixtures::{call, mesh_of, relay, service};
-use crate::slots::Id;
+use crate::fixtures::{begin_connections, call, mesh_of, relay, service};
 
 /// An address without a Service.
 const ADDRESS: &str = "10.0.0.7:80";
@@ -31,16 +29,10 @@ fn relay_with_two_clients() -> (Relay, [ClientId; 2]) {
 
 /// Establishes the connections to endpoints that the relay has requested, except those to [`ADDRESS`], which fail.
 fn establish_connections(relay: &mut Relay) {
-    for effect in relay.take_effects() {
-        match effect {
-            Effect::Connect { upstream, address, .. } if address.to_string() == ADDRESS => {
-                relay.close_upstream(upstream, "nothing listens");
-            }
-            Effect::Connect { upstream, address, .. } => {
-                relay.attach_upstream(upstream, Id::numbered(upstream.place()), address);
-                relay.connected(upstream);
-            }
-            _ => {}
+    for (upstream, address) in begin_connections(relay) {
+        match address.to_string() == ADDRESS {
+            true => relay.close_upstream(upstream, "nothing listens"),
+            false => relay.connected(upstream),
         }
     }
     relay.serve_waiting();
@@ -86,10 +78,8 @@ fn an_address_that_no_call_uses_costs_other_clients_no_lookup() {
     relay.take_effects();
     let gone = call_to(&mut relay, 2, "10.0.0.8:80");
     relay.close_client(gone);
-    for effect in relay.take_effects() {
-        if let Effect::Connect { upstream, .. } = effect {
-            relay.close_upstream(upstream, "nothing listens");
-        }
+    for (upstream, _) in begin_connections(&mut relay) {
+        relay.close_upstream(upstream, "nothing listens");
     }
     let count = relay.targets.iter().count();
     relay.forget_idle_addresses();

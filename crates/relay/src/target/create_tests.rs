@@ -4,10 +4,8 @@ use leno_model::spiffe::SpiffeId;
 use super::*;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::{Door, Origin};
-use crate::effect::Effect;
-use crate::fixtures::{call, mesh_of, outbound, relay, service};
+use crate::fixtures::{begin_connections, call, mesh_of, outbound, relay, service};
 use crate::metrics::{Direction, NoTlsReason, TargetLabel, TlsLabel, TrafficLabels};
-use crate::slots::Id;
 
 const APPLICATION: &str = "10.0.0.9:8080";
 
@@ -140,11 +138,8 @@ fn a_port_that_the_application_serves_is_named_for_each_of_its_addresses() {
         })
     };
     assert_eq!(named(&relay), [false, false]);
-    for effect in relay.take_effects() {
-        if let Effect::Connect { upstream, address, .. } = effect {
-            relay.attach_upstream(upstream, Id::numbered(u32::from(address.is_ipv6())), address);
-            relay.connected(upstream);
-        }
+    for (upstream, _) in begin_connections(&mut relay) {
+        relay.connected(upstream);
     }
     assert_eq!(named(&relay), [true, true]);
 }

@@ -4,8 +4,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use leno_http2::FieldSection;
 use leno_http2::fields::{FieldLine, Known, PreparedField};
+use leno_http2::{FieldSection, syntax};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, canonical};
 use leno_model::spiffe::SpiffeId;
@@ -60,17 +60,18 @@ impl Relay {
         Ok(Routed::To(cluster))
     }
 
-    /// Adds the target's name as the host to an HTTP/1 request without a host. We forward the request as HTTP/1.1, and
-    /// servers answer 400 to an HTTP/1.1 request without a host.
+    /// Adds `:authority` to a request without `:authority`: the request's `host` (RFC 9113 section 8.3.1) or, if the
+    /// request has no valid `host`, the target's name. Servers of HTTP/1.1 answer 400 to a request without a host, and
+    /// some HTTP/2 servers close the connection after many requests without an authority, although other clients' calls
+    /// use the connection.
     pub(crate) fn name_host(&mut self, id: CallId, cluster: ClusterId) {
-        let Some(call) = self.calls.get_mut(id).filter(|call| call.protocol == Protocol::Http1) else {
+        let Some(call) = self.calls.get_mut(id).filter(|call| !call.request.contains(Known::Authority)) else {
             return;
         };
-        if call.request.contains(Known::Authority) || call.request.contains(Known::Host) {
-            return;
-        }
-        if let Some(state) = self.targets.get(cluster) {
-            call.request.set(Known::Authority, state.target.host().as_bytes());
+        let host = call.request.get(Known::Host).filter(|host| syntax::is_authority(host)).map(<[u8]>::to_vec);
+        let target = || self.targets.get(cluster).map(|state| state.target.host().into_bytes());
+        if let Some(authority) = host.or_else(target) {
+            call.request.set(Known::Authority, &authority);
         }
     }
 

@@ -3,7 +3,8 @@ use leno_model::mesh::Mesh;
 use super::*;
 use crate::downstream::client::Speaks;
 use crate::downstream::origin::Origin;
-use crate::fixtures::{connect, relay};
+use crate::fixtures::{connect, http2_caller, relay};
+use crate::link::LinkId;
 
 #[test]
 fn an_upgrade_to_http2_is_recognised_in_any_case_and_among_others() {
@@ -73,6 +74,34 @@ fn the_clients_address_is_written_as_one_field_line() {
         how.write(client, &mut fields);
         let lines: Vec<_> = fields.iter().map(|line| String::from_utf8_lossy(line.value).into_owned()).collect();
         assert_eq!(lines, expected, "{how:?}");
+    }
+}
+
+/// Returns the `:authority` that the server gets if an HTTP/2 client sends these fields to 10.0.0.7:80.
+fn forwarded_authority(sent: &[(&str, &str)]) -> Option<String> {
+    let mut relay = relay(1, Mesh::empty(), false);
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let destination = "10.0.0.7:80".parse().expect("an address");
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: Some(destination) };
+    let request = [&[(":method", "GET"), (":scheme", "http"), (":path", "/")][..], sent].concat();
+    let (mut caller, _) = http2_caller(relay.now, &request);
+    let client = connect(&mut relay, 0, origin, None, (Speaks::Http2, caller.output().to_vec()));
+    relay.begin_read(LinkId::Client(client));
+    let (_, call) = relay.calls.iter().next().expect("a call");
+    call.request.get(Known::Authority).map(|authority| String::from_utf8_lossy(authority).into_owned())
+}
+
+#[test]
+fn a_request_without_an_authority_gets_its_host_or_the_name_of_its_target() {
+    for (sent, authority) in [
+        (&[("host", "cart.shop:8080")][..], "cart.shop:8080"),
+        (&[(":authority", "cart.shop"), ("host", "web.shop")], "cart.shop"),
+        (&[("host", "a@b")], "10.0.0.7"),
+        (&[("host", "a b")], "10.0.0.7"),
+        (&[("host", "")], "10.0.0.7"),
+        (&[], "10.0.0.7"),
+    ] {
+        assert_eq!(forwarded_authority(sent).as_deref(), Some(authority), "{sent:?}");
     }
 }
 

@@ -17,7 +17,7 @@ impl RequestHead for Head<'_> {
     }
 
     fn authority(&self) -> &[u8] {
-        self.0.get(Known::Authority).or_else(|| self.0.get(Known::Host)).unwrap_or_default()
+        self.0.get(Known::Authority).unwrap_or_default()
     }
 
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leno_http2::FieldSection;
 use leno_http2::fields::{Known, PreparedField};
+use leno_http2::{FieldSection, syntax};
 use leno_model::balance::Method;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme};
@@ -25,7 +25,7 @@ use crate::certain::Certain;
 use crate::link::grpc;
 use crate::metrics::{RouteLabels, RouteMetrics};
 use crate::pool::hop::Protocol;
-use crate::target::cluster::ClusterId;
+use crate::target::cluster::{ClusterId, TargetKey};
 use crate::target::filter;
 use crate::target::request_head::Head;
 
@@ -269,11 +269,11 @@ impl Relay {
         let matched = self.matched_rule(&routes.parent, routes.matched.get_mut(place), rule);
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
         let route = call.route.insert(CallRoute::new(matched));
-        if let Some((status, location)) = redirect(&call.request, &rule.filters, path, routes.parent.port) {
+        if let Some((status, location)) = redirect(&call.request, &rule.filters, path, &routes.parent) {
             route.metrics().requests.add(1);
             return Ok(Destination::Redirect(status, location));
         }
-        self.take_backend(id, rule, path, routes.parent.port)
+        self.take_backend(id, rule, path, &routes.parent)
     }
 
     /// Returns a rule with its clusters and metrics. The first call that matches the rule looks up these clusters and
@@ -297,7 +297,7 @@ impl Relay {
         id: CallId,
         rule: &Rule,
         path: &PathMatch,
-        port: u16,
+        parent: &ClusterKey,
     ) -> Result<Destination, ProxyError> {
         let random = self.random.u64(..);
         let no_backend = || ProxyError::NoBackend { route: rule.route.clone() };
@@ -311,7 +311,7 @@ impl Relay {
         let backend = chosen.ok_or_else(no_backend)?;
         let cluster = place.and_then(|place| route.rule.backends.get(place)?.cluster);
         let cluster = cluster.ok_or_else(|| unknown_backend(rule, place.unwrap_or_default()))?;
-        if let Some((status, location)) = redirect(&call.request, &backend.filters, path, port) {
+        if let Some((status, location)) = redirect(&call.request, &backend.filters, path, parent) {
             return Ok(Destination::Redirect(status, location));
         }
         let copied = self.choose_mirrors(id, [&rule.filters, &backend.filters]);
@@ -388,14 +388,26 @@ pub(crate) fn unknown_backend(rule: &Rule, place: usize) -> ProxyError {
     ProxyError::InvalidBackend { route: rule.route.clone(), why }
 }
 
-/// Returns the redirect for a request, if the filters contain one.
+/// Returns the redirect for a request to the Service `parent`, if the filters contain a redirect. If the request's
+/// authority is not a host, such as `a@b`, the Service's name replaces it. Otherwise the `location` would be invalid, or
+/// would lead to another host than it seems to name.
 pub(crate) fn redirect(
     request: &FieldSection,
     filters: &Filters,
     path: &PathMatch,
-    port: u16,
+    parent: &ClusterKey,
 ) -> Option<(u16, Vec<u8>)> {
-    Some(filters.redirect.as_ref()?.location(&Head(request), Scheme::Http, port, path))
+    let redirect = filters.redirect.as_ref()?;
+    let locate = |request: &FieldSection| redirect.location(&Head(request), Scheme::Http, parent.port, path);
+    // If a user names only a port, a gRPC client sends for example `:50051`. This is a valid authority, but a URI needs
+    // a host.
+    let is_host = |authority: &[u8]| syntax::is_authority(authority) && !authority.starts_with(b":");
+    if request.get(Known::Authority).is_some_and(is_host) {
+        return Some(locate(request));
+    }
+    let mut to_service = request.clone();
+    to_service.set(Known::Authority, TargetKey::Service(parent.clone()).host().as_bytes());
+    Some(locate(&to_service))
 }
 
 /// Applies the filters to a request: changes its header fields, host and path.
@@ -407,3 +419,7 @@ pub(crate) fn change(request: &mut FieldSection, filters: &Filters, path: &PathM
         filter::rewrite(request, rewrite, path);
     }
 }
+
+#[cfg(test)]
+#[path = "routes_tests.rs"]
+mod tests;

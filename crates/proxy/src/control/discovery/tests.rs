@@ -168,3 +168,60 @@ async fn a_question_that_waits_for_room_for_too_long_is_dropped() {
     discovery.ask_waiting(&shared(Configuration::of_mesh(discovery.mesh()), log)).await;
     assert!(discovery.without_room.is_empty());
 }
+
+/// The ports of the addresses whose questions wait for room, in the order in which they will get room.
+fn waiting(discovery: &Discovery) -> Vec<u16> {
+    let port = |subject: &Subject| match subject {
+        Subject::Address(address) => address.port(),
+        other => panic!("{other} waits, and no test asks about it"),
+    };
+    discovery.without_room.iter().map(|(subject, _)| port(subject)).collect()
+}
+
+#[tokio::test]
+async fn only_the_newest_question_is_dropped_while_too_many_wait_for_room() {
+    let (_asked, control_plane) = control_plane().await;
+    let (mut discovery, _questions) = discovery(control_plane, 0);
+    discovery.patience = PATIENCE;
+    let most = u16::try_from(QUESTIONS_MAX).expect("no more than there are ports");
+    // All questions except the first arrive so late that they do not wait too long during the test.
+    let (now, later) = (Instant::now(), Instant::now() + PATIENCE);
+    for port in 1..=most + 1 {
+        discovery.wait_for_room(subject(port), if port == 1 { now } else { later });
+    }
+    assert_eq!(waiting(&discovery), (1..=most).collect::<Vec<_>>());
+
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    discovery.ask_waiting(&shared).await;
+    assert_eq!(waiting(&discovery), (1..=most).collect::<Vec<_>>(), "there is still no room");
+
+    // The first question has waited for too long, so another question may wait.
+    sleep(Duration::from_millis(1)).await;
+    discovery.patience = Duration::from_micros(1);
+    discovery.wait_for_room(subject(most + 2), later);
+    assert_eq!(waiting(&discovery), (2..=most).chain([most + 2]).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn the_questions_that_have_waited_longest_get_the_room_first() {
+    let (_asked, control_plane) = control_plane().await;
+    let (mut discovery, _questions) = discovery(control_plane, 3);
+    discovery.patience = PATIENCE;
+    let now = Instant::now();
+    for port in [1, 2, 3] {
+        assert!(discovery.knowledge.ask(&subject(port), now));
+    }
+    for port in [9, 4, 7] {
+        discovery.wait_for_room(subject(port), now);
+    }
+    // Do not make more room during the test.
+    discovery.full_since = Some(now + PATIENCE);
+    assert_eq!(discovery.knowledge.forget_least_recently_used(2, now + PATIENCE), 2);
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    discovery.ask_waiting(&shared).await;
+    assert_eq!(waiting(&discovery), [7]);
+    let asked = discovery.knowledge.wanted(Kind::Listener);
+    assert!(["10.0.0.1:9", "10.0.0.1:4"].iter().all(|name| asked.contains(*name)), "{asked:?}");
+}
