@@ -331,9 +331,15 @@ impl Mesh {
     /// Returns the cluster among whose endpoints connections to `address` are balanced. Normally, `address` is a
     /// clusterIP with a port of its Service.
     ///
-    /// The own address of an endpoint leads to a cluster only if the Service is headless and the endpoint has no
-    /// hostname: the client then took a random address from the Service's DNS record. For any other endpoint, returns
-    /// `None`: the client has selected this endpoint, so its calls must not be balanced.
+    /// The own address of an endpoint leads to a cluster only if all these conditions are met. The client then took a
+    /// random address from the Service's DNS record:
+    ///
+    /// - The Service is headless, and has no annotation `leno.dev/headless: direct`.
+    /// - The endpoint's address has no hostname in any Service.
+    ///
+    /// For any other endpoint, returns `None`: the client has selected this endpoint, so its calls must not be
+    /// balanced. The same holds for calls in other protocols than HTTP/2 ([`Cluster::has_cluster_ip`] tells whether
+    /// `address` is an endpoint's own).
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
         let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;
@@ -478,6 +484,11 @@ impl Cluster {
     /// Every endpoint; ready endpoints come first.
     pub fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.endpoints.iter().chain(&self.unready_endpoints)
+    }
+
+    /// Returns whether `ip` is a virtual address of the cluster's Service.
+    pub fn has_cluster_ip(&self, ip: IpAddr) -> bool {
+        self.cluster_ips.iter().any(|own| own.to_canonical() == ip.to_canonical())
     }
 
     /// Returns the second addresses of Pods that have an IPv4 and an IPv6 address. Each of these Pods is also in

@@ -30,8 +30,9 @@ const MAX_CONNECTION_AGE: &str = "leno.dev/max-connection-age";
 pub const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
 /// On a Service, or on a TrafficPolicy for Services: the objectives for the calls to the Service.
 pub const OBJECTIVE: &str = "leno.dev/objective";
-const SERVICE: [&str; 7] =
-    [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS, OBJECTIVE];
+const HEADLESS: &str = "leno.dev/headless";
+const SERVICE: [&str; 8] =
+    [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS, OBJECTIVE, HEADLESS];
 
 const IDENTITY: &str = "leno.dev/identity";
 const INBOUND_PORT: &str = "leno.dev/inbound-port";
@@ -50,6 +51,17 @@ pub(super) struct OfService {
     pub(super) opaque_ports: PortRanges,
     pub(super) objectives: Option<Arc<Objectives>>,
     pub(super) settings: Settings,
+    pub(super) headless: Headless,
+}
+
+/// The destination of calls to a headless Service's endpoints. `leno.dev/headless`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Headless {
+    /// `balanced`: the client took a random address from DNS, so its calls may go to any endpoint of the Service.
+    #[default]
+    Balanced,
+    /// `direct`: the client has selected an endpoint, so its calls go to this endpoint.
+    Direct,
 }
 
 /// The values of Leno's annotations on an EndpointSlice.
@@ -110,6 +122,14 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
                 }
             },
             OBJECTIVE => read.objectives = read_objectives(review, value),
+            HEADLESS => match value {
+                "balanced" => read.headless = Headless::Balanced,
+                "direct" => read.headless = Headless::Direct,
+                _ => {
+                    let what = format!("{} is not a destination of calls to endpoints", quoted(value));
+                    problem(review, key, what, "use balanced or direct");
+                }
+            },
             unknown => unknown_annotation(review, unknown, &SERVICE),
         }
     }

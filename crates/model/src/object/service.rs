@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as kubernetes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::annotations::Headless;
 use super::{DNS_LABEL_RULE, Identity, Object, annotations, identity, is_dns_label, is_tcp, port_number};
 use crate::balance::Policy;
 use crate::manifest::Review;
@@ -23,6 +24,8 @@ pub struct Service {
     pub cluster_ips: Box<[IpAddr]>,
     /// Whether the Service is headless (`clusterIP: None`): its DNS name resolves to the addresses of the endpoints.
     pub headless: bool,
+    /// Where calls to the endpoints' own addresses go if the Service is headless.
+    pub calls_to_endpoints: Headless,
     /// The Service's TCP ports; numbers and names are unique. Empty if calls cannot be sent to the Service, for example
     /// because it is an ExternalName.
     pub ports: Box<[ServicePort]>,
@@ -79,11 +82,23 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
             review.problem("spec.type", what, "use ClusterIP, NodePort or LoadBalancer");
         }
     }
+    without_effect(&spec, review);
     let ips = cluster_ips(&spec, review);
     let ports = ports(&spec.ports.unwrap_or_default(), review);
     let is_usable = review.is_clean();
     let object = annotated(identity, ips, ports, &service.metadata, review);
     is_usable.then_some(object)
+}
+
+/// Adds a notice about each field that kube-proxy follows and the mesh does not.
+fn without_effect(spec: &kubernetes::ServiceSpec, review: &mut Review<'_>) {
+    let any = "calls from meshed Pods go to any ready endpoint";
+    if spec.session_affinity.as_deref() == Some("ClientIP") {
+        review.notice("spec.sessionAffinity", format!("ClientIP has no effect: {any}"));
+    }
+    if spec.internal_traffic_policy.as_deref() == Some("Local") {
+        review.notice("spec.internalTrafficPolicy", format!("Local has no effect: {any}, on all nodes"));
+    }
 }
 
 /// Returns a Service to which calls cannot be sent: an ExternalName, or a Service without ports.
@@ -101,9 +116,19 @@ fn annotated(
     review: &mut Review<'_>,
 ) -> Object {
     let annotations = annotations::of_service(metadata.annotations.as_ref(), review);
-    let annotations::OfService { balancer, opaque_ports, objectives, settings } = annotations;
-    let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, objectives, settings };
-    Object::Service(Arc::new(service))
+    let annotations::OfService { balancer, opaque_ports, objectives, settings, headless: calls_to_endpoints } =
+        annotations;
+    Object::Service(Arc::new(Service {
+        identity,
+        cluster_ips,
+        headless,
+        calls_to_endpoints,
+        ports,
+        balancer,
+        opaque_ports,
+        objectives,
+        settings,
+    }))
 }
 
 /// Reads `clusterIP` and `clusterIPs`. As in Kubernetes, the first address in `clusterIPs` must equal `clusterIP`.

@@ -79,7 +79,7 @@ fn a_bad_annotation_says_what_is_allowed() {
         ("leno.dev/balancr: random", "there is no such annotation; did you mean leno.dev/balancer?"),
         (
             "leno.dev/weight: '3'",
-            "there is no such annotation; use one of leno.dev/balancer, leno.dev/connect-timeout, leno.dev/max-connections-per-endpoint, leno.dev/idle-timeout, leno.dev/max-connection-age, leno.dev/opaque-ports, leno.dev/objective",
+            "there is no such annotation; use one of leno.dev/balancer, leno.dev/connect-timeout, leno.dev/max-connections-per-endpoint, leno.dev/idle-timeout, leno.dev/max-connection-age, leno.dev/opaque-ports, leno.dev/objective, leno.dev/headless",
         ),
     ] {
         let (key, _) = annotation.split_once(':').expect("key");
@@ -280,6 +280,21 @@ fn a_headless_service_has_no_cluster_ip_and_a_dual_stack_one_has_two() {
     assert!(!unknown.headless && unknown.cluster_ips.is_empty());
     let dual = service(&echo_with("10.96.0.10", "10.96.0.10\n  clusterIPs: [10.96.0.10, 'fd00::10']"));
     assert_eq!(dual.cluster_ips.len(), 2);
+}
+
+#[test]
+fn fields_of_a_service_that_only_kube_proxy_follows_are_told() {
+    let kept = "clusterIP: 10.96.0.10\n  sessionAffinity: None\n  internalTrafficPolicy: Cluster";
+    assert!(notices(&echo_with("clusterIP: 10.96.0.10", kept)).is_empty());
+    let lost = kept.replace("None", "ClientIP").replace("Policy: Cluster", "Policy: Local");
+    let any = "has no effect: calls from meshed Pods go to any ready endpoint";
+    let told = notices(&echo_with("clusterIP: 10.96.0.10", &lost));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].ends_with(&format!("spec.sessionAffinity of Service default/echo: ClientIP {any}")), "{told:?}");
+    assert!(
+        told[1].ends_with(&format!("spec.internalTrafficPolicy of Service default/echo: Local {any}, on all nodes")),
+        "{told:?}"
+    );
 }
 
 #[test]

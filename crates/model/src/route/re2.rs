@@ -110,9 +110,8 @@ impl Scan<'_> {
                 }
                 Some('P') => {
                     let name = self.rest.by_ref().skip(1).take_while(|&next| next != '>');
-                    let is_plain = name.fold(true, |is_plain, next| {
-                        is_plain && (next.is_ascii_alphanumeric() || next == '_')
-                    });
+                    let is_plain =
+                        name.fold(true, |is_plain, next| is_plain && (next.is_ascii_alphanumeric() || next == '_'));
                     self.groups.push(1);
                     return match is_plain {
                         true => Ok(()),

@@ -9,13 +9,14 @@ mod references;
 mod routes;
 mod traffic;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub use memo::Memo;
 
 use crate::mesh::{Cluster, ClusterKey, Controller, Dialled, Endpoint, EndpointProxy, Mesh};
+use crate::object::annotations::Headless;
 use crate::object::{
     Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, ReferenceGrant, Route, Service,
     ServicePort, TrafficPolicy, authorization_policy,
@@ -84,7 +85,9 @@ pub fn translate_again<'a>(
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
     // Put clusterIPs before the addresses of endpoints: if an address occurs twice, the mesh uses the first.
-    let addresses = join.cluster_ips.into_iter().chain(join.headless);
+    let named = join.named;
+    let headless = join.headless.into_iter().filter(|(address, _)| !named.contains(&address.ip().to_canonical()));
+    let addresses = join.cluster_ips.into_iter().chain(headless);
     Translation {
         mesh: Mesh::dialling(dialled, default_namespace, clusters, addresses, policies, attached.tables),
         problems: join.problems,
@@ -117,6 +120,9 @@ struct Join {
     cluster_ips: HashMap<SocketAddr, ClusterKey>,
     /// Addresses of headless Services' endpoints. Calls to such an address are balanced over the whole Service.
     headless: Vec<(SocketAddr, ClusterKey)>,
+    /// Addresses of endpoints with a hostname. Only one Service gives a Pod its hostname, but all Services of the Pod
+    /// have the same addresses. A client that dials such an address has selected this Pod.
+    named: HashSet<IpAddr>,
     problems: Vec<Problem>,
     notices: Vec<Notice>,
 }
@@ -128,6 +134,7 @@ impl Join {
             clusters: Vec::new(),
             cluster_ips: HashMap::new(),
             headless: Vec::new(),
+            named: HashSet::new(),
             problems: Vec::new(),
             notices: Vec::new(),
         }
@@ -167,11 +174,12 @@ impl Join {
     fn service(&mut self, service: &Service, joined: &JoinedService) {
         for (port, cluster) in service.ports.iter().zip(&joined.clusters) {
             self.claim_cluster_ips(service, port, &cluster.key);
-            if service.headless {
-                let second = cluster.second_addresses();
-                let unnamed = cluster.endpoints.iter().chain(second).filter(|endpoint| endpoint.hostname.is_none());
-                let unnamed = unnamed.filter(|endpoint| self.dialled.means(endpoint));
-                self.headless.extend(unnamed.map(|endpoint| (endpoint.address, cluster.key.clone())));
+            let dialled = |endpoint: &&Endpoint| self.dialled.means(endpoint);
+            let named = cluster.all_endpoints().filter(dialled).filter(|endpoint| endpoint.hostname.is_some());
+            self.named.extend(named.map(|endpoint| endpoint.address.ip().to_canonical()));
+            if service.headless && service.calls_to_endpoints == Headless::Balanced {
+                let endpoints = cluster.endpoints.iter().chain(cluster.second_addresses()).filter(dialled);
+                self.headless.extend(endpoints.map(|endpoint| (endpoint.address, cluster.key.clone())));
             }
         }
         self.clusters.extend(joined.clusters.iter().cloned());

@@ -105,7 +105,7 @@ fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>
         return Err(fault(no_ports(namespace, name), NO_PORTS_FIX));
     }
     if service.headless {
-        let what = format!("Service {namespace}/{name} is headless: its clients choose the endpoint themselves");
+        let what = format!("Service {namespace}/{name} is headless: routes apply to calls to a clusterIP");
         return Err(fault(what, "give it a clusterIP"));
     }
     let (number, section) = (parent.reference.port, parent.reference.section_name.as_deref());

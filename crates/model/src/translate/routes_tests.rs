@@ -190,10 +190,7 @@ fn a_parent_that_is_not_there_is_not_matched() {
             "Service shop/dns is an ExternalName or has no TCP port, so calls cannot be sent to it; \
              name a Service with a TCP port",
         ),
-        (
-            "name: none",
-            "Service shop/none is headless: its clients choose the endpoint themselves; give it a clusterIP",
-        ),
+        ("name: none", "Service shop/none is headless: routes apply to calls to a clusterIP; give it a clusterIP"),
         (
             "name: db",
             "the protocol there is opaque to the mesh, because of Service shop/db or its port; \

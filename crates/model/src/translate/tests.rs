@@ -147,6 +147,36 @@ fn a_pod_with_two_addresses_is_one_endpoint_in_the_family_of_the_services_first_
     }
 }
 
+/// Returns whether the own addresses of two Pods lead to the headless Service `echo`. `annotation` belongs to this
+/// Service, and `hostname` to the first Pod in another Service of the same Pods.
+fn balanced(annotation: &str, hostname: &str) -> [bool; 2] {
+    let service = |name: &str, annotations: &str, port: u16, hostname: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\n\
+             spec: {{clusterIP: None, ports: [{{port: {port}}}]}}\n\
+             ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: {name}-1\n  \
+             labels: {{kubernetes.io/service-name: {name}}}\naddressType: IPv4\nports: [{{port: {port}}}]\n\
+             endpoints: [{{addresses: [10.0.0.1]{hostname}}}, {{addresses: [10.0.0.2]}}]\n"
+        )
+    };
+    let manifests = service("echo", annotation, 80, "") + &service("metrics", "", 9090, hostname);
+    let mesh = translated(&[("a.yaml", &manifests)]).mesh;
+    let leads = |address: &str| {
+        let cluster = mesh.cluster_by_address(address.parse().expect("an address"));
+        cluster.is_some_and(|cluster| &*cluster.key.service == "echo")
+    };
+    ["10.0.0.1:80", "10.0.0.2:80"].map(leads)
+}
+
+#[test]
+fn calls_to_the_endpoints_of_a_headless_service_are_balanced_unless_the_client_selects_an_endpoint() {
+    assert_eq!(balanced("", ""), [true, true]);
+    assert_eq!(balanced("leno.dev/headless: balanced", ""), [true, true]);
+    assert_eq!(balanced("leno.dev/headless: direct", ""), [false, false]);
+    // A Pod has a hostname in one of its Services only.
+    assert_eq!(balanced("", ", hostname: db-0"), [false, true]);
+}
+
 #[test]
 fn an_endpoint_in_two_slices_is_one_endpoint_and_its_better_condition_counts() {
     for (first, second) in [("true", "false"), ("false", "true")] {

@@ -13,9 +13,11 @@ use crate::Relay;
 use crate::call::record::Ending;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
+use crate::downstream::client::Client;
 use crate::downstream::origin::Door;
 use crate::link::codec::CodecError;
 use crate::link::grpc::{self, Status};
+use crate::target::cluster::{ClusterId, TargetKey};
 
 /// Error with which the proxy ends a call. The error's text tells the caller what to do.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -183,6 +185,10 @@ impl ProxyError {
     }
 }
 
+/// Minimum age of a connection that [`Relay::let_client_dial_again`] ends. The application then dials the dead address at
+/// most once in this time on each connection, for example while a Pod restarts.
+const DIAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 impl Relay {
     /// Answers a call with an error and ends it.
     pub(crate) fn fail(&mut self, id: CallId, error: &ProxyError) {
@@ -214,6 +220,9 @@ impl Relay {
             call.mark_unretried(fields);
             call.tell_attempts(Section::Response, fields);
         };
+        if matches!(error, ProxyError::Connect { .. }) {
+            self.let_client_dial_again(id);
+        }
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
             let mut message = error.to_string();
             if let Some(why) = not_retried.filter(|_| response == Response::Awaited) {
@@ -250,6 +259,24 @@ impl Relay {
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
         self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status });
+    }
+
+    /// Announces the end of our application's connection if the call's target is an address that belongs to no Service.
+    ///
+    /// The application has dialled this address, but its connection ends at this proxy. So the connection stays open
+    /// after the address has died, for example after a rollout of a headless Service. A gRPC client then never asks DNS
+    /// for the new addresses. Without a proxy, the connection would have broken.
+    fn let_client_dial_again(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id) else { return };
+        let target = |cluster: ClusterId| self.targets.get(cluster).map(|state| &state.target);
+        if !matches!(call.cluster.and_then(target), Some(TargetKey::Address(_))) {
+            return;
+        }
+        let client = call.client;
+        let is_old = |client: &Client| self.now.saturating_duration_since(client.link.opened) >= DIAL_AGAIN_AFTER;
+        if self.downstreams.get(client).is_some_and(is_old) {
+            self.shut_down_client(client);
+        }
     }
 
     /// Answers a call with a redirect instead of sending it to an endpoint, and ends the call.
@@ -295,3 +322,7 @@ fn http_error(status: u16, message: &str, error: &ProxyError) -> FieldSection {
     fields.push(b"leno-proxy-error", error.why().as_bytes());
     fields
 }
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

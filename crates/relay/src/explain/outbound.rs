@@ -40,7 +40,11 @@ impl Relay {
     /// Explains a call with this authority. `address` is the destination to which the client connected, if netfilter
     /// redirected the connection to the proxy.
     pub(super) fn explain_outbound(&mut self, mut call: Call, authority: &str, address: Option<SocketAddr>) -> Sides {
-        let sought = Sought { door: Door::Outbound, target: address, local: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+        let of_address = address.and_then(|address| self.targets.mesh().cluster_by_address(address));
+        let is_declared_opaque = of_address.is_some_and(|cluster| cluster.protocol == protocol::Protocol::Opaque);
+        let is_http2 = call.protocol == Protocol::Http2 && !is_declared_opaque;
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let sought = Sought { door: Door::Outbound, target: address, local, is_http2 };
         let (target, cluster) = match self.find_target(&sought, authority.as_bytes()) {
             Ok(Found::Service(cluster)) => (TargetKey::Service(cluster.key.clone()), cluster),
             Ok(Found::Address(target @ TargetKey::Address(to))) => {

@@ -77,7 +77,7 @@ impl Relay {
 
     /// Finds the destination of a call. Changes nothing.
     pub(crate) fn find_target(&self, sought: &Sought, authority: &[u8]) -> Result<Found, ProxyError> {
-        let &Sought { door, target, local } = sought;
+        let &Sought { door, target, local, is_http2 } = sought;
         let unanswered = match (door, target) {
             (Door::Outbound, Some(address)) => self.targets.mesh().unanswered_address(address),
             (Door::Outbound, None) => self.targets.mesh().unanswered_authority(authority),
@@ -89,9 +89,12 @@ impl Relay {
         }
         match (door, target) {
             (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
+            // At the own address of a headless Service's endpoint, only calls in HTTP/2 are balanced, as a gRPC client
+            // makes them. In other protocols, a client often needs the endpoint that it dialled. For example, Prometheus
+            // reads the metrics of each Pod, and the members of a database connect to each other.
             (Door::Outbound, Some(address)) => Ok(match self.targets.mesh().cluster_by_address(address) {
-                Some(cluster) => Found::Service(cluster.clone()),
-                None => Found::Address(TargetKey::Address(address)),
+                Some(cluster) if is_http2 || cluster.has_cluster_ip(address.ip()) => Found::Service(cluster.clone()),
+                _ => Found::Address(TargetKey::Address(address)),
             }),
             (Door::Outbound, None) => match self.targets.mesh().cluster_by_authority(authority) {
                 Ok(cluster) => Ok(Found::Service(cluster.clone())),
@@ -135,11 +138,13 @@ pub(crate) struct Sought {
     pub(crate) target: Option<SocketAddr>,
     /// The address at which the client reached us.
     pub(crate) local: IpAddr,
+    pub(crate) is_http2: bool,
 }
 
 impl Sought {
     fn of(client: &Client) -> Self {
-        Self { door: client.origin.door, target: client.target, local: client.origin.local.ip() }
+        let is_http2 = matches!(client.link.codec, Codec::Http2(_));
+        Self { door: client.origin.door, target: client.target, local: client.origin.local.ip(), is_http2 }
     }
 }
 

@@ -3,8 +3,9 @@ use leno_model::mesh::Mesh;
 use super::*;
 use crate::downstream::client::Speaks;
 use crate::downstream::origin::Origin;
-use crate::fixtures::{connect, http2_caller, relay};
+use crate::fixtures::{TO_CART, connect, http2_caller, mesh_of, outbound, relay, service};
 use crate::link::LinkId;
+use crate::link::opaque::Contents;
 
 #[test]
 fn an_upgrade_to_http2_is_recognised_in_any_case_and_among_others() {
@@ -105,11 +106,33 @@ fn a_request_without_an_authority_gets_its_host_or_the_name_of_its_target() {
     }
 }
 
+/// Returns the target of a call to the own address of an endpoint of the headless Service `cart`.
+fn target_of_endpoint(speaks: Speaks, first: Vec<u8>) -> String {
+    let manifests = service("cart", &["10.0.0.7", "10.0.0.8"]).replace("spec: {", "spec: {clusterIP: None, ");
+    let mut relay = relay(1, mesh_of(manifests), false);
+    let destination = "10.0.0.7:8080".parse().expect("an address");
+    let origin = Origin { original_destination: Some(destination), ..outbound() };
+    let client = connect(&mut relay, 0, origin, None, (speaks, first));
+    relay.begin_read(LinkId::Client(client));
+    let (_, call) = relay.calls.iter().next().expect("a call");
+    relay.targets.get(call.cluster.expect("a cluster")).expect("its state").target.to_string()
+}
+
+#[test]
+fn only_http2_calls_to_an_endpoint_of_a_headless_service_are_balanced() {
+    let (caller, _) = http2_caller(std::time::Instant::now(), &TO_CART);
+    assert_eq!(target_of_endpoint(Speaks::Http2, caller.output().to_vec()), "cart.shop:80");
+    let scrape = b"GET /metrics HTTP/1.1\r\nhost: 10.0.0.7:8080\r\n\r\n".to_vec();
+    assert_eq!(target_of_endpoint(Speaks::Http1, scrape), "10.0.0.7:8080");
+    let opaque = Speaks::Opaque(Contents::Unknown);
+    assert_eq!(target_of_endpoint(opaque, b"PING\r\n".to_vec()), "10.0.0.7:8080");
+}
+
 #[test]
 fn no_tunnel_leads_to_a_port_that_speaks_http_only() {
     let mut relay = relay(1, Mesh::empty(), false);
     relay.settings.http_ports = "4190".parse().expect("a port");
-    let sought = Sought { door: Door::Tunnel, target: None, local: [10, 0, 0, 9].into() };
+    let sought = Sought { door: Door::Tunnel, target: None, local: [10, 0, 0, 9].into(), is_http2: true };
     let leads = |authority: &[u8]| relay.find_target(&sought, authority).is_ok();
     assert!(leads(b"10.0.0.9:8080") && !leads(b"10.0.0.9:4190"));
 }

@@ -431,9 +431,15 @@ impl Knowledge {
         match self.asked.get(subject).and_then(|asked| asked.lead.as_ref()) {
             None => false,
             Some(None) => true,
-            Some(Some(Destination::Endpoint(key))) => known(key).is_some(),
+            // The endpoint may have left the cluster before the control plane says where the address leads now. Calls
+            // that did not wait for this would go in clear, although the endpoint may have a proxy.
+            Some(Some(Destination::Endpoint(key))) => known(key).is_some() && self.has_endpoint(subject),
             Some(Some(Destination::Cluster(key))) => known(key).is_some_and(KnownCluster::has_routes),
         }
+    }
+
+    fn has_endpoint(&self, subject: &Subject) -> bool {
+        matches!(subject, Subject::Address(address) if self.draft.mesh().endpoint_by_address(*address).is_some())
     }
 }
 
