@@ -14,9 +14,16 @@ pub struct Memory {
     pub peak_kib: u64,
 }
 
-/// Converts KiB to MB of 1,024 KiB.
-pub fn mb(kib: u64) -> f64 {
-    kib as f64 / 1024.0
+impl Memory {
+    /// Memory that is resident now.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident_kib * 1024
+    }
+
+    /// Peak of the resident memory.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_kib * 1024
+    }
 }
 
 /// CPU time of all threads of a process, in user and kernel mode.

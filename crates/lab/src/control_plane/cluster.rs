@@ -20,7 +20,8 @@ use super::identity::{Credentials, SERVICE_ACCOUNT};
 use super::objects;
 use super::plan::{NAMESPACE, Plan, name};
 use crate::error::{Error, Result};
-use crate::kubernetes::{self, delete_namespaces, refused};
+use crate::kubernetes::{self, refused};
+use crate::namespaces::{RunId, delete_namespaces};
 
 /// Maximum number of objects that are created at the same time.
 const CREATING_AT_A_TIME: usize = 16;
@@ -32,6 +33,7 @@ const POLL: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub(super) struct Cluster {
     client: Client,
+    run: RunId,
 }
 
 impl Cluster {
@@ -41,7 +43,7 @@ impl Cluster {
     /// If the file cannot be used.
     pub(super) async fn connect(kubeconfig: &Path) -> Result<Self> {
         let client = kubernetes::connect(Some(kubeconfig), None).await?;
-        Ok(Self { client })
+        Ok(Self { client, run: RunId::random() })
     }
 
     /// Checks that the lab may use this cluster.
@@ -74,7 +76,8 @@ impl Cluster {
     /// If the API server rejects a request.
     pub(super) async fn begin(&self) -> Result<()> {
         for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
-            let made = self.namespaces().create(&PostParams::default(), &objects::namespace(namespace)).await;
+            let object = self.run.mark(objects::namespace(namespace));
+            let made = self.namespaces().create(&PostParams::default(), &object).await;
             made.map_err(refused(format!("making the namespace {namespace}")))?;
         }
         let made = self.accounts().create(&PostParams::default(), &objects::account(SERVICE_ACCOUNT)).await;
@@ -151,12 +154,12 @@ impl Cluster {
         }
     }
 
-    /// Deletes all objects of the lab, and waits until they are gone.
+    /// Deletes all objects that this run has created, and waits until they are gone.
     ///
     /// # Errors
     /// If the API server rejects a request, or takes too long.
     pub(super) async fn end(&self) -> Result<()> {
-        delete_namespaces(&self.client, &[NAMESPACE, CONTROL_NAMESPACE]).await
+        delete_namespaces(&self.client, &[NAMESPACE, CONTROL_NAMESPACE], |it| self.run.has_made(it)).await
     }
 
     fn namespaces(&self) -> Api<Namespace> {

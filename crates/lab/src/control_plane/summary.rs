@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::plan::Plan;
 use super::record::{Changes, Load, Record};
-use crate::procfs::mb;
 use crate::report::Verdict;
+use crate::units::mb;
 
 const SMALL_MB_MAX: f64 = 25.0;
 const LARGE_MB_MAX: f64 = 100.0;
@@ -48,12 +48,12 @@ pub(super) fn line(record: &Record) -> String {
             format!(
                 "leno-control with {}: {:.1} MB, {:.1} MB at most",
                 size(mesh),
-                mb(memory.resident_kib),
-                mb(memory.peak_kib)
+                mb(memory.resident_bytes()),
+                mb(memory.peak_bytes())
             )
         }
         Record::ProxyMemory { mesh, memory } => {
-            format!("leno-proxy that calls 2 of {} Services: {:.2} MB", mesh.services, mb(memory.resident_kib))
+            format!("leno-proxy that calls 2 of {} Services: {:.2} MB", mesh.services, mb(memory.resident_bytes()))
         }
         Record::Changes(changes) => {
             let Changes { since_sent, lost, coalesced, .. } = &**changes;
@@ -78,10 +78,10 @@ fn finding(record: &Record) -> Option<Finding> {
         Record::ControlMemory { mesh, memory } => {
             let is_large = mesh.services > mesh.small().services;
             let most = if is_large { LARGE_MB_MAX } else { SMALL_MB_MAX };
-            let resident = mb(memory.resident_kib);
+            let resident = mb(memory.resident_bytes());
             Finding {
                 goal: format!("leno-control with {}: at most {most} MB", size(mesh)),
-                figure: format!("{resident:.1} MB ({:.1} at most)", mb(memory.peak_kib)),
+                figure: format!("{resident:.1} MB ({:.1} at most)", mb(memory.peak_bytes())),
                 verdict: verdict(resident <= most, !is_large || is_of_goal(mesh), false),
             }
         }
@@ -115,7 +115,7 @@ fn finding(record: &Record) -> Option<Finding> {
 /// Compares the memory of a proxy in a small mesh and in a large one.
 fn proxies_compared(records: &[Record]) -> Option<Finding> {
     let mut proxies = records.iter().filter_map(|record| match record {
-        Record::ProxyMemory { mesh, memory } => Some((mesh, mb(memory.resident_kib))),
+        Record::ProxyMemory { mesh, memory } => Some((mesh, mb(memory.resident_bytes()))),
         _ => None,
     });
     let ((small, less), (large, more)) = (proxies.next()?, proxies.next()?);
@@ -182,8 +182,8 @@ fn details(changes: &Changes) -> String {
         changes.lab_cpu_ms_per_change,
         changes.other_cpus,
         if changes.at_ceiling { "; the lab or the machine was near its ceiling" } else { "" },
-        mb(changes.memory.resident_kib),
-        mb(changes.memory.peak_kib),
+        mb(changes.memory.resident_bytes()),
+        mb(changes.memory.peak_bytes()),
     );
     text
 }

@@ -5,7 +5,8 @@ use crate::procfs::Memory;
 const FULL: Plan = Plan { subscriptions: 10, ..GOAL };
 
 fn memory(mb: u64) -> Memory {
-    Memory { resident_kib: mb * 1024, peak_kib: (mb + 10) * 1024 }
+    let kib = |mb: u64| mb * 1_000_000 / 1024;
+    Memory { resident_kib: kib(mb), peak_kib: kib(mb + 10) }
 }
 
 fn changes(load: Load, p99_ms: f64) -> Changes {
@@ -71,10 +72,11 @@ fn a_rate_is_sustained_when_it_was_reached_and_nothing_was_lost() {
 
 #[test]
 fn proxies_are_compared_with_each_other() {
-    let of = |mesh, mb| Record::ProxyMemory { mesh, memory: memory(mb) };
-    let compared = |more| proxies_compared(&[of(FULL.small(), 7), of(FULL, more)]).expect("there are two").verdict;
-    assert_eq!([compared(8), compared(9)], [Verdict::Reached, Verdict::Missed]);
-    assert!(proxies_compared(&[of(FULL, 7)]).is_none(), "one alone says nothing");
+    let of = |mesh, kib| Record::ProxyMemory { mesh, memory: Memory { resident_kib: kib, peak_kib: kib } };
+    let compared = |more| proxies_compared(&[of(FULL.small(), 7000), of(FULL, more)]).expect("there are two").verdict;
+    // 976 KiB are 0.9994 MB, and 977 KiB are 1.0004 MB.
+    assert_eq!([compared(7976), compared(7977)], [Verdict::Reached, Verdict::Missed]);
+    assert!(proxies_compared(&[of(FULL, 7000)]).is_none(), "one alone says nothing");
 }
 
 #[test]

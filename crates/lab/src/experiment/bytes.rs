@@ -10,9 +10,7 @@ use super::schedule::Turn;
 use crate::error::{Error, Result};
 use crate::load::Snapshot;
 use crate::load::bulk::{Bulk, BulkServer, Direction};
-
-/// 1 MB is 10^6 bytes.
-const BYTES_PER_MB: f64 = 1e6;
+use crate::units::mb;
 
 /// The result for one direction: bytes to the server, or bytes from the server.
 struct Flow {
@@ -57,7 +55,7 @@ impl Stage<'_> {
         self.watch(&bulk, self.settings.warm_up)?;
         let (start, received, meter) = (Instant::now(), bulk.received(), self.meter()?);
         self.watch(&bulk, self.settings.measured / 2)?;
-        let mb = (bulk.received() - received) as f64 / BYTES_PER_MB;
+        let mb = mb(bulk.received() - received);
         let cpu = self.meter()?.proxy_since(&meter);
         if mb == 0.0 {
             return Err(cut_off("nothing came through"));

@@ -177,9 +177,9 @@ impl Stage<'_> {
         let costs = Costs {
             cpu_us_per_call: after.proxy_since(before).map(per_call),
             server_cpu_us_per_call: after.server_proxy_since(before).map(per_call),
-            peak_bytes: memory.map(|memory| memory.peak_kib * 1024),
-            server_peak_bytes: server_memory.map(|memory| memory.peak_kib * 1024),
-            after_bytes: memory.map(|memory| memory.resident_kib * 1024),
+            peak_bytes: memory.map(|memory| memory.peak_bytes()),
+            server_peak_bytes: server_memory.map(|memory| memory.peak_bytes()),
+            after_bytes: memory.map(|memory| memory.resident_bytes()),
             foreign_cpu: after.foreign_since(before),
         };
         Ok(run_of(self.settings, turn, numbers, reached, costs))

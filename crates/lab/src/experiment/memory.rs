@@ -50,7 +50,7 @@ impl Stage<'_> {
         Ok(Run {
             errors: failed,
             first_error: first_failure,
-            proxy_rss_before_bytes: memory_before.map(|memory| memory.resident_kib * 1024),
+            proxy_rss_before_bytes: memory_before.map(|memory| memory.resident_bytes()),
             ..run
         })
     }

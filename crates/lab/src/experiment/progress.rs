@@ -8,6 +8,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, TargetKind, Throughput};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
+use crate::units::mb;
 
 /// The line of a run mentions other programs if they used at least this many CPUs during the run.
 const NOTABLE_CPU: f64 = 0.1;
@@ -80,9 +81,9 @@ fn line(run: &Run) -> String {
     let Run { target, skew_ms, connections, repeat, p50_ms, p99_ms, .. } = run;
     let mut words = vec![format!("repeat {repeat:<3} {target:12} {connections:>2} conn")];
     if run.scenario == Scenario::Memory {
-        let mb = |bytes: Option<u64>| bytes.unwrap_or_default() as f64 / f64::from(1 << 20);
+        let shown = |bytes: Option<u64>| mb(bytes.unwrap_or_default());
         let [before, peak, after] =
-            [run.proxy_rss_before_bytes, run.proxy_rss_peak_bytes, run.proxy_rss_after_bytes].map(mb);
+            [run.proxy_rss_before_bytes, run.proxy_rss_peak_bytes, run.proxy_rss_after_bytes].map(shown);
         words.push(format!("{before:.1} MB before, {peak:.1} MB at most, {after:.1} MB after"));
     } else if let Some(Throughput { up_mb_per_s, down_mb_per_s, up_cpu_us_per_mb, down_cpu_us_per_mb }) = run.throughput
     {
@@ -100,7 +101,6 @@ fn line(run: &Run) -> String {
         (run.scenario, run.rate_per_s)
     {
         words.push(format!("{:>7.0} of {rate} calls/s  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms", run.rps));
-        let mb = |bytes: u64| bytes as f64 / 1e6;
         words.extend(run.footprint.map(|Footprint { idle_bytes, loaded_bytes, .. }| {
             format!("{:.1} MB idle, {:.1} MB loaded", mb(idle_bytes), mb(loaded_bytes))
         }));

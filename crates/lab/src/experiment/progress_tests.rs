@@ -18,9 +18,9 @@ fn run(scenario: Scenario) -> Run {
         curve: Vec::new(),
         slow_share: 0.004,
         proxy_cpu_us_per_call: Some(9.5),
-        proxy_rss_peak_bytes: Some(20 << 20),
-        proxy_rss_after_bytes: Some(6 << 20),
-        proxy_rss_before_bytes: Some(5 << 20),
+        proxy_rss_peak_bytes: Some(20_000_000),
+        proxy_rss_after_bytes: Some(6_000_000),
+        proxy_rss_before_bytes: Some(5_000_000),
         ..example::run(TargetKind::Leno, 50, 2)
     }
 }

@@ -6,6 +6,8 @@ use h2::Reason;
 use leno_model::traffic::GrpcCodes;
 use serde::{Deserialize, Serialize};
 
+use super::LAST_ANSWERS;
+
 /// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -20,7 +22,7 @@ pub enum FailureClass {
     Connection,
     /// The answer did not arrive in time.
     TimeOut,
-    /// The call was not sent, because too many calls waited for an answer.
+    /// The call was not sent: too many calls waited for an answer, or no client became free in time.
     NotSent,
     /// The answer breaks its protocol, or comes from an unknown server.
     Protocol,
@@ -54,9 +56,15 @@ impl Failure {
         Self::new(FailureClass::Protocol, why.to_string())
     }
 
-    /// The failure of a call that was not sent.
+    /// The failure of a call that was not sent, because the maximum number of calls was in flight.
     pub(super) fn not_sent() -> Self {
         Self::new(FailureClass::NotSent, "too many calls wait for an answer")
+    }
+
+    /// The failure of a call that was not sent, because all clients were busy until the load gave up.
+    pub(super) fn no_free_client() -> Self {
+        let why = format!("no connection was free until {} s after the last call was due", LAST_ANSWERS.as_secs());
+        Self::new(FailureClass::NotSent, why)
     }
 }
 

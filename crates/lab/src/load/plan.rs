@@ -75,7 +75,8 @@ pub enum Pattern {
         /// Calls per second, summed over all clients, at least one. The plan's traffic defines the calls' spacing.
         rate_per_s: u32,
         /// Maximum number of calls in flight. With exchanges that clients make one at a time, it is the maximum number
-        /// of calls that wait for a free client. A further call is not sent and counts as failed.
+        /// of calls that wait for a free client. A further call is not sent and counts as failed. A call that still
+        /// waits for a client 5 s after the end of the measured time counts in the same way.
         max_in_flight: u32,
     },
 }

@@ -30,7 +30,8 @@ pub struct Snapshot {
     pub servers: Vec<Latency>,
     /// Calls that were not answered with OK, including those of the warm-up.
     pub failed: u64,
-    /// The calls, included in `failed`, that the load did not send because too many calls waited for an answer.
+    /// The calls, included in `failed`, that the load did not send: too many calls waited for an answer, or no client
+    /// became free in time.
     pub not_sent: u64,
     /// The error of the first failed call of the measured time; without such a call, of the first failed call of the
     /// warm-up.

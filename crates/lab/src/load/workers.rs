@@ -96,9 +96,13 @@ struct Shared {
     /// Notifies a client that an exchange is due, or that no further exchange will be due.
     news: Notify,
     end: Instant,
+    /// Time at which the load cancels the open exchanges. No exchange begins after this time.
+    give_up: Instant,
 }
 
-/// Runs all workers until every exchange has ended or was cancelled.
+/// Runs all workers until every exchange has ended or was cancelled, at most [`LAST_ANSWERS`] longer than until `end`.
+/// After `end`, the clients still make the exchanges that wait in the queue. The exchanges that wait even at the end of
+/// this time count as not sent.
 ///
 /// # Errors
 /// If the kernel's timer fails.
@@ -114,6 +118,7 @@ pub(super) async fn run(
         due: RefCell::new(VecDeque::new()),
         news: Notify::new(),
         end,
+        give_up: end + LAST_ANSWERS,
     });
     let local = LocalSet::new();
     let mut tasks = JoinSet::new();
@@ -133,7 +138,7 @@ pub(super) async fn run(
     };
     local.run_until(paced).await?;
     if let Ok(shared) = Rc::try_unwrap(shared).map_err(|_| ()) {
-        shared.recorder.into_inner().finish();
+        shared.finish();
     }
     Ok(())
 }
@@ -151,7 +156,7 @@ async fn closed(mut worker: Worker, shared: Rc<Shared>) {
 
 /// Runs a client of an open loop. The client begins an exchange as soon as an exchange is due.
 async fn open(mut worker: Worker, shared: Rc<Shared>) {
-    loop {
+    while Instant::now() < shared.give_up {
         let due = shared.due.borrow_mut().pop_front();
         match due {
             Some(since) => shared.exchange(&mut worker, since).await,
@@ -163,8 +168,7 @@ async fn open(mut worker: Worker, shared: Rc<Shared>) {
 
 impl Shared {
     async fn exchange(&self, worker: &mut Worker, since: Instant) {
-        let give_up = self.end + LAST_ANSWERS;
-        let answer = tokio::time::timeout_at(give_up.into(), worker.exchange()).await;
+        let answer = tokio::time::timeout_at(self.give_up.into(), worker.exchange()).await;
         let answer = answer.unwrap_or_else(|_| {
             let why = format!("no answer within {} s after the last", LAST_ANSWERS.as_secs());
             Err(Failure::new(FailureClass::TimeOut, why))
@@ -178,8 +182,18 @@ impl Shared {
             recorder.hand_over();
         }
         if needs_pause {
-            tokio::time::sleep(RETRY_GAP).await;
+            tokio::time::sleep_until((Instant::now() + RETRY_GAP).min(self.give_up).into()).await;
         }
+    }
+
+    /// Counts the exchanges that no client has begun, and completes the recorded numbers.
+    fn finish(self) {
+        let Self { recorder, due, .. } = self;
+        let mut recorder = recorder.into_inner();
+        for since in due.into_inner() {
+            recorder.failed(since, Failure::no_free_client());
+        }
+        recorder.finish();
     }
 }
 

@@ -1,10 +1,12 @@
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpListener;
 
-use super::super::{Load, NAMELESS, Snapshot, Traffic};
+use super::super::{Load, NAMELESS, Snapshot, Stats, Traffic};
 use super::*;
 use crate::echo::tests::start_http1_server;
 
@@ -69,6 +71,33 @@ async fn more_than_may_wait_fails() {
     let snapshot = run_to_end(address, 1, Pattern::Open { rate_per_s: 100, max_in_flight: 5 }).await;
     assert_eq!(snapshot.first_failure.as_deref(), Some("too many calls wait for an answer"));
     assert!(snapshot.failed > 30, "{snapshot:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_gives_up_leaves_its_queue_and_the_calls_in_it_were_not_sent() {
+    // The kernel accepts the connection, but no server answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = silent.local_addr().expect("a bound listener");
+    let client = Client { address, authority: address.to_string() };
+    let worker = Http1::new(&client, 0, &Exchange::Http1, &Traffic::default()).expect("a request");
+    let end = Instant::now();
+    let mut stats = Stats::new(1);
+    stats.measure(end - Duration::from_secs(2), end - Duration::from_secs(1), end);
+    let stats = Arc::new(Mutex::new(stats));
+    let shared = Rc::new(Shared {
+        recorder: RefCell::new(Recorder::new(&["s1".to_owned()], &stats)),
+        due: RefCell::new(vec![end - Duration::from_millis(500); 100].into()),
+        news: Notify::new(),
+        end,
+        give_up: end + Duration::from_millis(50),
+    });
+    let running = open(Worker::Http1(worker), Rc::clone(&shared));
+    tokio::time::timeout(Duration::from_secs(5), running).await.expect("it ends at once");
+    Rc::try_unwrap(shared).map_err(|_| ()).expect("the client has ended").finish();
+    let snapshot = stats.lock().expect("no panic").snapshot(Instant::now());
+    let classes = BTreeMap::from([(FailureClass::TimeOut, 1), (FailureClass::NotSent, 99)]);
+    assert_eq!(snapshot.classes, classes, "{snapshot:?}");
+    assert_eq!((snapshot.failed, snapshot.not_sent), (100, 99), "{snapshot:?}");
 }
 
 #[tokio::test]

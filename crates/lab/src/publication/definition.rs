@@ -3,7 +3,8 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Run, TargetKind};
-use crate::report::figures::{errors_percent, p99_ms};
+use crate::report::Statistic;
+use crate::report::figures::errors_percent;
 
 use super::cost::Prices;
 
@@ -110,10 +111,10 @@ pub(super) struct At {
     /// Selects the runs with this number of calls per second; `None` if all runs of the step have the same rate.
     pub(super) rate_per_s: Option<u32>,
     pub(super) figure: fn(&Run) -> Option<f64>,
-    /// Whether even a run without any answered call has this figure.
+    /// Whether runs without any answered call count too, although such a run may lack the figure.
     pub(super) is_of_all_runs: bool,
-    /// Whether the figure is a p99, which covers only the answered calls.
-    pub(super) is_p99: bool,
+    /// The statistic of the latencies that the figure is. It covers only the answered calls. `None` for other figures.
+    pub(super) statistic: Option<Statistic>,
 }
 
 /// A published figure.
@@ -141,17 +142,22 @@ impl Publication {
 
 impl At {
     pub(super) const fn new(step: &'static str, figure: fn(&Run) -> Option<f64>) -> Self {
-        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure, is_of_all_runs: false, is_p99: false }
+        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure, is_of_all_runs: false, statistic: None }
     }
 
-    /// The p99 of the answered calls, in ms.
-    pub(super) const fn p99(step: &'static str) -> Self {
-        Self { is_p99: true, ..Self::new(step, p99_ms) }
+    /// A statistic of the latencies of the answered calls, in ms.
+    pub(super) const fn latency(step: &'static str, statistic: Statistic) -> Self {
+        Self { statistic: Some(statistic), ..Self::new(step, statistic.figure()) }
     }
 
     /// The percentage of failed calls. A run in which every call failed has this figure too: 100 %.
     pub(super) const fn errors(step: &'static str) -> Self {
-        Self { is_of_all_runs: true, ..Self::new(step, errors_percent) }
+        Self::new(step, errors_percent).of_all_runs()
+    }
+
+    /// This figure, in all runs, also in those without any answered call.
+    pub(super) const fn of_all_runs(self) -> Self {
+        Self { is_of_all_runs: true, ..self }
     }
 
     /// This figure, in the runs in which one backend is slower by `skew_ms`.
@@ -219,6 +225,11 @@ impl Value {
             Self::Mean(at) | Self::Deviation(at) | Self::Added(at, _) | Self::Cost(at, _) => vec![*at],
             Self::Over(at, base) => vec![*at, *base],
         }
+    }
+
+    /// The statistic of the latencies from which the value is computed; `None` for values without latencies.
+    pub(super) fn statistic(&self) -> Option<Statistic> {
+        self.parts().into_iter().find_map(|at| at.statistic)
     }
 }
 

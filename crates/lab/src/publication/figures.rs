@@ -1,7 +1,7 @@
 //! The figures of a publication, computed from the recorded runs.
 
 use crate::experiment::record::{Run, TargetKind};
-use crate::report::{Mean, P99_FAILED_MAX, Recorded};
+use crate::report::{Mean, Recorded};
 
 use super::cost::Prices;
 use super::definition::{At, Better, Column, Publication, Value};
@@ -27,15 +27,17 @@ pub(super) struct Here {
     pub(super) at_ceiling: bool,
     /// The result of [`Measured::failed`].
     pub(super) failed: f64,
+    /// The result of [`Measured::has_failed`].
+    pub(super) has_failed: bool,
 }
 
 impl Here {
     /// Whether the figure can be compared with the other conditions' figures.
     ///
-    /// False for the value of a worst repeat, because luck decides it. Also false if too many calls failed, because the
-    /// p99 covers only the answered calls.
+    /// False for the value of a worst repeat, because luck decides it. Also false if too many calls failed, because a
+    /// statistic of the latencies covers only the answered calls.
     pub(super) fn has_place(&self) -> bool {
-        !self.is_worst && self.failed <= P99_FAILED_MAX
+        !self.is_worst && !self.has_failed
     }
 }
 
@@ -63,7 +65,8 @@ impl Measured {
     pub(super) fn here(&self, column: &Column, target: TargetKind) -> Option<Here> {
         let (mean, is_worst) = self.mean(column, target)?;
         let at_ceiling = column.value.parts().iter().any(|&at| self.runs(at, target).any(|run| run.at_ceiling));
-        Some(Here { mean, is_worst, at_ceiling, failed: self.failed(column, target) })
+        let (failed, has_failed) = (self.failed(column, target), self.has_failed(column, target));
+        Some(Here { mean, is_worst, at_ceiling, failed, has_failed })
     }
 
     /// The measured figure of a condition, and whether it is the value of the worst repeat instead of the mean.
@@ -83,15 +86,20 @@ impl Measured {
         Some((Mean::of(values.into_iter())?, false))
     }
 
-    /// The fraction of a condition's calls that failed, if the column is a p99; 0 for other columns. A p99 covers only
-    /// the answered calls, so it hides failed calls.
+    /// The fraction of a condition's calls that failed, if the column is a statistic of the latencies; 0 for other
+    /// columns. Such a statistic covers only the answered calls, so it hides failed calls.
     pub(super) fn failed(&self, column: &Column, target: TargetKind) -> f64 {
         let failed = |at: At| {
             let runs = self.runs(At { is_of_all_runs: true, ..at }, target);
             let (calls, errors) = runs.fold((0, 0), |sum, run| (sum.0 + run.calls, sum.1 + run.errors));
             errors as f64 / (calls + errors).max(1) as f64
         };
-        column.value.parts().into_iter().filter(|at| at.is_p99).map(failed).fold(0.0, f64::max)
+        column.value.parts().into_iter().filter(|at| at.statistic.is_some()).map(failed).fold(0.0, f64::max)
+    }
+
+    /// Whether too many of a condition's calls failed to compare the condition's figure in the column.
+    pub(super) fn has_failed(&self, column: &Column, target: TargetKind) -> bool {
+        column.value.statistic().is_some_and(|statistic| self.failed(column, target) > statistic.failed_max())
     }
 
     /// The value of each repeat. `None` if a run lacks the figure, or if no repeat has a value.

@@ -2,10 +2,11 @@ use super::*;
 use crate::publication::definition::Column;
 use crate::publication::example::{measured, slow_pod, with_p99};
 use crate::publication::name::Name;
+use crate::report::Statistic;
 use crate::report::example::run;
 use crate::report::figures::{p50_ms, steady_s};
 
-const P99: At = At::p99("slow-pod");
+const P99: At = At::latency("slow-pod", Statistic::P99);
 
 fn column(value: Value) -> Column {
     Column::less("", "", "ms", value)

@@ -1,7 +1,8 @@
 //! Five meshes on Kubernetes under gRPC calls over 10,000 connections.
 
 use crate::experiment::record::TargetKind::{Consul, Istio, Kuma, LenoMesh, Linkerd, Traefik};
-use crate::report::figures::{kb_per_connection, loaded_mb, loaded_mb_per_proxy, millicores, p50_ms, sustained_per_s};
+use crate::report::Statistic;
+use crate::report::figures::{kb_per_connection, loaded_mb, loaded_mb_per_proxy, millicores, sustained_per_s};
 
 use super::definition::Published::Exactly;
 use super::definition::Value::Mean;
@@ -9,13 +10,15 @@ use super::definition::{At, Column, Condition, Headline, Publication, Step, Tabl
 
 const CROWD: &str = "crowd";
 
-const P99: Column = Column::less("p99, ms", "p99 over 10,000 connections", "ms", Mean(At::p99(CROWD))).theirs(&[
-    (Linkerd, Exactly(8.2)),
-    (Traefik, Exactly(11.7)),
-    (Kuma, Exactly(14.3)),
-    (Consul, Exactly(17.8)),
-    (Istio, Exactly(22.1)),
-]);
+const P50: At = At::latency(CROWD, Statistic::P50);
+const P99: Column =
+    Column::less("p99, ms", "p99 over 10,000 connections", "ms", Mean(At::latency(CROWD, Statistic::P99))).theirs(&[
+        (Linkerd, Exactly(8.2)),
+        (Traefik, Exactly(11.7)),
+        (Kuma, Exactly(14.3)),
+        (Consul, Exactly(17.8)),
+        (Istio, Exactly(22.1)),
+    ]);
 
 pub(super) const PUBLICATION: Publication = Publication {
     who: "Ankush Choudhary Johal, 2026: five service meshes for gRPC workloads",
@@ -51,7 +54,7 @@ pub(super) const PUBLICATION: Publication = Publication {
                     "highest rate, calls/s",
                     "highest rate with fewer than 0.1 % errors",
                     "/s",
-                    Mean(At::new("capacity", sustained_per_s)),
+                    Mean(At::new("capacity", sustained_per_s).of_all_runs()),
                 )
                 .theirs(&[
                     (Linkerd, Exactly(142_000.0)),
@@ -103,7 +106,7 @@ pub(super) const PUBLICATION: Publication = Publication {
             title: "Calls at 1,000 calls/s over 10,000 connections",
             base: Istio,
             columns: &[
-                Column::less("p50, ms", "p50 over 10,000 connections", "ms", Mean(At::new(CROWD, p50_ms))),
+                Column::less("p50, ms", "p50 over 10,000 connections", "ms", Mean(P50)),
                 Column::less("errors, %", "failed calls", "%", Mean(At::errors(CROWD))),
             ],
         },

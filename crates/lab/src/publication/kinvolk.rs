@@ -1,16 +1,17 @@
 //! Kinvolk's comparison of bare Kubernetes, Linkerd and Istio with a graph of services.
 
 use crate::experiment::record::TargetKind::{Direct, Istio, LenoMesh, Linkerd};
-use crate::report::figures::{idle_mb, loaded_mb, max_ms, millicores, p50_ms, p999_ms};
+use crate::report::Statistic;
+use crate::report::figures::{idle_mb, loaded_mb, millicores};
 
 use super::definition::Published::{Exactly, Over};
 use super::definition::Value::Mean;
 use super::definition::{At, Column, Condition, Headline, Publication, Step, Table};
 
-const P50: At = At::new("graph", p50_ms);
-const P99: At = At::p99("graph");
-const P999: At = At::new("graph", p999_ms);
-const MAX: At = At::new("graph", max_ms);
+const P50: At = At::latency("graph", Statistic::P50);
+const P99: At = At::latency("graph", Statistic::P99);
+const P999: At = At::latency("graph", Statistic::P999);
+const WORST: At = At::latency("graph", Statistic::Worst);
 const ERRORS: At = At::errors("graph");
 const MEMORY: At = At::new("graph", loaded_mb);
 const CPU: At = At::new("graph", millicores);
@@ -48,7 +49,7 @@ pub(super) const PUBLICATION: Publication = Publication {
                     (Linkerd, Exactly(679.0)),
                     (Istio, Over(1000.0)),
                 ]),
-                Column::less("worst call", "worst call at 500 calls/s", "ms", Mean(MAX.rate(500))),
+                Column::less("worst call", "worst call at 500 calls/s", "ms", Mean(WORST.rate(500))),
                 Column::less("failed, %", "failed calls at 500 calls/s", "%", Mean(ERRORS.rate(500))),
             ],
         },
@@ -59,7 +60,7 @@ pub(super) const PUBLICATION: Publication = Publication {
                 Column::less("p50", "p50 at 600 calls/s", "ms", Mean(P50.rate(600))),
                 Column::less("p99", "p99 at 600 calls/s", "ms", Mean(P99.rate(600))),
                 Column::less("p99.9", "p99.9 at 600 calls/s", "ms", Mean(P999.rate(600))),
-                Column::less("worst call", "worst call at 600 calls/s", "ms", Mean(MAX.rate(600))),
+                Column::less("worst call", "worst call at 600 calls/s", "ms", Mean(WORST.rate(600))),
                 Column::less("failed, %", "failed calls at 600 calls/s", "%", Mean(ERRORS.rate(600))),
             ],
         },

@@ -1,16 +1,17 @@
 //! Istio and Linkerd at a ladder of rates, with Fortio as the load.
 
 use crate::experiment::record::TargetKind::{Direct, Istio, LenoMesh, Linkerd};
-use crate::report::figures::{idle_mb_per_proxy, loaded_mb_per_proxy, mean_ms, p50_ms, rps, steady_s, sustained_per_s};
+use crate::report::Statistic;
+use crate::report::figures::{idle_mb_per_proxy, loaded_mb_per_proxy, rps, steady_s, sustained_per_s};
 
 use super::cost::{nodes, usd_per_month};
 use super::definition::Published::Exactly;
 use super::definition::Value::{Added, Cost, Mean};
 use super::definition::{At, Column, Condition, Headline, Publication, Step, Table};
 
-const MEAN: At = At::new("ladder", mean_ms);
-const P50: At = At::new("ladder", p50_ms);
-const P99: At = At::p99("ladder");
+const MEAN: At = At::latency("ladder", Statistic::Mean);
+const P50: At = At::latency("ladder", Statistic::P50);
+const P99: At = At::latency("ladder", Statistic::P99);
 const RPS: At = At::new("ladder", rps);
 const ERRORS: At = At::errors("ladder");
 const MEMORY: At = At::new("ladder", loaded_mb_per_proxy);
@@ -84,26 +85,26 @@ pub(super) const PUBLICATION: Publication = Publication {
                     "highest rate, requests/s",
                     "highest rate with fewer than 0.1 % errors",
                     "/s",
-                    Mean(At::new("capacity", sustained_per_s)),
+                    Mean(At::new("capacity", sustained_per_s).of_all_runs()),
                 )
                 .theirs(&[(Linkerd, Exactly(14_100.0)), (Istio, Exactly(12_400.0))]),
                 Column::less(
                     "steady after, s",
                     "time until the latency is steady",
                     "s",
-                    Mean(At::new("steady", steady_s)),
+                    Mean(At::new("steady", steady_s).of_all_runs()),
                 ),
                 Column::less(
                     "nodes for 100 services",
                     "nodes for the proxies of 100 services",
                     "nodes",
-                    Cost(P50.rate(1000), nodes),
+                    Cost(RPS.rate(1000), nodes),
                 ),
                 Column::less(
                     "USD a month for 100 services",
                     "price of the proxies of 100 services",
                     "USD a month",
-                    Cost(P50.rate(1000), usd_per_month),
+                    Cost(RPS.rate(1000), usd_per_month),
                 )
                 .neutral(),
             ],

@@ -1,8 +1,8 @@
 //! The notes of a report: what it leaves out, how the column "here" was measured, and what makes figures doubtful.
 
-use crate::chart::number::{grouped, significant};
+use crate::chart::number::{grouped, short, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
-use crate::report::{FOREIGN_CPU_LIMIT, has_ztunnel, is_late};
+use crate::report::{FOREIGN_CPU_LIMIT, Statistic, has_ztunnel, is_late};
 
 use super::definition::{Column, Value};
 use super::figures::{Measured, balances_connections};
@@ -174,13 +174,17 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if columns(measured).any(|column| column.value.parts().iter().any(|at| at.is_p99)) {
-        list.push(
-            "p99: of the answered calls. If more than 1 % of a condition's calls failed, its p99 has no place in the first \
-             sentence, in the lists of better and worse figures, and in the order."
-                .to_owned(),
-        );
-    }
+    let shown = |statistic: &Statistic| columns(measured).any(|column| column.value.statistic() == Some(*statistic));
+    let limit = |statistic: Statistic| format!("{} % for {statistic}", short(statistic.failed_max() * 100.0));
+    let limits: Vec<String> = Statistic::ALL.into_iter().filter(shown).map(limit).collect();
+    list.extend((!limits.is_empty()).then(|| {
+        format!(
+            "Latencies: of the answered calls. A failed call counts as infinitely slow. If more of a condition's calls \
+             failed than a limit allows, its figure has no place in the first sentence, in the lists of better and \
+             worse figures, and in the order. The limits: {}.",
+            limits.join(", ")
+        )
+    }));
     if columns(measured).any(|column| column.green.is_some()) {
         list.push(
             "✓ green: the p99 is at most 1.1 times, or the calls per second are at least 0.9 times, the figure with all pods \

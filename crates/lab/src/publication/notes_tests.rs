@@ -97,11 +97,21 @@ fn a_figure_that_a_repeat_lacks_is_named() {
         capacity: Some(Capacity { rate_per_s, ..Capacity::default() }),
         ..with_p99(TargetKind::Kuma, 0, repeat, 10.0)
     };
-    let mut measured = measured(Name::FiveMeshes2026, vec![of(1, Some(1000)), of(2, None)]);
+    let dead = Run { calls: 0, ..of(3, None) };
+    let mut measured = measured(Name::FiveMeshes2026, vec![of(1, Some(1000)), of(2, None), dead]);
     measured.steps[0].0 = "capacity".to_owned();
     let lines = doubts(&measured);
     assert!(
-        has(&lines, "Kuma has no highest rate with fewer than 0.1 % errors: 1 of 2 repeats had none."),
+        has(&lines, "Kuma has no highest rate with fewer than 0.1 % errors: 2 of 3 repeats had none."),
         "{lines:?}"
     );
+}
+
+#[test]
+fn the_legend_has_the_limit_of_failed_calls_of_each_statistic_that_a_table_has() {
+    let limits = |name| legend(&measured(name, Vec::new())).into_iter().find(|line| line.starts_with("Latencies"));
+    let slow_pod = limits(Name::SlowPod2026).expect("limits");
+    assert!(slow_pod.ends_with("The limits: 1 % for p50, 1 % for p99."), "{slow_pod}");
+    let kinvolk = limits(Name::Kinvolk2019).expect("limits");
+    assert!(kinvolk.ends_with("1 % for p99, 0.1 % for p99.9, 0 % for worst call."), "{kinvolk}");
 }

@@ -1,17 +1,18 @@
 //! Buoyant's comparison of gRPC load balancing with one slow pod: Kubernetes alone, and five configurations of meshes.
 
 use crate::experiment::record::TargetKind::{Ambient, CiliumL4, CiliumL7, Istio, LenoMesh, Linkerd, Vanilla};
-use crate::report::figures::{cpu_us, p50_ms, rps};
+use crate::report::Statistic;
+use crate::report::figures::{cpu_us, rps};
 
 use super::cost::usd_per_billion_calls;
 use super::definition::Published::Exactly;
 use super::definition::Value::{Added, Cost, Deviation, Mean, Over};
 use super::definition::{At, Column, Condition, Headline, Publication, Step, Table};
 
-const P50: At = At::new("slow-pod", p50_ms);
-const P99: At = At::p99("slow-pod");
+const P50: At = At::latency("slow-pod", Statistic::P50);
+const P99: At = At::latency("slow-pod", Statistic::P99);
 const RPS: At = At::new("slow-pod", rps);
-const MORE: At = At::p99("connections").slow_ms(50);
+const MORE: At = At::latency("connections", Statistic::P99).slow_ms(50);
 
 const P99_SLOW_50: Column =
     Column::less("50 ms slower", "p99 with one pod 50 ms slower", "ms", Mean(P99.slow_ms(50))).by_luck().theirs(&[

@@ -3,7 +3,7 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::TargetKind;
-use crate::report::{P99_FAILED_MAX, left_out};
+use crate::report::left_out;
 
 use super::definition::{Better, Column, Headline};
 use super::figures::{Here, Measured};
@@ -26,17 +26,17 @@ pub(super) struct Standing {
 /// that are left out because of failed calls.
 pub(super) fn sentence(measured: &Measured) -> String {
     let Headline { begin, column } = &measured.publication().headline;
-    let failed = measured.failed(column, LENO);
-    if failed > P99_FAILED_MAX {
-        let percent = figure(failed * 100.0, "%");
+    let statistic = column.value.statistic();
+    if let Some(statistic) = statistic.filter(|_| measured.has_failed(column, LENO)) {
+        let percent = figure(measured.failed(column, LENO) * 100.0, "%");
         return format!(
-            "{percent} of the calls through Leno failed, too many to compare the p99 of the answered calls."
+            "{percent} of the calls through Leno failed, too many to compare the {statistic} of the answered calls."
         );
     }
     let Some(own) = measured.here(column, LENO) else {
         return format!("Leno was not measured: {}.", why_not(measured));
     };
-    let left_out = left_out(&failing(measured, column));
+    let left_out = left_out(statistic, &failing(measured, column));
     let own_figure = through(own, "Leno", column);
     // Omit the condition without a mesh, because it is no mesh to compare Leno with. The tables still have its row.
     let rivals = rivals(measured, column, TargetKind::is_proxy);
@@ -70,7 +70,7 @@ fn through(here: Here, name: &str, column: &Column) -> String {
 /// The names of the meshes through which too many calls failed.
 fn failing(measured: &Measured, column: &Column) -> Vec<&'static str> {
     let conditions = measured.publication().conditions.iter().filter(|it| it.target.is_proxy());
-    conditions.filter(|it| measured.failed(column, it.target) > P99_FAILED_MAX).map(|it| it.name).collect()
+    conditions.filter(|it| measured.has_failed(column, it.target)).map(|it| it.name).collect()
 }
 
 /// Compares Leno with the best other condition in each column in which a smaller or a larger figure is better.
@@ -100,7 +100,7 @@ pub(super) fn standing(measured: &Measured) -> Standing {
 /// The conditions ordered by their measured figures in a column, the best first.
 ///
 /// Omits a condition whose figure is the value of its worst repeat, because luck decides that value. Also omits a
-/// condition with a p99 and too many failed calls.
+/// condition if the column is a statistic of the latencies and too many of the condition's calls failed.
 pub(super) fn order_here(measured: &Measured, column: &Column) -> Vec<TargetKind> {
     let all = measured.publication().conditions.iter().map(|it| it.target);
     let figures = all.filter_map(|target| Some((target, fair(measured, column, target)?.mean.value)));

@@ -94,6 +94,34 @@ fn leno_with_many_failed_calls_has_no_p99() {
     assert!(!ahead.iter().chain(&level).any(|line| line.starts_with("p99")), "{ahead:?} {level:?}");
 }
 
+/// The names of the figures in which Leno is compared with Istio in a publication. Each condition has three runs at
+/// `rate_per_s`, and each run has 100,000 answered calls. In each run of Istio, `errors` calls failed.
+fn compared(name: Name, rate_per_s: u32, errors: u64) -> Vec<String> {
+    let of = |target, errors| {
+        (1..=3).map(move |repeat| Run {
+            rate_per_s: Some(rate_per_s),
+            errors,
+            ..with_p99(target, 0, repeat, 20.0 + f64::from(repeat) / 10.0)
+        })
+    };
+    let runs = of(LENO, 0).chain(of(TargetKind::Istio, errors)).collect();
+    let Standing { ahead, behind, level } = standing(&measured(name, runs));
+    let lines = [ahead, behind, level].concat().into_iter();
+    lines.filter_map(|line| Some(line.split_once(": Leno ")?.0.to_owned())).collect()
+}
+
+#[test]
+fn failed_calls_take_the_place_of_every_statistic_of_the_latencies() {
+    let has = |errors, what: &str| compared(Name::Kinvolk2019, 500, errors).contains(&format!("{what} at 500 calls/s"));
+    let places = |errors| ["p50", "p99", "p99.9", "worst call"].map(|what| has(errors, what));
+    assert_eq!(places(0), [true; 4]);
+    assert_eq!(places(1), [true, true, true, false]);
+    assert_eq!(places(200), [true, true, false, false]);
+    assert_eq!(places(2_000), [false; 4]);
+    let means = |errors| compared(Name::Ladder2026, 100, errors).contains(&"mean at 100 requests/s".to_owned());
+    assert_eq!([0, 1].map(means), [true, false]);
+}
+
 #[test]
 fn without_others_or_without_leno_the_sentence_says_so() {
     let alone = measured(Name::SlowPod2026, vec![with_p99(LENO, 50, 1, 10.0)]);

@@ -14,8 +14,9 @@ use super::backends::UNARY_PATH;
 use super::{JsonLines, Options, Stage, print, start_targets};
 use crate::error::{Error, Result};
 use crate::experiment::record::TargetKind;
-use crate::procfs::{self, mb};
+use crate::procfs;
 use crate::targets::Target;
+use crate::units::{BYTES_PER_KB, mb};
 
 const CONNECTIONS: u32 = 10_000;
 /// Maximum number of connections that are being opened at any time. It is below a listener's backlog, so that the
@@ -41,9 +42,9 @@ struct IdleCost {
 
 impl fmt::Display for IdleCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, connected, after) = (self.before_kib, self.connected_kib, self.after_kib);
-        let growth_kib = connected.saturating_sub(before) as f64;
-        let per_connection = growth_kib / f64::from(self.connections);
+        let [before, connected, after] = [self.before_kib, self.connected_kib, self.after_kib].map(|kib| kib * 1024);
+        let growth = connected.saturating_sub(before) as f64 / BYTES_PER_KB;
+        let per_connection = growth / f64::from(self.connections);
         let left_over = (after as f64 / before as f64 - 1.0) * 100.0;
         write!(f, "{:8} idle {:.1} MB", self.target, mb(before))?;
         write!(f, ", with {} connections {:.1} MB", self.connections, mb(connected))?;
@@ -152,3 +153,7 @@ async fn call(client: &mut SendRequest<Bytes>, address: SocketAddr) -> std::resu
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "idle_tests.rs"]
+mod tests;

@@ -3,7 +3,8 @@
 use std::fmt::{self, Write as _};
 
 use crate::experiment::record::TargetKind;
-use crate::procfs::{Memory, mb};
+use crate::procfs::Memory;
+use crate::units::mb;
 
 /// The results of one target in one round.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -68,7 +69,7 @@ fn write_row(table: &mut String, target: TargetKind, rounds: &[&Sample], all: &[
     let Some(memory) = rounds.last().and_then(|s| s.memory) else {
         return writeln!(table);
     };
-    let [resident, peak] = [memory.resident_kib, memory.peak_kib].map(mb);
+    let [resident, peak] = [memory.resident_bytes(), memory.peak_bytes()].map(mb);
     writeln!(table, "{resident:>9.1} ({peak:.1})")
 }
 

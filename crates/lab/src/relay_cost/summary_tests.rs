@@ -33,7 +33,7 @@ fn the_ratio_compares_rounds_of_the_same_number() {
     let table = table(&samples);
     let leno = table.lines().find(|line| line.starts_with("leno"));
     let columns: Vec<&str> = leno.unwrap_or_default().split_whitespace().collect();
-    assert_eq!(columns, ["leno", "100000", "6.50", "[4.00", "-", "9.00]", "0.50", "50", "%", "2.0", "(4.0)"]);
+    assert_eq!(columns, ["leno", "100000", "6.50", "[4.00", "-", "9.00]", "0.50", "50", "%", "2.1", "(4.2)"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
 
 use super::figures;
 use super::group::{Group, Results};
-use super::ratio::ratio;
+use super::statistic::Statistic;
 
 /// Maximum number of retries that Leno's default retry budget allows, as a fraction of the calls.
 const BUDGET: f64 = 0.2;
@@ -55,7 +55,7 @@ fn part(results: &Results, group: &Group) -> Option<String> {
     }
     let p999 = group.spread(figures::p999_ms).map_or_else(|| NONE.to_owned(), |spread| significant(spread.median));
     let healthy = results.healthy(group).filter(|healthy| healthy.condition != group.condition);
-    let beside = healthy.and_then(|healthy| ratio(group, healthy, figures::p999_ms));
+    let beside = healthy.and_then(|healthy| Statistic::P999.ratio(group, healthy));
     let beside = beside.map_or_else(String::new, |ratio| format!(", {} × the healthy one", significant(ratio.value)));
     let further = match policy {
         CallPolicy::Hedge(_) => format!(", with {:.1} % further attempts", (attempts - 1.0) * 100.0),

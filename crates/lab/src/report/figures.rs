@@ -2,6 +2,7 @@
 
 use crate::chart::number::{NONE, significant};
 use crate::experiment::record::{Footprint, Restarts, Run, SECOND_PHASE};
+use crate::units::{BYTES_PER_KB, mb};
 
 use super::mean::Mean;
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
@@ -42,7 +43,7 @@ pub(crate) fn cpu_us(run: &Run) -> Option<f64> {
 
 /// Peak memory of a proxy, in MB. If a run has several proxies, the peak of the largest.
 pub(super) fn peak_mb(run: &Run) -> Option<f64> {
-    megabytes(run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes))
+    run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes).map(mb)
 }
 
 /// CPU time per call, in us, of the mesh proxies in front of the backends (without the client's proxy).
@@ -72,11 +73,11 @@ pub(super) fn down_cpu_us_per_mb(run: &Run) -> Option<f64> {
 }
 
 pub(super) fn before_mb(run: &Run) -> Option<f64> {
-    megabytes(run.proxy_rss_before_bytes)
+    run.proxy_rss_before_bytes.map(mb)
 }
 
 pub(super) fn after_mb(run: &Run) -> Option<f64> {
-    megabytes(run.proxy_rss_after_bytes)
+    run.proxy_rss_after_bytes.map(mb)
 }
 
 /// Percentage of the calls that the faulty backend received.
@@ -134,12 +135,12 @@ pub(crate) fn millicores(run: &Run) -> Option<f64> {
 
 /// Memory of all proxies before the first connection.
 pub(crate) fn idle_mb(run: &Run) -> Option<f64> {
-    megabytes(Some(run.footprint?.idle_bytes))
+    Some(mb(run.footprint?.idle_bytes))
 }
 
 /// Memory of all proxies under the load.
 pub(crate) fn loaded_mb(run: &Run) -> Option<f64> {
-    megabytes(Some(run.footprint?.loaded_bytes))
+    Some(mb(run.footprint?.loaded_bytes))
 }
 
 /// Mean memory of a proxy before the first connection.
@@ -152,7 +153,7 @@ pub(crate) fn loaded_mb_per_proxy(run: &Run) -> Option<f64> {
     Some(loaded_mb(run)? / f64::from(run.footprint?.proxies.max(1)))
 }
 
-/// Memory for each client connection, in units of 1,000 bytes.
+/// Memory for each client connection, in KB.
 ///
 /// In the scenario `footprint`, this is the memory that the further connections added, divided by their number (in a
 /// cluster, the further connections have a second load). In other scenarios, it is the memory that the load added,
@@ -160,12 +161,12 @@ pub(crate) fn loaded_mb_per_proxy(run: &Run) -> Option<f64> {
 pub(crate) fn kb_per_connection(run: &Run) -> Option<f64> {
     let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
     let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
-    Some((with as f64 - without as f64) / 1e3 / f64::from(run.connections.max(1)))
+    Some((with as f64 - without as f64) / BYTES_PER_KB / f64::from(run.connections.max(1)))
 }
 
 /// Memory of all proxies after a burst of calls on many connections.
 pub(super) fn after_burst_mb(run: &Run) -> Option<f64> {
-    megabytes(run.footprint?.after_burst_bytes)
+    run.footprint?.after_burst_bytes.map(mb)
 }
 
 /// CPU use of all proxies in a cluster without a load, in thousandths of a CPU.
@@ -175,7 +176,7 @@ pub(super) fn idle_millicores(run: &Run) -> Option<f64> {
 
 /// Memory of a mesh's control plane in a cluster.
 pub(super) fn control_plane_mb(run: &Run) -> Option<f64> {
-    megabytes(Some(run.control_plane?.memory_bytes))
+    Some(mb(run.control_plane?.memory_bytes))
 }
 
 /// CPU use of a mesh's control plane in a cluster during a run, in thousandths of a CPU.
@@ -253,10 +254,6 @@ pub(super) fn sustained_or_none_per_s(run: &Run) -> Option<f64> {
 /// The highest rate that the search found, whether or not a separate run confirmed it.
 pub(super) fn found_per_s(run: &Run) -> Option<f64> {
     Some(run.capacity?.found_per_s.into())
-}
-
-fn megabytes(bytes: Option<u64>) -> Option<f64> {
-    Some(bytes? as f64 / 1e6)
 }
 
 /// Formats a median; returns a dash if there is no median.

@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 
 use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
 
-use super::figures::{self, Figure};
+use super::figures;
 use super::group::{Group, Load, Results};
 use super::judge::{Finding, Limit, Verdict, sure_text};
 use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
+use super::statistic::Statistic;
 
 /// A goal for more connections can be reached only if the uncertainty of its ratio is at most this fraction.
 ///
@@ -60,28 +61,29 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
         let each = |limit: Limit, estimate: fn(&Group) -> Option<Estimate>| -> Vec<Finding> {
             groups.iter().map(|group| limit.judge(estimate(group), group)).collect()
         };
-        let beside_healthy = |limit: Limit, figure: Figure| -> Vec<Finding> {
-            let judge = |group: &Group| limit.judge_beside(results.healthy(group), group, figure);
-            skewed().map(judge).collect()
-        };
         let share = |group: &Group| Some(group.spread(figures::share_percent)?.estimate());
         match scenario {
             Scenario::SlowPod => {
-                add("p99 at every skew ≤ 1.10 × healthy", beside_healthy(Limit::RatioAtMost(1.1), figures::p99_ms));
+                let tail = |group: &Group| {
+                    Limit::RatioAtMost(1.1).judge_latency(results.healthy(group), group, Statistic::P99)
+                };
+                add("p99 at every skew ≤ 1.10 × healthy", skewed().map(tail).collect());
                 let shares = skewed().map(|group| Limit::PercentAtMost(0.5).judge(share(group), group));
                 add("calls to the slow pod ≤ 0.5 %", shares.collect());
-                add("calls/s at every skew ≥ 0.95 × healthy", beside_healthy(Limit::RatioAtLeast(0.95), figures::rps));
-                add("sd of p50 over repeats ≤ 5 %", each(Limit::PercentAtMost(5.0), sd_percent));
+                let rate =
+                    |group: &Group| Limit::RatioAtLeast(0.95).judge_beside(results.healthy(group), group, figures::rps);
+                add("calls/s at every skew ≥ 0.95 × healthy", skewed().map(rate).collect());
+                add("sd of p50 over repeats ≤ 5 %", groups.iter().map(|group| deviation(group)).collect());
             }
             Scenario::FastFail => add("calls to the failing pod ≤ 0.5 %", each(Limit::PercentAtMost(0.5), share)),
             Scenario::Recover => {
-                let after = |group: &Group| Some(group.spread(figures::recovered_s)?.estimate());
+                let after = |group: &Group| Some(group.spread_of_all(figures::recovered_s)?.estimate());
                 add("fair share again ≤ 5 s", each(Limit::SecondsAtMost(5.0), after));
             }
             Scenario::Tail => {
                 let hedged = || groups.iter().copied().filter(|it| matches!(it.condition.policy, CallPolicy::Hedge(_)));
                 let tail = |group: &Group| {
-                    Limit::RatioAtMost(1.5).judge_beside(results.healthy(group), group, figures::p999_ms)
+                    Limit::RatioAtMost(1.5).judge_latency(results.healthy(group), group, Statistic::P999)
                 };
                 // Judge only the hedging delay with the best result. A delay is a fixed time or a percentile of the
                 // latencies. If that percentile lies among the slow calls, the delay is as long as a slow call, and the
@@ -130,6 +132,12 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
     goals
 }
 
+/// Judges the standard deviation of the p50 over the repeats.
+fn deviation(group: &Group) -> Finding {
+    let judge = || Limit::PercentAtMost(5.0).judge(sd_percent(group), group);
+    Statistic::P50.why_not([group]).map_or_else(judge, Finding::unknown)
+}
+
 fn sd_percent(group: &Group) -> Option<Estimate> {
     let sd = group.spread(figures::p50_ms)?.relative_sd()?;
     let percent = |(least, most)| (least * 100.0, most * 100.0);
@@ -165,20 +173,24 @@ fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
         let mut of_skew = groups.iter().filter(|group| group.skew_ms == skew_ms);
         let Some(fewest) = of_skew.next() else { continue };
         let more: Vec<&&Group> = of_skew.filter(|group| group.load.rate_per_s == fewest.load.rate_per_s).collect();
-        for (name, figure) in [("p50", figures::p50_ms as Figure), ("p99", figures::p99_ms)] {
-            let findings = more.iter().map(|group| flat(group, fewest, figure)).collect();
-            let name = format!("{name} the same with more connections, skew {skew_ms} ms");
+        for statistic in [Statistic::P50, Statistic::P99] {
+            let findings = more.iter().map(|group| flat(group, fewest, statistic)).collect();
+            let name = format!("{statistic} the same with more connections, skew {skew_ms} ms");
             goals.extend(worst(&name, fewest.load, findings));
         }
     }
     goals
 }
 
-/// Judges whether the median of a figure lies within the range that the repeats of `fewest` span.
-fn flat(group: &Group, fewest: &Group, figure: Figure) -> Finding {
+/// Judges whether the median of a statistic lies within the range that the repeats of `fewest` span.
+fn flat(group: &Group, fewest: &Group, statistic: Statistic) -> Finding {
+    if let Some(why) = statistic.why_not([group, fewest]) {
+        return Finding::unknown(why);
+    }
+    let figure = statistic.figure();
     let spreads = group.spread(figure).zip(fewest.spread(figure));
     let Some(((spread, base), ratio)) = spreads.zip(ratio(group, fewest, figure)) else {
-        return Finding { verdict: Verdict::CannotTell, badness: 0.0, text: "nothing was measured".to_owned() };
+        return Finding::unknown("nothing was measured".to_owned());
     };
     let within = (base.min..=base.max).contains(&spread.median);
     let sure = ratio.plus_minus().is_some_and(|part| part <= FLAT_PLUS_MINUS);

@@ -53,6 +53,21 @@ fn nobody_can_tell_without_a_healthy_run_to_compare_with() {
 }
 
 #[test]
+fn nobody_can_tell_from_latencies_if_too_many_calls_failed() {
+    let with = |errors: u64| -> Vec<Run> {
+        let failing = |run: Run| if run.skew_ms > 0 { Run { errors, ..run } } else { run };
+        ten([100.0; 10]).into_iter().map(failing).collect()
+    };
+    for name in ["p99", "sd of p50"] {
+        assert_eq!(goal(with(1_000), name).verdict, Verdict::Reached, "{name}");
+        let unknown = goal(with(25_000), name);
+        assert_eq!(unknown.verdict, Verdict::CannotTell, "{name}");
+        assert!(unknown.figure.starts_with("20.0 % of the calls failed, "), "{}", unknown.figure);
+    }
+    assert_eq!(goal(with(25_000), "calls/s").verdict, Verdict::Reached);
+}
+
+#[test]
 fn the_worst_skew_decides_and_a_miss_outweighs_doubt() {
     let mut runs = ten([100.0; 10]);
     runs.extend((1..=10).map(|repeat| Run { p99_ms: 130.0, ..run(TargetKind::Leno, 20, repeat) }));
@@ -104,6 +119,9 @@ fn a_backend_that_never_recovers_misses_the_goal() {
     assert_eq!(goal(with(Some(4.2)), "fair share").verdict, Verdict::Reached);
     let never = goal(with(None), "fair share");
     assert_eq!((never.verdict, never.figure.as_str()), (Verdict::Missed, "never [never – never], skew 200 ms"));
+    let dead = with(None).into_iter().map(|run| Run { calls: 0, errors: 1000, ..run });
+    let dead = goal(dead.collect(), "fair share");
+    assert_eq!(dead.verdict, Verdict::Missed, "{}", dead.figure);
 }
 
 #[test]
@@ -140,6 +158,12 @@ fn more_connections_are_the_same_within_the_spread_and_different_beyond_it() {
     assert_eq!(goal(connections(0.02, 1.0), "p99").verdict, Verdict::Reached);
     assert_eq!(goal(connections(0.02, 1.5), "p99").verdict, Verdict::Missed);
     assert_eq!(goal(connections(0.02, 0.5), "p99").verdict, Verdict::Missed);
+}
+
+#[test]
+fn failed_calls_do_not_make_more_connections_the_same() {
+    let failing = connections(0.02, 1.0).into_iter().map(|run| Run { errors: 2_000, ..run });
+    assert_eq!(goal(failing.collect(), "p50").verdict, Verdict::CannotTell);
 }
 
 #[test]

@@ -12,10 +12,6 @@ pub(crate) const FOREIGN_CPU_LIMIT: f64 = 0.2;
 /// include delays that the load's machine caused.
 pub(super) const LATE_LIMIT: f64 = 0.005;
 
-/// Largest fraction of failed calls up to which p99 values can be compared. A p99 covers only the answered calls. If
-/// more than 1 % of all calls fail, the slowest 1 % may all be failed calls.
-pub(crate) const P99_FAILED_MAX: f64 = 0.01;
-
 /// Whether the load sent more than [`LATE_LIMIT`] of a run's calls late, because it did not get a CPU in time.
 pub(crate) fn is_late(run: &Run) -> bool {
     run.late as f64 > LATE_LIMIT * (run.calls + run.errors) as f64

@@ -13,6 +13,7 @@ use super::group::Group;
 use super::labels;
 use super::ratio::ratio;
 use super::spread::{Estimate, LEAST_REPEATS};
+use super::statistic::Statistic;
 
 /// The result of a goal. If a goal has several figures, the verdict that is listed last here decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,14 +55,27 @@ pub(super) struct Finding {
     pub(super) text: String,
 }
 
+impl Finding {
+    /// A finding without a figure. It is worse than every figure with the same verdict. `text` is the reason.
+    pub(super) fn unknown(text: String) -> Self {
+        Self { verdict: Verdict::CannotTell, badness: f64::INFINITY, text }
+    }
+}
+
 impl Limit {
     /// Compares a group's figure with the same figure of the target's `healthy` group.
     pub(super) fn judge_beside(self, healthy: Option<&Group>, group: &Group, figure: Figure) -> Finding {
         let Some(healthy) = healthy else {
-            let text = "skew 0 was not measured".to_owned();
-            return Finding { verdict: Verdict::CannotTell, badness: 0.0, text };
+            return Finding::unknown("skew 0 was not measured".to_owned());
         };
         self.judge(ratio(group, healthy, figure), group)
+    }
+
+    /// Compares a statistic of a group's latencies with the same statistic of the `healthy` group. Cannot tell if too
+    /// many calls of one of the groups failed.
+    pub(super) fn judge_latency(self, healthy: Option<&Group>, group: &Group, statistic: Statistic) -> Finding {
+        let judge = || self.judge_beside(healthy, group, statistic.figure());
+        statistic.why_not(healthy.into_iter().chain([group])).map_or_else(judge, Finding::unknown)
     }
 
     pub(super) fn judge(self, estimate: Option<Estimate>, group: &Group) -> Finding {

@@ -1,11 +1,11 @@
 //! The table columns of the scenarios that measure the cost of a load, for example `ladder` and `footprint`.
 
-use crate::experiment::record::{Experiment, Scenario};
+use crate::experiment::record::{Experiment, Run, Scenario};
 
 use super::figures::{self, Figure};
 use super::group::Group;
 use super::mean::Mean;
-use super::table::Column;
+use super::table::{Column, range_of_all};
 
 /// The columns of `scenario`; empty for scenarios that do not measure the cost of a load.
 pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
@@ -21,7 +21,7 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             range("longest call, ms", figures::max_ms),
         ],
         Scenario::Capacity => vec![
-            mean("sustained calls/s, mean [95 %]", figures::sustained_per_s),
+            mean_of_all("sustained calls/s, mean [95 %]", figures::sustained_per_s),
             median("found by the search, calls/s", figures::found_per_s),
         ],
         Scenario::Crowd => vec![median("memory for each connection, KB", figures::kb_per_connection)],
@@ -31,10 +31,10 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
         ],
         Scenario::Steady => vec![seconds_until_steady()],
         Scenario::Rollout => vec![
-            range("graceful restarts", figures::graceful_restarts),
-            range("calls lost, graceful", figures::lost_gracefully),
-            range("abrupt restarts", figures::abrupt_restarts),
-            range("calls lost, abrupt", figures::lost_abruptly),
+            range_of_all("graceful restarts", figures::graceful_restarts),
+            range_of_all("calls lost, graceful", figures::lost_gracefully),
+            range_of_all("abrupt restarts", figures::abrupt_restarts),
+            range_of_all("calls lost, abrupt", figures::lost_abruptly),
         ],
         Scenario::Streams => vec![
             range("messages/s", figures::messages_per_s),
@@ -86,18 +86,26 @@ fn range<'a>(name: &str, figure: Figure) -> Column<'a> {
 
 /// A mean with its 95 % interval. The cell is a dash if a repeat with answered calls lacks the figure.
 fn mean<'a>(name: &str, figure: Figure) -> Column<'a> {
-    let cell = move |group: &Group| {
-        let values: Vec<f64> = group.alive().filter_map(figure).collect();
-        let all = values.len() == group.alive().count();
-        figures::with_interval(Mean::of(values.iter().copied()).filter(|_| all))
-    };
-    (name.to_owned(), Box::new(cell))
+    (name.to_owned(), Box::new(move |group: &Group| mean_text(group.alive(), figure)))
 }
 
+/// A mean with its 95 % interval. The cell is a dash if a repeat lacks the figure, also if no call of this repeat was
+/// answered.
+fn mean_of_all<'a>(name: &str, figure: Figure) -> Column<'a> {
+    (name.to_owned(), Box::new(move |group: &Group| mean_text(group.runs.iter().copied(), figure)))
+}
+
+fn mean_text<'r>(runs: impl Iterator<Item = &'r Run>, figure: Figure) -> String {
+    let values: Option<Vec<f64>> = runs.map(figure).collect();
+    figures::with_interval(values.and_then(|values| Mean::of(values.into_iter())))
+}
+
+/// The seconds until the latency is steady. A run without answered calls never becomes steady.
 fn seconds_until_steady<'a>() -> Column<'a> {
     let cell = |group: &Group| {
-        let (found, all) = (group.alive().filter_map(figures::steady_s).count(), group.alive().count());
-        let text = figures::with_range(group.spread(figures::steady_s));
+        let spread = group.spread_of_all(figures::steady_s);
+        let (found, all) = (spread.map_or(0, |spread| spread.count), group.runs.len());
+        let text = figures::with_range(spread);
         if found == all { text } else { format!("{text}, in {found} of {all} runs") }
     };
     ("steady after, s".to_owned(), Box::new(cell))

@@ -75,6 +75,8 @@ fn a_capacity_has_a_mean_only_if_every_repeat_was_confirmed() {
     const SUSTAINED: &str = "sustained calls/s, mean [95 %]";
     assert_eq!(cell(&cells(vec![found(1, Some(2000)), found(2, Some(2000))]), SUSTAINED), "2,000 [2,000 – 2,000]");
     assert_eq!(cell(&cells(vec![found(1, Some(2000)), found(2, None)]), SUSTAINED), "–");
+    let dead = Run { calls: 0, ..found(2, None) };
+    assert_eq!(cell(&cells(vec![found(1, Some(2000)), dead]), SUSTAINED), "–");
 }
 
 #[test]
@@ -101,6 +103,20 @@ fn a_rollout_has_the_lost_calls_of_each_kind_of_restart() {
     let cells = cells(vec![run(1, 10), run(2, 20), run(3, 60)]);
     assert_eq!(cell(&cells, "calls lost, graceful"), "0 [0 – 0]");
     assert_eq!(cell(&cells, "calls lost, abrupt"), "20.0 [10.0 – 60.0]");
+}
+
+#[test]
+fn runs_in_which_every_call_failed_count_among_the_lost_calls_and_never_become_steady() {
+    let rollout = |repeat, calls| {
+        let restarts = Restarts { restarts: 5, calls, lost: 1000 - calls };
+        let rollout = Some(Rollout { graceful: restarts, abrupt: restarts });
+        Run { rollout, calls, errors: 1000 - calls, ..loaded(Scenario::Rollout, repeat, 8.0) }
+    };
+    let lost = cells(vec![rollout(1, 1000), rollout(2, 0), rollout(3, 0)]);
+    assert_eq!(cell(&lost, "calls lost, graceful"), "1,000 [0 – 1,000]");
+    let steady = |repeat, calls, steady_after_s| Run { calls, steady_after_s, ..loaded(Scenario::Steady, repeat, 8.0) };
+    let steady = cells(vec![steady(1, 1000, Some(3.0)), steady(2, 0, None)]);
+    assert_eq!(cell(&steady, "steady after, s"), "3.00, in 1 of 2 runs");
 }
 
 #[test]

@@ -6,8 +6,9 @@ use crate::experiment::record::{Run, Scenario, TargetKind};
 use super::figures;
 use super::group::{Group, Results};
 use super::labels;
-use super::ratio::{added, ratio};
+use super::ratio::ratio;
 use super::spread::Estimate;
+use super::statistic::Statistic;
 
 /// Returns one sentence for each load, skew and mesh. Empty for an experiment outside of a cluster, or without runs of
 /// the cluster without a mesh.
@@ -27,8 +28,8 @@ fn finding(results: &Results, group: &Group) -> Option<String> {
     at.extend((results.skews(group.scenario).len() > 1).then(|| format!("{} ms skew", group.skew_ms)));
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
     let mut parts = vec![
-        format!("p50 {}", added_ms(added(group, bare, figures::p50_ms))),
-        format!("p99 {}", added_ms(added(group, bare, figures::p99_ms))),
+        format!("p50 {}", added_ms(Statistic::P50.added(group, bare))),
+        format!("p99 {}", added_ms(Statistic::P99.added(group, bare))),
         format!("calls/s {} ×", figures::ratio(ratio(group, bare, figures::rps))),
     ];
     let median = |figure: fn(&Run) -> Option<f64>| Some(significant(group.spread(figure)?.median));

@@ -5,8 +5,9 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::figures::{self, Figure};
 use super::goals::{Goal, worst};
 use super::group::{Group, Load, Results};
-use super::judge::{Finding, Limit, Verdict};
+use super::judge::{Finding, Limit};
 use super::ratio::ratio;
+use super::statistic::Statistic;
 
 /// Maximum CPU time per call, in us: the sum of the client's proxy and the server's proxy.
 const CPU_PER_CALL_US: f64 = 24.0;
@@ -39,7 +40,10 @@ impl Mesh<'_> {
         let haproxy = TargetKind::HaproxyMesh;
         match scenario {
             Scenario::SlowPod if is_paced => {
-                vec![("paced p99 ≤ HAProxy’s", self.beside(haproxy, Limit::RatioAtMost(1.0), figures::p99_ms))]
+                let judge = |other: &Group, group: &Group| {
+                    Limit::RatioAtMost(1.0).judge_latency(Some(other), group, Statistic::P99)
+                };
+                vec![("paced p99 ≤ HAProxy’s", self.each_beside(haproxy, judge))]
             }
             Scenario::SlowPod => vec![
                 ("CPU per call ≤ HAProxy’s", self.beside(haproxy, Limit::RatioAtMost(1.0), figures::cpu_us)),
@@ -77,10 +81,15 @@ impl Mesh<'_> {
 
     /// Judges a figure of the groups at a skew of 0, divided by the same figure of another target.
     fn beside(&self, other: TargetKind, limit: Limit, figure: Figure) -> Vec<Finding> {
+        self.each_beside(other, |other, group| limit.judge(ratio(group, other, figure), group))
+    }
+
+    /// Judges each group at a skew of 0. `judge` receives the group of the other target and the group of the mesh.
+    fn each_beside(&self, other: TargetKind, judge: impl Fn(&Group, &Group) -> Finding) -> Vec<Finding> {
         let healthy = self.groups.iter().filter(|group| group.skew_ms == 0);
-        let judge = |group: &&Group| match self.results.find(group.scenario, group.load, 0, other) {
-            Some(other) => limit.judge(ratio(group, other, figure), group),
-            None => Finding { verdict: Verdict::CannotTell, badness: 0.0, text: format!("{other} was not measured") },
+        let judge = |&group: &&Group| match self.results.find(group.scenario, group.load, 0, other) {
+            Some(other) => judge(other, group),
+            None => Finding::unknown(format!("{other} was not measured")),
         };
         healthy.map(judge).collect()
     }

@@ -1,4 +1,5 @@
 use super::super::example::{recorded, run};
+use super::super::judge::Verdict;
 use super::*;
 use crate::experiment::record::{Run, Throughput};
 
@@ -45,6 +46,9 @@ fn a_paced_load_is_judged_by_its_p99() {
     let paced = |p99_ms| move |run| Run { p99_ms, rate_per_s: Some(2000), ..run };
     let found = goal(beside(TargetKind::HaproxyMesh, paced(1.2), paced(1.1)), "paced p99");
     assert_eq!(found.verdict, Verdict::Missed);
+    let failing = |run: Run| Run { errors: 2_000, ..paced(1.0)(run) };
+    let found = goal(beside(TargetKind::HaproxyMesh, failing, paced(1.1)), "paced p99");
+    assert_eq!(found.verdict, Verdict::CannotTell);
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(crate) mod page;
 mod ratio;
 mod read;
 mod spread;
+mod statistic;
 mod student;
 mod summary;
 mod table;
@@ -39,12 +40,13 @@ use crate::error::{Result, io};
 use crate::experiment::record::{Run, Scenario};
 use crate::publication;
 
-pub(crate) use group::{FOREIGN_CPU_LIMIT, P99_FAILED_MAX, is_late};
+pub(crate) use group::{FOREIGN_CPU_LIMIT, is_late};
 use group::{Group, Results};
 pub(crate) use judge::Verdict;
 pub(crate) use labels::has_ztunnel;
 pub(crate) use mean::{Gap, Mean};
 pub(crate) use read::{Recorded, read};
+pub(crate) use statistic::Statistic;
 pub(crate) use summary::cell as markdown_cell;
 pub(crate) use verdict::left_out;
 

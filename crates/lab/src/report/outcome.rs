@@ -91,9 +91,15 @@ pub(super) fn compared<'r, 'a>(
 ) -> impl Iterator<Item = &'r Group<'a>> {
     let same_load = move |group: &Group| match scenario {
         Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
+        // Only hedged calls have an outcome, which is a ratio to the healthy run.
+        Scenario::Tail => group.load == load && (is_hedged(group) || group.condition.fault == Fault::None),
         _ => group.load == load,
     };
     results.of(scenario).filter(move |group| group.target == target && same_load(group))
+}
+
+fn is_hedged(group: &Group) -> bool {
+    matches!(group.condition.policy, CallPolicy::Hedge(_))
 }
 
 /// The outcome of one group; `None` if its runs lack the figure.
@@ -108,7 +114,11 @@ fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
             }
             Some(Outcome::plain(spread, format!("{}\u{a0}%", significant(spread.median)), "of the calls reach it"))
         }
-        Scenario::Recover => Some(Outcome::of_seconds(group.spread(figures::recovered_s)?, "until its fair share")),
+        // Include runs in which no call succeeds: such a run is the worst result of the scenarios recover, steady and
+        // rollout. Its server never recovers, its latency never becomes steady, and it loses all calls.
+        Scenario::Recover => {
+            Some(Outcome::of_seconds(group.spread_of_all(figures::recovered_s)?, "until its fair share"))
+        }
         Scenario::Memory => {
             let spread = group.spread(figures::kept)?;
             Some(Outcome::plain(spread, format!("{}\u{a0}×", significant(spread.median)), "of the memory before"))
@@ -122,7 +132,9 @@ fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
             Outcome::with_unit(group.spread(figures::kb_per_connection)?, "KB", "of all proxies together")
         }
         Scenario::Footprint => Outcome::with_unit(group.spread(figures::loaded_mb)?, "MB", "of all proxies together"),
-        Scenario::Steady => Some(Outcome::of_seconds(group.spread(figures::steady_or_never_s)?, "after the start")),
+        Scenario::Steady => {
+            Some(Outcome::of_seconds(group.spread_of_all(figures::steady_or_never_s)?, "after the start"))
+        }
         Scenario::RetryStorm => {
             let is_shown =
                 matches!(group.condition.fault, Fault::Failing { .. }) && group.condition.policy == CallPolicy::Retry;
@@ -130,13 +142,12 @@ fn of_group(results: &Results, group: &Group) -> Option<Outcome> {
             Outcome::with_unit(spread, "%", "of the calls, with retries within the default limit")
         }
         Scenario::Tail => {
-            let is_hedged = matches!(group.condition.policy, CallPolicy::Hedge(_));
-            let healthy = results.healthy(group).filter(|_| is_hedged)?;
+            let healthy = results.healthy(group).filter(|_| is_hedged(group))?;
             Outcome::of_ratio(healthy, group, ("p99.9", figures::p999_ms), &format!("with {}", group.condition.policy))
         }
         Scenario::Rollout => {
             let detail = "of the calls, while backends restart gracefully";
-            Outcome::with_unit(group.spread(figures::lost_gracefully_percent)?, "%", detail)
+            Outcome::with_unit(group.spread_of_all(figures::lost_gracefully_percent)?, "%", detail)
         }
         Scenario::Streams => {
             Outcome::with_unit(group.spread(figures::busiest_over_mean)?, "×", "the mean backend’s messages")

@@ -128,7 +128,8 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             vec![(name, Box::new(|group: &Group| share(group.spread(figures::share_percent))))]
         }
         Scenario::Recover => {
-            let cell = |group: &Group| seconds(group.spread(figures::recovered_s));
+            // Include runs in which no call succeeds: the server of such a run never gets its share again.
+            let cell = |group: &Group| seconds(group.spread_of_all(figures::recovered_s));
             vec![("fair share again after, s".to_owned(), Box::new(cell))]
         }
         Scenario::Handshakes => {
@@ -146,19 +147,21 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
 /// The columns about retries and hedges. The scenarios `retry-storm` and `tail` always have such columns. Another
 /// scenario has them only if some of its runs had faulty servers, retries or hedges (`Condition::is_usual`).
 fn of_condition<'a>(results: &Results, scenario: Scenario) -> Vec<Column<'a>> {
-    let of_all = |name: &str, figure: Figure| -> Column<'a> {
-        (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread_of_all(figure))))
-    };
     match scenario {
         Scenario::RetryStorm => vec![
-            of_all("success, %", figures::success_percent),
-            of_all("calls at the servers ÷ calls", figures::attempts_per_call),
+            range_of_all("success, %", figures::success_percent),
+            range_of_all("calls at the servers ÷ calls", figures::attempts_per_call),
         ],
         _ if scenario == Scenario::Tail || results.conditions(scenario).iter().any(|it| !it.is_usual()) => {
-            vec![of_all("further attempts, %", figures::further_attempts_percent)]
+            vec![range_of_all("further attempts, %", figures::further_attempts_percent)]
         }
         _ => Vec::new(),
     }
+}
+
+/// The median and the range of a figure that even a run without an answered call has.
+pub(super) fn range_of_all<'a>(name: &str, figure: Figure) -> Column<'a> {
+    (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread_of_all(figure))))
 }
 
 /// Formats the faulty backend's share of the calls. If the share varies by more than 5 percentage points between

@@ -1,5 +1,6 @@
-use super::super::example::{pairs, recorded, slow_pod};
+use super::super::example::{pairs, recorded, run, slow_pod};
 use super::*;
+use crate::experiment::record::Run;
 
 /// Leno's cell in this column of the table's last section.
 fn cell(table: &Table, column: &str) -> String {
@@ -21,6 +22,19 @@ fn every_row_has_a_cell_for_each_column_and_skipped_targets_say_how_to_install_t
     let (target, why) = &table.skipped[0];
     assert_eq!(*target, TargetKind::Haproxy);
     assert!(why.contains("apt install haproxy"));
+}
+
+#[test]
+fn a_server_never_recovers_in_a_run_in_which_every_call_failed() {
+    let of = |repeat, calls: u64| Run {
+        scenario: Scenario::Recover,
+        calls,
+        recovered_after_s: (calls > 0).then_some(2.0),
+        ..run(TargetKind::Leno, 200, repeat)
+    };
+    let after = |runs| cell(&table(&Results::new(&recorded(runs)), Scenario::Recover), "fair share again after, s");
+    assert_eq!(after(vec![of(1, 1000), of(2, 1000), of(3, 0)]), "2.00, not always");
+    assert_eq!(after(vec![of(1, 1000), of(2, 0), of(3, 0)]), "never");
 }
 
 #[test]

@@ -4,11 +4,12 @@ use crate::chart::number::{grouped, short, significant};
 use crate::experiment::record::{Scenario, TargetKind};
 
 use super::figures::{self, Figure};
-use super::group::{Group, Load, P99_FAILED_MAX, Results};
+use super::group::{Group, Load, Results};
 use super::labels;
 use super::outcome::{Certainty, Outcome, compared, worst};
 use super::ratio::ratio;
 use super::spread::Estimate;
+use super::statistic::Statistic;
 
 /// Chooses the load for the headline: the highest rate in the scenarios `ladder` and `retry-storm`. In the other
 /// scenarios, a closed loop if there is one, otherwise the lowest rate; among several such loads, the fewest
@@ -20,14 +21,19 @@ pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     if matches!(scenario, Scenario::Ladder | Scenario::RetryStorm) { loads.next_back() } else { loads.next() }
 }
 
-/// The result of the experiment in one sentence. If the result is a p99, a second sentence names the targets that are
-/// omitted because too many of their calls failed.
+/// The result of the experiment in one sentence. If the result is a statistic of the latencies, a second sentence names
+/// the targets that are omitted because too many of their calls failed.
 pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
-    let load = main_load(results, scenario);
-    let failed = |target| load.map_or(0.0, |load| failed_beside_p99(results, scenario, load, target));
+    let (load, statistic) = (main_load(results, scenario), statistic(scenario));
+    // Failed calls make only a statistic of the latencies misleading, because it covers only the answered calls.
+    let failed = |target| match (load, statistic) {
+        (Some(load), Some(_)) => compared(results, scenario, load, target).map(Group::failed).fold(0.0, f64::max),
+        _ => 0.0,
+    };
+    let can_be_compared = |target: &TargetKind| statistic.is_none_or(|it| failed(*target) <= it.failed_max());
     let (targets, failing): (Vec<TargetKind>, Vec<TargetKind>) =
-        results.targets(scenario).into_iter().partition(|&target| failed(target) <= P99_FAILED_MAX);
-    let left_out = left_out(&failing.into_iter().map(TargetKind::name).collect::<Vec<_>>());
+        results.targets(scenario).into_iter().partition(can_be_compared);
+    let left_out = left_out(statistic, &failing.into_iter().map(TargetKind::name).collect::<Vec<_>>());
     let outcomes: Vec<(&Group, Outcome)> = load.map_or_else(Vec::new, |load| {
         let of = |target| worst(results, scenario, load, target);
         let mut outcomes: Vec<_> = targets.into_iter().filter_map(of).collect();
@@ -101,7 +107,11 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
             format!("With servers that fail at random, and with retries, {figure} of {name}’s calls fail")
         }
         Scenario::Tail => {
-            format!("With servers that are slow at random, {name}’s hedged p99.9 is at most {figure} its healthy one")
+            let answered = answered(first);
+            format!(
+                "With servers that are slow at random, {name}’s hedged p99.9{answered} is at most {figure} its healthy \
+                 one"
+            )
         }
         Scenario::Streams => format!("The busiest backend behind {name} gets {figure} the messages of the mean one"),
     };
@@ -112,24 +122,22 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     if others.is_empty() { format!("{head}.{left_out}") } else { format!("{head}; {others}.{left_out}") }
 }
 
-/// The largest fraction of failed calls among the groups that the sentence compares for `target`. 0 if the sentence has
-/// no p99: only a p99 hides failed calls, because it covers only the answered calls.
-fn failed_beside_p99(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> f64 {
+/// The statistic of the latencies that the sentence compares; `None` if it compares another figure.
+fn statistic(scenario: Scenario) -> Option<Statistic> {
     match scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::Methods | Scenario::Ladder | Scenario::Graph => {
-            compared(results, scenario, load, target).map(Group::failed).fold(0.0, f64::max)
+            Some(Statistic::P99)
         }
-        _ => 0.0,
+        Scenario::Tail => Some(Statistic::P999),
+        _ => None,
     }
 }
 
-/// A sentence to append to the result: it names the systems that are omitted because too many of their calls failed.
-/// Empty if `names` is empty.
-pub(crate) fn left_out(names: &[&str]) -> String {
-    if names.is_empty() {
-        return String::new();
-    }
-    let percent = short(P99_FAILED_MAX * 100.0);
+/// A sentence to append to a result with this statistic: it names the systems that are omitted because too many of
+/// their calls failed. Empty if `names` is empty.
+pub(crate) fn left_out(statistic: Option<Statistic>, names: &[&str]) -> String {
+    let Some(statistic) = statistic.filter(|_| !names.is_empty()) else { return String::new() };
+    let percent = short(statistic.failed_max() * 100.0);
     format!(" Left out, because more than {percent}\u{a0}% of the calls failed: {}.", names.join(", "))
 }
 
@@ -154,6 +162,7 @@ fn own_beside(results: &Results, other: TargetKind) -> TargetKind {
 }
 
 /// Leno's figures divided by another target's figures in the same repeats, as pairs of a figure's name and its ratio.
+/// The ratio of a p99 is `None` if too many calls failed.
 pub(super) fn beside(
     results: &Results,
     scenario: Scenario,
@@ -163,10 +172,12 @@ pub(super) fn beside(
     let (Some(load), Some(&healthy), Some(&worst)) = (main_load(results, scenario), skews.first(), skews.last()) else {
         return Vec::new();
     };
-    let over = |skew_ms, figure: Figure| {
+    let both = |skew_ms| {
         let leno = results.find(scenario, load, skew_ms, own_beside(results, other))?;
-        ratio(leno, results.find(scenario, load, skew_ms, other)?, figure)
+        Some((leno, results.find(scenario, load, skew_ms, other)?))
     };
+    let over = |skew_ms, figure: Figure| both(skew_ms).and_then(|(leno, other)| ratio(leno, other, figure));
+    let p99 = |skew_ms| both(skew_ms).and_then(|(leno, other)| Statistic::P99.ratio(leno, other));
     if scenario == Scenario::Tcp {
         return vec![
             ("MB/s up", over(healthy, figures::up_mb_per_s)),
@@ -177,8 +188,8 @@ pub(super) fn beside(
         ];
     }
     vec![
-        ("p99, least skew", over(healthy, figures::p99_ms)),
-        ("p99, greatest skew", over(worst, figures::p99_ms)),
+        ("p99, least skew", p99(healthy)),
+        ("p99, greatest skew", p99(worst)),
         ("calls/s, least skew", over(healthy, figures::rps)),
         ("CPU per call, least skew", over(healthy, figures::cpu_us)),
         ("memory peak, least skew", over(healthy, figures::peak_mb)),

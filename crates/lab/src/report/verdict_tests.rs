@@ -1,7 +1,7 @@
 use super::super::example::{pairs, recorded, run, slow_pod};
 use super::super::outcome::{is_request_level, outcome};
 use super::*;
-use crate::experiment::record::{CallPolicy, Capacity, Condition, Fault, Run};
+use crate::experiment::record::{CallPolicy, Capacity, Condition, Fault, Restarts, Rollout, Run};
 
 #[test]
 fn the_sentence_says_when_no_difference_can_be_told() {
@@ -135,6 +135,70 @@ fn a_p99_with_many_failed_calls_is_left_out_and_one_with_few_is_of_the_answered_
     assert_eq!(of_ladder(0), format!("{leno}; haproxy’s 20.0 ms."));
     assert_eq!(of_ladder(1000), format!("{leno}; haproxy’s 20.0 ms of the answered calls."));
     assert_eq!(of_ladder(2000), format!("{leno}. Left out, because more than 1 % of the calls failed: haproxy."));
+}
+
+/// The report's sentence for the scenario `tail` with Leno and Envoy. Both hedge. In Envoy's run with hedges, `errors`
+/// calls failed, and 100,000 calls were answered.
+fn of_tail(errors: u64) -> String {
+    let hedge = CallPolicy::Hedge("p95".parse().expect("a percentile"));
+    let slow = Fault::SlowAtTimes { percent: 1, slow_ms: 200 };
+    let of = |target, fault, policy, errors| Run {
+        scenario: Scenario::Tail,
+        condition: Condition { fault, policy },
+        errors,
+        ..run(target, 0, 1)
+    };
+    let pair = |target, errors| {
+        // The run without hedges has no place in the sentence, so its failed calls do not matter.
+        let bare = of(target, slow, CallPolicy::Once, 50_000);
+        [of(target, Fault::None, CallPolicy::Once, 0), bare, of(target, slow, hedge, errors)]
+    };
+    let recorded = recorded([pair(TargetKind::Leno, 0), pair(TargetKind::Envoy, errors)].concat());
+    sentence(&Results::new(&recorded), Scenario::Tail).replace('\u{a0}', " ")
+}
+
+#[test]
+fn a_p999_is_left_out_with_fewer_failed_calls_than_a_p99() {
+    let leno = "With servers that are slow at random, leno’s hedged p99.9 is at most 1.00 × its healthy one";
+    assert_eq!(of_tail(0), format!("{leno}; envoy’s 1.00 ×."));
+    assert_eq!(of_tail(100), format!("{leno}; envoy’s 1.00 × of the answered calls."));
+    assert_eq!(of_tail(200), format!("{leno}. Left out, because more than 0.1 % of the calls failed: envoy."));
+}
+
+#[test]
+fn lenos_p99_is_not_divided_by_that_of_a_target_with_many_failed_calls() {
+    let found = |errors| {
+        let envoy = Run { errors, ..run(TargetKind::Envoy, 0, 1) };
+        let recorded = recorded(vec![run(TargetKind::Leno, 0, 1), envoy]);
+        let ratios = beside(&Results::new(&recorded), Scenario::SlowPod, TargetKind::Envoy);
+        ratios.into_iter().filter_map(|(name, ratio)| ratio.map(|_| name)).collect::<Vec<_>>()
+    };
+    assert!(found(1000).contains(&"p99, least skew"), "{:?}", found(1000));
+    assert!(!found(2000).contains(&"p99, least skew") && found(2000).contains(&"calls/s, least skew"));
+}
+
+/// The report's sentence for three repeats of Leno, changed by `change`. In two of them, no call was answered.
+fn of_dead(scenario: Scenario, change: impl Fn(Run) -> Run) -> String {
+    let of = |repeat| {
+        let calls = if repeat == 1 { 1000 } else { 0 };
+        change(Run { scenario, calls, errors: 1000 - calls, ..run(TargetKind::Leno, 200, repeat) })
+    };
+    let recorded = recorded((1..=3).map(of).collect());
+    sentence(&Results::new(&recorded), scenario).replace('\u{a0}', " ")
+}
+
+#[test]
+fn repeats_in_which_every_call_failed_are_the_worst_ones() {
+    let lost = of_dead(Scenario::Rollout, |run| {
+        let graceful = Restarts { restarts: 5, calls: run.calls, lost: run.errors };
+        Run { rollout: Some(Rollout { graceful, abrupt: graceful }), ..run }
+    });
+    assert_eq!(lost, "While backends restart gracefully, leno loses 100 % of the calls.");
+    let alive = |run: &Run, seconds| (run.calls > 0).then_some(seconds);
+    let recovered = of_dead(Scenario::Recover, |run| Run { recovered_after_s: alive(&run, 1.5), ..run });
+    assert_eq!(recovered, "A pod that is well again never has its fair share of leno’s calls.");
+    let steady = of_dead(Scenario::Steady, |run| Run { steady_after_s: alive(&run, 1.5), ..run });
+    assert_eq!(steady, "The latency through leno does not become steady within the run.");
 }
 
 /// A run that confirmed this rate, or no rate.

@@ -237,9 +237,9 @@ impl Target {
     /// The number of proxies, and the sum of their resident memory in bytes; `None` if the target has no proxy.
     pub(crate) fn total_memory(&self) -> Result<Option<(u32, u64)>> {
         let memories = self.processes.iter().map(|process| procfs::memory(process.pid()));
-        let kib = memories.map(|memory| memory.map(|memory| memory.resident_kib)).sum::<Result<u64>>()?;
+        let bytes = memories.map(|memory| memory.map(|memory| memory.resident_bytes())).sum::<Result<u64>>()?;
         let proxies = self.processes.len() as u32;
-        Ok((proxies > 0).then_some((proxies, kib * 1024)))
+        Ok((proxies > 0).then_some((proxies, bytes)))
     }
 
     /// The memory of one proxy in front of a backend: the proxy with the highest peak.

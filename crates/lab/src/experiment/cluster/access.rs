@@ -15,6 +15,7 @@ use super::usage::ContainerName;
 use crate::error::{Error, Result};
 use crate::experiment::record::{Cluster, ClusterNode, Skipped, Version};
 use crate::kubernetes::{connect, refused};
+use crate::namespaces::RunId;
 
 /// Rights that the lab needs in a cluster: verb, API group, resource, subresource. For the last two subresources, older
 /// versions of Kubernetes check the verb `get`, newer versions `create`.
@@ -167,12 +168,13 @@ impl Access {
         Ok((names, Cluster { kubernetes, nodes, image: image.to_owned(), load_pods, placements: Vec::new() }))
     }
 
-    /// Creates the namespace of a mesh. Returns whether this call created it: another run may have created it before.
+    /// Creates the namespace of a mesh for this run. Returns whether this call created it: another run may have created
+    /// it before.
     ///
     /// # Errors
     /// If the API server rejects the request. After a time-out, the namespace may exist.
-    pub(super) async fn make_namespace(&self, mesh: Mesh) -> Result<bool> {
-        match self.namespaces().create(&PostParams::default(), &objects::namespace(mesh)).await {
+    pub(super) async fn make_namespace(&self, mesh: Mesh, run: &RunId) -> Result<bool> {
+        match self.namespaces().create(&PostParams::default(), &run.mark(objects::namespace(mesh))).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
             made => made.map(|_| true).map_err(refused(format!("making the namespace {}", mesh.namespace()))),
         }

@@ -1,11 +1,15 @@
-//! `leno lab clean`: removes the objects that a killed run has left in a cluster.
+//! `leno lab clean`: removes the objects that killed runs have left in a cluster.
+//!
+//! A namespace does not show whether its run has ended. So the command deletes the namespaces of all runs, also of runs
+//! that have not ended.
 
 use std::path::PathBuf;
 
 use super::access::Access;
+use super::objects::is_of_the_lab;
 use crate::error::{Result, io};
 use crate::foreground::Foreground;
-use crate::kubernetes::delete_namespaces;
+use crate::namespaces::delete_namespaces;
 
 /// Options of `leno lab clean`.
 #[derive(Debug, Clone, clap::Args)]
@@ -18,7 +22,7 @@ pub struct CleanOptions {
     pub context: Option<String>,
 }
 
-/// Deletes the namespaces with the lab's label, and names them on `out`.
+/// Deletes the namespaces with the lab's label, also those of runs that have not ended, and names them on `out`.
 ///
 /// # Errors
 /// If the cluster cannot be reached or rejects a request.
@@ -27,7 +31,7 @@ pub fn clean(options: &CleanOptions, out: &mut impl std::io::Write) -> Result<()
     let namespaces = foreground.wait(async {
         let access = Access::connect(options.kubeconfig.as_deref(), options.context.as_deref()).await?;
         let namespaces = access.lab_namespaces().await?;
-        delete_namespaces(&access.client, &namespaces).await?;
+        delete_namespaces(&access.client, &namespaces, is_of_the_lab).await?;
         Ok(namespaces)
     })?;
     let text = match &namespaces[..] {

@@ -3,6 +3,7 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 use leno_install::names::MANAGED_BY_LABEL;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -35,6 +36,11 @@ pub(super) fn selector(name: &str) -> String {
 /// The labels of the lab's namespaces.
 pub(super) fn of_the_lab() -> String {
     format!("{MANAGED_BY_LABEL}={MANAGER}")
+}
+
+/// Returns whether a run of the lab has created the namespace.
+pub(super) fn is_of_the_lab(namespace: &Namespace) -> bool {
+    namespace.labels().get(MANAGED_BY_LABEL).is_some_and(|manager| manager == MANAGER)
 }
 
 /// The name of the Pod at an index of a StatefulSet.

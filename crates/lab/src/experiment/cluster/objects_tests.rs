@@ -32,6 +32,7 @@ fn the_pods_fit_the_strictest_pod_security_standard() {
 
 #[test]
 fn a_namespace_carries_the_labs_label_so_that_it_can_be_cleaned() {
+    assert!(is_of_the_lab(&namespace(Mesh::Leno)) && !is_of_the_lab(&Namespace::default()));
     let labels = namespace(Mesh::Leno).metadata.labels.expect("labels");
     let (name, value) = labels.iter().find(|(_, value)| *value == MANAGER).expect("the lab's label");
     assert_eq!(format!("{name}={value}"), of_the_lab());

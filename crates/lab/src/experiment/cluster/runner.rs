@@ -21,7 +21,7 @@ use crate::experiment::runner::command;
 use crate::experiment::schedule;
 use crate::foreground::Foreground;
 use crate::formats::fortio;
-use crate::kubernetes::delete_namespaces;
+use crate::namespaces::{RunId, delete_namespaces};
 use crate::report::{self, Written};
 
 /// Estimated time that a run takes in addition to its load: it waits until the kubelets have measured all containers.
@@ -30,7 +30,7 @@ const AROUND_A_RUN: Duration = Duration::from_secs(20);
 const USUAL_IMAGE: &str = concat!("leno:", env!("CARGO_PKG_VERSION"));
 
 /// Runs an experiment in a cluster and writes its files, run by run. At the end, also after an error or Ctrl-C, deletes
-/// all objects that it created in the cluster.
+/// all objects that it created in the cluster, and no objects of other runs.
 ///
 /// # Errors
 /// If the options request something impossible, the cluster cannot be reached or lacks a mesh, the user lacks rights,
@@ -57,13 +57,14 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     let output = Output::create(&settings.out)?;
     let command = command(words, settings.seed);
     let (settings, workload) = (&settings, workload.as_ref());
-    let mut lab = Lab { options, settings, workload, access: &access, foreground, output, made: Vec::new() };
+    let id = RunId::random();
+    let mut lab = Lab { id: &id, options, settings, workload, access: &access, foreground, output, made: Vec::new() };
     let measured = lab.measure(meshes, command);
     let Lab { mut foreground, made, .. } = lab;
     foreground.begin("deleting the lab's namespaces", made.len() as u32);
     // Forget the signals that have arrived so far. Only a further signal interrupts the deletion.
     foreground.forget_signals();
-    let deleted = foreground.wait(delete_namespaces(&access.client, &made));
+    let deleted = foreground.wait(delete_namespaces(&access.client, &made, |it| id.has_made(it)));
     if let Err(left) = &deleted {
         let may_be_left = made.join(", ");
         foreground.say(&format!("warning: {left}; {may_be_left} may be left; remove them with: leno lab clean"))?;
@@ -73,6 +74,7 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
 
 /// An experiment.
 struct Lab<'a> {
+    id: &'a RunId,
     options: &'a Options,
     settings: &'a Settings,
     /// The user's workload that the load calls; `None` if the load calls servers of the lab.
@@ -80,7 +82,8 @@ struct Lab<'a> {
     access: &'a Access,
     foreground: Foreground,
     output: Output,
-    /// The namespaces that this run has created.
+    /// The names of the namespaces that this run has created or tried to create. Another run may have created a
+    /// namespace of the same name.
     made: Vec<String>,
 }
 
@@ -116,7 +119,7 @@ impl Lab<'_> {
         let (mut stages, mut placements) = (HashMap::new(), Vec::new());
         let bar = self.foreground.begin("namespaces that are ready:", kinds.len() as u32);
         for &mesh in &kinds {
-            match self.foreground.wait(access.make_namespace(mesh)) {
+            match self.foreground.wait(access.make_namespace(mesh, self.id)) {
                 Ok(false) => return Err(taken(&mesh.namespace())),
                 made => {
                     // Record the namespace even after an error or a signal: it may exist, and the lab must delete it.
@@ -156,7 +159,9 @@ impl Lab<'_> {
         self.foreground.say(&format!("{} is left out: {why}", mesh.target()))?;
         experiment.leave_out(mesh.target(), why);
         self.output.describe(experiment)?;
-        match self.foreground.wait(delete_namespaces(&self.access.client, &[mesh.namespace()])) {
+        let (id, namespace) = (self.id, [mesh.namespace()]);
+        let deleting = delete_namespaces(&self.access.client, &namespace, |it| id.has_made(it));
+        match self.foreground.wait(deleting) {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // Ignore other errors: the end of the run deletes the namespace again, and reports a failure.
             _ => Ok(()),

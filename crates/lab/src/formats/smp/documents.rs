@@ -7,13 +7,13 @@ use super::super::{name, own};
 use super::environment::environment;
 use crate::experiment::record::{Experiment, Protocol, Run};
 use crate::report;
+use crate::units::mb;
 
 /// The kind of a result document, which is a part of its file's name: `RUN.result.yaml`.
 pub(super) const RESULT: &str = "result";
 
 /// Version of the schema. The schema has only this release line.
 const SMP_VERSION: &str = "v0.0.1";
-const BYTES_PER_MB: f64 = 1e6;
 
 /// Returns the four documents of a run with latencies. Each has a kind, the name of its message, and its content.
 pub(super) fn of(experiment: &Experiment, run: &Run) -> [(&'static str, &'static str, Value); 4] {
@@ -99,7 +99,7 @@ fn mesh(experiment: &Experiment, run: &Run) -> Value {
         mesh["sidecar"] = json!({
             "count": proxies(experiment, run),
             "cpu_mcores": whole(report::figures::millicores(run)),
-            "mem_mb": whole(memory.map(|bytes| bytes as f64 / BYTES_PER_MB)),
+            "mem_mb": whole(memory.map(mb)),
             "rps": whole(Some(run.rps)),
         });
     }

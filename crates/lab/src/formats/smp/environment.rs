@@ -4,6 +4,7 @@ use leno_install::quantity::amount;
 use serde_json::{Value, json};
 
 use crate::experiment::record::{Cluster, ClusterNode, Experiment, GraphShape, Machine};
+use crate::units::BYTES_PER_MB;
 
 /// Returns the fields of the message `EnvironmentConfig`, except for its id, which the caller adds.
 pub(super) fn environment(experiment: &Experiment) -> Value {
@@ -27,7 +28,7 @@ fn of_machine(machine: &Machine) -> Value {
     let Machine { cpus, cpu_model, memory_bytes, kernel } = machine;
     json!({
         "labels": {"kernel": kernel},
-        "nodes": [{"type": cpu_model, "cores": cpus, "mem_mb": memory_bytes / 1_000_000}],
+        "nodes": [{"type": cpu_model, "cores": cpus, "mem_mb": memory_bytes / BYTES_PER_MB}],
     })
 }
 
@@ -47,7 +48,7 @@ fn node(node: &ClusterNode) -> Value {
     json!({
         // An unknown figure is 0, the default of protobuf.
         "cores": node.cpus.parse::<u32>().unwrap_or_default(),
-        "mem_mb": bytes(&node.memory).unwrap_or_default() / 1_000_000,
+        "mem_mb": bytes(&node.memory).unwrap_or_default() / BYTES_PER_MB,
     })
 }
 

@@ -6,6 +6,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::figures::{self, Figure};
 use super::super::group::{Group, Load, Results};
 use super::super::labels;
+use super::super::spread::Spread;
 use super::charts::framed;
 
 /// The title and the unit of a chart, and the function that returns the chart's figure of a run.
@@ -15,15 +16,30 @@ type Shown = (&'static str, &'static str, Figure);
 /// omits a target if all runs of the target lack the chart's figure.
 pub(super) fn html(results: &Results, scenario: Scenario, main: Load) -> String {
     let least = results.skews(scenario).into_iter().min().unwrap_or_default();
-    let drawing = |(title, unit, figure): Shown| {
-        let of = |target| bar(target, results.find(scenario, main, least, target), figure);
+    let drawing = |(title, unit, figure): Shown, is_of_all_runs: bool| {
+        let spread = |group: &Group| if is_of_all_runs { group.spread_of_all(figure) } else { group.spread(figure) };
+        let of = |target| bar(target, results.find(scenario, main, least, target).and_then(spread));
         let bars: Vec<Bar> = results.targets(scenario).into_iter().map(of).filter(|bar| bar.range.is_some()).collect();
         if bars.is_empty() {
             return String::new();
         }
         bars_figure(&Bars { title: title.to_owned(), unit: unit.to_owned(), bars, guide: None })
     };
-    shown(scenario).into_iter().map(drawing).collect()
+    let of_all_runs = of_all_runs(scenario).into_iter().map(|it| drawing(it, true));
+    of_all_runs.chain(shown(scenario).into_iter().map(|it| drawing(it, false))).collect()
+}
+
+/// The charts of figures that even a run without an answered call has. They come first.
+fn of_all_runs(scenario: Scenario) -> Vec<Shown> {
+    match scenario {
+        Scenario::Capacity => vec![("Sustained calls per second", "", figures::sustained_or_none_per_s)],
+        Scenario::Steady => vec![("Until the latency is steady", "s", figures::steady_or_never_s)],
+        Scenario::Rollout => vec![
+            ("Calls lost, graceful restarts", "", figures::lost_gracefully),
+            ("Calls lost, abrupt restarts", "", figures::lost_abruptly),
+        ],
+        _ => Vec::new(),
+    }
 }
 
 fn shown(scenario: Scenario) -> Vec<Shown> {
@@ -44,32 +60,30 @@ fn shown(scenario: Scenario) -> Vec<Shown> {
             ("Memory after the burst", "MB", figures::after_mb),
         ],
         Scenario::Ladder | Scenario::Graph => vec![CPU, IDLE, LOADED],
-        Scenario::RetryStorm | Scenario::Tail => vec![CPU],
-        Scenario::Capacity => vec![("Sustained calls per second", "", figures::sustained_or_none_per_s), CPU],
+        Scenario::RetryStorm | Scenario::Tail | Scenario::Capacity => vec![CPU],
         Scenario::Crowd => vec![CONNECTION, CPU],
         Scenario::Footprint => {
             vec![IDLE, LOADED, CONNECTION, ("Memory of all proxies, after the burst", "MB", figures::after_burst_mb)]
         }
-        Scenario::Steady => vec![("Until the latency is steady", "s", figures::steady_or_never_s)],
-        Scenario::Rollout => vec![
-            ("Calls lost, graceful restarts", "", figures::lost_gracefully),
-            ("Calls lost, abrupt restarts", "", figures::lost_abruptly),
-        ],
         Scenario::Streams => vec![
             ("Messages per second", "", figures::messages_per_s),
             ("Busiest over mean backend", "×", figures::busiest_over_mean),
             ("Quietest over mean backend", "×", figures::quietest_over_mean),
         ],
         Scenario::Methods => vec![("p99 of the slow method", "ms", figures::slow_method_p99_ms)],
-        Scenario::SlowPod | Scenario::Connections | Scenario::FastFail | Scenario::Recover => Vec::new(),
+        Scenario::SlowPod
+        | Scenario::Connections
+        | Scenario::FastFail
+        | Scenario::Recover
+        | Scenario::Steady
+        | Scenario::Rollout => Vec::new(),
     };
     shown.push(("Memory of the proxy, at its peak", "MB", figures::peak_mb));
     shown
 }
 
-/// The bar of a target. Its value is `None` if all runs lack the figure, or if the figure's median is infinite.
-pub(super) fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
-    let spread = group.and_then(|group| group.spread(figure));
+/// The bar of a target. Its value is `None` if no run has the figure, or if the figure's median is infinite.
+pub(super) fn bar(target: TargetKind, spread: Option<Spread>) -> Bar {
     let is_endless = spread.is_some_and(|spread| spread.median.is_infinite());
     let note = match spread {
         None => "not measured",

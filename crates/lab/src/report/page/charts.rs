@@ -167,7 +167,7 @@ fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
         }
         let bars = results.targets(scenario).into_iter().map(|target| {
             let group = results.find(scenario, main, skew_ms, target);
-            let bar = bar(target, group, figures::share_percent);
+            let bar = bar(target, group.and_then(|group| group.spread(figures::share_percent)));
             if outcome::is_request_level(results, target) == Some(false) {
                 return Bar { value: None, range: None, note: "all or nothing, by connection".to_owned(), ..bar };
             }
@@ -188,10 +188,10 @@ fn recovery(results: &Results, main: Load) -> String {
     let scenario = Scenario::Recover;
     let mut html = String::new();
     for skew_ms in results.skews(scenario) {
-        let bars = results
-            .targets(scenario)
-            .into_iter()
-            .map(|target| bar(target, results.find(scenario, main, skew_ms, target), figures::recovered_s));
+        let bars = results.targets(scenario).into_iter().map(|target| {
+            let group = results.find(scenario, main, skew_ms, target);
+            bar(target, group.and_then(|group| group.spread_of_all(figures::recovered_s)))
+        });
         let title = format!("Until the backend has its fair share again, after {skew_ms} ms of skew");
         let guide = Some(Guide { value: 5.0, label: "goal 5 s".to_owned() });
         html.push_str(&bars_figure(&Bars { title, unit: "s".to_owned(), bars: bars.collect(), guide }));

@@ -1,6 +1,6 @@
 use super::super::example::{recorded, run, slow_pod};
 use super::*;
-use crate::experiment::record::{Run, Skipped, TargetKind, Version};
+use crate::experiment::record::{Restarts, Rollout, Run, Skipped, TargetKind, Version};
 
 /// Returns the elements of well-formed markup, in order. Panics if the markup is malformed.
 pub(crate) fn elements(html: &str) -> Vec<String> {
@@ -95,4 +95,16 @@ fn a_bar_counts_the_repeats_that_never_became_steady() {
     };
     assert!(page([Some(3.0), None, Some(7.0)]).contains(">7.00 s<"));
     assert!(page([Some(3.0), None, None]).contains(">not within the run<"));
+}
+
+#[test]
+fn a_bar_counts_the_repeats_in_which_every_call_failed() {
+    let of = |repeat| {
+        let lost = if repeat == 1 { 0 } else { 1000 };
+        let restarts = Restarts { restarts: 5, calls: 1000 - lost, lost };
+        let rollout = Some(Rollout { graceful: restarts, abrupt: restarts });
+        Run { scenario: Scenario::Rollout, rollout, calls: 1000 - lost, ..run(TargetKind::Leno, 0, repeat) }
+    };
+    let recorded = recorded((1..=3).map(of).collect());
+    assert!(html(&Results::new(&recorded)).contains(">1,000<"));
 }
