@@ -43,7 +43,7 @@ impl ApiServer {
     pub(crate) fn new(mut config: Config) -> Result<Self, kube::Error> {
         config.read_timeout = Some(READ_MAX);
         // Disable kube's own retries: their pauses would grow with the length of an outage, and the log would not show
-        // the failure meanwhile. All callers repeat their failed requests themselves, after at most 10 seconds.
+        // the failure meanwhile. All callers repeat their failed requests themselves, after at most a minute.
         config.default_retry = false;
         let hearing = Hearing::default();
         let listening = layer_fn(|service| hearing.listening(service));

@@ -1,48 +1,53 @@
 //! Repeats failed writes of Kubernetes objects: when to write again, and when to log a failure.
 
+mod namespaces;
+
 use std::future::pending;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
+
+pub(crate) use namespaces::FailingNamespaces;
 
 /// Shortest and longest delay after failed writes; each further failure doubles the delay.
 const MIN: Duration = Duration::from_secs(1);
 const MAX: Duration = Duration::from_secs(60);
 
-/// A series of failed attempts, which may be empty.
-#[derive(Debug)]
+/// A series of failed attempts, which may be empty. A success ends the series: replace it with an empty one.
+#[derive(Debug, Default)]
 pub(crate) struct Retry {
-    /// The delay after the next failure.
-    delay: Duration,
-    is_failing: bool,
+    /// The time of the next attempt, and the delay before it; `None` if the series is empty.
+    next: Option<(Instant, Duration)>,
     /// Whether the series was logged.
     is_logged: bool,
 }
 
 impl Retry {
-    pub(crate) fn new() -> Self {
-        Self { delay: MIN, is_failing: false, is_logged: false }
+    /// Adds a failed attempt. `log` logs the failure, and returns whether it did. Calls `log` until the series is
+    /// logged, and then no more.
+    pub(crate) fn failed(&mut self, log: impl FnOnce() -> bool) {
+        self.is_logged = self.is_logged || log();
+        let now = Instant::now();
+        let delay = match self.next {
+            None => MIN,
+            // An attempt before its time, for example after a change, must not delay the next one.
+            Some((at, _)) if now < at => return,
+            Some((_, delay)) => (delay * 2).min(MAX),
+        };
+        self.next = Some((now + delay, delay));
     }
 
-    /// Adds an attempt. A success ends the series. `log` logs a failure, and returns whether it did; it is called until
-    /// the series is logged, and then no more.
-    pub(crate) fn attempted<F>(&mut self, failed: Option<&F>, log: impl FnOnce(&F) -> bool) {
-        match failed {
-            None => *self = Self::new(),
-            Some(failed) => {
-                self.is_failing = true;
-                self.is_logged = self.is_logged || log(failed);
-            }
-        }
+    /// Whether the next attempt is due; true if the series is empty.
+    fn is_due(&self) -> bool {
+        self.next.is_none_or(|(at, _)| at <= Instant::now())
     }
 
-    /// Waits until the next attempt is due; for ever if the last attempt succeeded.
-    pub(crate) async fn due(&mut self) {
-        if !self.is_failing {
-            return pending().await;
+    /// Waits until the next attempt is due; for ever if the series is empty.
+    pub(crate) async fn due(&self) {
+        match self.next {
+            Some((at, _)) => sleep_until(at).await,
+            None => pending().await,
         }
-        sleep(self.delay).await;
-        self.delay = (self.delay * 2).min(MAX);
     }
 }
 

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
-use std::time::Duration;
 
 use hyper::StatusCode;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -18,16 +17,14 @@ use kube::api::{Api, PostParams};
 use leno_install::annotations::INJECT;
 use leno_install::names::CONTROL;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 use crate::index::{Lacking, Unmeshed};
 use crate::issuer::while_leading;
+use crate::retry::FailingNamespaces;
 
 /// Limit on Pods per namespace that get an Event. All these Events name the same remedy, and the metric has the number
 /// of all Pods.
 const EVENTS_PER_NAMESPACE_MAX: usize = 20;
-/// Delay after a failed write of an Event.
-const RETRY: Duration = Duration::from_secs(10);
 /// Maximum length of the part of a Pod's name that goes into its Event's name, in bytes. The Event's name may have 253
 /// bytes.
 const NAME_MAX_BYTES: usize = 200;
@@ -42,6 +39,7 @@ pub(crate) async fn report_unmeshed(
     mut unmeshed: watch::Receiver<ByNamespace>,
 ) -> Infallible {
     let mut reported = Reported::default();
+    let mut failing = FailingNamespaces::default();
     loop {
         leads.mark_unchanged();
         let reporting = async {
@@ -49,13 +47,16 @@ pub(crate) async fn report_unmeshed(
             for line in reported.rises(&all) {
                 tracing::warn!("{line}");
             }
-            report(&client, reported.due(&all), &mut reported).await
+            report(&client, reported.due(&all), &mut reported, &mut failing).await;
         };
-        let is_failing = while_leading(leads.clone(), reporting).await.is_some_and(|outcome| outcome.is_err());
+        if while_leading(leads.clone(), reporting).await.is_none() {
+            // Forget the failures: when this replica leads again, it must write at once.
+            failing = FailingNamespaces::default();
+        }
         tokio::select! {
             Ok(()) = leads.changed() => {}
             Ok(()) = unmeshed.changed() => {}
-            () = sleep(RETRY), if is_failing => {}
+            () = failing.due() => {}
         }
     }
 }
@@ -70,16 +71,15 @@ struct Reported {
 }
 
 impl Reported {
-    /// Returns the Pods that still need an Event, each with its namespace. Forgets Pods that no longer exist.
-    fn due(&mut self, all: &ByNamespace) -> Vec<(Box<str>, Unmeshed)> {
-        let shown = |pods: &Vec<Unmeshed>| pods.iter().take(EVENTS_PER_NAMESPACE_MAX).cloned().collect::<Vec<_>>();
-        let shown: Vec<_> = all
-            .iter()
-            .flat_map(|(namespace, pods)| shown(pods).into_iter().map(|pod| (namespace.clone(), pod)))
-            .collect();
-        let present: HashSet<&str> = shown.iter().map(|(_, pod)| &*pod.uid).collect();
+    /// Returns the Pods that still need an Event. Forgets Pods that no longer exist.
+    fn due(&mut self, all: &ByNamespace) -> ByNamespace {
+        let present: HashSet<&str> = all.values().flat_map(|pods| shown(pods)).map(|pod| &*pod.uid).collect();
         self.events.retain(|(uid, _)| present.contains(&**uid));
-        shown.into_iter().filter(|(_, pod)| !self.events.contains(&pod.key())).collect()
+        let due = |pods: &Vec<Unmeshed>| -> Vec<Unmeshed> {
+            shown(pods).filter(|pod| !self.events.contains(&pod.key())).cloned().collect()
+        };
+        let due = all.iter().map(|(namespace, pods)| (namespace.clone(), due(pods)));
+        due.filter(|(_, pods)| !pods.is_empty()).collect()
     }
 
     /// Returns a log line for each namespace that has more Pods without a proxy than before.
@@ -100,6 +100,11 @@ impl Reported {
     }
 }
 
+/// The Pods of a namespace that get an Event.
+fn shown(pods: &[Unmeshed]) -> impl Iterator<Item = &Unmeshed> {
+    pods.iter().take(EVENTS_PER_NAMESPACE_MAX)
+}
+
 impl Unmeshed {
     /// Returns the entry of the Pod's Event in [`Reported::events`].
     fn key(&self) -> (Box<str>, Lacking) {
@@ -107,27 +112,31 @@ impl Unmeshed {
     }
 }
 
-/// The error if an Event could not be written. [`report`] has logged the reason.
-struct Failed;
-
-async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut Reported) -> Result<(), Failed> {
-    let mut outcome = Ok(());
-    for (namespace, pod) in due {
+/// Writes an Event for each Pod of `due`, except in namespaces whose next attempt is not due.
+async fn report(client: &Client, due: ByNamespace, reported: &mut Reported, failing: &mut FailingNamespaces) {
+    failing.retain(|namespace| due.contains_key(namespace));
+    for (namespace, pods) in due {
+        if !failing.is_due(&namespace) {
+            continue;
+        }
         let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
-            Ok(_) => drop(reported.events.insert(pod.key())),
-            // Another replica has written this Event.
-            Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {
-                reported.events.insert(pod.key());
-            }
-            // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
-            Err(error) => {
-                tracing::debug!(%namespace, pod = %pod.name, %error, "no Event could be written");
-                outcome = Err(Failed);
+        let mut failed = None;
+        for pod in pods {
+            match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
+                Ok(_) => drop(reported.events.insert(pod.key())),
+                // Another replica has written this Event.
+                Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {
+                    reported.events.insert(pod.key());
+                }
+                // Continue with the next Pod: the API server may refuse the Event of one Pod only.
+                Err(error) => failed = failed.or(Some((pod.name, error))),
             }
         }
+        match failed {
+            None => failing.succeeded(&namespace),
+            Some((pod, error)) => failing.failed(&namespace, format_args!("the Event of Pod {pod}"), &error),
+        }
     }
-    outcome
 }
 
 /// Makes the Event for a Pod. Every replica uses the same name for the Event, so that only one Event can be written.

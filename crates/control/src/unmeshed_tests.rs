@@ -1,4 +1,13 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
 use super::*;
+use crate::fixtures::{Warnings, client_of, refusal};
 
 fn pods(count: usize) -> Vec<Unmeshed> {
     (0..count).map(|i| pod(&format!("web-{i:03}"), &format!("uid-{i:03}"))).collect()
@@ -16,10 +25,10 @@ fn shop(count: usize) -> ByNamespace {
 fn each_pod_is_reported_once_and_of_many_only_the_first() {
     let mut reported = Reported::default();
     let due = reported.due(&shop(2));
-    assert_eq!(due.iter().map(|(_, pod)| &*pod.name).collect::<Vec<_>>(), ["web-000", "web-001"]);
-    reported.events.extend(due.into_iter().map(|(_, pod)| pod.key()));
+    assert_eq!(due["shop"].iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["web-000", "web-001"]);
+    reported.events.extend(due.values().flatten().map(Unmeshed::key));
     assert!(reported.due(&shop(2)).is_empty());
-    assert_eq!(reported.due(&shop(10_000)).len(), EVENTS_PER_NAMESPACE_MAX - 2);
+    assert_eq!(reported.due(&shop(10_000))["shop"].len(), EVENTS_PER_NAMESPACE_MAX - 2);
     reported.due(&shop(0));
     assert!(reported.events.is_empty(), "what is gone is forgotten");
 }
@@ -72,8 +81,66 @@ fn many_namespaces_are_reported_in_a_short_time() {
     let all: ByNamespace = (0..8_000).map(of).collect();
     let mut reported = Reported::default();
     let due = reported.due(&all);
-    reported.events.extend(due.into_iter().map(|(_, pod)| pod.key()));
+    reported.events.extend(due.values().flatten().map(Unmeshed::key));
     let start = std::time::Instant::now();
     assert!(reported.due(&all).is_empty());
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+/// An API server that refuses the Events of the namespace `closed`. Records the namespace of each Event, and the
+/// seconds since the start.
+#[derive(Clone)]
+struct ApiServer {
+    start: Instant,
+    asked: Arc<Mutex<Vec<(String, u64)>>>,
+}
+
+impl ApiServer {
+    fn new() -> Self {
+        Self { start: Instant::now(), asked: Arc::default() }
+    }
+
+    /// The seconds at which this namespace got Events.
+    fn asked_s(&self, namespace: &str) -> Vec<u64> {
+        let asked = self.asked.lock().expect("nobody panicked");
+        asked.iter().filter(|(of, _)| of == namespace).map(|(_, at_s)| *at_s).collect()
+    }
+
+    async fn answer(self, request: http::Request<Body>) -> (u16, Value) {
+        let body = request.into_body().collect().await.expect("a body").to_bytes();
+        let event: Value = serde_json::from_slice(&body).expect("an Event");
+        let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let is_refused = namespace == "closed";
+        self.asked.lock().expect("nobody panicked").push((namespace, self.start.elapsed().as_secs()));
+        if is_refused { refusal(403) } else { (201, event) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_refuses_events_is_tried_less_and_less_often_and_others_get_theirs_at_once() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = ApiServer::new();
+    let client = client_of({
+        let server = server.clone();
+        move |request| server.clone().answer(request)
+    });
+    let (_leader, leads) = watch::channel(true);
+    let closed = [("closed".into(), pods(1))];
+    let (all, unmeshed) = watch::channel(ByNamespace::from(closed));
+    let changing = async {
+        for second in 0..300 {
+            let pod = pod("web", &format!("uid-{second}"));
+            all.send_modify(|all| drop(all.insert("open".into(), vec![pod])));
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        never = report_unmeshed(client, leads, unmeshed) => match never {},
+        () = changing => {}
+    }
+    assert_eq!(server.asked_s("open"), (0..300).collect::<Vec<u64>>());
+    assert_eq!(server.asked_s("closed"), [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
+    let warnings: Vec<_> = warnings.lines().into_iter().filter(|line| line.contains("could not be written")).collect();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.contains("closed") && warning.contains("Pod web-000"), "{warning}");
 }

@@ -1,5 +1,6 @@
 //! Selects the workloads for a command: `deploy/web`, `sts`, `pods`, `ns shop`.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use clap::Args;
@@ -70,6 +71,8 @@ pub(crate) struct Choice {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) namespace: String,
+    /// The name of the workload, the Pod or the namespace. If workloads of several kinds in the namespace have the same
+    /// name, the kind stands before it: `deploy/web` and `sts/web`.
     pub(crate) name: String,
     pub(crate) pods: Vec<Pod>,
 }
@@ -184,27 +187,38 @@ impl Selection {
     }
 
     fn group(&self, pods: Vec<Pod>) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+        // The Pods by namespace and name, and then by kind of workload.
+        let mut found: BTreeMap<(String, String), BTreeMap<String, Vec<Pod>>> = BTreeMap::new();
         for pod in pods.into_iter().filter(pods::is_alive) {
             let namespace = pod.namespace().unwrap_or_default();
             let owner = pods::owner(&pod);
-            let name = match self.kind {
+            let (kind, name) = match self.kind {
                 Kind::Makers(maker) if !owner.kind.eq_ignore_ascii_case(maker.kind) => continue,
-                Kind::Makers(_) | Kind::Workloads => owner.name,
-                Kind::Pods => pod.name_any(),
-                Kind::Namespaces => namespace.clone(),
+                Kind::Makers(_) | Kind::Workloads => (owner.kind, owner.name),
+                Kind::Pods => (String::new(), pod.name_any()),
+                Kind::Namespaces => (String::new(), namespace.clone()),
             };
             if self.name.as_ref().is_some_and(|wanted| *wanted != name) {
                 continue;
             }
-            match groups.iter_mut().find(|group| group.namespace == namespace && group.name == name) {
-                Some(group) => group.pods.push(pod),
-                None => groups.push(Group { namespace, name, pods: vec![pod] }),
-            }
+            found.entry((namespace, name)).or_default().entry(kind).or_default().push(pod);
         }
-        groups.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let mut groups = Vec::new();
+        for ((namespace, name), by_kind) in found {
+            let is_ambiguous = by_kind.len() > 1;
+            groups.extend(by_kind.into_iter().map(|(kind, pods)| {
+                let name = if is_ambiguous { format!("{}/{name}", word(&kind)) } else { name.clone() };
+                Group { namespace: namespace.clone(), name, pods }
+            }));
+        }
         groups
     }
+}
+
+/// Returns the word with which users select a kind of workload. Some kinds have none; for them, returns the kind.
+fn word(kind: &str) -> &str {
+    let maker = MAKERS.into_iter().find(|maker| maker.kind.eq_ignore_ascii_case(kind));
+    maker.map_or(kind, |maker| maker.names[0])
 }
 
 impl Kind {

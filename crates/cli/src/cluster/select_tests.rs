@@ -63,6 +63,31 @@ fn all_workloads_are_gathered_whatever_made_their_pods() {
 }
 
 #[test]
+fn workloads_of_the_same_name_and_namespace_are_told_apart_by_their_kind() {
+    let pods = vec![
+        pod("shop", "web-2", Some("web"), "Running"),
+        pod_of("shop", "web-0", ("StatefulSet", "web"), "Running"),
+        pod_of("shop", "web-x", ("Rollout", "web"), "Running"),
+        pod("shop", "web", None, "Running"),
+        pod("shop", "web-1", Some("web"), "Running"),
+        pod("shop", "cart-1", Some("cart"), "Running"),
+        pod_of("bank", "web-0", ("StatefulSet", "web"), "Running"),
+    ];
+    let named = |selection: &Selection| -> Vec<String> {
+        let groups = selection.group(pods.clone());
+        groups.iter().map(|group| format!("{} {} {}", group.namespace, group.name, group.pods.len())).collect()
+    };
+    let all = Selection { kind: Kind::Workloads, name: None };
+    let expected =
+        ["bank web 1", "shop cart 1", "shop deploy/web 2", "shop pod/web 1", "shop rollout/web 1", "shop sts/web 1"];
+    assert_eq!(named(&all), expected);
+    for (one, expected) in [("deploy/web", "shop web 2"), ("pod/web", "shop web 1")] {
+        assert_eq!(named(&one.parse().expect("a name in the table selects its row")), [expected]);
+    }
+    assert_eq!(named(&"sts/web".parse().expect("it selects")), ["bank web 1", "shop web 1"]);
+}
+
+#[test]
 fn a_name_selects_those_of_it() {
     assert_eq!(grouped("po/debug"), ["shop/debug 1"]);
     assert_eq!(grouped("namespace/shop"), ["shop/shop 3"]);

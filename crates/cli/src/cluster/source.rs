@@ -1,6 +1,8 @@
 //! The proxies whose metrics the tool reads: proxies of workloads in a cluster, or proxies at admin addresses that this
 //! machine can reach. `prometheus` takes the same counts from Prometheus instead.
 
+mod taps;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leno_lab::http;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::cluster::clock::BootInstant;
 use crate::cluster::connect::{Cluster, ClusterError, Connect};
@@ -26,16 +28,10 @@ use crate::cluster::select::{Choice, Group, Kind};
 use crate::cluster::stat::seconds;
 use crate::run::running::{self, Running};
 
+pub(crate) use taps::Tapped;
+
 /// Maximum time for a proxy on this machine to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-/// A tap that breaks off sooner is not opened again: otherwise, the tool would open taps without end at a proxy that
-/// ends each of them at once.
-const TAP_MIN: Duration = Duration::from_secs(60);
-
-/// Time between two taps of a proxy. The proxy needs up to 50 ms to notice that a tap has ended, and limits the number
-/// of open taps.
-const TAP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Options that select proxies.
 #[derive(Args)]
@@ -241,30 +237,40 @@ impl Proxies {
         self.proxies.iter()
     }
 
-    /// Opens a tap at a proxy, and calls `line` with each line that the proxy sends. `selection` is JSON.
+    /// Opens a tap at a proxy, and passes each line that the proxy sends to `each`. `selection` is JSON.
     ///
-    /// A proxy ends a tap after an hour, and a connection through the API server may break off sooner. Then this
-    /// function opens another tap, and first calls `again` with the time for which the previous tap was open. Calls
-    /// that end between the two taps are missing.
+    /// A proxy ends a tap after an hour, or if the tool reads nothing for some time. A connection through the API
+    /// server may break off sooner. Then this function first passes a [`Tapped::Gap`] to `each`, and opens another tap.
+    /// Calls that end between the two taps are missing.
     ///
     /// # Errors
-    /// If the proxy does not answer or rejects a tap, or a tap breaks off within [`TAP_MIN`].
+    /// If the proxy does not answer or rejects a tap, or a tap ends within a minute.
     pub(crate) async fn tap(
         &self,
         proxy: &ProxyAt,
         selection: &str,
-        mut line: impl FnMut(&str),
-        again: impl FnMut(Duration),
+        each: impl Fn(Tapped<'_>),
     ) -> Result<(), ClusterError> {
-        let tap = async || self.tap_once(proxy, selection.to_owned(), &mut line).await;
-        keep_open(tap, again).await
+        let tap = async || self.tap_once(proxy, selection.to_owned(), |line| each(Tapped::Line(line))).await;
+        taps::keep_open(proxy.pod().unwrap_or(&proxy.name), tap, |gap| each(Tapped::Gap(gap))).await
     }
 
-    /// Opens a tap at a proxy, and calls `line` with each line when the line arrives, until the tap ends.
+    /// Opens a tap at a proxy, and calls `line` with each line when the line arrives, until the tap ends. Returns the
+    /// reason for the end if the proxy names one.
     ///
     /// # Errors
     /// If the proxy does not answer, or answers with a status other than 200.
-    async fn tap_once(&self, proxy: &ProxyAt, json: String, line: impl FnMut(&str)) -> Result<(), ClusterError> {
+    async fn tap_once(
+        &self,
+        proxy: &ProxyAt,
+        json: String,
+        mut line: impl FnMut(&str),
+    ) -> Result<Option<String>, ClusterError> {
+        let mut reason = None;
+        let line = |text: &str| {
+            reason = reason.take().or_else(|| taps::reason(text));
+            line(text);
+        };
         let path = "/tap";
         let answer = match (&self.cluster, &proxy.place) {
             (Some(cluster), Place::Pod(pod, port)) => {
@@ -284,7 +290,7 @@ impl Proxies {
             }
         };
         match answer.status {
-            200 => Ok(()),
+            200 => Ok(reason),
             status => {
                 let what = format!("the proxy of {} answered {status} to {path}: {}", proxy.name, answer.body.trim());
                 Err(ClusterError::new(
@@ -415,23 +421,6 @@ async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages,
     after.extend(started);
     progress.finish_and_clear();
     (before, after)
-}
-
-/// Runs `tap` again each time it fails after at least [`TAP_MIN`]. First calls `again` with the time that it took.
-async fn keep_open(
-    mut tap: impl AsyncFnMut() -> Result<(), ClusterError>,
-    mut again: impl FnMut(Duration),
-) -> Result<(), ClusterError> {
-    loop {
-        let began = Instant::now();
-        let ended = tap().await;
-        let open_for = began.elapsed();
-        if ended.is_ok() || open_for < TAP_MIN {
-            return ended;
-        }
-        again(open_for);
-        sleep(TAP_PAUSE).await;
-    }
 }
 
 fn counting(count: usize, window: Duration) -> String {

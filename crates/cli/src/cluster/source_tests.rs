@@ -75,32 +75,6 @@ fn a_group_has_the_growth_of_the_proxies_that_answered_twice() {
     assert_eq!(measured.proxies[0].now.sum("request_total", &[]), 150.0);
 }
 
-/// Opens taps that fail after these times, in seconds, and then a tap that ends without an error after a day. Returns
-/// the result, and how long each tap was open before the next tap.
-async fn open_for(failing: &[u64]) -> (Result<(), ClusterError>, Vec<u64>) {
-    let (mut failing, mut followed) = (failing.iter(), Vec::new());
-    let tap = async || match failing.next() {
-        Some(seconds) => {
-            sleep(Duration::from_secs(*seconds)).await;
-            Err(ClusterError::new("the connection ended", "see its log"))
-        }
-        None => {
-            sleep(Duration::from_secs(86_400)).await;
-            Ok(())
-        }
-    };
-    let ended = keep_open(tap, |open_for| followed.push(open_for.as_secs())).await;
-    (ended, followed)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tap_is_opened_again_at_the_proxys_time_limit_and_not_if_it_fails_at_once() {
-    assert_eq!(open_for(&[]).await, (Ok(()), vec![]));
-    assert_eq!(open_for(&[3_610, 3_610, 600]).await, (Ok(()), vec![3_610, 3_610, 600]));
-    let (ended, followed) = open_for(&[3_610, 7]).await;
-    assert_eq!((ended.map_err(|error| error.what), followed), (Err("the connection ended".to_owned()), vec![3_610]));
-}
-
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]

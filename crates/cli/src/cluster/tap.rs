@@ -14,7 +14,7 @@ use leno_model::tap::{SlowerThan, TapSelection, TapSide, TapStatus};
 
 use super::block_on;
 use super::connect::ClusterError;
-use super::source::{Proxies, ProxyAt, Source};
+use super::source::{Proxies, ProxyAt, Source, Tapped};
 use event::Event;
 
 /// Maximum number of proxies that the command watches at the same time.
@@ -160,8 +160,11 @@ impl Options {
             .map_err(|error| ClusterError::new(error.to_string(), "report this fault"))?;
         let json = json.as_str();
         let watch = |proxy| async move {
-            let show = |line: &str| self.show(proxy, line, shown);
-            let ended = proxies.tap(proxy, json, show, |open_for| report_gap(proxy, open_for)).await;
+            let each = |tapped: Tapped<'_>| match tapped {
+                Tapped::Line(line) => self.show(proxy, line, shown),
+                Tapped::Gap(gap) => eprintln!("leno: {gap}"),
+            };
+            let ended = proxies.tap(proxy, json, each).await;
             // Report the error now, not after the taps of the other proxies: they may continue for a long time.
             ended.inspect_err(|error| eprintln!("leno: {error}"))
         };
@@ -198,12 +201,6 @@ impl Options {
             tokio::time::sleep(EVERY).await;
         }
     }
-}
-
-/// Reports that the tap of a proxy ended after `open_for`, and that another tap follows.
-fn report_gap(proxy: &ProxyAt, open_for: Duration) {
-    let (name, minutes) = (proxy.pod().unwrap_or(&proxy.name), open_for.as_secs() / 60);
-    eprintln!("leno: the tap of {name} ended after {minutes} min and is opened again; calls in between are not shown");
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {

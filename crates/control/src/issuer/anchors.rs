@@ -18,10 +18,7 @@ use tokio::sync::watch;
 use super::lease::while_leading;
 use super::signing::Signing;
 use crate::api_server::ApiServer;
-use crate::retry::Retry;
-
-/// The API server names this cause if it refuses a new object because the object's namespace is being deleted.
-const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+use crate::retry::FailingNamespaces;
 
 /// A kind of object that contains the trust anchors.
 pub(crate) trait Carrier:
@@ -49,10 +46,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
-    // The namespaces in which the latest writes failed, and whether they are being deleted. Only new failures are
-    // logged.
-    let mut failing: BTreeSet<(Box<str>, bool)> = BTreeSet::new();
-    let mut retry = Retry::new();
+    let mut failing = FailingNamespaces::default();
     loop {
         tokio::select! {
             event = events.next() => match event {
@@ -66,7 +60,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
             Ok(()) = needed.changed() => {}
             Ok(()) = leads.changed() => {}
             Ok(()) = signing.changed() => {}
-            () = retry.due() => {}
+            () = failing.due(), if was_listed => {}
         }
         if !was_listed {
             continue;
@@ -74,75 +68,43 @@ pub(crate) async fn keep_anchors<K: Carrier>(
         leads.mark_unchanged();
         let anchors = signing.borrow_and_update().anchors_pem.clone();
         let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
-        let correcting = correct(&client, name, wanted, &anchors, &mut known);
-        let failures = while_leading(leads.clone(), correcting).await.unwrap_or_default();
-        for failure in failures.iter().filter(|failure| !failing.contains(&failure.place())) {
-            // Begin with short delays again: other namespaces may have failed for long.
-            retry = Retry::new();
-            failure.log::<K>(name);
-        }
-        retry.attempted(failures.first(), |_| true);
-        failing = failures.iter().map(Failure::place).collect();
-    }
-}
-
-/// An object that could not be written.
-struct Failure {
-    /// The object's namespace; empty for objects of cluster scope.
-    namespace: Box<str>,
-    error: kube::Error,
-}
-
-impl Failure {
-    fn place(&self) -> (Box<str>, bool) {
-        (self.namespace.clone(), is_terminating(&self.error))
-    }
-
-    fn log<K: Carrier>(&self, name: &str) {
-        let (Self { namespace, error }, kind) = (self, K::kind(&()));
-        // A namespace that is being deleted accepts no new objects. It is tried again nevertheless, because a namespace
-        // of this name may be created soon.
-        if is_terminating(error) {
-            tracing::debug!(%namespace, "{kind} {name} was not written: the namespace is being deleted");
-        } else {
-            tracing::warn!(
-                %namespace,
-                "the trust anchors could not be written into {kind} {name}: {error}; it is tried again until it succeeds"
-            );
+        let correcting = correct(&client, name, &wanted, &anchors, &mut known, &mut failing);
+        if while_leading(leads.clone(), correcting).await.is_none() {
+            // Forget the failures: when this replica leads again, it must write at once.
+            failing = FailingNamespaces::default();
         }
     }
 }
 
-/// Writes the anchors into the object called `name` in each namespace of `wanted`, unless the object already has them.
-/// Returns the failed writes.
+/// Writes the anchors into the object called `name` in each namespace of `wanted`, unless the object already has them
+/// or the namespace's next attempt is not due.
 async fn correct<K: Carrier>(
     client: &Client,
     name: &str,
-    wanted: BTreeSet<Box<str>>,
+    wanted: &BTreeSet<Box<str>>,
     anchors: &str,
     known: &mut HashMap<Box<str>, K>,
-) -> Vec<Failure> {
-    let mut failures = Vec::new();
+    failing: &mut FailingNamespaces,
+) {
+    let kind = K::kind(&());
+    failing.retain(|namespace| wanted.contains(namespace));
     for namespace in wanted {
-        let Some(change) = K::correction(known.get(&namespace), anchors) else {
+        let Some(change) = K::correction(known.get(namespace), anchors) else {
+            failing.succeeded(namespace);
             continue;
         };
-        match write(&K::api(client.clone(), &namespace), name, &change).await {
+        if !failing.is_due(namespace) {
+            continue;
+        }
+        match write(&K::api(client.clone(), namespace), name, &change).await {
             Ok(written) => {
-                tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
+                tracing::info!(%namespace, "the trust anchors were written into {kind} {name}");
                 keep(known, written);
+                failing.succeeded(namespace);
             }
-            Err(error) => failures.push(Failure { namespace, error }),
+            Err(error) => failing.failed(namespace, format_args!("{kind} {name} with the trust anchors"), &error),
         }
     }
-    failures
-}
-
-/// Returns whether the API server refused a write because the object's namespace is being deleted.
-fn is_terminating(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    status.is_forbidden() && causes.any(|cause| cause.reason == NAMESPACE_TERMINATING)
 }
 
 fn keep<K: Carrier>(known: &mut HashMap<Box<str>, K>, mut object: K) {

@@ -1,18 +1,92 @@
-use kube::core::Status;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::client::Body;
+use leno_install::names::TRUST_BUNDLE;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use super::*;
+use crate::fixtures::{Warnings, client_of, refusal};
+use crate::issuer::fixtures::signing;
+use crate::watch::Hearing;
 
-fn refusal((code, reason): (u16, &str), causes: &Value) -> kube::Error {
-    let details = json!({ "causes": causes });
-    let status = json!({ "status": "Failure", "code": code, "reason": reason, "message": "no", "details": details });
-    kube::Error::Api(Box::new(serde_json::from_value::<Status>(status).expect("a status")))
+/// An API server without ConfigMaps, whose watch never answers. It refuses writes in the namespace `closed` with this
+/// status; `None` accepts them. Records the namespace of each write, and the seconds since the start.
+#[derive(Clone)]
+struct Server {
+    start: Instant,
+    refuses: Arc<Mutex<Option<u16>>>,
+    written: Arc<Mutex<Vec<(String, u64)>>>,
 }
 
-#[test]
-fn a_namespace_that_is_being_deleted_is_told_from_other_refusals() {
-    let terminating = json!([{ "reason": "NamespaceTerminating", "field": "metadata.namespace" }]);
-    assert!(is_terminating(&refusal((403, "Forbidden"), &terminating)));
-    assert!(!is_terminating(&refusal((403, "Forbidden"), &json!([]))));
-    assert!(!is_terminating(&refusal((500, "InternalError"), &terminating)));
+impl Server {
+    fn new(refuses: u16) -> Self {
+        Self { start: Instant::now(), refuses: Arc::new(Mutex::new(Some(refuses))), written: Arc::default() }
+    }
+
+    fn api_server(&self) -> ApiServer {
+        let server = self.clone();
+        ApiServer::of(client_of(move |request| server.clone().answer(request)), Hearing::default())
+    }
+
+    /// The seconds at which this namespace got writes.
+    fn written_s(&self, namespace: &str) -> Vec<u64> {
+        let written = self.written.lock().expect("nobody panicked");
+        written.iter().filter(|(of, _)| of == namespace).map(|(_, at_s)| *at_s).collect()
+    }
+
+    async fn answer(self, request: http::Request<Body>) -> (u16, Value) {
+        let (head, body) = request.into_parts();
+        if head.method == http::Method::GET {
+            if head.uri.query().is_some_and(|query| query.contains("watch=true")) {
+                std::future::pending::<()>().await;
+            }
+            let metadata = json!({ "resourceVersion": "7" });
+            return (200, json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": [] }));
+        }
+        let namespace = head.uri.path().split('/').nth(4).unwrap_or_default().to_owned();
+        let body = body.collect().await.expect("a body").to_bytes();
+        let mut object: Value = serde_json::from_slice(&body).expect("an object");
+        object["metadata"]["namespace"] = namespace.as_str().into();
+        let refuses = self.refuses.lock().expect("nobody panicked").filter(|_| namespace == "closed");
+        self.written.lock().expect("nobody panicked").push((namespace, self.start.elapsed().as_secs()));
+        refuses.map_or((200, object), refusal)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_refuses_the_anchors_is_tried_less_and_less_often_and_others_get_theirs_at_once() {
+    for refuses in [403, 500] {
+        let (warnings, _guard) = Warnings::collect();
+        let server = Server::new(refuses);
+        let api_server = server.api_server();
+        let (needs, needed) = watch::channel(BTreeSet::<Box<str>>::from(["closed".into()]));
+        let (_leader, leads) = watch::channel(true);
+        let (_signer, signing) = watch::channel(signing());
+        let changing = async {
+            for second in 0..300 {
+                needs.send_modify(|needed| {
+                    needed.insert(format!("open-{second}").into());
+                });
+                sleep(Duration::from_secs(1)).await;
+            }
+            *server.refuses.lock().expect("nobody panicked") = None;
+            sleep(Duration::from_secs(60)).await;
+        };
+        tokio::select! {
+            never = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, needed, leads, signing) => match never {},
+            () = changing => {}
+        }
+        for second in 0..300 {
+            assert_eq!(server.written_s(&format!("open-{second}")), [second], "{refuses}");
+        }
+        // The last write succeeds.
+        assert_eq!(server.written_s("closed"), [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303], "{refuses}");
+        let warnings = warnings.lines();
+        let [warning] = &warnings[..] else { panic!("{refuses}: {warnings:?}") };
+        assert!(warning.contains("closed") && warning.contains("could not be written"), "{warning}");
+    }
 }

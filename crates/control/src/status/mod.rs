@@ -50,7 +50,7 @@ pub(crate) async fn keep_statuses(
 ) -> Infallible {
     // For each object, the status that we last wrote or found.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
-    let mut retry = Retry::new();
+    let mut retry = Retry::default();
     loop {
         leads.mark_unchanged();
         let saying = async {
@@ -65,7 +65,10 @@ pub(crate) async fn keep_statuses(
                 None
             }
         };
-        retry.attempted(failed.as_ref(), Failed::log);
+        match failed {
+            Some(failed) => retry.failed(|| failed.log()),
+            None => retry = Retry::default(),
+        }
         tokio::select! {
             Ok(()) = leads.changed() => {}
             Ok(()) = news.changed() => {}

@@ -13,7 +13,7 @@ use leno_model::tap::TapSelection;
 use leno_relay::tap::{MAX_TAPS, Tap};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::pages::ask;
 use super::shared::Shared;
@@ -25,6 +25,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// Maximum number of pieces of the response that wait for the connection. Further lines stay in the tap, which drops
 /// lines when it is full.
 const PIECES: usize = 1;
+/// Time after which the proxy ends a tap whose client reads nothing although lines wait for it, for example because
+/// `leno tap` is suspended: the tap takes one of [`MAX_TAPS`] places.
+const UNREAD_MAX: Duration = Duration::from_secs(30);
 
 /// The open taps of the proxy: at most [`MAX_TAPS`].
 #[derive(Default)]
@@ -82,26 +85,32 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared, caller: 
     // this future, and so closes the tap.
     ask(shared, |worker| worker.begin_tap(tap.0.clone())).await;
     tracing::info!(?selection, caller, "a tap begins");
-    let (sender, lines) = mpsc::channel(PIECES);
+    // One place more, for the last line: the client may have left no other place free.
+    let (sender, lines) = mpsc::channel(PIECES + 1);
     spawn_local(async move {
-        send(&tap.0, &sender).await;
+        let reason = send(&tap.0, &sender, UNREAD_MAX).await;
         drop((tap, place));
-        tracing::info!("a tap ended");
+        tracing::info!(reason, "a tap ended");
     });
     stream(lines)
 }
 
-/// Sends lines until the user leaves.
-async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>) {
+/// Sends lines until the user leaves, or reads nothing for `unread_max`. In the second case, sends the reason as the
+/// last line, and returns it.
+async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>, unread_max: Duration) -> Option<String> {
+    let last = sender.clone().try_reserve_owned().ok()?;
     let mut sent = Instant::now();
     // Send an empty line at once: the response's header is sent together with the first piece of the body.
-    if sender.send(Bytes::from_static(b"\n")).await.is_err() {
-        return;
-    }
+    sender.send(Bytes::from_static(b"\n")).await.ok()?;
     loop {
         sleep(EVERY).await;
         // While the channel has no room, the lines stay in the tap.
-        let Ok(room) = sender.reserve().await else { return };
+        let Ok(room) = timeout(unread_max, sender.reserve()).await else {
+            let reason = format!("the client read nothing for {} s", unread_max.as_secs());
+            last.send(end(tap, &reason));
+            return Some(reason);
+        };
+        let room = room.ok()?;
         let (mut lines, dropped) = tap.take();
         if dropped > 0 {
             lines.extend(format!("{{\"dropped\":{dropped}}}\n").into_bytes());
@@ -116,3 +125,15 @@ async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>) {
         room.send(lines.into());
     }
 }
+
+/// The last line of a tap: the number of calls that were not shown, and the reason why the tap ends.
+fn end(tap: &Tap, reason: &str) -> Bytes {
+    let (lines, dropped) = tap.take();
+    let unread = lines.iter().filter(|byte| **byte == b'\n').count();
+    // A `leno tap` of an older version reads only `dropped`.
+    format!("{{\"dropped\":{},\"ended\":\"{reason}\"}}\n", dropped + unread as u64).into()
+}
+
+#[cfg(test)]
+#[path = "tap_tests.rs"]
+mod tests;

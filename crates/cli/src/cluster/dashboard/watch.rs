@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -13,11 +14,12 @@ use leno_model::tap::{TapSelection, TapSide};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
 
 use super::mesh::{id, is_id};
 use super::pages::{Query, clean};
 use super::state::State;
-use crate::cluster::source::ProxyAt;
+use crate::cluster::source::{ProxyAt, Tapped};
 
 /// Maximum number of proxies that one tap watches.
 const PROXIES_MAX: usize = 16;
@@ -26,6 +28,11 @@ const PROXIES_MAX: usize = 16;
 const TAPS_MAX: usize = 2;
 /// Maximum number of events that wait for the browser. Further events are dropped and counted.
 const WAITING_MAX: usize = 512;
+/// Time after which a tap ends if [`WAITING_MAX`] events wait and the browser reads none of them: the tap takes a place
+/// of [`TAPS_MAX`], and one of the taps of each proxy.
+const UNREAD_MAX: Duration = Duration::from_secs(30);
+/// Interval at which a tap checks that the browser reads.
+const UNREAD_EVERY: Duration = Duration::from_secs(1);
 
 /// Represents an open tap in [`State::taps`]; dropping this value lowers the count.
 struct Place(Rc<State>);
@@ -36,7 +43,8 @@ impl Drop for Place {
     }
 }
 
-/// Starts a tap, which ends when the browser closes the connection.
+/// Starts a tap. It ends when the browser closes the connection or reads nothing for [`UNREAD_MAX`], or when no proxy
+/// is watched any more.
 pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     let selection = match selection(query) {
         Ok(selection) => selection,
@@ -55,12 +63,19 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     };
     state.taps.set(state.taps.get() + 1);
     let place = Place(state.clone());
-    let (sender, receiver) = channel::<Bytes>(WAITING_MAX);
+    let (sender, receiver) = channel::<Bytes>(WAITING_MAX + 1);
+    // Keep a place for the last event, which says why the tap ends: the browser may have left no other place free.
+    let last = sender.clone().try_reserve_owned();
     spawn_local(async move {
-        tokio::select! {
-            () = watch(&place.0, &proxies, &selection, &sender) => {}
+        let dropped = Cell::new(0);
+        let why = tokio::select! {
+            () = watch(&place.0, &proxies, &selection, &sender, &dropped) => "no proxy is watched any more".to_owned(),
+            () = unread(&sender) => format!("the browser read nothing for {} s", UNREAD_MAX.as_secs()),
             // End the tap when the browser closes the connection.
-            () = sender.closed() => {}
+            () = sender.closed() => return,
+        };
+        if let Ok(last) = last {
+            last.send(text_of(&dropped, &json!({ "over": why })));
         }
     });
     let mut answer = stream_answer(receiver);
@@ -68,40 +83,71 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     answer
 }
 
-async fn watch(state: &State, proxies: &[ProxyAt], selection: &TapSelection, sender: &Sender<Bytes>) {
-    let dropped = Cell::new(0_u64);
+async fn watch(
+    state: &State,
+    proxies: &[ProxyAt],
+    selection: &TapSelection,
+    sender: &Sender<Bytes>,
+    dropped: &Cell<u64>,
+) {
     let watched = proxies.get(..PROXIES_MAX).unwrap_or(proxies);
-    send(sender, &dropped, &json!({ "watching": watched.len(), "of": proxies.len() }));
+    send(sender, dropped, &json!({ "watching": watched.len(), "of": proxies.len() }));
     let Ok(selection) = serde_json::to_string(selection) else { return };
     let watch = |proxy: ProxyAt| {
-        let (selection, dropped) = (selection.as_str(), &dropped);
+        let selection = selection.as_str();
         async move {
-            let name = id(&proxy.namespace, &proxy.name);
-            let each = |text: &str| {
-                if let Ok(Value::Object(mut call)) = serde_json::from_str(text) {
-                    call.insert("workload".to_owned(), name.clone().into());
-                    call.extend(proxy.pod().map(|pod| ("pod".to_owned(), pod.into())));
-                    send(sender, dropped, &Value::Object(call));
+            let each = |tapped: Tapped<'_>| {
+                if let Some(event) = event(&proxy, tapped) {
+                    send(sender, dropped, &event);
                 }
             };
-            if let Err(error) = state.proxies.tap(&proxy, selection, each, |_| ()).await {
-                send(sender, dropped, &json!({ "ended": name, "why": error.to_string() }));
+            if let Err(error) = state.proxies.tap(&proxy, selection, each).await {
+                send(sender, dropped, &json!({ "notice": error.to_string() }));
             }
         }
     };
     stream::iter(watched.to_vec()).for_each_concurrent(PROXIES_MAX, watch).await;
 }
 
+/// Returns the event for what a proxy's tap shows: the call with the proxy's workload and Pod, or a notice about calls
+/// that are missing. `None` if the proxy sent no JSON object.
+fn event(proxy: &ProxyAt, tapped: Tapped<'_>) -> Option<Value> {
+    match tapped {
+        Tapped::Line(text) => {
+            let Ok(Value::Object(mut call)) = serde_json::from_str(text) else { return None };
+            call.insert("workload".to_owned(), id(&proxy.namespace, &proxy.name).into());
+            call.extend(proxy.pod().map(|pod| ("pod".to_owned(), pod.into())));
+            Some(Value::Object(call))
+        }
+        Tapped::Gap(gap) => Some(json!({ "notice": gap })),
+    }
+}
+
+/// Returns when the browser has read nothing for [`UNREAD_MAX`] although events wait, or has closed the connection.
+async fn unread(sender: &Sender<Bytes>) {
+    // A free place shows that the browser reads.
+    while timeout(UNREAD_MAX, sender.reserve()).await.is_ok_and(|place| place.is_ok()) {
+        sleep(UNREAD_EVERY).await;
+    }
+}
+
 /// Sends an event. If [`WAITING_MAX`] events already wait, drops the event and counts it in `dropped`.
 fn send(sender: &Sender<Bytes>, dropped: &Cell<u64>, event: &Value) {
-    let Ok(room) = sender.try_reserve() else { return dropped.set(dropped.get() + 1) };
+    match sender.try_reserve() {
+        Ok(place) => place.send(text_of(dropped, event)),
+        Err(_) => dropped.set(dropped.get() + 1),
+    }
+}
+
+/// Writes an event as a server-sent event, after another event with the number of dropped events if there are any.
+fn text_of(dropped: &Cell<u64>, event: &Value) -> Bytes {
     let mut text = String::new();
     if dropped.get() > 0 {
         text += &format!("data: {{\"dropped\":{}}}\n\n", dropped.take());
     }
     // In server-sent events, an empty line ends the event. The JSON itself is a single line.
     text += &format!("data: {}\n\n", clean(event));
-    room.send(text.into());
+    text.into()
 }
 
 /// Reads which calls to show from the query, which contains the fields of the page's form.
@@ -124,3 +170,7 @@ fn selection(query: &Query<'_>) -> Result<TapSelection, String> {
     };
     Ok(selection.slower_than(slower_than))
 }
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

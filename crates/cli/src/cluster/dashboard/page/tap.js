@@ -7,7 +7,12 @@ import { latencyClass, ms } from './format.js';
 const LINES_MAX = 300;
 const GRPC = ['OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED', 'NOT_FOUND', 'ALREADY_EXISTS', 'PERMISSION_DENIED', 'RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION', 'ABORTED', 'OUT_OF_RANGE', 'UNIMPLEMENTED', 'INTERNAL', 'UNAVAILABLE', 'DATA_LOSS', 'UNAUTHENTICATED'];
 
+/** The columns of the table: heading and class. */
+const HEADS = [['Time'], ['Method'], ['Status'], ['Took', 'num'], ['Proxy', 'optional'], ['Peer', 'optional'], ['More', 'optional']];
+
+/** The row of a call, or of a notice about calls that are missing at this place. */
 function line(call) {
+  if (call.notice !== undefined) return h('tr', {}, h('td', { class: 'bad', colspan: HEADS.length }, call.notice));
   const status = call.grpc_status !== undefined ? GRPC[call.grpc_status] ?? `grpc-status ${call.grpc_status}` : call.status ?? 'no answer';
   const isFault = call.grpc_status !== undefined ? call.grpc_status !== 0 : call.status === undefined || call.status >= 400;
   const method = call.grpc_status !== undefined && call.path ? call.path.replace(/^\//, '') : `${call.method ?? call.protocol ?? ''} ${call.path ?? ''}`;
@@ -28,11 +33,11 @@ export function tap(main) {
     h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'failed', value: '1' }), 'only failed'), start);
   const note = h('p', { class: 'sub', role: 'status' }, 'Not started. A call appears when it ends.');
   const body = h('tbody');
-  const heads = [['Time'], ['Method'], ['Status'], ['Took', 'num'], ['Proxy', 'optional'], ['Peer', 'optional'], ['More', 'optional']];
-  const head = h('tr', {}, ...heads.map(([text, kind]) => h('th', { scope: 'col', class: kind }, h('span', {}, text))));
+  const head = h('tr', {}, ...HEADS.map(([text, kind]) => h('th', { scope: 'col', class: kind }, h('span', {}, text))));
   main.append(h('h1', {}, 'Tap'), note, panel('Calls', '', form, h('div', { class: 'scroll' }, h('table', { 'aria-label': 'Calls' }, h('thead', {}, head), body))));
   let source = null;
   let waiting = [];
+  let isFrameRequested = false;
   let dropped = 0;
   let watched = '';
 
@@ -43,26 +48,32 @@ export function tap(main) {
     setText(note, 'Starting.');
     body.replaceChildren();
     dropped = 0;
-    source.onmessage = (event) => {
-      const call = JSON.parse(event.data);
-      if (call.watching !== undefined) { watched = `Watching ${call.watching} of ${call.of} proxies`; setText(note, `${watched}.`); return; }
-      if (call.dropped !== undefined) { dropped += call.dropped; return; }
-      if (call.ended !== undefined) { setText(note, call.why); return; }
-      waiting.push(call);
-      // Keep at most as many calls as the page shows: while the browser's tab is hidden, no frame draws and removes
-      // them.
-      if (waiting.length > LINES_MAX) waiting.shift();
-      // Request only one frame at a time: it draws all calls that have arrived until then.
-      if (waiting.length === 1) requestAnimationFrame(draw);
-    };
+    source.onmessage = (event) => take(JSON.parse(event.data));
     source.onerror = () => stop('The tap ended. Check the fields: a status is written as UNAVAILABLE or 503, a time as 200ms. At most 2 taps run.');
   }
 
+  function take(event) {
+    if (event.over !== undefined) { stop(`${missing()}The tap ended: ${event.over}.`); return; }
+    if (event.watching !== undefined) { watched = `Watching ${event.watching} of ${event.of} proxies`; setText(note, `${watched}.`); return; }
+    if (event.dropped !== undefined) dropped += event.dropped;
+    else waiting.push(event);
+    // Keep at most as many calls as the page shows: while the browser's tab is hidden, no frame draws and removes them.
+    if (waiting.length > LINES_MAX) waiting.shift();
+    // Request only one frame at a time: it draws everything that has arrived until then.
+    if (!isFrameRequested) requestAnimationFrame(draw);
+    isFrameRequested = true;
+  }
+
   function draw() {
-    body.prepend(...waiting.slice(-LINES_MAX).reverse().map(line));
+    isFrameRequested = false;
+    body.prepend(...waiting.map(line).reverse());
     waiting = [];
     while (body.children.length > LINES_MAX) body.lastElementChild.remove();
-    if (dropped) setText(note, `${watched}; ${dropped} further calls were not shown. Narrow the selection.`);
+    if (source && dropped) setText(note, `${watched}; ${missing()}Narrow the selection.`);
+  }
+
+  function missing() {
+    return dropped ? `${dropped} further calls were not shown. ` : '';
   }
 
   function stop(why) {

@@ -1,0 +1,76 @@
+//! Keeps the tap of a proxy open: when a tap ends, another one follows.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::connect::ClusterError;
+use crate::cluster::printable::line;
+
+/// A tap that ends sooner is not opened again: otherwise, the tool would open taps without end at a proxy that ends
+/// each of them at once.
+const TAP_MIN: Duration = Duration::from_secs(60);
+
+/// Time between two taps of a proxy. The proxy needs up to 50 ms to notice that a tap has ended, and limits the number
+/// of open taps.
+const TAP_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the tool learns from a tap.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Tapped<'a> {
+    /// A line that the proxy sent.
+    Line(&'a str),
+    /// The tap ended, and another tap follows. A sentence for users, without a full stop.
+    Gap(String),
+}
+
+/// The line with which a proxy explains why it ends a tap.
+#[derive(Deserialize)]
+struct End {
+    ended: String,
+}
+
+/// Returns the reason if the line explains why the proxy ends the tap.
+pub(super) fn reason(text: &str) -> Option<String> {
+    // Parse no lines of calls: a tap may have thousands of them in a second.
+    let end: Option<End> = text.starts_with(r#"{"dropped":"#).then(|| serde_json::from_str(text).ok()).flatten();
+    end.map(|end| line(&end.ended))
+}
+
+/// Runs `tap` again each time it ends after at least [`TAP_MIN`], and first calls `again` with a sentence about the
+/// gap. `tap` returns the reason for its end if the proxy named one. A tap that ends without an error and without a
+/// reason is not opened again. `name` names the proxy.
+pub(super) async fn keep_open(
+    name: &str,
+    mut tap: impl AsyncFnMut() -> Result<Option<String>, ClusterError>,
+    mut again: impl FnMut(String),
+) -> Result<(), ClusterError> {
+    loop {
+        let began = Instant::now();
+        let ended = tap().await;
+        let open_for = began.elapsed();
+        let reason = match ended {
+            Ok(None) => return Ok(()),
+            Err(error) if open_for < TAP_MIN => return Err(error),
+            Err(_) => None,
+            Ok(Some(reason)) if open_for < TAP_MIN => {
+                let what = format!("the proxy of {name} ended the tap: {reason}");
+                return Err(ClusterError::new(what, "open the tap again, and read what it shows"));
+            }
+            Ok(reason) => reason,
+        };
+        again(gap(name, open_for, reason.as_deref()));
+        sleep(TAP_PAUSE).await;
+    }
+}
+
+fn gap(name: &str, open_for: Duration, reason: Option<&str>) -> String {
+    let minutes = open_for.as_secs() / 60;
+    let because = reason.map(|reason| format!(", because {reason},")).unwrap_or_default();
+    format!("the tap of {name} ended after {minutes} min{because} and is opened again; calls in between are not shown")
+}
+
+#[cfg(test)]
+#[path = "taps_tests.rs"]
+mod tests;
