@@ -110,12 +110,12 @@ impl Scan<'_> {
                 }
                 Some('P') => {
                     let name = self.rest.by_ref().skip(1).take_while(|&next| next != '>');
-                    let is_plain =
-                        name.fold(true, |is_plain, next| is_plain && (next.is_ascii_alphanumeric() || next == '_'));
+                    // Count all, to read the name to its end.
+                    let strange = name.filter(|next| !(next.is_ascii_alphanumeric() || *next == '_')).count();
                     self.groups.push(1);
-                    return match is_plain {
-                        true => Ok(()),
-                        false => Err("a group's name with characters other than letters, digits and _"),
+                    return match strange {
+                        0 => Ok(()),
+                        _ => Err("a group's name with characters other than letters, digits and _"),
                     };
                 }
                 Some('<') => return Err("(?<name>...), which many versions of RE2 do not know: write (...)"),
