@@ -109,7 +109,7 @@ pub const ALL: [(&str, &str, &str); 30] = [
     (
         SHUTDOWN_GRACE,
         "a duration, for example 500ms, 30s or 2m, at most 60m",
-        "how long calls in flight may continue after the Pod begins to end",
+        "how long calls in flight may continue after the proxy gets SIGTERM",
     ),
     (
         EGRESS_CONNECT_TIMEOUT,

@@ -185,8 +185,8 @@ impl ProxyError {
     }
 }
 
-/// Minimum age of a connection that [`Relay::let_client_dial_again`] ends. The application then dials the dead address at
-/// most once in this time on each connection, for example while a Pod restarts.
+/// Minimum age of a connection that [`Relay::let_client_dial_again`] ends. So an application dials a dead address at most
+/// once in this time, for example while a Pod restarts.
 const DIAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Relay {
@@ -212,6 +212,9 @@ impl Relay {
         if let Some(call) = self.calls.get_mut(id) {
             call.http_status = if is_grpc { 200 } else { http_status };
         }
+        if matches!(error, ProxyError::Connect { .. }) {
+            self.let_client_dial_again(id);
+        }
         let call = self.calls.get(id);
         let cluster = call.and_then(|call| self.targets.get(call.cluster?)).map(|cluster| &cluster.target);
         let not_retried = call.zip(cluster).and_then(|(call, cluster)| call.unretried_text(cluster));
@@ -220,9 +223,6 @@ impl Relay {
             call.mark_unretried(fields);
             call.tell_attempts(Section::Response, fields);
         };
-        if matches!(error, ProxyError::Connect { .. }) {
-            self.let_client_dial_again(id);
-        }
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
             let mut message = error.to_string();
             if let Some(why) = not_retried.filter(|_| response == Response::Awaited) {
@@ -272,7 +272,7 @@ impl Relay {
         if !matches!(call.cluster.and_then(target), Some(TargetKey::Address(_))) {
             return;
         }
-        let client = call.client;
+        let Some(client) = call.client else { return };
         let is_old = |client: &Client| self.now.saturating_duration_since(client.link.opened) >= DIAL_AGAIN_AFTER;
         if self.downstreams.get(client).is_some_and(is_old) {
             self.shut_down_client(client);

@@ -120,7 +120,7 @@ fn target_of_endpoint(speaks: Speaks, first: Vec<u8>) -> String {
 
 #[test]
 fn only_http2_calls_to_an_endpoint_of_a_headless_service_are_balanced() {
-    let (caller, _) = http2_caller(std::time::Instant::now(), &TO_CART);
+    let (mut caller, _) = http2_caller(std::time::Instant::now(), &TO_CART);
     assert_eq!(target_of_endpoint(Speaks::Http2, caller.output().to_vec()), "cart.shop:80");
     let scrape = b"GET /metrics HTTP/1.1\r\nhost: 10.0.0.7:8080\r\n\r\n".to_vec();
     assert_eq!(target_of_endpoint(Speaks::Http1, scrape), "10.0.0.7:8080");

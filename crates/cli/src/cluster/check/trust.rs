@@ -69,7 +69,7 @@ fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
              own ends (leno identity -A); docs/identity.md says how to renew it by hand"
         )
     };
-    let rotate = "add a second anchor to ca.crt; docs/control-plane.md says how";
+    let rotate = "add a second anchor to ca.crt; docs/identity.md says how";
     let issuer =
         issuers.first().map(|issuer| valid("the issuing authority", issuer, issuer.validity.least_left(), &renew, now));
     let anchors = anchors.iter().map(|anchor| valid("the anchor", anchor, ANCHOR_LEAST, rotate, now));
