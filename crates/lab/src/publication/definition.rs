@@ -227,6 +227,15 @@ impl Value {
         }
     }
 
+    /// The selections of runs from which the value of a target is computed, each with the target of its runs.
+    pub(super) fn parts_of(&self, target: TargetKind) -> Vec<(At, TargetKind)> {
+        let mut parts: Vec<_> = self.parts().into_iter().map(|at| (at, target)).collect();
+        if let Self::Added(at, base) = self {
+            parts.push((*at, *base));
+        }
+        parts
+    }
+
     /// The statistic of the latencies from which the value is computed; `None` for values without latencies.
     pub(super) fn statistic(&self) -> Option<Statistic> {
         self.parts().into_iter().find_map(|at| at.statistic)

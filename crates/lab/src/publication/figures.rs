@@ -87,17 +87,19 @@ impl Measured {
     }
 
     /// The fraction of a condition's calls that failed, if the column is a statistic of the latencies; 0 for other
-    /// columns. Such a statistic covers only the answered calls, so it hides failed calls.
+    /// columns. Such a statistic covers only the answered calls, so it hides failed calls. If the column needs several
+    /// selections of runs, such as the runs of a second target, the result is the largest fraction among them.
     pub(super) fn failed(&self, column: &Column, target: TargetKind) -> f64 {
-        let failed = |at: At| {
+        let failed = |(at, target): (At, TargetKind)| {
             let runs = self.runs(At { is_of_all_runs: true, ..at }, target);
             let (calls, errors) = runs.fold((0, 0), |sum, run| (sum.0 + run.calls, sum.1 + run.errors));
             errors as f64 / (calls + errors).max(1) as f64
         };
-        column.value.parts().into_iter().filter(|at| at.statistic.is_some()).map(failed).fold(0.0, f64::max)
+        let parts = column.value.parts_of(target).into_iter();
+        parts.filter(|(at, _)| at.statistic.is_some()).map(failed).fold(0.0, f64::max)
     }
 
-    /// Whether too many of a condition's calls failed to compare the condition's figure in the column.
+    /// Whether too many calls failed to compare the condition's figure in the column; see [`Self::failed`].
     pub(super) fn has_failed(&self, column: &Column, target: TargetKind) -> bool {
         column.value.statistic().is_some_and(|statistic| self.failed(column, target) > statistic.failed_max())
     }

@@ -40,6 +40,18 @@ fn differences_and_ratios_are_taken_within_a_repeat() {
 }
 
 #[test]
+fn failed_calls_of_the_base_count_in_a_difference() {
+    let vanilla = Run { errors: 25_000, ..with_p99(TargetKind::Vanilla, 0, 1, 5.0) };
+    let measured = measured(Name::SlowPod2026, vec![with_p99(TargetKind::LenoMesh, 0, 1, 10.0), vanilla]);
+    let failed = |value| {
+        let here = measured.here(&column(value), TargetKind::LenoMesh).expect("one repeat");
+        (here.failed, here.has_failed)
+    };
+    assert_eq!(failed(Value::Added(P99, TargetKind::Vanilla)), (0.2, true));
+    assert_eq!(failed(Value::Mean(P99)), (0.0, false));
+}
+
+#[test]
 fn where_luck_decides_the_worst_repeat_stands_for_a_condition_that_balances_connections() {
     let measured = slow_pod();
     let by_luck = column(Value::Mean(P99.slow_ms(200))).by_luck();

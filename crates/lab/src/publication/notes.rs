@@ -181,7 +181,7 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
         format!(
             "Latencies: of the answered calls. A failed call counts as infinitely slow. If more of a condition's calls \
              failed than a limit allows, its figure has no place in the first sentence, in the lists of better and \
-             worse figures, and in the order. The limits: {}.",
+             worse figures, and in the order. The figure also has no mark and no ratio in brackets. The limits: {}.",
             limits.join(", ")
         )
     }));

@@ -54,8 +54,8 @@ pub(super) struct Text {
     pub(super) figure: String,
     /// Half of the width of the 95 % confidence interval; empty if there is no interval.
     pub(super) plus_minus: String,
-    /// The figure divided by the figure of the base condition; empty if there is no such ratio. Either both figures
-    /// were measured here, or both were published.
+    /// The figure divided by the figure of the base condition; empty if there is no such ratio, or if too many calls of
+    /// one of the two conditions failed. Either both figures were measured here, or both were published.
     pub(super) relative: String,
 }
 
@@ -96,7 +96,7 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
     // The figures of a scorecard are ratios already, so they get no ratio in brackets. A figure of 0 or less gets none
     // either, such as a difference or a fraction of failed calls.
     let has_base = column.green.is_none() && target != table.base;
-    let base = measured.here(column, table.base).filter(|base| has_base && !base.is_worst && base.mean.value > 0.0);
+    let base = measured.here(column, table.base).filter(|base| has_base && base.has_place() && base.mean.value > 0.0);
     let their_base = column.published(table.base).filter(|base| has_base && base.is_exact());
     let relative = |value: f64, base: Option<f64>| {
         base.filter(|_| value > 0.0).map_or_else(String::new, |base| format!("{}×", significant(value / base)))
@@ -106,12 +106,14 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
         (Some(_), Some(_)) => " ✓",
         _ => "",
     };
-    let here_text = here.map_or_else(Text::none, |Here { mean, is_worst, .. }| {
+    let here_text = here.map_or_else(Text::none, |here| {
+        let Here { mean, is_worst, has_failed, .. } = here;
         let worst = if is_worst { "worst " } else { "" };
+        let mark = if has_failed { "" } else { mark(mean.value) };
         Text {
-            figure: format!("{worst}{}{}", number(mean.value, column.unit), mark(mean.value)),
+            figure: format!("{worst}{}{mark}", number(mean.value, column.unit)),
             plus_minus: mean.plus_minus.map_or_else(String::new, |half| format!("± {}", significant(half))),
-            relative: if is_worst { String::new() } else { relative(mean.value, base.map(|base| base.mean.value)) },
+            relative: relative(mean.value, base.filter(|_| here.has_place()).map(|base| base.mean.value)),
         }
     });
     let their_text = theirs.map_or_else(Text::none, |published| {
@@ -133,12 +135,13 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
 }
 
 /// The last cell of a scorecard's row: whether all figures of a condition reach their thresholds for green marks.
-/// [`NONE`] if one of these figures is missing.
+/// [`NONE`] if one of these figures is missing, or if too many calls failed to compare it.
 fn all_green(measured: &Measured, table: &Table, target: TargetKind) -> String {
     let mut is_green = true;
     for column in table.columns {
         let (Some(limit), Some(better)) = (column.green, column.better) else { continue };
-        let Some(here) = measured.here(column, target) else { return NONE.to_owned() };
+        let here = measured.here(column, target).filter(|here| !here.has_failed);
+        let Some(here) = here else { return NONE.to_owned() };
         is_green &= !better.is(limit, here.mean.value);
     }
     if is_green { "yes ✓" } else { "no ✕" }.to_owned()

@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiment::record::Run;
 use crate::experiment::record::TargetKind::{CiliumL7, Istio, LenoMesh, Linkerd, Vanilla};
 use crate::publication::example::{LINKERD_WHY, slow_pod};
 
@@ -50,9 +51,48 @@ fn a_scorecard_has_marks_and_says_whether_all_are_green() {
     assert_eq!(scorecard.base, None);
 }
 
+/// [`slow_pod`], with 20 % failed calls in the runs that `is_failing` selects.
+fn failing(is_failing: impl Fn(&Run) -> bool) -> Measured {
+    let mut measured = slow_pod();
+    let runs = &mut measured.steps[0].1.runs;
+    runs.iter_mut().filter(|run| is_failing(run)).for_each(|run| run.errors = run.calls / 4);
+    measured
+}
+
+#[test]
+fn a_condition_with_many_failed_calls_has_no_marks_in_a_scorecard() {
+    let figures = |measured: &Measured, target| {
+        let sheets = sheets(measured);
+        let scorecard = sheets.iter().find(|sheet| sheet.title.starts_with("Scorecard")).expect("a scorecard");
+        row(scorecard, target).cells.iter().map(|cell| cell.here.figure.clone()).collect::<Vec<_>>()
+    };
+    // Failed calls do not count in the rate, so the rate keeps its mark.
+    let unmarked = ["1.00", "1.00", "1.00 ✓", NONE];
+    assert_eq!(figures(&failing(|run| run.target == LenoMesh), LenoMesh), unmarked);
+    let base = failing(|run| run.target == LenoMesh && run.skew_ms == 0);
+    assert_eq!(figures(&base, LenoMesh), unmarked);
+    assert_eq!(figures(&base, Istio), figures(&slow_pod(), Istio));
+    let istio = failing(|run| run.target == Istio);
+    assert!(figures(&istio, Istio).iter().all(|figure| !figure.contains('✕')), "{:?}", figures(&istio, Istio));
+    assert_eq!(figures(&istio, LenoMesh), ["1.00 ✓", "1.00 ✓", "1.00 ✓", "yes ✓"]);
+}
+
+#[test]
+fn many_failed_calls_of_a_condition_or_of_its_base_leave_no_ratio_in_brackets() {
+    let leno = |measured: &Measured| {
+        let sheets = sheets(measured);
+        let here = &row(&sheets[0], LenoMesh).cells[1].here;
+        (here.figure.clone(), here.relative.clone())
+    };
+    assert_eq!(leno(&slow_pod()), ("10.2".to_owned(), "0.145×".to_owned()));
+    for failing_target in [LenoMesh, Istio] {
+        let measured = failing(|run| run.target == failing_target);
+        assert_eq!(leno(&measured), ("10.2".to_owned(), String::new()), "{failing_target:?}");
+    }
+}
+
 #[test]
 fn a_published_lower_bound_makes_an_upper_bound_of_the_ratio() {
-    use crate::experiment::record::Run;
     use crate::publication::example::{measured, with_p99};
     use crate::publication::name::Name;
     let run = Run { rate_per_s: Some(500), p999_ms: 20.0, ..with_p99(Istio, 0, 1, 10.0) };
