@@ -62,15 +62,14 @@ pub(crate) fn parse(
         Some(length) => Content::Length(length),
         None => Content::UntilClose,
     };
-    if interim && (control.chunked || control.content_length.is_some()) {
-        return Err(ConnectionError::bad("an interim response has content"));
-    }
 
     fields.clear();
     let shown_status = if upgrade.is_some() { 200 } else { status };
     let phrase = response.reason.filter(|phrase| *phrase != reason::phrase(status)).unwrap_or_default();
     fields.push_with_note(b":status", shown_status.to_string().as_bytes(), phrase.as_bytes());
-    let lengthless = content == Content::Tunnel || status == 204;
+    // An interim response ends with its header section, whatever its fields announce (RFC 9112 section 6.3). Some
+    // servers send `content-length: 0` in it. Drop the length, because HTTP forbids it there (RFC 9110 section 8.6).
+    let lengthless = content == Content::Tunnel || interim || status == 204;
     // `te` is valid in requests only (RFC 9110 section 10.1.4).
     let dropped = |known| known == Known::Te || (lengthless && known == Known::ContentLength);
     control.push_fields(response.headers, fields, dropped)?;

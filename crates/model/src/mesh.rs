@@ -91,7 +91,7 @@ struct EndpointPlace {
 }
 
 /// Selects the endpoints that clients can call at the endpoints' own addresses. If the Service is headless, these
-/// addresses also lead to its cluster.
+/// addresses may also lead to its cluster ([`Mesh::cluster_by_address`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialled {
     /// Every endpoint. For manifests in files, whose author may use every address in them.
@@ -335,11 +335,13 @@ impl Mesh {
     /// random address from the Service's DNS record:
     ///
     /// - The Service is headless, and has no annotation `leno.dev/headless: direct`.
-    /// - The endpoint's address has no hostname in any Service.
+    /// - The endpoint's Pod has no hostname in any Service, or the Service has the annotation `leno.dev/headless:
+    ///   balanced`.
+    /// - At least one endpoint of the Service is ready.
     ///
     /// For any other endpoint, returns `None`: the client has selected this endpoint, so its calls must not be
-    /// balanced. The same holds for calls in other protocols than HTTP/2 ([`Cluster::has_cluster_ip`] tells whether
-    /// `address` is an endpoint's own).
+    /// balanced. Connections in other protocols than HTTP/2 are not balanced either ([`Cluster::has_cluster_ip`] tells
+    /// whether `address` is an endpoint's own).
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
         let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;

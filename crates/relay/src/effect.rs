@@ -30,8 +30,6 @@ pub enum Effect {
         address: SocketAddr,
         /// The TLS of the connection; `None` without TLS.
         tls: Option<ServerTls>,
-        /// Whether the server may leave its socket unread for an unlimited time.
-        may_be_unread: bool,
         /// The port of our own inbound listener, if netfilter redirects connections to `address` to the endpoint's
         /// proxy. If `address` belongs to this machine, the endpoint's proxy is this proxy. In that case, connect to
         /// this port of `address`, because netfilter does not redirect connections from the proxy to itself.

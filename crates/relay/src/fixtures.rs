@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http2::{Connection, Event, FieldSection, Role, StreamKey};
 use leno_model::manifest::{SourceFile, parse_file};
@@ -10,7 +10,6 @@ use leno_model::mesh::Mesh;
 use leno_model::spiffe::SpiffeId;
 use leno_model::translate::translate;
 
-use crate::Relay;
 use crate::access_log::AccessLog;
 use crate::config::{Config, Settings};
 use crate::downstream::client::{Accepted, ClientId, Speaks};
@@ -21,6 +20,7 @@ use crate::link::LinkId;
 use crate::metrics::WorkerMetrics;
 use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
+use crate::{Relay, SWEEP_EVERY};
 
 /// The fields of a request to the Service `cart`.
 pub(crate) const TO_CART: [(&str, &str); 4] =
@@ -35,6 +35,14 @@ pub(crate) fn service(name: &str, endpoints: &[&str]) -> String {
          ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
          metadata: {{name: {name}-1, namespace: shop, labels: {{kubernetes.io/service-name: {name}}}}}\n\
          addressType: IPv4\nports: [{{name: http, port: 8080}}]\nendpoints:\n{endpoints}"
+    )
+}
+
+/// Returns the manifest of a TrafficPolicy for the Service `cart`. `parts` is the YAML of its parts, on one line.
+pub(crate) fn policy(parts: &str) -> String {
+    format!(
+        "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: cart, namespace: shop}}\n\
+         spec: {{targetRefs: [{{kind: Service, name: cart}}], {parts}}}\n"
     )
 }
 
@@ -91,6 +99,31 @@ pub(crate) fn connect(
     })
 }
 
+/// Returns a relay beside an application, and a connection of the application with the protocol `speaks`.
+pub(crate) fn client(speaks: Speaks) -> (Relay, ClientId) {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let opaque = matches!(speaks, Speaks::Opaque(_)).then(|| "10.0.0.7:3306".parse().expect("an address"));
+    let origin = Origin { original_destination: opaque, ..outbound() };
+    let client = connect(&mut relay, 0, origin, None, (speaks, Vec::new()));
+    assert!(relay.begin_read(LinkId::Client(client)).is_some());
+    relay.dispatch();
+    (relay, client)
+}
+
+/// Returns a relay whose client has upgraded its HTTP/1 connection to another protocol, and the connections to the
+/// client and to the server.
+pub(crate) fn upgraded() -> (Relay, LinkId, LinkId) {
+    let (mut relay, id) = client(Speaks::Http1);
+    let client = LinkId::Client(id);
+    let asked = b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    relay.receive(client, asked);
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(upstream, b"HTTP/1.1 101 -\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+    flush(&mut relay, client);
+    (relay, client, upstream)
+}
+
 /// Makes a call with HTTP/1 on a new connection, which gets this number.
 pub(crate) fn call(
     relay: &mut Relay,
@@ -116,6 +149,55 @@ pub(crate) fn begin_connections(relay: &mut Relay) -> Vec<(UpstreamId, SocketAdd
         }
     }
     begun
+}
+
+/// Begins to open the connection that the relay has requested from the event loop.
+pub(crate) fn begin_to_connect(relay: &mut Relay) -> UpstreamId {
+    begin_connections(relay).first().expect("a call needs a connection").0
+}
+
+/// Opens the connection that the relay has requested from the event loop.
+pub(crate) fn connect_endpoint(relay: &mut Relay) -> UpstreamId {
+    let upstream = begin_to_connect(relay);
+    relay.connected(upstream);
+    flush(relay, LinkId::Endpoint(upstream));
+    upstream
+}
+
+/// Flushes all connections. Only the socket of `open` accepts bytes. Returns whether the relay has requested to read a
+/// connection.
+pub(crate) fn flush(relay: &mut Relay, open: LinkId) -> bool {
+    let now = relay.now;
+    loop {
+        while let Some(id) = relay.next_dirty() {
+            let link = relay.link(id).expect("it is dirty");
+            while id == open && !link.output().is_empty() {
+                let written = link.output().len();
+                link.note_written(written);
+            }
+            let is_blocked = !link.output().is_empty();
+            link.note_flushed(now, is_blocked);
+            relay.flushed(id);
+        }
+        relay.serve_waiting();
+        if !relay.has_dirty() {
+            break;
+        }
+    }
+    relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_)))
+}
+
+/// Lets `time` pass. In its last second, sweeps each connection once.
+pub(crate) fn sweep(relay: &mut Relay, time: Duration) {
+    relay.set_now(relay.now + time - Duration::from_secs(1));
+    for _ in 0..10 {
+        relay.set_now(relay.now + SWEEP_EVERY);
+        relay.sweep();
+    }
+}
+
+pub(crate) fn is_open(relay: &mut Relay, id: LinkId) -> bool {
+    relay.link(id).is_some()
 }
 
 /// Returns a section with these fields.

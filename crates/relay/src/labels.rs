@@ -82,8 +82,8 @@ impl Relay {
             (Direction::Inbound, Some(target)) if !self.ports.is_named(target.port()) => TargetLabel::Other,
             (Direction::Inbound, Some(target)) => TargetLabel::Port(target.port()),
             (Direction::Outbound, Some(target)) => match self.targets.mesh().cluster_by_address(target) {
-                Some(cluster) => TargetLabel::Service(cluster.key.clone()),
-                None => TargetLabel::Unknown,
+                Some(cluster) if client.may_be_balanced(cluster, target) => TargetLabel::Service(cluster.key.clone()),
+                _ => TargetLabel::Unknown,
             },
             (_, None) => TargetLabel::Unknown,
         };

@@ -24,6 +24,8 @@ pub struct Limits {
 /// The relay's own limits on numbers, sizes and times. They apply to each worker, unless stated otherwise.
 #[derive(Debug, Clone)]
 pub struct RelayLimits {
+    /// Maximum number of sockets: connections from clients, to endpoints and to our own application.
+    pub max_sockets: u32,
     /// Maximum number of connections from our own application.
     pub max_outbound_connections: u32,
     /// Maximum number of connections from other clients that have sent no certificate, or have not sent it yet.
@@ -113,14 +115,14 @@ pub struct RelayLimits {
     pub handshake_timeout_ms: u32,
     /// How long a frame or a header block may take to arrive completely.
     pub frame_timeout_ms: u32,
-    /// How long a peer may leave its socket unread, or data unacknowledged. Opaque connections are exempt until both
-    /// sides have ended them.
+    /// How long an HTTP/2 peer may leave its socket unread, or data unacknowledged. Opaque connections are exempt until
+    /// both sides have ended them.
     pub unread_timeout_ms: u32,
     /// How long a peer may be silent before the kernel sends a keepalive probe. The kernel repeats the probe after each
     /// third of that time, and closes the connection after three unanswered probes.
     pub keepalive_ms: u32,
     /// How long DATA may wait for a client's flow-control windows without progress. For HTTP/1, which has no windows:
-    /// how long a client may leave its socket unread.
+    /// how long a peer may leave its socket unread, or data unacknowledged. Connections are exempt after an upgrade.
     pub stall_timeout_ms: u32,
     /// How long a client's connection may be without a stream.
     pub client_idle_timeout_ms: u32,
@@ -141,6 +143,7 @@ pub struct RelayLimits {
 impl Default for RelayLimits {
     fn default() -> Self {
         Self {
+            max_sockets: 1_000_000,
             max_outbound_connections: 16_000,
             max_inbound_connections: 8_000,
             max_identified_connections: 16_000,
@@ -305,6 +308,7 @@ static SPECS: &[Spec] = specs! {
     "http1_content_window_bytes" http1_client.content_window_bytes 1_024..=1 << 30, "HTTP/1 request content that has not been forwarded";
     "endpoint_http1_max_header_list_bytes" http1_endpoint.max_header_list_bytes 1_024..=1 << 20, "an HTTP/1 response's header section";
     "endpoint_http1_content_window_bytes" http1_endpoint.content_window_bytes 1_024..=1 << 30, "HTTP/1 response content that has not been forwarded";
+    "max_sockets" relay.max_sockets 1..=10_000_000, "connections from clients, to endpoints and to the own application, per worker";
     "max_outbound_connections" relay.max_outbound_connections 1..=1_000_000, "connections from the own application, per worker";
     "max_inbound_connections" relay.max_inbound_connections 1..=1_000_000, "connections from other clients without a certificate, per worker";
     "max_identified_connections" relay.max_identified_connections 1..=1_000_000, "connections from clients with a certificate, per worker";
@@ -343,9 +347,9 @@ static SPECS: &[Spec] = specs! {
     "server_first_after_ms" relay.server_first_after_ms TIME, "how long to wait for a client's first bytes on a port of unknown protocol before the server may speak first";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive completely";
-    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or data unacknowledged";
+    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long an HTTP/2 peer may leave its socket unread, or data unacknowledged";
     "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before a keepalive probe";
-    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress";
+    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress, and how long an HTTP/1 peer may leave its socket unread";
     "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may have no call";
     "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
     "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long the answer to the PING may take";
@@ -391,13 +395,21 @@ impl Limits {
         Ok(())
     }
 
-    /// Lowers the limits on connections from other workloads to fit into the process's limit of open `files`. Each of
-    /// these connections may need a second connection, to our own application. All these connections together leave a
-    /// quarter of the files for outbound calls.
+    /// Lowers the limits on sockets and on connections from clients to fit into the process's limit of open `files`.
+    ///
+    /// - All sockets together use at most seven eighths of the files. The process needs the rest, for example for the
+    ///   admin endpoint and for logs.
+    /// - Connections of our own application use at most half of the files, connections of clients with a certificate a
+    ///   quarter, and connections of other clients an eighth. Each connection of another workload may need a second
+    ///   connection, to our application. Even then, an eighth of the files is left for our application's connections.
     pub fn fit_open_files(&mut self, files: u64, workers: u16) {
-        let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);
-        self.relay.max_inbound_connections = self.relay.max_inbound_connections.min(share(8));
-        self.relay.max_identified_connections = self.relay.max_identified_connections.min(share(4));
+        let share =
+            |eighths: u64| u32::try_from(files / 8 * eighths / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);
+        let relay = &mut self.relay;
+        relay.max_sockets = relay.max_sockets.min(share(7));
+        relay.max_outbound_connections = relay.max_outbound_connections.min(share(4));
+        relay.max_inbound_connections = relay.max_inbound_connections.min(share(1));
+        relay.max_identified_connections = relay.max_identified_connections.min(share(2));
     }
 
     /// Returns all limits.

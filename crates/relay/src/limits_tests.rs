@@ -62,15 +62,26 @@ fn a_memory_budget_that_was_set_holds_whatever_the_container_has() {
 }
 
 #[test]
-fn others_leave_a_quarter_of_the_open_files_to_what_the_own_application_calls() {
-    let mut limits = Limits::default();
-    limits.fit_open_files(1_024, 2);
-    let relay = &limits.relay;
-    // The limits of each of two workers. Each inbound connection may need a second connection, to the application. With
-    // these second connections, both workers together use at most three quarters of 1,024 files.
-    assert_eq!((relay.max_inbound_connections, relay.max_identified_connections), (64, 128));
-    assert_eq!(relay.max_outbound_connections, Limits::default().relay.max_outbound_connections);
-    limits = Limits::default();
-    limits.fit_open_files(1 << 20, 1);
-    assert_eq!(limits.relay.max_inbound_connections, Limits::default().relay.max_inbound_connections);
+fn sockets_leave_an_eighth_of_the_open_files_and_other_workloads_leave_an_eighth_to_our_application() {
+    let fitted = |files, workers| {
+        let mut limits = Limits::default();
+        limits.fit_open_files(files, workers);
+        let relay = limits.relay;
+        assert!(
+            relay.max_outbound_connections + relay.max_inbound_connections + relay.max_identified_connections
+                <= relay.max_sockets
+        );
+        (
+            relay.max_sockets,
+            relay.max_outbound_connections,
+            relay.max_inbound_connections,
+            relay.max_identified_connections,
+        )
+    };
+    // The limits of each of two workers. Each connection of another client may need a second connection, to the
+    // application. With these second connections, both workers together use at most three quarters of 1,024 files.
+    assert_eq!(fitted(1_024, 2), (448, 256, 64, 128));
+    assert_eq!(fitted(20_000, 1), (17_500, 10_000, 2_500, 5_000));
+    assert_eq!(fitted(1 << 20, 1), (917_504, 16_000, 8_000, 16_000));
+    assert_eq!(fitted(u64::MAX, 1), (1_000_000, 16_000, 8_000, 16_000));
 }

@@ -113,10 +113,15 @@ impl Relay {
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
-            // If the kernel still has output that the client has not read, keep the connection for longer. The limits
-            // on connections and the memory budget then still count it.
+            // If the kernel still has output that the client has not read, keep the connection as long as the client
+            // reads. The limits on connections and the memory budget then still count it.
             let has_unread = link.kernel_bytes > CONNECTION_BYTES;
-            if !past(link.closing_since, if has_unread { ms(relay.unread_timeout_ms) } else { LINGER }) {
+            if has_unread && link.kernel_bytes < link.least_kernel_bytes {
+                (link.least_kernel_bytes, link.closing_since) = (link.kernel_bytes, Some(now));
+            }
+            // Opaque connections have no limit while they are open, but this connection has ended.
+            let unread_limit = link.codec.unread_limit(relay).unwrap_or(ms(relay.unread_timeout_ms));
+            if !past(link.closing_since, if has_unread { unread_limit } else { LINGER }) {
                 return Verdict::Keep;
             }
             // After an orderly close, the kernel would keep the output for minutes, and no budget would count it.
@@ -149,15 +154,13 @@ impl Relay {
             let why = "a frame or header block was not complete within frame_timeout_ms";
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        // `unread_timeout_ms` applies only to protocols with flow-control windows. In other protocols, a slow
-        // application leaves its socket unread, so the limit is the longer `stall_timeout_ms`.
-        let has_windows = link.codec.has_windows();
-        if has_windows && past(link.blocked_since, ms(relay.unread_timeout_ms)) {
+        let (has_windows, is_unread) = (link.codec.has_windows(), link.is_unread_too_long(now, relay));
+        if has_windows && is_unread {
             let why = "it left its socket unread for unread_timeout_ms";
             return Verdict::Dismiss("unread_socket", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        let stalled_since = if has_windows { link.stalled_since } else { link.blocked_since };
-        if past(stalled_since, ms(relay.stall_timeout_ms)) && !is_tunnel {
+        let is_stalled = if has_windows { past(link.stalled_since, ms(relay.stall_timeout_ms)) } else { is_unread };
+        if is_stalled && !is_tunnel {
             let why = "it let nothing through for stall_timeout_ms";
             return Verdict::Dismiss("stalled_windows", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
@@ -226,8 +229,11 @@ impl Relay {
         let Some(upstream) = self.pools.upstream_mut(id) else { return Verdict::Keep };
         let is_retired = upstream.retired;
         let link = &mut upstream.link;
-        if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
-            return Verdict::Close("it left its socket unread for unread_timeout_ms");
+        if link.is_unread_too_long(now, relay) {
+            return Verdict::Close(match link.codec.has_windows() {
+                true => "it left its socket unread for unread_timeout_ms",
+                false => "it left its socket unread for stall_timeout_ms",
+            });
         }
         // Also check the output: the last output of a finished call may still wait for the socket.
         if link.codec.stream_count() == 0 && !link.codec.wants_write() && !link.is_blocked() {
@@ -326,3 +332,7 @@ impl Relay {
         self.dirty.shrink_to_fit();
     }
 }
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! Transfer: takes the bytes that connections have received, passes their events to the handlers, and provides the
 //! bytes to be written.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http2::{Event, FieldSection};
 
@@ -25,6 +25,13 @@ fn link_of<'a>(downstreams: &'a mut Downstreams, pools: &'a mut Pools, id: LinkI
 impl Relay {
     pub fn link(&mut self, id: LinkId) -> Option<&mut Link> {
         link_of(&mut self.downstreams, &mut self.pools, id)
+    }
+
+    /// Returns how long the peer of a connection may leave its socket unread; `None` for an unlimited time. The answer
+    /// changes when an HTTP/1 exchange becomes a tunnel, and when the tunnel ends.
+    pub fn unread_limit(&mut self, id: LinkId) -> Option<Duration> {
+        let link = link_of(&mut self.downstreams, &mut self.pools, id)?;
+        link.codec.unread_limit(&self.limits.relay)
     }
 
     /// Handles the input that the relay has kept for a connection. Returns the maximum number of bytes that the
@@ -174,11 +181,12 @@ impl Relay {
     }
 
     /// Notes that a peer has closed its sending side or reads no more. Bytes that the peer has sent earlier may still
-    /// arrive. If the peer is a server, it gets no new calls, unless the protocol has half-closed connections.
+    /// arrive. If the peer is a server, it gets no new calls: it would not answer them. The calls in flight go on. The
+    /// first call of an opaque connection still gets the connection, because the server may have sent bytes for it.
     pub fn end_follows(&mut self, id: LinkId) {
-        let is_half_closable = self.link(id).is_some_and(|link| link.codec.is_half_closable());
+        let is_opaque = self.link(id).is_some_and(|link| link.codec.is_opaque());
         if let LinkId::Endpoint(upstream) = id
-            && !is_half_closable
+            && !is_opaque
         {
             self.retire(upstream);
         }

@@ -5,10 +5,10 @@ use leno_http2::{Connection, FieldSection, Section, StreamKey};
 use leno_model::spiffe::SpiffeId;
 
 use super::*;
-use crate::downstream::client::{ClientId, Speaks};
-use crate::downstream::origin::{Door, Origin};
+use crate::downstream::client::Speaks;
 use crate::fixtures::{
-    TO_CART, begin_connections, connect, establish_http2, fields, http2_caller, mesh_of, outbound, read, relay, service,
+    TO_CART, begin_to_connect, call, client, connect, connect_endpoint, establish_http2, fields, flush, http2_caller,
+    is_open, mesh_of, outbound, read, service, sweep, upgraded,
 };
 use crate::limits::ms;
 use crate::link::opaque::{Contents, MAX_UNRELEASED_BYTES};
@@ -16,73 +16,12 @@ use crate::pool::upstream::UpstreamId;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n";
 
-/// Returns a relay beside an application, and a connection of the application with the protocol `speaks`.
-fn client(speaks: Speaks) -> (Relay, ClientId) {
-    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-    let here = "127.0.0.1:4140".parse().expect("an address");
-    let opaque = matches!(speaks, Speaks::Opaque(_)).then(|| "10.0.0.7:3306".parse().expect("an address"));
-    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: opaque };
-    let client = connect(&mut relay, 0, origin, None, (speaks, Vec::new()));
-    assert!(relay.begin_read(LinkId::Client(client)).is_some());
-    relay.dispatch();
-    (relay, client)
-}
-
-/// Begins to open the connection that the relay has requested from the event loop.
-fn begin_to_connect(relay: &mut Relay) -> UpstreamId {
-    begin_connections(relay).first().expect("a call needs a connection").0
-}
-
-/// Opens the connection that the relay has requested from the event loop.
-fn connect_endpoint(relay: &mut Relay) -> UpstreamId {
-    let upstream = begin_to_connect(relay);
-    relay.connected(upstream);
-    flush(relay, LinkId::Endpoint(upstream));
-    upstream
-}
-
-/// Flushes all connections. Only the socket of `open` accepts bytes. Returns whether the relay has requested to read a
-/// connection.
-fn flush(relay: &mut Relay, open: LinkId) -> bool {
-    let now = relay.now;
-    loop {
-        while let Some(id) = relay.next_dirty() {
-            let link = relay.link(id).expect("it is dirty");
-            while id == open && !link.output().is_empty() {
-                let written = link.output().len();
-                link.note_written(written);
-            }
-            let is_blocked = !link.output().is_empty();
-            link.note_flushed(now, is_blocked);
-            relay.flushed(id);
-        }
-        relay.serve_waiting();
-        if !relay.has_dirty() {
-            break;
-        }
-    }
-    relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_)))
-}
-
-/// Lets `time` pass. In its last second, sweeps each connection once.
-fn sweep(relay: &mut Relay, time: Duration) {
-    relay.set_now(relay.now + time - Duration::from_secs(1));
-    for _ in 0..10 {
-        relay.set_now(relay.now + crate::SWEEP_EVERY);
-        relay.sweep();
-    }
-}
-
 /// Flushes all connections, but no socket accepts bytes. Returns whether the relay has requested to reset a connection.
 fn aborts(relay: &mut Relay) -> bool {
     while let Some(id) = relay.next_dirty() {
         relay.flushed(id);
     }
     relay.take_effects().iter().any(|effect| matches!(effect, Effect::Abort(_)))
-}
-
-fn is_open(relay: &mut Relay, id: LinkId) -> bool {
-    relay.link(id).is_some()
 }
 
 #[test]
@@ -441,6 +380,43 @@ fn a_client_is_read_while_it_reads_at_the_speed_of_its_network() {
     accept_some(&mut relay, client);
     assert!(relay.take_effects().iter().any(|effect| matches!(effect, Effect::ReadOn(_))));
     assert!(relay.begin_read(client).is_some(), "it reads again");
+}
+
+#[test]
+fn a_server_that_ends_its_connection_with_an_answer_gets_no_further_call() {
+    let (mut relay, first) = client(Speaks::Http1);
+    let first = LinkId::Client(first);
+    relay.receive(first, REQUEST);
+    relay.dispatch();
+    let upstream = connect_endpoint(&mut relay);
+    let endpoint = LinkId::Endpoint(upstream);
+    // The second call waits for a connection of its own.
+    call(&mut relay, 1, outbound(), None, REQUEST.to_vec());
+    let own = begin_to_connect(&mut relay);
+    // One event reports the answer and the end of the connection.
+    relay.end_follows(endpoint);
+    relay.receive(endpoint, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    flush(&mut relay, first);
+    assert_eq!(relay.pools.upstream(upstream).expect("its end was not read yet").calls, 1);
+    relay.receive_end(endpoint);
+    assert!(!is_open(&mut relay, endpoint));
+
+    relay.connected(own);
+    flush(&mut relay, LinkId::Endpoint(own));
+    assert_eq!(relay.pools.upstream(own).expect("it is open").calls, 1);
+}
+
+#[test]
+fn a_client_may_send_on_after_the_server_has_ended_its_side_of_an_upgraded_connection() {
+    let (mut relay, client, upstream) = upgraded();
+    relay.end_follows(upstream);
+    relay.receive_end(upstream);
+    sweep(&mut relay, Duration::from_secs(2));
+    relay.receive(client, b"more");
+    assert!(relay.link(upstream).expect("it is open").output().ends_with(b"more"));
+    relay.receive_end(client);
+    flush(&mut relay, upstream);
+    assert!(!is_open(&mut relay, upstream) && relay.calls.len() == 0);
 }
 
 #[test]

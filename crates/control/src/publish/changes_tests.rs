@@ -62,14 +62,21 @@ fn an_endpoint_more_of_a_headless_service_changes_the_routes_of_the_mesh_too() {
     assert_eq!(changes(&two, &one), expected);
 }
 
-/// The address of a headless Service's endpoint leads to the Service while the endpoint is ready.
+/// The addresses of a headless Service's endpoints lead to the Service while at least one endpoint is ready.
 #[test]
-fn an_endpoint_of_a_headless_service_that_becomes_ready_changes_its_address() {
-    let ready = at("None", &service("echo", &["10.1.0.1", "10.1.0.2"]));
-    let unready = ready.replace("[10.1.0.2]", "[10.1.0.2]\n  conditions: {ready: false}");
-    let expected = ["endpoints echo.default:80", "listener 10.1.0.2:8080", "route mesh"];
-    assert_eq!(changes(&unready, &ready), expected);
-    assert_eq!(changes(&ready, &unready), expected);
+fn the_first_ready_endpoint_of_a_headless_service_changes_the_addresses() {
+    let of = |first: bool, second: bool| {
+        let text = at("None", &service("echo", &["10.1.0.1", "10.1.0.2"]));
+        let condition =
+            |ip: &str, ready: bool| (format!("[{ip}]"), format!("[{ip}]\n  conditions: {{ready: {ready}}}"));
+        let (one, two) = (condition("10.1.0.1", first), condition("10.1.0.2", second));
+        text.replace(&one.0, &one.1).replace(&two.0, &two.1)
+    };
+    let listeners = ["listener 10.1.0.1:8080", "listener 10.1.0.2:8080"];
+    let has_both = |changed: &[String]| listeners.iter().all(|listener| changed.iter().any(|found| found == listener));
+    let first = changes(&of(false, false), &of(true, false));
+    assert!(has_both(&first) && first.iter().any(|found| found == "route mesh"), "{first:?}");
+    assert_eq!(changes(&of(true, false), &of(true, true)), ["endpoints echo.default:80"]);
 }
 
 #[test]

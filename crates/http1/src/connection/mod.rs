@@ -166,6 +166,12 @@ impl Connection {
         }
     }
 
+    /// Whether the exchange has become a tunnel, by CONNECT or by a switch of protocols. The connection does not parse
+    /// the bytes of a tunnel.
+    pub fn carries_tunnel(&self) -> bool {
+        self.exchange.as_deref().is_some_and(|exchange| exchange.outgoing == Outgoing::Tunnel)
+    }
+
     /// Number of open exchanges: 0 or 1.
     pub fn stream_count(&self) -> usize {
         usize::from(self.exchange.is_some())
@@ -191,6 +197,12 @@ impl Connection {
     /// connection (RFC 9112 section 9.3.1).
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.answered_id
+    }
+
+    /// Whether the socket has accepted a byte of our request on `stream`. If it has not, the server has nothing of the
+    /// request. Any request may then be sent again on another connection, whatever its method (RFC 9110 section 9.2.2).
+    pub fn has_sent(&self, stream: StreamKey) -> bool {
+        stream.id < self.last_id || self.written > self.request_starts_at
     }
 
     /// Returns the time at which the incomplete header section, chunk size or trailer section began; `None` if nothing

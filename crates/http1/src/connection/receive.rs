@@ -77,7 +77,7 @@ impl Connection {
         if input.is_empty() {
             return Ok(false);
         }
-        if self.written <= self.request_starts_at {
+        if !self.has_sent(StreamKey::numbered(exchange.id)) {
             return Err(ConnectionError::bad("a response came before its request"));
         }
         self.answered_id = exchange.id;

@@ -54,6 +54,19 @@ fn a_request_that_a_server_closes_on_without_a_word_was_not_taken_up() {
 }
 
 #[test]
+fn a_request_is_not_sent_until_the_socket_has_accepted_one_of_its_bytes() {
+    let mut client = Endpoint::client(GET, true);
+    let first = client.key;
+    client.feed(b"HTTP/1.1 204 No Content\r\n\r\n");
+    client.request(POST, true).expect("the connection is used again");
+    assert!(client.http1.has_sent(first) && !client.http1.has_sent(client.key));
+    client.http1.advance_output(1);
+    assert!(client.http1.has_sent(client.key));
+    client.end();
+    assert!(client.http1.has_sent(client.key), "also after the exchange has ended");
+}
+
+#[test]
 fn a_server_that_closes_after_its_answer_wants_no_more_of_the_request() {
     let mut client = Endpoint::client(POST, false);
     client.feed(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

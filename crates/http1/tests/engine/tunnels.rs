@@ -20,8 +20,9 @@ fn bytes_wait_until_connect_is_accepted_and_then_flow_both_ways() {
     server.feed(b"CONNECT db:5432 HTTP/1.1\r\nHost: db:5432\r\n\r\nearly");
     assert_eq!(server.take(), [headers(Request, CONNECT, false)]);
     assert!(server.http1.is_paused());
+    assert!(!server.http1.carries_tunnel());
     server.respond(OK, false);
-    assert!(!server.http1.is_paused());
+    assert!(!server.http1.is_paused() && server.http1.carries_tunnel());
     server.feed(b" late");
     assert_eq!(server.take(), [content("early late", false)]);
     server.data("GET / back", false);
@@ -35,8 +36,9 @@ fn a_client_keeps_its_bytes_until_connect_is_accepted() {
     assert_eq!(client.data("early", false), 0);
     assert_eq!(client.written(), "CONNECT db:5432 HTTP/1.1\r\nhost: db:5432\r\n\r\n");
     assert_eq!(client.http1.queued_bytes(), 5);
-    assert!(!client.http1.wants_write());
+    assert!(!client.http1.wants_write() && !client.http1.carries_tunnel());
     client.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nback");
+    assert!(client.http1.carries_tunnel());
     assert_eq!(client.take(), [headers(Response, OK, false), content("back", false)]);
     assert!(client.http1.wants_write());
     assert_eq!(client.written(), "early");

@@ -61,7 +61,7 @@ pub struct Settings {
     pub trace_slower_than: String,
     /// Whether the spans of failed calls are exported even if the calls are not sampled.
     pub trace_failed: bool,
-    /// Time that calls in flight have to finish, once Kubernetes has begun to stop the Pod.
+    /// Time that calls in flight have to finish, once the proxy has got SIGTERM.
     pub shutdown_grace: String,
     /// Timeout for establishing a connection to an address that belongs to no Service.
     pub egress_connect_timeout: String,

@@ -51,14 +51,13 @@ pub(super) struct OfService {
     pub(super) opaque_ports: PortRanges,
     pub(super) objectives: Option<Arc<Objectives>>,
     pub(super) settings: Settings,
-    pub(super) headless: Headless,
+    pub(super) headless: Option<Headless>,
 }
 
 /// The destination of calls to a headless Service's endpoints. `leno.dev/headless`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headless {
     /// `balanced`: the client took a random address from DNS, so its calls may go to any endpoint of the Service.
-    #[default]
     Balanced,
     /// `direct`: the client has selected an endpoint, so its calls go to this endpoint.
     Direct,
@@ -123,8 +122,8 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
             },
             OBJECTIVE => read.objectives = read_objectives(review, value),
             HEADLESS => match value {
-                "balanced" => read.headless = Headless::Balanced,
-                "direct" => read.headless = Headless::Direct,
+                "balanced" => read.headless = Some(Headless::Balanced),
+                "direct" => read.headless = Some(Headless::Direct),
                 _ => {
                     let what = format!("{} is not a destination of calls to endpoints", quoted(value));
                     problem(review, key, what, "use balanced or direct");

@@ -24,8 +24,9 @@ pub struct Service {
     pub cluster_ips: Box<[IpAddr]>,
     /// Whether the Service is headless (`clusterIP: None`): its DNS name resolves to the addresses of the endpoints.
     pub headless: bool,
-    /// Where calls to the endpoints' own addresses go if the Service is headless.
-    pub calls_to_endpoints: Headless,
+    /// Where calls to the endpoints' own addresses go if the Service is headless. If `None`, calls to a Pod with a
+    /// hostname are direct, and others are balanced.
+    pub calls_to_endpoints: Option<Headless>,
     /// The Service's TCP ports; numbers and names are unique. Empty if calls cannot be sent to the Service, for example
     /// because it is an ExternalName.
     pub ports: Box<[ServicePort]>,

@@ -2,7 +2,8 @@
 //!
 //! Envoy and gRPC clients get the regular expressions of routes as text, and match them with RE2 (Envoy), Go's `regexp`
 //! or RE2/J. Such a client refuses the routes of the whole mesh if it cannot read one expression, and calls would go
-//! elsewhere than those of other clients if it read an expression differently.
+//! elsewhere than those of other clients if it read an expression differently. One difference is accepted: `(?i)` folds
+//! only ASCII letters in the library, but all letters in RE2.
 
 use std::iter::Peekable;
 use std::str::Chars;

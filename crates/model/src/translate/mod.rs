@@ -86,7 +86,8 @@ pub fn translate_again<'a>(
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
     // Put clusterIPs before the addresses of endpoints: if an address occurs twice, the mesh uses the first.
     let named = join.named;
-    let headless = join.headless.into_iter().filter(|(address, _)| !named.contains(&address.ip().to_canonical()));
+    let is_balanced = |found: &HeadlessAddress| found.unless_named.as_ref().is_none_or(|pod| !named.contains(pod));
+    let headless = join.headless.into_iter().filter(is_balanced).map(|found| (found.address, found.key));
     let addresses = join.cluster_ips.into_iter().chain(headless);
     Translation {
         mesh: Mesh::dialling(dialled, default_namespace, clusters, addresses, policies, attached.tables),
@@ -119,12 +120,31 @@ struct Join {
     /// The cluster for each clusterIP and port.
     cluster_ips: HashMap<SocketAddr, ClusterKey>,
     /// Addresses of headless Services' endpoints. Calls to such an address are balanced over the whole Service.
-    headless: Vec<(SocketAddr, ClusterKey)>,
-    /// Addresses of endpoints with a hostname. Only one Service gives a Pod its hostname, but all Services of the Pod
-    /// have the same addresses. A client that dials such an address has selected this Pod.
-    named: HashSet<IpAddr>,
+    headless: Vec<HeadlessAddress>,
+    /// The Pods with a hostname. Only one Service gives a Pod its hostname, but other Services may have the Pod as an
+    /// endpoint too. A client that dials the address of such a Pod has selected this Pod.
+    named: HashSet<PodName>,
     problems: Vec<Problem>,
     notices: Vec<Notice>,
+}
+
+/// The own address of an endpoint of a headless Service.
+struct HeadlessAddress {
+    address: SocketAddr,
+    key: ClusterKey,
+    /// Calls to the address are not balanced if this Pod has a hostname.
+    unless_named: Option<PodName>,
+}
+
+/// A Pod: its namespace and its name or, if an EndpointSlice does not name its Pod, its address. Pods on the network of
+/// one node have the same address.
+#[derive(PartialEq, Eq, Hash)]
+struct PodName(Box<str>, Result<Box<str>, IpAddr>);
+
+impl PodName {
+    fn of(namespace: &str, endpoint: &Endpoint) -> Self {
+        Self(namespace.into(), endpoint.pod.clone().ok_or_else(|| endpoint.address.ip().to_canonical()))
+    }
 }
 
 impl Join {
@@ -174,12 +194,20 @@ impl Join {
     fn service(&mut self, service: &Service, joined: &JoinedService) {
         for (port, cluster) in service.ports.iter().zip(&joined.clusters) {
             self.claim_cluster_ips(service, port, &cluster.key);
+            let pod = |endpoint: &Endpoint| PodName::of(&cluster.key.namespace, endpoint);
             let dialled = |endpoint: &&Endpoint| self.dialled.means(endpoint);
             let named = cluster.all_endpoints().filter(dialled).filter(|endpoint| endpoint.hostname.is_some());
-            self.named.extend(named.map(|endpoint| endpoint.address.ip().to_canonical()));
-            if service.headless && service.calls_to_endpoints == Headless::Balanced {
-                let endpoints = cluster.endpoints.iter().chain(cluster.second_addresses()).filter(dialled);
-                self.headless.extend(endpoints.map(|endpoint| (endpoint.address, cluster.key.clone())));
+            self.named.extend(named.map(pod));
+            // If no endpoint is ready, the endpoint that the client dialled is as good as any other.
+            let may_be_balanced = service.calls_to_endpoints != Some(Headless::Direct) && !cluster.endpoints.is_empty();
+            if service.headless && may_be_balanced {
+                let unless_named = |endpoint| service.calls_to_endpoints.is_none().then(|| pod(endpoint));
+                let address = |endpoint: &Endpoint| HeadlessAddress {
+                    address: endpoint.address,
+                    key: cluster.key.clone(),
+                    unless_named: unless_named(endpoint),
+                };
+                self.headless.extend(cluster.all_endpoints().filter(dialled).map(address));
             }
         }
         self.clusters.extend(joined.clusters.iter().cloned());

@@ -175,6 +175,7 @@ fn calls_to_the_endpoints_of_a_headless_service_are_balanced_unless_the_client_s
     assert_eq!(balanced("leno.dev/headless: direct", ""), [false, false]);
     // A Pod has a hostname in one of its Services only.
     assert_eq!(balanced("", ", hostname: db-0"), [false, true]);
+    assert_eq!(balanced("leno.dev/headless: balanced", ", hostname: db-0"), [true, true]);
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Worker {
     fn accept_at(&mut self, place: usize) {
         for _ in 0..MAX_ACCEPTS {
             let Some(listener) = self.listeners.get(place) else { return };
-            match listener.accept() {
+            match self.free_socket().and_then(|()| listener.accept()) {
                 Ok((socket, peer)) => self.add_arrival(listener.door, socket, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
@@ -93,6 +93,15 @@ impl Worker {
             }
         }
         self.accept_again = true;
+    }
+
+    /// Fails if the worker has `max_sockets` sockets, with the error of a process that has no more files. The process
+    /// needs its other files, for example for the admin endpoint.
+    pub(super) fn free_socket(&self) -> io::Result<()> {
+        if self.wires.len() < self.relay.limits().relay.max_sockets as usize {
+            return Ok(());
+        }
+        Err(io::Error::from_raw_os_error(libc::EMFILE))
     }
 
     fn add_arrival(&mut self, door: Door, socket: TcpStream, peer: SocketAddr) {

@@ -73,12 +73,15 @@ impl Worker {
     fn step_arrival(&mut self, id: ArrivalId, ended: bool, more: bool) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         let nothing_came = arrival.first.is_empty();
+        // Do not wait for the first bytes of a client that has closed its sending side: none will come. The client may
+        // still read what the server sends.
+        let is_servers_turn = || if ended { self.may_server_begin(arrival) } else { self.is_servers_turn(arrival) };
         match self.next_step(id) {
             Step::Wait if ended && self.is_in_handshake(id) => self.refuse(id, ConnectionFailure::HandshakeCut),
+            Step::Wait if nothing_came && is_servers_turn() => self.admit_client(id, Speaks::Nothing),
             Step::Wait if ended && nothing_came => self.drop_arrival(id),
             // The client sends nothing more, and its bytes match no protocol that the proxy knows.
             Step::Wait if ended => self.admit_undetected(id),
-            Step::Wait if nothing_came && self.is_servers_turn(arrival) => self.admit_client(id, Speaks::Nothing),
             Step::Wait => {
                 if more {
                     self.mark_unfinished_arrival(id);
@@ -226,19 +229,10 @@ impl Worker {
         };
         let named = named_port.map(|port| SocketAddr::new(origin.local.ip(), port));
         let target = origin.original_destination.or(named);
-        if let Some(wire) = self.wires.get_mut(wire) {
-            let relay = &self.relay.limits().relay;
-            match speaks {
-                Speaks::Http2 => wire.limit_unread(ms(relay.unread_timeout_ms)),
-                Speaks::Http1 => wire.limit_unread(ms(relay.stall_timeout_ms)),
-                // Set no limit: in an opaque protocol, the client may leave bytes unread for any time.
-                Speaks::Opaque(_) | Speaks::Nothing => {}
-            }
-            if let Some(id) = &peer_id {
-                let mut peer = Box::new(Peer::client(SpiffeId::clone(id), origin.peer.ip()));
-                peer.note_client(wire.tls.as_deref(), &self.standing);
-                wire.peer = Some(peer);
-            }
+        if let (Some(id), Some(wire)) = (&peer_id, self.wires.get_mut(wire)) {
+            let mut peer = Box::new(Peer::client(SpiffeId::clone(id), origin.peer.ip()));
+            peer.note_client(wire.tls.as_deref(), &self.standing);
+            wire.peer = Some(peer);
         }
         let has_tls = self.tls_on(wire).is_some();
         let client = self.relay.add_client(Accepted {
@@ -253,6 +247,9 @@ impl Worker {
             held_since,
         });
         let link = LinkId::Client(client);
+        if let Some(wire) = self.wires.get_mut(wire) {
+            wire.limit_unread(self.relay.unread_limit(link));
+        }
         self.attach(wire, Carries::Link(link));
         if is_outdated {
             self.recheck.add(wire);
@@ -310,8 +307,14 @@ impl Worker {
         let Some(destination) = arrival.origin.original_destination else { return false };
         let waited = self.relay.now().saturating_duration_since(arrival.since);
         let is_due = waited >= ms(self.relay.limits().relay.server_first_after_ms);
+        (is_due || self.relay.speaks_first(destination)) && self.may_server_begin(arrival)
+    }
+
+    /// Returns whether the server of an arrival may send first: the client has sent nothing, and the worker may guess
+    /// the protocol.
+    fn may_server_begin(&self, arrival: &Arrival) -> bool {
         let is_silent = arrival.first.is_empty() && !arrival.is_held && !arrival.was_guessed;
-        (is_due || self.relay.speaks_first(destination))
+        arrival.origin.original_destination.is_some()
             && is_silent
             && self.tls_of(arrival).is_none()
             && self.relay.may_guess(&arrival.origin)

@@ -165,10 +165,10 @@ impl Worker {
 
     fn carry_out_one(&mut self, effect: Effect) {
         match effect {
-            Effect::Connect { upstream, address, tls, may_be_unread, own_inbound_port } => {
+            Effect::Connect { upstream, address, tls, own_inbound_port } => {
                 let own = own_inbound_port.filter(|_| is_own_ip(address.ip()));
                 let address = own.map_or(address, |port| SocketAddr::new(address.ip(), port));
-                if let Err(error) = self.connect(upstream, address, tls, may_be_unread) {
+                if let Err(error) = self.connect(upstream, address, tls) {
                     self.relay.close_upstream(upstream, &error);
                 }
             }
@@ -196,13 +196,7 @@ impl Worker {
     }
 
     /// Begins to connect to an endpoint.
-    fn connect(
-        &mut self,
-        upstream: UpstreamId,
-        address: SocketAddr,
-        tls: Option<ServerTls>,
-        may_be_unread: bool,
-    ) -> Result<(), String> {
+    fn connect(&mut self, upstream: UpstreamId, address: SocketAddr, tls: Option<ServerTls>) -> Result<(), String> {
         if !self.relay.has_upstream(upstream) {
             return Ok(());
         }
@@ -214,14 +208,13 @@ impl Worker {
             }
             (Some(_), None) => return Err("the proxy has no identity".to_owned()),
         };
-        let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
-        let relay = &self.relay.limits().relay;
-        let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(relay.keepalive_ms)));
+        let socket = self.free_socket().and_then(|()| TcpStream::connect(address));
+        let socket = socket.map_err(|error| error.to_string())?;
+        let keepalive_ms = self.relay.limits().relay.keepalive_ms;
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(keepalive_ms)));
         let is_local = socket.local_addr().is_ok_and(|own| is_local(own.ip(), address.ip()));
         let mut wire = Wire::new(socket, tls.map(Box::new), is_local, self.relay.now());
-        if !may_be_unread {
-            wire.limit_unread(ms(relay.unread_timeout_ms));
-        }
+        wire.limit_unread(self.relay.unread_limit(LinkId::Endpoint(upstream)));
         (wire.is_connecting, wire.peer) = (true, peer);
         let wire = self.wires.insert(wire);
         self.attach(wire, Carries::Link(LinkId::Endpoint(upstream)));

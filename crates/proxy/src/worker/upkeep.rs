@@ -72,6 +72,10 @@ impl Worker {
         let in_turn = self.wires.iter().map(|(id, _)| id).filter(|id| self.relay.is_in_turn(id.place()));
         for id in in_turn.collect::<Vec<_>>() {
             let Some(wire) = self.wires.get_mut(id) else { continue };
+            if let Some(Carries::Link(link)) = wire.carries {
+                // The limit ends when an HTTP/1 exchange becomes a tunnel.
+                wire.limit_unread(self.relay.unread_limit(link));
+            }
             wire.update_unread_limit();
             if !wire.should_be_measured(negligible) {
                 continue;

@@ -198,12 +198,17 @@ impl Wire {
     }
 
     /// Makes the kernel end the connection if the peer leaves bytes unread or unacknowledged for `limit` plus
-    /// [`KERNEL_GRACE`]. This also detects a peer that is gone. The caller then calls [`Self::update_unread_limit`]
-    /// once a second.
-    pub(super) fn limit_unread(&mut self, limit: Duration) {
-        let timeout = limit + KERNEL_GRACE;
-        self.unread_limit = Some(UnreadLimit { timeout, is_set: true, written_bytes: self.meter.written_bytes });
-        set_user_timeout(&self.socket, Some(timeout));
+    /// [`KERNEL_GRACE`]. This also detects a peer that is gone. `None`: the peer may leave bytes unread for any time.
+    /// Does nothing if the limit is the same as before. The caller then calls [`Self::update_unread_limit`] once a
+    /// second.
+    pub(super) fn limit_unread(&mut self, limit: Option<Duration>) {
+        let timeout = limit.map(|limit| limit + KERNEL_GRACE);
+        if self.unread_limit.map(|limit| limit.timeout) == timeout {
+            return;
+        }
+        let written_bytes = self.meter.written_bytes;
+        self.unread_limit = timeout.map(|timeout| UnreadLimit { timeout, is_set: true, written_bytes });
+        set_user_timeout(&self.socket, timeout);
     }
 
     /// Lifts the limit of [`Self::limit_unread`] while the peer has acknowledged all bytes. Sets it again after the

@@ -94,7 +94,7 @@ fn the_limit_on_unread_bytes_is_lifted_while_the_peer_has_acknowledged_all_bytes
     assert_eq!(timeout(&wire), None, "a connection without a limit");
 
     let limit = Duration::from_secs(30);
-    wire.limit_unread(limit);
+    wire.limit_unread(Some(limit));
     wire.write(b"a", &mut Buffers::default()).expect("the peer is there");
     let deadline = Instant::now() + Duration::from_secs(20);
     while has_unacknowledged(&wire.socket) {
@@ -112,6 +112,13 @@ fn the_limit_on_unread_bytes_is_lifted_while_the_peer_has_acknowledged_all_bytes
     fill(&mut wire.socket);
     wire.update_unread_limit();
     assert_eq!(timeout(&wire), Some(limit + KERNEL_GRACE), "the peer leaves bytes unread");
+
+    wire.limit_unread(None);
+    wire.update_unread_limit();
+    assert_eq!(timeout(&wire), None, "from now on, the peer may leave bytes unread for any time");
+    wire.limit_unread(Some(limit));
+    wire.update_unread_limit();
+    assert_eq!(timeout(&wire), Some(limit + KERNEL_GRACE), "the limit applies to bytes that were written before");
 }
 
 #[test]

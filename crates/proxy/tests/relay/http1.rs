@@ -1,7 +1,9 @@
 //! HTTP/1 clients and servers, byte by byte.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
 
 use crate::peer::PATIENCE;
 use crate::proxy::{Proxy, mesh_of, service};
@@ -98,6 +100,38 @@ fn a_rewritten_path_with_characters_that_uris_may_not_contain_reaches_a_server_o
     let (seen, _) = exchange_through(start, request, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
     assert!(seen.starts_with("GET /new/a?q=<\"> HTTP/1.1\r\n"), "{seen}");
     assert!(seen.to_lowercase().contains("\r\nhost: v1.example\r\n"), "{seen}");
+}
+
+#[test]
+fn a_server_may_pause_an_upload_for_longer_than_a_server_of_http2() {
+    const BYTES: usize = 8 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket");
+    let proxy = Proxy::start_with(&[address], "", &[("unread_timeout_ms", "500")]);
+    let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
+    client.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+    let upload = thread::spawn(move || {
+        let fields = format!("Host: echo.default\r\nContent-Length: {BYTES}\r\nConnection: close\r\n");
+        client.write_all(format!("POST / HTTP/1.1\r\n{fields}\r\n").as_bytes()).expect("the proxy reads");
+        client.write_all(&vec![b'x'; BYTES]).expect("the proxy reads all content");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer, and the end of the connection");
+        answer
+    });
+
+    let (server, _) = listener.accept().expect("the proxy connects");
+    server.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+    // The proxy's limit for HTTP/2 is 0.5 s, and the kernel's limit is 2 s longer.
+    thread::sleep(Duration::from_secs(5));
+    let (mut request, mut line) = (BufReader::new(&server), String::new());
+    while line != "\r\n" {
+        line.clear();
+        assert!(request.read_line(&mut line).expect("the proxy has kept the connection") > 0, "no whole head came");
+    }
+    request.read_exact(&mut vec![0; BYTES]).expect("the whole content");
+    (&server).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("the proxy reads");
+    let answer = upload.join().expect("the upload ends");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The relay's behavior at its limits, and just beyond them.
 
+use std::net::TcpStream;
+use std::time::Duration;
+
 use leno_http2::frame::kind;
 
 use crate::peer::{Frame, Peer, Server, call, call_with, data, headers, open_call, rst_stream, settings};
@@ -70,4 +73,21 @@ fn interim_responses_are_relayed_up_to_a_limit_and_then_the_call_fails() {
     assert_eq!(relayed.client.expect(kind::HEADERS).field("leno-proxy-error"), "protocol-error");
     assert_eq!(relayed.proxy.metrics.abuse_count("interim_responses"), 1);
     assert_eq!(relayed.endpoint.expect(kind::RST_STREAM).stream, relayed.stream);
+}
+
+#[test]
+fn a_worker_opens_no_more_sockets_than_its_limit_and_goes_on_when_one_is_free() {
+    let server = Server::start();
+    let proxy = Proxy::start_with(&[server.address()], "", &[("max_sockets", "2")]);
+    let silent = [(); 2].map(|()| TcpStream::connect(proxy.address()).expect("the proxy listens"));
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    // Long enough for several sweeps: after each, the worker tries again to accept the client.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(server.accept_now().is_none() && !client.has_input(), "the silent clients have all sockets");
+    drop(silent);
+    let mut endpoint = server.accept();
+    let stream = endpoint.expect(kind::HEADERS).stream;
+    endpoint.send(&headers(stream, &[(":status", "200")], true));
+    assert_eq!(client.expect(kind::HEADERS).field(":status"), "200");
 }

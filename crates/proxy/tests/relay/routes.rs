@@ -253,7 +253,13 @@ fn an_attempt_that_takes_longer_than_its_rule_allows_is_answered_at_once() {
 fn a_call_that_is_sent_again_keeps_its_backend() {
     let (one, other, v2) = (Server::start(), Server::start(), Server::start());
     let rules = "- backendRefs: [{name: v1, port: 80}, {name: v2, port: 80}]";
-    let proxy = Proxy::start_in(meshed(&[&one, &other], &[&v2], &http_route(rules)), &[]);
+    // With round robin, the refusals do not make the proxy avoid an endpoint.
+    let services = [
+        service("echo", &[], ""),
+        service("v1", &[one.address(), other.address()], "leno.dev/balancer: round-robin"),
+        service("v2", &[v2.address()], ""),
+    ];
+    let proxy = Proxy::start_in(mesh_of(&(services.concat() + &http_route(rules))), &[]);
     let mut client = proxy.connect();
     let mut servers = Servers::of([one, other, v2]);
     let mut to_v1 = 0;

@@ -94,19 +94,31 @@ impl Attempt {
     }
 }
 
-/// The attempts at a call that have not ended, and the number of attempts that have begun.
+/// The attempts at a call that have not ended, the number of attempts that have begun, and how often the call was sent
+/// again after a refusal.
 ///
 /// Invariants: numbers are unique and ascending. Once the response has begun, there is at most one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     current: SmallVec<[Attempt; 1]>,
     begun: u32,
+    refusals: u8,
 }
 
 impl Attempts {
     /// Returns how many attempts have begun.
     pub(crate) fn begun(&self) -> u32 {
         self.begun
+    }
+
+    /// Returns how often the call was sent again because a server had refused it, without a retry of its rule.
+    pub(crate) fn refusals(&self) -> u8 {
+        self.refusals
+    }
+
+    /// Records that the call is sent again because a server has refused it.
+    pub(crate) fn note_refusal(&mut self) {
+        self.refusals = self.refusals.saturating_add(1);
     }
 
     /// Returns how many attempts have not ended.

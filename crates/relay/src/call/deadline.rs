@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
+use leno_model::balance::Outcome;
 
 use crate::Relay;
 use crate::audit::AuditedPart;
@@ -15,9 +16,15 @@ use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
+use crate::downstream::client::Client;
 use crate::limits::ms;
 use crate::link::grpc;
 use crate::target::routes::CallRoute;
+
+/// If the server cancels a call (CANCEL) at most this long before the call's deadline, the relay treats the call as if
+/// the call had reached its deadline. The server knows the deadline from `grpc-timeout`, and its timer may fire before
+/// ours: we round the value of the field down, by up to 1 ms, and our timers up, by up to 1 ms.
+const SERVER_AHEAD: Duration = Duration::from_millis(2);
 
 impl Relay {
     /// Sets the time limits of a call: the timeout that its client asks for and, once the call has a route, the limits
@@ -107,11 +114,7 @@ impl Relay {
             let Some(call) = self.calls.get(id) else { continue };
             match due {
                 _ if call.is_mirror() => self.drop_mirror(id),
-                Due::Deadline => {
-                    let error = out_of_time(call);
-                    self.metrics.deadline_exceeded_total.add(1);
-                    self.fail(id, &error);
-                }
+                Due::Deadline => self.deadline_passed(id),
                 Due::Attempt => self.check_attempts(id),
                 Due::Content => self.content_is_late(id),
                 Due::Retry => self.calls.list(id),
@@ -120,6 +123,17 @@ impl Relay {
                 Due::Hedge => self.hedge(id),
             }
         }
+    }
+
+    /// Fails a call that has reached its deadline.
+    pub(crate) fn deadline_passed(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id).certain() else { return };
+        if call.is_mirror() {
+            return self.drop_mirror(id);
+        }
+        let error = out_of_time(call);
+        self.metrics.deadline_exceeded_total.add(1);
+        self.fail(id, &error);
     }
 
     /// Ends the attempts that have taken longer than the call's route rule allows for one attempt. Plans the next check
@@ -145,11 +159,36 @@ impl Relay {
         }
     }
 
-    /// Ends an attempt that has taken too long, unless the limit is in mode Audit.
+    /// Ends an attempt that has taken too long, unless the limit is in mode Audit. If the attempt waits for the client,
+    /// the time shows nothing about the endpoint, and a retry would wait for the client too.
     fn attempt_is_late(&mut self, id: AttemptId) {
-        if let Some(error) = self.attempt_out_of_time(id) {
-            self.metrics.deadline_exceeded_total.add(1);
+        let Some(error) = self.attempt_out_of_time(id) else { return };
+        self.metrics.deadline_exceeded_total.add(1);
+        if self.waits_for_client(id) {
+            self.excuse_endpoint(id);
+            self.give_up_attempt(id, &error);
+        } else {
             self.attempt_failed(id, &Failure::Fault(error));
+        }
+    }
+
+    /// Returns whether an attempt waits for the client: the endpoint has all content that the client has sent so far,
+    /// but the request is not complete, or the client does not take the content of the response.
+    fn waits_for_client(&self, id: AttemptId) -> bool {
+        let Some(call) = self.calls.get(id.call) else { return false };
+        let Some(attempt) = call.attempts.get(id) else { return false };
+        let has_all_content = attempt.sent_bytes as u64 >= call.request_bytes;
+        let is_unread = |client: &Client| client.link.codec.queued_on(call.client_stream) > 0;
+        (!call.request_ended && has_all_content) || self.downstreams.get(call.client).is_some_and(is_unread)
+    }
+
+    /// Ends the balancer's record of an attempt that shows nothing about its endpoint.
+    fn excuse_endpoint(&mut self, id: AttemptId) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let pick = call.attempts.get_mut(id).and_then(|attempt| attempt.pick.take());
+        if let (Some(pick), Some(cluster)) = (pick, self.targets.get_mut(call.cluster)) {
+            cluster.balancer.finish(now, pick, Outcome::NotSent);
         }
     }
 
@@ -199,6 +238,12 @@ pub(crate) fn limits_first(rule: Duration, asked: Option<Duration>) -> bool {
     asked.is_none_or(|asked| rule < asked)
 }
 
+/// Returns whether the call has reached its deadline, or will reach it so soon that the server may have cancelled the
+/// call because of the deadline.
+pub(crate) fn is_nearly_out_of_time(call: &Call, now: Instant) -> bool {
+    call.deadline.is_some_and(|at| now + SERVER_AHEAD >= at)
+}
+
 /// Returns the error for a call that has reached its deadline.
 fn out_of_time(call: &Call) -> ProxyError {
     let route = call.route.as_ref().filter(|route| route.sets_deadline);
@@ -207,3 +252,7 @@ fn out_of_time(call: &Call) -> ProxyError {
         None => ProxyError::DeadlineExceeded,
     }
 }
+
+#[cfg(test)]
+#[path = "deadline_tests.rs"]
+mod tests;

@@ -40,7 +40,7 @@ pub(crate) struct Hedging {
 pub(crate) enum Unhedged {
     /// The call has used all its further attempts.
     Attempts,
-    /// The Service is loaded: too many of its calls are slow, or all endpoints that the call has not tried are busy.
+    /// The Service is loaded: too many of its calls are slow, or all endpoints to which the hedge may go are busy.
     Loaded,
     /// The cluster's retry budget is used up.
     Budget,
@@ -52,7 +52,7 @@ pub(crate) enum Unhedged {
     Client,
     /// The request is not complete or not stored, or an attempt has failed and the call waits for its retry.
     Request,
-    /// The cluster has no other endpoint.
+    /// The cluster has no other endpoint that is neither slow nor failing.
     Endpoint,
     /// The hedge policy is in mode Audit: the proxy only counts the attempt that it would have begun.
     Audit,

@@ -62,10 +62,11 @@ impl Relay {
     }
 
     /// Counts a call to which the relay would have applied a policy setting, if the setting were not in mode Audit.
-    /// Counts each setting at most once per call.
+    /// Counts each setting at most once per call. Exception: a call that matched no rule has no place for what was
+    /// counted. Only the retry budget of its cluster can apply to such a call.
     #[cold]
     pub(crate) fn audit(&mut self, id: CallId, part: AuditedPart, set_by: &str) {
-        if self.calls.progress_mut(id).certain().is_some_and(|progress| progress.audited.add(part)) {
+        if self.calls.progress_mut(id).is_none_or(|progress| progress.audited.add(part)) {
             self.metrics.count_audited(part.name());
             tracing::debug!(would = part.name(), "a call is only audited by {set_by}");
         }

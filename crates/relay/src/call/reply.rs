@@ -13,7 +13,7 @@ use crate::Relay;
 use crate::call::record::Ending;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
-use crate::downstream::client::Client;
+use crate::downstream::client::{Client, ClientId};
 use crate::downstream::origin::Door;
 use crate::link::codec::CodecError;
 use crate::link::grpc::{self, Status};
@@ -185,7 +185,7 @@ impl ProxyError {
     }
 }
 
-/// Minimum age of a connection that [`Relay::let_client_dial_again`] ends. So an application dials a dead address at most
+/// Minimum age of a connection that [`Relay::let_dial_again`] ends. So an application dials a dead address at most
 /// once in this time, for example while a Pod restarts.
 const DIAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -205,15 +205,15 @@ impl Relay {
         let is_unprocessed = error.is_unprocessed() && !call.may_be_processed;
         let downstream = self.downstreams.get(client);
         let door = downstream.map_or(Door::Outbound, |client| client.origin.door);
-        let is_proxys =
-            downstream.is_some_and(|client| client.origin.door != Door::Outbound && client.peer_id.is_some());
+        let is_proxys = downstream.is_some_and(Client::is_callers_proxy);
         self.metrics.count_proxy_error(door.direction(), error.why());
         tracing::debug!(why = error.why(), "{error}");
         if let Some(call) = self.calls.get_mut(id) {
             call.http_status = if is_grpc { 200 } else { http_status };
         }
-        if matches!(error, ProxyError::Connect { .. }) {
-            self.let_client_dial_again(id);
+        // A proxy refuses calls when the application beside it has ended.
+        if matches!(error, ProxyError::Connect { .. } | ProxyError::Refused { .. }) {
+            self.let_caller_dial_again(id);
         }
         let call = self.calls.get(id);
         let cluster = call.and_then(|call| self.targets.get(call.cluster?)).map(|cluster| &cluster.target);
@@ -232,7 +232,6 @@ impl Relay {
             // announces that the proxy will close the connection.
             link.codec.stop_receiving(stream);
             match (response, is_grpc) {
-                // After REFUSED_STREAM, the client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
                 (Response::Awaited, _) if is_proxys && is_unprocessed => {
                     link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
                 }
@@ -261,20 +260,39 @@ impl Relay {
         self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status });
     }
 
-    /// Announces the end of our application's connection if the call's target is an address that belongs to no Service.
+    /// Lets the client of a call dial again if the call's target is an address ([`Relay::let_dial_again`]).
+    fn let_caller_dial_again(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id) else { return };
+        let target = |cluster: ClusterId| self.targets.get(cluster).map(|state| &state.target);
+        if let (Some(client), Some(TargetKey::Address(_))) = (call.client, call.cluster.and_then(target)) {
+            self.let_dial_again(client);
+        }
+    }
+
+    /// Lets all clients that have dialled `address` dial again ([`Relay::let_dial_again`]). Their calls may have ended
+    /// before the connection failed.
+    pub(crate) fn let_all_dial_again(&mut self, address: SocketAddr) {
+        let has_dialled = |client: &Client| {
+            client.origin.door == Door::Outbound && client.target == Some(address) && client.leaving_since.is_none()
+        };
+        let clients = self.downstreams.iter().filter(|(_, client)| has_dialled(client));
+        for client in clients.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.let_dial_again(client);
+        }
+    }
+
+    /// Announces the end of our application's connection to an address to which the proxy cannot connect, and whose
+    /// calls it does not balance.
     ///
     /// The application has dialled this address, but its connection ends at this proxy. So the connection stays open
     /// after the address has died, for example after a rollout of a headless Service. A gRPC client then never asks DNS
     /// for the new addresses. Without a proxy, the connection would have broken.
-    fn let_client_dial_again(&mut self, id: CallId) {
-        let Some(call) = self.calls.get(id) else { return };
-        let target = |cluster: ClusterId| self.targets.get(cluster).map(|state| &state.target);
-        if !matches!(call.cluster.and_then(target), Some(TargetKey::Address(_))) {
-            return;
-        }
-        let Some(client) = call.client else { return };
-        let is_old = |client: &Client| self.now.saturating_duration_since(client.link.opened) >= DIAL_AGAIN_AFTER;
-        if self.downstreams.get(client).is_some_and(is_old) {
+    fn let_dial_again(&mut self, client: ClientId) {
+        let may_end = |client: &Client| {
+            let age = self.now.saturating_duration_since(client.link.opened);
+            age >= DIAL_AGAIN_AFTER && !client.link.codec.is_opaque()
+        };
+        if self.downstreams.get(client).is_some_and(may_end) {
             self.shut_down_client(client);
         }
     }

@@ -8,6 +8,7 @@ use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use crate::Relay;
 use crate::call::attempt::AttemptId;
+use crate::call::deadline::is_nearly_out_of_time;
 use crate::call::due::Due;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
@@ -47,7 +48,7 @@ impl Relay {
             }
             Event::Reset { stream, token, code, by_peer } => {
                 if let Some(id) = self.calls.on(upstream, stream, token) {
-                    self.on_reset(upstream, id, code, by_peer);
+                    self.on_reset((upstream, stream), id, code, by_peer);
                 }
             }
             Event::GoAway { last_stream, code } => self.on_goaway(upstream, last_stream, code),
@@ -288,21 +289,30 @@ impl Relay {
         self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status });
     }
 
-    fn on_reset(&mut self, upstream_id: UpstreamId, id: AttemptId, code: ErrorCode, by_peer: bool) {
-        let Some(response) = self.calls.get(id.call).map(|call| call.response).certain() else { return };
+    fn on_reset(
+        &mut self,
+        (upstream_id, stream): (UpstreamId, StreamKey),
+        id: AttemptId,
+        code: ErrorCode,
+        by_peer: bool,
+    ) {
+        let Some(call) = self.calls.get(id.call).certain() else { return };
         let Some(upstream) = self.pools.upstream(upstream_id).certain() else { return };
-        let (endpoint, hop) = (upstream.address, upstream.key.hop);
+        let (response, endpoint) = (call.response, upstream.address);
         let failure = match response {
             // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
             Response::Ended => Failure::Reset(code),
             _ if !by_peer => return self.response_broken(upstream_id, id, "a malformed response"),
+            // Servers on grpc-go and grpc-java cancel a call at its deadline. For the caller, and for the balancer, it
+            // must make no difference whose timer fires first.
+            _ if code == ErrorCode::CANCEL && is_nearly_out_of_time(call, self.now) => {
+                return self.deadline_passed(id.call);
+            }
             // In HTTP/1, a reset means that the server closed the connection.
-            Response::Awaited if hop == Hop::Plain(Protocol::Http1) => {
-                Failure::Lost { endpoint, was_used: upstream.is_reused }
+            Response::Awaited if upstream.key.hop == Hop::Plain(Protocol::Http1) => {
+                Failure::lost(call, upstream, stream)
             }
-            Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
-                Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }
-            }
+            Response::Awaited if code == ErrorCode::REFUSED_STREAM => Failure::Refused { endpoint },
             // Do not forward REFUSED_STREAM after a response has begun. The code means that no server has processed the
             // call (RFC 9113 section 8.7), so the client might send the call again.
             Response::Begun if code == ErrorCode::REFUSED_STREAM => Failure::Reset(ErrorCode::INTERNAL_ERROR),

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
-use leno_http2::{ErrorCode, FieldSection};
+use leno_http2::{ErrorCode, FieldSection, StreamKey};
 use leno_model::balance::Outcome;
 
 use crate::Relay;
@@ -21,22 +21,24 @@ use crate::call::retry_policy::{Unretried, Wait};
 use crate::call::trace::AttemptEnd;
 use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
-use crate::pool::hop::Protocol;
+use crate::pool::hop::{Hop, Protocol};
+use crate::pool::upstream::Upstream;
 
 /// Reason why an attempt ended without an answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The call was not sent: the endpoint was removed while the call waited, or the connection accepts no more calls.
+    /// The call was not sent: the endpoint was removed while the call waited, the connection accepts no more calls, or
+    /// the connection ended before its socket accepted a byte of the request.
     NotSent,
     /// No connection to the endpoint could be opened.
     NotConnected { endpoint: SocketAddr, why: String },
     /// The server rejected the call without processing it (REFUSED_STREAM, RFC 9113 section 8.7). A proxy rejects calls
     /// that it cannot forward to its application; a server rejects calls while it is overloaded.
-    Refused { endpoint: SocketAddr, by_proxy: bool },
+    Refused { endpoint: SocketAddr },
     /// The server does not process the call, because it closes the connection (GOAWAY, RFC 9113 section 6.8).
     GoneAway { endpoint: SocketAddr },
     /// The connection was lost. `was_used`: before the attempt, the connection had carried another call or had been
-    /// idle.
+    /// idle, and the server had not begun to answer this attempt.
     Lost { endpoint: SocketAddr, was_used: bool },
     /// The server reset the stream.
     Reset(ErrorCode),
@@ -47,13 +49,30 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Returns the failure of an attempt at `call` whose connection has ended. `stream` is the attempt's stream.
+    pub(crate) fn lost(call: &Call, upstream: &Upstream, stream: StreamKey) -> Self {
+        let (endpoint, codec) = (upstream.address, &upstream.link.codec);
+        if !codec.has_sent(stream) && call.can_be_resent() {
+            // A server may close an idle connection at any moment. If the connection is new, the endpoint has failed.
+            return match upstream.is_reused {
+                true => Self::NotSent,
+                false => Self::NotConnected { endpoint, why: "the server closed the connection at once".to_owned() },
+            };
+        }
+        // In HTTP/2, an answer has begun only if its header section is complete. The call then has a response.
+        let is_taken_up = upstream.key.hop == Hop::Plain(Protocol::Http1) && codec.is_taken_up(stream);
+        Self::Lost { endpoint, was_used: upstream.is_reused && !is_taken_up }
+    }
+
     /// Returns whether a route rule with retries sends the call again after this failure. It does if the connection or
     /// the stream failed, or if the attempt took too long (GEP-1731).
     fn may_be_retried(&self) -> bool {
         match self {
             Self::NotConnected { .. } | Self::Refused { .. } | Self::GoneAway { .. } | Self::Lost { .. } => true,
+            // The violation may belong to another call on the same connection.
+            Self::Violation(_) => true,
             Self::Reset(_) | Self::Fault(ProxyError::BackendTimeout { .. }) => true,
-            Self::NotSent | Self::Fault(_) | Self::Violation(_) => false,
+            Self::NotSent | Self::Fault(_) => false,
         }
     }
 
@@ -106,17 +125,27 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     }
     let attempts = call.own_attempts();
     let can_be_resent = call.can_be_resent() && attempts < max_attempts;
-    match *failure {
+    match failure {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
-        Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
+        Failure::GoneAway { .. } if can_be_resent => Next::Resend,
+        // After the first refusal, further attempts of a call whose rule has retries are retries.
+        Failure::Refused { .. } if can_be_resent && (call.attempts.refusals() == 0 || !call.has_retries()) => {
+            Next::Resend
+        }
         // A server often closes several idle connections at the same time, so the same call may meet several of them,
         // and is sent again each time.
         Failure::Lost { .. } if can_be_resent && is_race(call, failure) && !call.has_retries() => Next::Resend,
+        _ => give_up(failure, attempts),
+    }
+}
+
+/// Returns how the relay ends a call that is not sent again after this failure. `attempts` is the number of attempts
+/// without the retries and hedges of a policy.
+fn give_up(failure: &Failure, attempts: u32) -> Next {
+    match *failure {
         Failure::NotSent => Next::Fail(ProxyError::TooManyAttempts { attempts }),
         Failure::NotConnected { endpoint, ref why } => Next::Fail(ProxyError::Connect { endpoint, why: why.clone() }),
-        Failure::Refused { endpoint, .. } | Failure::GoneAway { endpoint } => {
-            Next::Fail(ProxyError::Refused { endpoint })
-        }
+        Failure::Refused { endpoint } | Failure::GoneAway { endpoint } => Next::Fail(ProxyError::Refused { endpoint }),
         Failure::Lost { endpoint, .. } => Next::Fail(ProxyError::ConnectionClosed { endpoint }),
         Failure::Reset(code) => Next::Reset(code),
         Failure::Fault(ref error) | Failure::Violation(ref error) => Next::Fail(error.clone()),
@@ -146,9 +175,10 @@ fn is_harmless(call: &Call, failure: &Failure, next: &Next) -> bool {
 fn outcome(attempt: &Attempt, failure: &Failure, is_harmless: bool, now: Instant) -> Outcome {
     let has_failed = match failure {
         Failure::NotSent | Failure::GoneAway { .. } => false,
-        Failure::Refused { by_proxy, .. } => *by_proxy,
         Failure::Lost { .. } => !is_harmless,
-        Failure::NotConnected { .. } | Failure::Reset(_) | Failure::Fault(_) | Failure::Violation(_) => true,
+        // A refusal takes a fraction of a millisecond. If it were no failure, an overloaded server would look fast.
+        Failure::Refused { .. } | Failure::NotConnected { .. } => true,
+        Failure::Reset(_) | Failure::Fault(_) | Failure::Violation(_) => true,
     };
     match has_failed {
         true => Outcome::Failure { latency: now - attempt.since, pushback: None },
@@ -168,7 +198,7 @@ impl Relay {
     pub(crate) fn attempt_failed(&mut self, id: AttemptId, failure: &Failure) {
         let now = self.now;
         let Some(call) = self.calls.get(id.call) else { return };
-        let mut next = next(call, failure, self.limits.relay.max_attempts);
+        let (mut next, attempts) = (next(call, failure, self.limits.relay.max_attempts), call.own_attempts());
         // If the server has only closed an idle connection, it is not overloaded, so the call is sent again without
         // back-off.
         let wait = if is_race(call, failure) { Wait::None } else { Wait::BackOff };
@@ -178,10 +208,12 @@ impl Relay {
         {
             next = Next::Retry(pause);
         }
-        if let (Next::Resend, Failure::Lost { endpoint, .. }) = (&next, failure)
-            && !self.take_resend(id.call)
-        {
-            next = Next::Fail(ProxyError::ConnectionClosed { endpoint: *endpoint });
+        let mut resend_in = Duration::ZERO;
+        if matches!(next, Next::Resend) {
+            match self.resend_in(id.call, failure) {
+                Some(pause) => resend_in = pause,
+                None => next = give_up(failure, attempts),
+            }
         }
         if let Next::Reset(code) = next
             && let Some(error) = self.reset_unretried(id, code)
@@ -220,7 +252,7 @@ impl Relay {
                 }
                 self.leave_queue(id);
                 self.calls.end_attempt(id);
-                self.calls.list(id.call);
+                self.send_again_in(id.call, resend_in);
             }
             Next::Retry(pause) => {
                 self.abandon(id);

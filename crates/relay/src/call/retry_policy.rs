@@ -1,6 +1,6 @@
 //! Retry policy: sends a call again although an endpoint may have processed it, if the route rule that the call matched
 //! allows this (GEP-1731, gRFC A6). A call that no endpoint has processed is sent again without a policy: see
-//! [`retry`](super::retry).
+//! [`retry`](super::retry). But the cluster's retry budget limits how often such a call is sent again after refusals.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -17,9 +17,11 @@ use crate::call::due::Due;
 use crate::call::record::{self, is_endpoint_failed_answer};
 use crate::call::reply::ProxyError;
 use crate::call::response::status_code;
+use crate::call::retry::Failure;
 use crate::call::trace::AttemptEnd;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
+use crate::downstream::client::Client;
 use crate::downstream::origin::Door;
 use crate::link::grpc::{self, Pushback};
 use crate::metrics::reason;
@@ -49,6 +51,8 @@ const NOT_RETRIED: &[u8] = b"leno-not-retried";
 pub(crate) enum Wait {
     /// The back-off of the call's rule.
     BackOff,
+    /// The back-off of the call's rule, but at least this time: no connection can be opened before.
+    AtLeast(Duration),
     /// The pause that the endpoint asks for.
     Asked(Pushback),
     /// No pause: the call is sent again at once.
@@ -114,11 +118,19 @@ fn pause(
         Wait::Asked(Pushback::Wait(pause)) if call.is_grpc => pause,
         Wait::Asked(Pushback::Wait(pause)) => pause.max(retry.backoff),
         Wait::BackOff => retry.pause(call.retries + 1, random),
+        Wait::AtLeast(least) => retry.pause(call.retries + 1, random).max(least),
         Wait::None => Duration::ZERO,
     };
+    check_time(call, pause, (now, until))?;
+    Ok(pause)
+}
+
+/// Checks whether an attempt after this pause would begin before the call's deadline and before the end of the proxy's
+/// drain (`until`).
+fn check_time(call: &Call, pause: Duration, (now, until): (Instant, Option<Instant>)) -> Result<(), Unretried> {
     match call.deadline.into_iter().chain(until).min() {
         Some(at) if now + pause >= at => Err(Unretried::Deadline),
-        _ => Ok(pause),
+        _ => Ok(()),
     }
 }
 
@@ -332,8 +344,8 @@ impl Relay {
             self.count_connection_missing(id);
             return false;
         }
-        let Some(pause) = self.retry_in(id, Wait::BackOff) else { return false };
-        self.send_again_in(id, pause.max(wait));
+        let Some(pause) = self.retry_in(id, Wait::AtLeast(wait)) else { return false };
+        self.send_again_in(id, pause);
         true
     }
 
@@ -393,16 +405,51 @@ impl Relay {
         }
     }
 
-    /// Decides whether a call is sent again after the loss of a connection that the server may only have closed because
-    /// it was idle. Only for calls whose rule has no retries. Returns `false` only if a retry budget is configured for
-    /// the cluster, is used up, and is not in mode Audit.
-    pub(crate) fn take_resend(&mut self, id: CallId) -> bool {
+    /// Decides whether the relay sends a call again without a retry of the call's rule. The caller has checked that
+    /// another attempt is possible. Returns the pause before this attempt, or `None` if the call is not sent again.
+    pub(crate) fn resend_in(&mut self, id: CallId, failure: &Failure) -> Option<Duration> {
+        match failure {
+            Failure::Lost { .. } => {
+                // The server may only have closed an idle connection. The default budget does not limit this case.
+                let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster));
+                let has_budget = cluster.is_some_and(|state| state.cluster.retry_budget.is_some());
+                (!has_budget || self.take_resend(id)).then_some(Duration::ZERO)
+            }
+            Failure::Refused { .. } => self.resend_refused_in(id),
+            _ => Some(Duration::ZERO),
+        }
+    }
+
+    /// Decides whether the relay sends a refused call again. After the first refusal, the relay sends the call at once:
+    /// gRFC A6 allows one such retry. Each further attempt takes a retry from the cluster's budget and needs a pause,
+    /// because an overloaded server refuses calls faster than it could serve them.
+    fn resend_refused_in(&mut self, id: CallId) -> Option<Duration> {
+        let (now, until, random) = (self.now, self.draining, self.random.u32(..));
+        let call = self.calls.get_mut(id).certain()?;
+        let refusals = call.attempts.refusals();
+        call.attempts.note_refusal();
+        if refusals == 0 {
+            return Some(Duration::ZERO);
+        }
+        // The caller's proxy can send the call to other endpoints. If both proxies sent it again and again, their
+        // attempts would multiply.
+        if self.downstreams.get(call.client).is_some_and(Client::is_callers_proxy) {
+            return None;
+        }
+        let pause = Retry::default().pause(refusals, random);
+        if let Err(why) = check_time(call, pause, (now, until)) {
+            call.unretried = Some(why);
+            return None;
+        }
+        self.take_resend(id).then_some(pause)
+    }
+
+    /// Takes a retry from the budget of a call's cluster, for a call that is sent again without a retry of its rule.
+    /// Returns `false` only if the budget is used up and not in mode Audit.
+    fn take_resend(&mut self, id: CallId) -> bool {
         let (now, workers) = (self.now, self.workers);
         let Some(call) = self.calls.get_mut(id).certain() else { return false };
         let Some(cluster) = self.targets.get_mut(call.cluster) else { return true };
-        if cluster.cluster.retry_budget.is_none() {
-            return true;
-        }
         match cluster.take_retry(now, workers, &self.metrics) {
             Taken::Yes => true,
             Taken::OnlyAudited(set_by) => {

@@ -84,6 +84,11 @@ fn a_retry_that_would_begin_after_the_deadline_does_not_begin() {
             "the drain ends in {left_ms} ms"
         );
     }
+    let wait = Duration::from_millis(300);
+    for (left_ms, expected) in [(300, Err(Unretried::Deadline)), (301, Ok(wait))] {
+        call.deadline = Some(now + Duration::from_millis(left_ms));
+        assert_eq!(pause(&call, &retry(), Wait::AtLeast(wait), (now, None), 0), expected, "no connection before");
+    }
     call.deadline = Some(now + Duration::from_millis(1));
     assert_eq!(pause(&call, &retry(), Wait::None, (now, None), 0), Ok(Duration::ZERO), "a retry at once");
 }

@@ -4,7 +4,8 @@ use leno_http2::StreamKey;
 
 use super::*;
 use crate::call::attempt::tests::Attempted;
-use crate::fixtures::{mesh_of, outbound, relay, service};
+use crate::downstream::origin::{Door, Origin};
+use crate::fixtures::{mesh_of, outbound, policy, relay, service};
 use crate::target::balance::Choice;
 use crate::trace::{FinishedAttempt, Outbox, Sampling, Tracer, Tracing};
 
@@ -36,8 +37,7 @@ fn failures() -> Vec<Failure> {
     vec![
         Failure::NotSent,
         Failure::NotConnected { endpoint, why: "connection refused".to_owned() },
-        Failure::Refused { endpoint, by_proxy: false },
-        Failure::Refused { endpoint, by_proxy: true },
+        Failure::Refused { endpoint },
         Failure::GoneAway { endpoint },
         Failure::Lost { endpoint, was_used: false },
         Failure::Lost { endpoint, was_used: true },
@@ -69,12 +69,12 @@ fn after_each(call: &Call) -> String {
 #[test]
 fn only_what_no_server_has_processed_is_sent_again() {
     for (protocol, method, expected) in [
-        (Protocol::Http2, "POST", "rrrrrffxff"),
+        (Protocol::Http2, "POST", "rrrrffxff"),
         // Even a GET is not sent again after its connection is lost: an HTTP/2 server reports which calls it did not
         // process.
-        (Protocol::Http2, "GET", "rrrrrffxff"),
-        (Protocol::Http1, "POST", "rrrrrffxff"),
-        (Protocol::Http1, "GET", "rrrrrfrxff"),
+        (Protocol::Http2, "GET", "rrrrffxff"),
+        (Protocol::Http1, "POST", "rrrrffxff"),
+        (Protocol::Http1, "GET", "rrrrfrxff"),
     ] {
         let (call, _) = tried(protocol, method, 1);
         assert_eq!(after_each(&call), expected, "{protocol:?} {method}");
@@ -85,24 +85,24 @@ fn only_what_no_server_has_processed_is_sent_again() {
 fn a_call_whose_request_is_not_stored_goes_to_another_endpoint_only_if_it_was_not_sent() {
     let (mut call, _) = tried(Protocol::Http1, "GET", 1);
     call.replayable = false;
-    assert_eq!(after_each(&call), "rrfffffxff");
+    assert_eq!(after_each(&call), "rrffffxff");
 }
 
 #[test]
 fn a_call_without_attempts_left_fails() {
     let (call, _) = tried(Protocol::Http1, "GET", MAX_ATTEMPTS);
-    assert_eq!(after_each(&call), "fffffffxff");
+    assert_eq!(after_each(&call), "ffffffxff");
     let (call, _) = tried(Protocol::Http1, "GET", MAX_ATTEMPTS - 1);
-    assert_eq!(after_each(&call), "rrrrrfrxff");
+    assert_eq!(after_each(&call), "rrrrfrxff");
 }
 
 #[test]
 fn once_the_response_has_begun_nothing_is_sent_again() {
     let (mut call, _) = tried(Protocol::Http1, "GET", 1);
     call.response = Response::Begun;
-    assert_eq!(after_each(&call)[2..], *"fffffxff");
+    assert_eq!(after_each(&call)[2..], *"ffffxff");
     call.response = Response::Ended;
-    assert_eq!(after_each(&call), "eeeeeeeeee");
+    assert_eq!(after_each(&call), "eeeeeeeee");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_call_with_another_attempt_waits_for_that() {
     attempted.begin(now);
     attempted.begin(now);
     let call = call(Protocol::Http2, "POST", attempted, now);
-    assert_eq!(after_each(&call), "wwwwwwwwww");
+    assert_eq!(after_each(&call), "wwwwwwwww");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn the_balancer_hears_of_failures_of_the_endpoint_only() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(failures().iter().map(letter).collect::<String>(), "-f-f-f-fff");
+    assert_eq!(failures().iter().map(letter).collect::<String>(), "-ff-f-fff");
 }
 
 #[test]
@@ -201,4 +201,82 @@ fn a_mirrored_copy_whose_stream_is_reset_counts_as_dropped() {
     relay.attempt_failed(attempt, &Failure::Reset(ErrorCode::INTERNAL_ERROR));
     assert!(relay.calls.get(id).is_none());
     assert_eq!(relay.metrics.mirrors_dropped_total.get(), 1);
+}
+
+/// Returns a relay with a call of our application to a Service with two endpoints, and with the manifest of its policy.
+fn calling(policy: String) -> Relay {
+    let mut relay = relay(1, mesh_of(policy + &service("cart", &["10.0.0.8", "10.0.0.9"])), false);
+    let request = b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec();
+    crate::fixtures::call(&mut relay, 0, outbound(), None, request);
+    relay
+}
+
+/// Sends the relay's only call, and lets the server refuse it. Returns whether the relay sends the call again at once.
+fn refuse(relay: &mut Relay) -> bool {
+    relay.dispatch();
+    let (id, call) = relay.calls.iter().next().expect("a call");
+    let attempt = call.attempts.ids(id).next().expect("an attempt").0;
+    let endpoint = "10.0.0.8:8080".parse().expect("an address");
+    relay.attempt_failed(attempt, &Failure::Refused { endpoint });
+    relay.calls.has_listed()
+}
+
+#[test]
+fn a_refused_call_is_sent_again_at_once_only_the_first_time_and_each_refusal_is_a_failure() {
+    let mut relay = calling(String::new());
+    assert!(refuse(&mut relay));
+    for _ in 0..2 {
+        assert!(!refuse(&mut relay) && relay.calls.len() == 1, "it waits");
+        relay.set_now(relay.now + Duration::from_secs(1));
+        relay.expire_deadlines();
+        assert!(relay.calls.has_listed(), "the pause is over");
+    }
+    assert!(!refuse(&mut relay) && relay.calls.len() == 0, "it has no attempt left");
+    let cluster = relay.explain().remove(0);
+    assert_eq!(cluster.endpoints.iter().map(|endpoint| endpoint.balancer.failures).sum::<u64>(), 4);
+}
+
+#[test]
+fn the_budget_limits_how_often_a_refused_call_is_sent_again() {
+    let mut relay = calling(policy("budget: {percent: 0, minPerSecond: 0}"));
+    assert!(refuse(&mut relay));
+    assert!(!refuse(&mut relay) && relay.calls.len() == 0);
+}
+
+#[test]
+fn an_audited_budget_counts_a_refused_call_and_lets_it_go_on() {
+    let mut relay = calling(policy("budget: {percent: 0, minPerSecond: 0, mode: Audit}"));
+    assert!(refuse(&mut relay));
+    assert!(!refuse(&mut relay) && relay.calls.len() == 1, "it waits");
+    assert_eq!(relay.metrics.audited_count("retry-budget-spent"), 1);
+}
+
+#[test]
+fn a_refused_call_that_would_wait_beyond_its_deadline_fails() {
+    let mut relay = calling(policy("timeouts: {request: 20ms}"));
+    assert!(refuse(&mut relay));
+    assert!(!refuse(&mut relay) && relay.calls.len() == 0, "the shortest pause is 25 ms");
+}
+
+#[test]
+fn after_the_first_refusal_a_call_uses_the_retries_of_its_rule() {
+    let mut relay = calling(policy("retry: {attempts: 1, backoff: 0s}"));
+    let retries = |relay: &Relay| relay.calls.iter().map(|(_, call)| call.retries).collect::<Vec<_>>();
+    assert!(refuse(&mut relay));
+    assert_eq!(retries(&relay), [0]);
+    assert!(refuse(&mut relay));
+    assert_eq!(retries(&relay), [1]);
+    assert!(!refuse(&mut relay) && relay.calls.len() == 0);
+}
+
+#[test]
+fn a_proxy_gives_a_call_back_to_the_callers_proxy_after_two_refusals() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let (peer, local) = ("10.0.1.1:40000", "10.0.0.9:8080");
+    let [peer, local] = [peer, local].map(|address| address.parse().expect("an address"));
+    let origin = Origin { door: Door::Inbound, peer, local, original_destination: Some(local) };
+    let web = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
+    crate::fixtures::call(&mut relay, 0, origin, Some(web), b"POST / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec());
+    assert!(refuse(&mut relay));
+    assert!(!refuse(&mut relay) && relay.calls.len() == 0);
 }

@@ -143,6 +143,12 @@ impl Client {
         }
     }
 
+    /// Returns whether the client is the proxy of a caller of our application, or such a caller with a certificate of
+    /// its own. After REFUSED_STREAM, it sends the call to another endpoint (RFC 9113 section 8.7).
+    pub(crate) fn is_callers_proxy(&self) -> bool {
+        self.origin.door != Door::Outbound && self.peer_id.is_some()
+    }
+
     /// Returns whether the connection is a tunnel. Each stream of a tunnel is a connection of another application, with
     /// flow control of its own. That application may stop reading its stream, with no time limit.
     pub(crate) fn is_tunnel(&self) -> bool {

@@ -1,11 +1,12 @@
 //! Codec: the protocol of a connection. All protocols have the same events and methods, so that one relay forwards a
 //! call from any protocol to any other.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http1::Heads;
 use leno_http2::{Connection, ConnectionError, Drained, ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
 
+use crate::limits::{RelayLimits, ms};
 use crate::link::opaque::Opaque;
 use crate::violation_label;
 
@@ -368,6 +369,15 @@ impl Codec {
         }
     }
 
+    /// Returns whether the socket may have accepted a byte of our request on this stream. Only HTTP/1 can rule this
+    /// out.
+    pub(crate) fn has_sent(&self, stream: StreamKey) -> bool {
+        match self {
+            Self::Http1(http1) => http1.has_sent(stream),
+            Self::Http2(_) | Self::Opaque(_) => true,
+        }
+    }
+
     /// Returns the HTTP/2 engine, if the connection speaks HTTP/2.
     pub(crate) fn http2(&mut self) -> Option<&mut Connection> {
         match self {
@@ -470,6 +480,19 @@ impl Codec {
     pub(crate) fn is_opaque(&self) -> bool {
         matches!(self, Self::Opaque(_))
     }
+
+    /// Returns how long the peer may leave its socket unread; `None` for an unlimited time.
+    pub(crate) fn unread_limit(&self, relay: &RelayLimits) -> Option<Duration> {
+        match self {
+            Self::Http2(_) => Some(ms(relay.unread_timeout_ms)),
+            // HTTP/1 has no flow-control windows, so a slow application leaves its socket unread. The limit is the one
+            // for closed windows in HTTP/2.
+            Self::Http1(http1) if !http1.carries_tunnel() => Some(ms(relay.stall_timeout_ms)),
+            // The proxy does not parse the bytes of a tunnel, such as a WebSocket, either.
+            Self::Http1(_) | Self::Opaque(_) => None,
+        }
+    }
+
     /// Returns whether the protocol has flow-control windows. If it has, a peer that wants no more content still reads
     /// its socket, and only stops sending WINDOW_UPDATE.
     pub(crate) fn has_windows(&self) -> bool {

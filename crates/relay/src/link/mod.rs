@@ -20,6 +20,7 @@ use leno_http2::Windows;
 
 use crate::downstream::client::ClientId;
 use crate::effect::WireId;
+use crate::limits::RelayLimits;
 use crate::link::codec::Codec;
 use crate::pool::upstream::UpstreamId;
 
@@ -74,8 +75,11 @@ pub struct Link {
     /// A write has failed, or the socket has reported an error. See [`Link::note_unwritable`].
     is_unwritable: bool,
     /// When the proxy began to close the connection. Since then, the proxy adds no output, and drops bytes that still
-    /// arrive.
+    /// arrive. If a sweep finds that a client has read some of the last output, the time starts again.
     pub(crate) closing_since: Option<Instant>,
+    /// The smallest `kernel_bytes` that a sweep has found since the proxy began to close the connection; [`usize::MAX`]
+    /// before the first of these sweeps. A smaller number shows that the peer reads.
+    pub(crate) least_kernel_bytes: usize,
     lingered_bytes: usize,
 }
 
@@ -98,6 +102,7 @@ impl Link {
             stalled_since: None,
             is_unwritable: false,
             closing_since: None,
+            least_kernel_bytes: usize::MAX,
             lingered_bytes: 0,
         }
     }
@@ -138,6 +143,12 @@ impl Link {
     /// Returns whether output waits because the socket accepts no bytes.
     pub fn is_blocked(&self) -> bool {
         self.blocked_since.is_some()
+    }
+
+    /// Returns whether the peer has left its socket unread for longer than it may ([`Codec::unread_limit`]).
+    pub(crate) fn is_unread_too_long(&self, now: Instant, relay: &RelayLimits) -> bool {
+        let limit = self.codec.unread_limit(relay);
+        self.blocked_since.zip(limit).is_some_and(|(since, limit)| now - since >= limit)
     }
 
     /// Returns whether the connection sends nothing after its current output.

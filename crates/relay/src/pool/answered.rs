@@ -3,8 +3,9 @@
 //!
 //! A server may answer a call before it has read the whole request. The call then ends, but the rest of its request may
 //! still wait for the server's flow-control window, or for the socket. The worker continues to send this rest as long
-//! as the server accepts some bytes of it within a time limit. Otherwise, the worker resets the stream. While the rest
-//! waits, the worker's memory budget counts it as memory of the connection.
+//! as the server accepts some bytes of it within a time limit. Otherwise, the worker resets the stream. An HTTP/1 stream
+//! may have ended already, so that the rest is only in the output: the worker then closes the connection. While the
+//! rest waits, the worker's memory budget counts it as memory of the connection.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,8 @@ impl Upstream {
             || self.answered.iter().any(is_open)
     }
 
-    fn has_output(&self) -> bool {
+    /// Returns whether output waits for the socket.
+    pub(crate) fn has_output(&self) -> bool {
         self.link.codec.pending_output() > 0 || self.link.is_blocked()
     }
 
@@ -104,9 +106,10 @@ impl Relay {
         let (now, is_short_of_memory) = (self.now, self.is_short_of_memory());
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let most = if upstream.key.hop == Hop::Tunnel { ANSWERED_IN_TUNNEL_MAX } else { ANSWERED_MAX };
-        // Do not cancel an opaque connection that has ended in both directions. Only output is left, and the flush of
-        // this turn may send it.
-        let is_ended = upstream.link.codec.is_opaque() && upstream.link.codec.is_drained();
+        // Do not cancel an HTTP/1 stream or an opaque connection that has ended in both directions. Only output is
+        // left, and the flush of this turn may send it.
+        let codec = &upstream.link.codec;
+        let is_ended = !codec.is_open(stream) || (codec.is_opaque() && codec.is_drained());
         let is_to_be_cancelled = is_short_of_memory && !is_ended;
         if is_to_be_cancelled || upstream.answered.len() >= most {
             return self.cancel_upstream(id, stream, None);
@@ -118,7 +121,8 @@ impl Relay {
     }
 
     /// Removes an answered call from the connection's list once its request has been sent completely. Resets the stream
-    /// of an answered call that has made no progress for too long, or has taken too long in total.
+    /// of an answered call that has made no progress for too long, or has taken too long in total. If this stream has
+    /// ended already, closes the connection.
     pub(crate) fn sweep_answered(&mut self, id: UpstreamId) {
         let (now, unread_timeout) = (self.now, ms(self.limits.relay.unread_timeout_ms));
         let is_short_of_memory = self.is_short_of_memory();
@@ -136,7 +140,7 @@ impl Relay {
             FINISH_WITHIN
         };
         let mut answered = std::mem::take(&mut upstream.answered);
-        let before = answered.len();
+        let (before, mut is_given_up) = (answered.len(), false);
         answered.retain_mut(|call| {
             let waiting_bytes = upstream.waiting_bytes(call.stream);
             if waiting_bytes < call.waiting_bytes {
@@ -145,12 +149,20 @@ impl Relay {
             let is_late = now - call.since >= limit || now - call.ended >= limit * FINISH_FACTOR;
             let is_unfinished = upstream.is_unfinished(call.stream);
             if is_late && is_unfinished {
+                is_given_up |= !upstream.link.codec.is_open(call.stream);
                 upstream.link.codec.reset(call.stream, ErrorCode::CANCEL);
             }
             is_unfinished && !is_late
         });
         upstream.has_answered_output |= answered.len() < before && upstream.has_output();
         upstream.answered = answered;
+        if is_given_up {
+            return self.close_upstream(id, "it did not read the rest of a request that it had answered");
+        }
         self.mark_dirty(LinkId::Endpoint(id));
     }
 }
+
+#[cfg(test)]
+#[path = "answered_tests.rs"]
+mod tests;

@@ -11,7 +11,7 @@ use crate::link::codec::CodecError;
 use crate::metrics::{Direction, PeerLabel};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::{Upstream, UpstreamId};
-use crate::target::cluster::ClusterId;
+use crate::target::cluster::{ClusterId, TargetKey};
 
 /// Whether a server has seen our newest certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,10 +27,14 @@ impl Relay {
     ///
     /// - The pool is already opening as many connections as the waiting calls can use.
     /// - The pool has as many connections as its limit allows.
-    /// - A connection has failed recently, so the pool pauses.
+    /// - A connection has failed recently, so the pool pauses. If the pool has no connection left that takes calls, the
+    ///   attempts in its queue fail.
     pub(crate) fn connect(&mut self, id: PoolId) {
         let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
         let Some(pool) = self.pools.get(id) else { return };
+        if pool.is_backing_off(self.now) {
+            return self.fail_waiting(id);
+        }
         let Some(state) = self.targets.get(pool.cluster).certain() else { return };
         let Some(member) = state.member(pool.key.endpoint).certain() else { return };
         let (most, useful) = match pool.key.hop.is_shared() {
@@ -181,8 +185,11 @@ impl Relay {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
         }
         for (stream, token) in upstream.link.codec.open_streams() {
-            if let Some(id) = self.calls.on(upstream_id, stream, token) {
-                self.attempt_failed(id, &Failure::Lost { endpoint: upstream.address, was_used: upstream.is_reused });
+            if let Some(id) = self.calls.on(upstream_id, stream, token)
+                && let Some(call) = self.calls.get(id.call)
+            {
+                let failure = Failure::lost(call, &upstream, stream);
+                self.attempt_failed(id, &failure);
             }
         }
     }
@@ -200,12 +207,28 @@ impl Relay {
             let (side, address, target) = (direction.label(), pool.address, &cluster.target);
             tracing::warn!("{side} connection to {address}, for {target}, failed: {why}");
         }
-        let (endpoint, why) = (pool.address, why.to_string());
-        pool.back_off(self.now, why.clone(), random, &self.limits.relay);
-        if !pool.connections().can_serve() {
-            for id in pool.take_waiting() {
-                self.attempt_failed(id, &Failure::NotConnected { endpoint, why: why.clone() });
-            }
+        pool.back_off(self.now, why.to_string(), random, &self.limits.relay);
+        let can_serve = pool.connections().can_serve();
+        if let TargetKey::Address(address) = cluster.target
+            && !can_serve
+        {
+            self.let_all_dial_again(address);
+        }
+        if !can_serve {
+            self.fail_waiting(id);
+        }
+    }
+
+    /// Fails the attempts in the queue of a pool whose latest attempt to connect has failed.
+    fn fail_waiting(&mut self, id: PoolId) {
+        let Some(pool) = self.pools.get_mut(id) else { return };
+        let (endpoint, why) = (pool.address, pool.last_error.clone());
+        for id in pool.take_waiting() {
+            self.attempt_failed(id, &Failure::NotConnected { endpoint, why: why.clone() });
         }
     }
 }
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

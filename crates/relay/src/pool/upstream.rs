@@ -152,8 +152,18 @@ impl Upstream {
         self.ready
             && !self.retired
             && codec.has_free_stream()
-            && codec.pending_output() < OUTPUT_HIGH_WATER_BYTES
+            && self.has_output_room()
             && (fits || codec.stream_count() == 0)
+    }
+
+    /// Returns whether the output has room for another call. If the connection carries one call at a time, all output
+    /// must have been written: the output may be the rest of a request that the server has already answered and may
+    /// never read. Another call would wait behind this rest.
+    fn has_output_room(&self) -> bool {
+        match self.key.hop.is_shared() {
+            true => self.link.codec.pending_output() < OUTPUT_HIGH_WATER_BYTES,
+            false => !self.has_output(),
+        }
     }
 }
 
@@ -206,14 +216,13 @@ impl Relay {
     /// Begins to open a connection.
     fn open(&mut self, upstream: Upstream) {
         let (key, address, target) = (upstream.key, upstream.address, upstream.target);
-        let may_be_unread = upstream.link.codec.is_opaque();
         let expected = upstream.expected.as_deref().cloned();
         let tls = expected.map(|expected| ServerTls { target_port: target.port(), expected });
         let id = self.pools.add(upstream);
         let is_redirected = key.hop == Hop::Mesh && address == target;
         let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
         let own_inbound_port = inbound.map(|(_, address)| address.port());
-        self.effects.push(Effect::Connect { upstream: id, address, tls, may_be_unread, own_inbound_port });
+        self.effects.push(Effect::Connect { upstream: id, address, tls, own_inbound_port });
     }
 
     /// Records which wire carries the bytes of a connection, and to which address the wire leads.

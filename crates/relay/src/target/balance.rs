@@ -21,10 +21,12 @@ use crate::target::routes::CallRoute;
 /// The set of endpoints that the balancer may choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Any endpoint, preferably an endpoint that the call has not tried.
+    /// Any endpoint, preferably an endpoint that the call has not tried ([`ClusterState::pick`]).
+    ///
+    /// [`ClusterState::pick`]: crate::target::cluster::ClusterState::pick
     Any,
-    /// Only an endpoint that the call has not tried, at which the call has no attempt in flight, and for which no call
-    /// waits.
+    /// Only an endpoint that the call has not tried, that is neither slow nor failing, at which the call has no attempt
+    /// in flight, and for which no call waits.
     Another,
 }
 

@@ -117,14 +117,15 @@ pub(crate) struct ClusterState {
     standing: Standing,
 }
 
-/// The state of the endpoints that a call has not tried.
+/// The state of the endpoints that a hedge of a call may go to: the call has not tried them, and they are neither slow
+/// nor failing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// At least one endpoint that the call has not tried takes calls at once.
+    /// At least one of these endpoints takes calls at once.
     Free,
-    /// Each endpoint that the call has not tried has waiting calls, or connections to it fail.
+    /// Each of these endpoints has waiting calls, or connections to it fail.
     Busy,
-    /// The call has tried all endpoints.
+    /// There is no such endpoint.
     None,
 }
 
@@ -336,8 +337,10 @@ impl ClusterState {
         std::mem::take(&mut self.members).iter().flat_map(Member::pools).collect()
     }
 
-    /// Chooses an endpoint for `call`, which uses connections of `lane`. Returns an endpoint that the call has already
-    /// tried only if no other endpoint is usable and `choice` is [`Choice::Any`].
+    /// Chooses an endpoint for `call`, which uses connections of `lane`. A further attempt prefers endpoints that are
+    /// neither slow nor failing and, among these, endpoints that the call has not tried. An earlier attempt may have
+    /// ended through no fault of its endpoint, but an attempt at a slow or failing endpoint most likely hangs or fails.
+    /// With [`Choice::Another`], returns only an endpoint that is neither slow nor failing and that is not tried.
     pub(crate) fn pick(
         &mut self,
         now: Instant,
@@ -356,10 +359,17 @@ impl ClusterState {
         if is_free {
             return self.balancer.pick(now, usable);
         }
-        let other = self.balancer.pick(now, |id| !call.has_tried(id) && usable(id));
+        // Find out before the pick which endpoints are well: during the pick, the balancer cannot answer.
+        let well: FxHashSet<EndpointId> =
+            members.iter().map(|member| member.id).filter(|id| self.balancer.is_well(*id)).collect();
+        let untried = |id| !call.has_tried(id) && usable(id);
+        let best = self.balancer.pick(now, |id| well.contains(&id) && untried(id));
         match choice {
-            Choice::Any => other.or_else(|| self.balancer.pick(now, usable)),
-            Choice::Another => other,
+            Choice::Another => best,
+            Choice::Any => best
+                .or_else(|| self.balancer.pick(now, |id| well.contains(&id) && usable(id)))
+                .or_else(|| self.balancer.pick(now, untried))
+                .or_else(|| self.balancer.pick(now, usable)),
         }
     }
 
@@ -419,10 +429,11 @@ impl ClusterState {
         }
     }
 
-    /// Returns the state of the endpoints that `call`, which uses connections of `lane`, has not tried. Stops at the
-    /// first endpoint that takes the call at once, so the cost is usually small.
+    /// Returns the state of the endpoints that a hedge of `call`, which uses connections of `lane`, may go to. Stops at
+    /// the first endpoint that takes the call at once, so the cost is usually small.
     pub(crate) fn others(&self, now: Instant, (call, lane): (&Call, Lane), pools: &Pools) -> Others {
-        let mut others = self.members.iter().filter(|member| !call.has_tried(member.id)).peekable();
+        let may_be_hedged_at = |member: &&Member| !call.has_tried(member.id) && self.balancer.is_well(member.id);
+        let mut others = self.members.iter().filter(may_be_hedged_at).peekable();
         if others.peek().is_none() {
             return Others::None;
         }

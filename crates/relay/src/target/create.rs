@@ -27,7 +27,7 @@ impl Relay {
         }
     }
 
-    /// Returns the state of an address that belongs to no Service. The first call to the address creates the state.
+    /// Returns the state of an address whose calls are not balanced. The first call to the address creates the state.
     pub(crate) fn address_state(&mut self, target: TargetKey) -> Result<ClusterId, ProxyError> {
         if let Some(id) = self.targets.find(&target) {
             return Ok(id);

@@ -89,11 +89,8 @@ impl Relay {
         }
         match (door, target) {
             (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
-            // At the own address of a headless Service's endpoint, only calls in HTTP/2 are balanced, as a gRPC client
-            // makes them. In other protocols, a client often needs the endpoint that it dialled. For example, Prometheus
-            // reads the metrics of each Pod, and the members of a database connect to each other.
             (Door::Outbound, Some(address)) => Ok(match self.targets.mesh().cluster_by_address(address) {
-                Some(cluster) if is_http2 || cluster.has_cluster_ip(address.ip()) => Found::Service(cluster.clone()),
+                Some(cluster) if may_be_balanced(cluster, address, is_http2) => Found::Service(cluster.clone()),
                 _ => Found::Address(TargetKey::Address(address)),
             }),
             (Door::Outbound, None) => match self.targets.mesh().cluster_by_authority(authority) {
@@ -143,9 +140,27 @@ pub(crate) struct Sought {
 
 impl Sought {
     fn of(client: &Client) -> Self {
-        let is_http2 = matches!(client.link.codec, Codec::Http2(_));
-        Self { door: client.origin.door, target: client.target, local: client.origin.local.ip(), is_http2 }
+        let Client { origin, target, .. } = client;
+        Self { door: origin.door, target: *target, local: origin.local.ip(), is_http2: client.is_http2() }
     }
+}
+
+impl Client {
+    fn is_http2(&self) -> bool {
+        matches!(self.link.codec, Codec::Http2(_))
+    }
+
+    /// Returns whether calls on this connection to `address`, which leads to `cluster`, are balanced over the cluster.
+    pub(crate) fn may_be_balanced(&self, cluster: &Cluster, address: SocketAddr) -> bool {
+        may_be_balanced(cluster, address, self.is_http2())
+    }
+}
+
+/// At the own address of a headless Service's endpoint, only calls in HTTP/2 are balanced, as a gRPC client makes them.
+/// In other protocols, a client often needs the endpoint that it dialled. For example, Prometheus reads the metrics of
+/// each Pod, and the members of a database connect to each other.
+fn may_be_balanced(cluster: &Cluster, address: SocketAddr, is_http2: bool) -> bool {
+    is_http2 || cluster.has_cluster_ip(address.ip())
 }
 
 /// The destination of a call.

@@ -50,6 +50,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
             "major": "1", "minor": "34", "gitVersion": "v1.34.4", "gitCommit": "", "gitTreeState": "", "buildDate": "",
             "goVersion": "", "compiler": "", "platform": "",
         }))),
+        cilium: None,
         namespace: Ok(Some(object(json!({"metadata": {"name": "leno"}})))),
         definitions: Ok(vec![Some(object(json!({
             "spec": {"group": "leno.dev", "scope": "Namespaced", "versions": [], "names": {"kind": "A", "plural": "as"}},

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kubernetes::{self, API_SERVER};
 use super::read::{ControlAnswer, DEFINITIONS, Installed};
 use super::report::{Checklist, Finding};
-use super::{namespaces, new_pods, trust};
+use super::{cilium, namespaces, new_pods, trust};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::pods;
 use leno_lab::http::Answer;
@@ -28,6 +28,7 @@ const UPGRADE: &str = "leno upgrade | kubectl apply -f -";
 pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
     let mut list = Checklist::default();
     kubernetes::conclude(&mut list, &facts.version);
+    cilium::conclude(&mut list, facts.cilium.as_ref());
     list.section("installation");
     list.check(NAMESPACE, &[API_SERVER], || match &facts.namespace {
         Ok(Some(_)) => Finding::ok(format!("{CONTROL_NAMESPACE} is there")),

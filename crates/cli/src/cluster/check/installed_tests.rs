@@ -35,6 +35,14 @@ fn without_the_namespace_one_thing_is_to_be_typed_and_the_rest_is_not_run() {
 }
 
 #[test]
+fn a_cilium_that_balances_in_pods_fails() {
+    let config = object(json!({"data": {"kube-proxy-replacement": "true"}}));
+    let list = conclude(&Installed { cilium: Some(config), ..installed(now()) }, now());
+    assert_eq!(named(&list, "Cilium")[0].verdict, Verdict::Failed);
+    assert!(list.checks().iter().all(|check| check.name == "Cilium" || check.verdict == Verdict::Ok));
+}
+
+#[test]
 fn a_pod_that_does_not_run_is_named_with_its_reason_and_what_to_type() {
     let why = |status| {
         let list =

@@ -1,10 +1,12 @@
 //! `leno check`: checks whether Leno can be installed, whether it is installed correctly, and whether its proxies work.
 //!
 //! `read` fetches the objects from the cluster. The other modules are pure and draw conclusions from these objects:
-//! `kubernetes`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`.
+//! `kubernetes`, `cilium`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and
+//! `ports`.
 //! A [`report::Checklist`] skips a check if one of the check's prerequisites failed.
 
 mod absence;
+mod cilium;
 mod images;
 mod installed;
 mod kubernetes;

@@ -7,7 +7,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
 use kube::api::PostParams;
@@ -15,6 +15,7 @@ use leno_install::chart::{ChartError, default_values, objects, set_value};
 use leno_install::names::{CONTROL, CONTROL_NAMESPACE, GUARD, INJECTOR, VALIDATOR, VERSION_LABEL};
 use serde_json::Value;
 
+use super::cilium;
 use super::images;
 use super::kubernetes::{self, API_SERVER};
 use super::read;
@@ -39,6 +40,8 @@ struct Creation {
 
 pub(super) struct Facts {
     version: Result<Info, ClusterError>,
+    /// The configuration of Cilium; `None` if it does not exist or cannot be read.
+    cilium: Option<ConfigMap>,
     /// Kinds of objects that the user may not create, in the form `clusterroles.rbac.authorization.k8s.io`.
     forbidden: Result<Vec<String>, ClusterError>,
     deployment: Result<Option<Deployment>, ClusterError>,
@@ -67,21 +70,23 @@ impl Plan {
 }
 
 pub(super) async fn read(cluster: &Cluster, plan: &Plan) -> Facts {
-    let (version, forbidden, deployment, webhooks, nodes, routes) = tokio::join!(
+    let (version, cilium, forbidden, deployment, webhooks, nodes, routes) = tokio::join!(
         read::version(cluster),
+        read::cilium_config(cluster),
         forbidden(cluster, &plan.creations),
         cluster.get(cluster.within::<Deployment>(CONTROL_NAMESPACE), CONTROL),
         webhooks(cluster),
         cluster.list(cluster.global(), ""),
         read::routes(cluster),
     );
-    Facts { version, forbidden, deployment, webhooks, nodes, routes }
+    Facts { version, cilium, forbidden, deployment, webhooks, nodes, routes }
 }
 
 /// Checks whether the planned installation can succeed.
 pub(super) fn conclude(facts: &Facts, plan: &Plan) -> Checklist {
     let mut list = Checklist::default();
     kubernetes::conclude(&mut list, &facts.version);
+    cilium::conclude(&mut list, facts.cilium.as_ref());
     list.section("you");
     list.check("rights", &[API_SERVER], || match &facts.forbidden {
         Ok(forbidden) => rights(forbidden),

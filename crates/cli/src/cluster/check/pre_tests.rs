@@ -24,6 +24,7 @@ fn facts() -> Facts {
         Info { major: "1".to_owned(), minor: "34".to_owned(), git_version: "v1.34.4".to_owned(), ..Info::default() };
     Facts {
         version: Ok(info),
+        cilium: None,
         forbidden: Ok(Vec::new()),
         deployment: Ok(None),
         webhooks: Ok(Vec::new()),
@@ -100,6 +101,13 @@ fn the_kinds_that_only_the_set_values_create_are_asked_for_too() {
     assert_eq!(added, ["podmonitors.monitoring.coreos.com leno", "prometheusrules.monitoring.coreos.com leno"]);
     assert!(usual.iter().all(|kind| more.contains(kind)), "{more:?}");
     assert!(Plan::new(&["monitoring.enable=true".to_owned()]).is_err(), "there is no such value");
+}
+
+#[test]
+fn a_cilium_that_balances_in_pods_is_found_before_the_installation() {
+    let config = json!({"data": {"kube-proxy-replacement": "true"}});
+    let check = found(&Facts { cilium: serde_json::from_value(config).ok(), ..facts() }, "Cilium");
+    assert_eq!((check.section, check.verdict), ("Kubernetes", Verdict::Failed));
 }
 
 #[test]

@@ -22,6 +22,7 @@ use leno_install::names::{
 
 use leno_model::policy::{AuthorizationPolicy, Mode};
 
+use super::cilium;
 use super::kubernetes::Routes;
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, FORWARDS_MAX};
@@ -38,6 +39,8 @@ pub(super) type Read<T> = Result<T, ClusterError>;
 /// The objects of an installation.
 pub(super) struct Installed {
     pub(super) version: Read<Info>,
+    /// The configuration of Cilium; `None` if it does not exist or cannot be read.
+    pub(super) cilium: Option<ConfigMap>,
     pub(super) namespace: Read<Option<Namespace>>,
     /// The CustomResourceDefinitions in the order of [`DEFINITIONS`]; `None` for a definition that does not exist.
     pub(super) definitions: Read<Vec<Option<CustomResourceDefinition>>>,
@@ -87,8 +90,9 @@ pub(super) struct Proxies {
 /// Reads an installation.
 pub(super) async fn installed(cluster: &Cluster) -> Installed {
     let control = || cluster.within(CONTROL_NAMESPACE);
-    let (version, namespace, definitions, deployment, pods, issuer) = tokio::join!(
+    let (version, cilium, namespace, definitions, deployment, pods, issuer) = tokio::join!(
         version(cluster),
+        cilium_config(cluster),
         cluster.get(cluster.global(), CONTROL_NAMESPACE),
         definitions(cluster),
         cluster.get(cluster.within(CONTROL_NAMESPACE), CONTROL),
@@ -110,6 +114,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
     let answers = stream::iter(running).map(ask).buffered(FORWARDS_MAX).collect().await;
     Installed {
         version,
+        cilium,
         namespace,
         definitions,
         deployment,
@@ -148,10 +153,21 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
     Proxies { pods, replica_sets, services, metrics, shown, policies, options }
 }
 
-/// Reads the injector's options. The user may lack the right to read the ConfigMap, so a failure is not a finding.
+/// Reads the injector's options.
 async fn options(cluster: &Cluster) -> Options {
-    let config: Read<Option<ConfigMap>> = cluster.get(cluster.within(CONTROL_NAMESPACE), CONFIG).await;
-    config.ok().flatten().as_ref().and_then(options_of).unwrap_or_default()
+    let config = config_map(cluster, CONTROL_NAMESPACE, CONFIG).await;
+    config.as_ref().and_then(options_of).unwrap_or_default()
+}
+
+/// Reads the configuration of Cilium; `None` if Cilium is not installed.
+pub(super) async fn cilium_config(cluster: &Cluster) -> Option<ConfigMap> {
+    config_map(cluster, cilium::NAMESPACE, cilium::CONFIG).await
+}
+
+/// Reads a ConfigMap. The user may lack the right to read it, so a failure is not a finding.
+async fn config_map(cluster: &Cluster, namespace: &str, name: &str) -> Option<ConfigMap> {
+    let config: Read<Option<ConfigMap>> = cluster.get(cluster.within(namespace), name).await;
+    config.ok().flatten()
 }
 
 /// Returns the options in the ConfigMap, without the fields that only a newer version knows.

@@ -27,6 +27,25 @@ fn the_injectors_options_are_those_that_the_chart_has_written() {
 }
 
 #[test]
+fn the_configuration_of_cilium_is_none_without_cilium_or_the_right_to_read_it() {
+    let read = |status: u16, answer: &Value| {
+        let reply = |path: &str| {
+            assert_eq!(path, "/api/v1/namespaces/kube-system/configmaps/cilium-config");
+            (status, answer.clone())
+        };
+        with_api_server(reply, async |cluster| cilium_config(&cluster).await)
+    };
+    for status in [403, 404] {
+        let refusal = json!({"kind": "Status", "status": "Failure", "message": "no", "code": status});
+        assert_eq!(read(status, &refusal), None, "{status}");
+    }
+    let data = json!({"kube-proxy-replacement": "true"});
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cilium-config"}, "data": data});
+    let found = read(200, &config).and_then(|config| config.data).expect("data");
+    assert_eq!(found.get("kube-proxy-replacement").map(String::as_str), Some("true"));
+}
+
+#[test]
 fn options_that_cannot_be_read_are_the_default_ones() {
     for status in [403, 404, 500] {
         let refusal = json!({"kind": "Status", "status": "Failure", "message": "no", "code": status});

@@ -92,6 +92,24 @@ fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
     assert!(mesh.unanswered_address(address("192.0.2.2:443")).is_some());
 }
 
+/// Calls must not go in clear because the proxy of their endpoint is no longer known.
+#[test]
+fn an_endpoints_own_address_is_unanswered_between_the_loss_of_the_endpoint_and_the_new_answer() {
+    for manifests in [ECHO.to_owned(), ECHO.replace("10.96.0.10", "None")] {
+        let own = "127.0.0.2:50061";
+        let before = Server::new(&[&manifests]);
+        let after = Server::new(&[&manifests.replace(", {addresses: [127.0.0.2]}", "")]);
+        let mut knowledge = asked(&[own]);
+        learn(&mut knowledge, &before);
+        assert_eq!(subject(knowledge.mesh(), own), None);
+        let endpoints = after.resource(Kind::Endpoints, "echo.default:50051").expect("endpoints");
+        take(&mut knowledge, Kind::Endpoints, "echo.default:50051", Some(&endpoints)).expect("they can be read");
+        assert!(subject(knowledge.mesh(), own).is_some(), "{manifests}");
+        take(&mut knowledge, Kind::Listener, own, None).expect("it leads nowhere");
+        assert_eq!(subject(knowledge.mesh(), own), None);
+    }
+}
+
 #[test]
 fn a_route_takes_effect_when_all_its_backends_are_known() {
     let route = "

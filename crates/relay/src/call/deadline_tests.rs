@@ -1,0 +1,117 @@
+use leno_http2::{Connection, ErrorCode, Event, FieldSection};
+
+use super::*;
+use crate::downstream::client::Speaks;
+use crate::fixtures::{
+    begin_connections, call, connect, connect_endpoint, establish_http2, http2_caller, mesh_of, outbound, policy, read,
+    relay, service,
+};
+use crate::link::LinkId;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The fields of a gRPC call with a deadline of one second.
+const WITHIN_A_SECOND: [(&str, &str); 7] = [
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":authority", "cart.shop"),
+    (":path", "/a.B/C"),
+    ("content-type", "application/grpc"),
+    ("te", "trailers"),
+    ("grpc-timeout", "1S"),
+];
+
+/// Returns the end of a call as its client receives it: the gRPC status and the proxy's error, or the code of a reset.
+fn received(relay: &mut Relay, client: LinkId, caller: &mut Connection) -> String {
+    let now = relay.now;
+    let output = relay.link(client).expect("it is open").output().to_vec();
+    let (mut input, mut fields, mut received) = (&output[..], FieldSection::new(), String::new());
+    while let Some(event) = caller.receive(now, &mut input, &mut fields).expect("valid frames") {
+        match event {
+            Event::Headers { .. } => {
+                let value = |name: &[u8]| {
+                    let value = fields.iter().find(|line| line.name == name).map(|line| line.value.to_vec());
+                    String::from_utf8(value.unwrap_or_default()).expect("text")
+                };
+                received = format!("{} {}", value(b"grpc-status"), value(b"leno-proxy-error"));
+            }
+            Event::Reset { code, .. } => received = code.to_string(),
+            _ => {}
+        }
+    }
+    received
+}
+
+/// Returns how many calls to the only endpoint have failed, and whether the balancer has an estimate of its latency.
+fn record(relay: &Relay) -> (u64, bool) {
+    let endpoint = relay.explain().remove(0).endpoints.remove(0).balancer;
+    (endpoint.failures, endpoint.latency_estimate_ms.is_some())
+}
+
+/// Makes a gRPC call with a deadline of one second. The server resets the stream with this code, `after` the call's
+/// start. Returns the relay, and the end of the call as its client receives it.
+fn reset_after(after: Duration, code: ErrorCode) -> (Relay, String) {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
+    assert!(relay.begin_read(client).is_some());
+    let (mut caller, stream) = http2_caller(relay.now, &WITHIN_A_SECOND);
+    caller.send_data(stream, b"question", true);
+    relay.receive(client, caller.output());
+    relay.dispatch();
+    let upstream = begin_connections(&mut relay).first().expect("the call needs a connection").0;
+    let mut server = establish_http2(&mut relay, upstream);
+    relay.serve_waiting();
+    let (now, endpoint) = (relay.now, LinkId::Endpoint(upstream));
+    let asked = read(&mut server, now, relay.link(endpoint).expect("it is open").output()).expect("a request");
+    server.reset(asked, code);
+    relay.set_now(now + after);
+    relay.receive(endpoint, server.output());
+    assert_eq!(relay.calls.len(), 0);
+    let received = received(&mut relay, client, &mut caller);
+    (relay, received)
+}
+
+#[test]
+fn a_server_that_cancels_a_call_at_its_deadline_ends_it_as_the_proxys_own_timer_does() {
+    for after in [998 * MS, 1_000 * MS, 1_001 * MS] {
+        let (relay, received) = reset_after(after, ErrorCode::CANCEL);
+        assert_eq!(received, "4 deadline-exceeded", "{after:?}");
+        assert_eq!(relay.metrics.deadline_exceeded_total.get(), 1);
+        assert_eq!(record(&relay), (0, true), "the endpoint has not failed, but takes at least this long");
+    }
+}
+
+#[test]
+fn any_other_reset_is_passed_on_and_is_a_failure_of_the_server() {
+    for (after, code) in [(500 * MS, ErrorCode::CANCEL), (1_000 * MS, ErrorCode::INTERNAL_ERROR)] {
+        let (relay, received) = reset_after(after, code);
+        assert_eq!(received, code.to_string(), "{after:?}");
+        assert_eq!((relay.metrics.deadline_exceeded_total.get(), record(&relay).0), (0, 1));
+    }
+}
+
+/// Lets an attempt at this request take longer than the 100 ms that a policy with one retry allows it. Returns the
+/// relay.
+fn late(request: &[u8]) -> Relay {
+    let policy = policy("timeouts: {backendRequest: 100ms}, retry: {attempts: 1, backoff: 0s}");
+    let mut relay = relay(1, mesh_of(policy + &service("cart", &["10.0.0.9"])), false);
+    call(&mut relay, 0, outbound(), None, request.to_vec());
+    connect_endpoint(&mut relay);
+    relay.set_now(relay.now + 200 * MS);
+    relay.expire_deadlines();
+    relay
+}
+
+#[test]
+fn an_endpoint_that_takes_too_long_has_failed_and_its_call_is_retried() {
+    let relay = late(b"PUT / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 8\r\n\r\nabcdefgh");
+    assert!(relay.calls.has_listed());
+    assert_eq!(record(&relay).0, 1);
+}
+
+#[test]
+fn an_endpoint_that_waits_for_the_rest_of_a_request_has_not_failed_and_the_call_is_not_retried() {
+    let relay = late(b"PUT / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 16\r\n\r\nabcdefgh");
+    assert_eq!((relay.calls.len(), relay.metrics.deadline_exceeded_total.get()), (0, 1));
+    assert_eq!(record(&relay), (0, false));
+}

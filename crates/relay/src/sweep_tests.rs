@@ -1,0 +1,107 @@
+use super::*;
+use crate::downstream::client::Speaks;
+use crate::fixtures::{
+    TO_CART, begin_to_connect, client, connect_endpoint, establish_http2, flush, http2_caller, is_open, sweep, upgraded,
+};
+
+/// The limits on the time for which a peer may leave its socket unread: the limit for HTTP/2, and that for HTTP/1.
+fn limits(relay: &Relay) -> (Duration, Duration) {
+    (ms(relay.limits.relay.unread_timeout_ms), ms(relay.limits.relay.stall_timeout_ms))
+}
+
+#[test]
+fn a_server_of_http1_may_leave_its_socket_unread_for_as_long_as_a_client_of_http1() {
+    let (mut relay, id) = client(Speaks::Http1);
+    let client = LinkId::Client(id);
+    relay.receive(client, b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 50000\r\n\r\n");
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(client, &[b'x'; 50_000]);
+    flush(&mut relay, client);
+    let (short, long) = limits(&relay);
+    assert_eq!(relay.unread_limit(upstream), Some(long), "the kernel has the same limit");
+    sweep(&mut relay, short + Duration::from_secs(1));
+    sweep(&mut relay, long - short - Duration::from_secs(2));
+    assert!(is_open(&mut relay, upstream));
+    sweep(&mut relay, Duration::from_secs(3));
+    assert!(!is_open(&mut relay, upstream));
+}
+
+#[test]
+fn a_server_of_http2_must_read_its_socket_sooner() {
+    let (mut relay, id) = client(Speaks::Http2);
+    let client = LinkId::Client(id);
+    let (mut caller, stream) = http2_caller(relay.now, &TO_CART);
+    caller.send_data(stream, b"0123456789", true);
+    relay.receive(client, caller.output());
+    relay.dispatch();
+    let upstream = begin_to_connect(&mut relay);
+    establish_http2(&mut relay, upstream);
+    flush(&mut relay, client);
+    let (endpoint, (short, _)) = (LinkId::Endpoint(upstream), limits(&relay));
+    assert_eq!(relay.unread_limit(endpoint), Some(short));
+    sweep(&mut relay, short - Duration::from_secs(1));
+    assert!(is_open(&mut relay, endpoint));
+    sweep(&mut relay, Duration::from_secs(3));
+    assert!(!is_open(&mut relay, endpoint));
+}
+
+#[test]
+fn both_ends_of_an_upgraded_connection_may_leave_their_sockets_unread_for_any_time() {
+    let (mut relay, client, upstream) = upgraded();
+    relay.receive(client, &[b'x'; 50_000]);
+    relay.receive(upstream, &[b'x'; 50_000]);
+    // Neither socket accepts bytes.
+    let now = relay.now;
+    for id in [client, upstream] {
+        assert_eq!(relay.unread_limit(id), None);
+        relay.link(id).expect("it is open").note_flushed(now, true);
+    }
+    let (_, long) = limits(&relay);
+    sweep(&mut relay, long * 2);
+    assert!(is_open(&mut relay, upstream));
+    assert!(!relay.link(client).expect("it is open").is_closing());
+}
+
+/// Returns a relay, and the connection of an HTTP/1 client that closes after its response. The client has not read
+/// `kernel_bytes`.
+fn closing(kernel_bytes: usize) -> (Relay, LinkId) {
+    let (mut relay, id) = client(Speaks::Http1);
+    let client = LinkId::Client(id);
+    relay.receive(client, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\nconnection: close\r\n\r\n");
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(upstream, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
+    flush(&mut relay, client);
+    let link = relay.link(client).expect("the client has not closed it");
+    assert!(link.is_closing());
+    link.set_wire_bytes(0, kernel_bytes);
+    (relay, client)
+}
+
+/// Returns whether the relay has requested to reset a connection.
+fn has_reset(relay: &mut Relay) -> bool {
+    relay.take_effects().iter().any(|effect| matches!(effect, Effect::Abort(_)))
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_the_end_of_its_last_response() {
+    let (mut relay, client) = closing(400_000);
+    for kernel_bytes in [300_000, 200_000, 100_000, 0] {
+        sweep(&mut relay, Duration::from_secs(200));
+        relay.link(client).expect("the client reads").set_wire_bytes(0, kernel_bytes);
+    }
+    sweep(&mut relay, Duration::from_secs(2));
+    assert!(!is_open(&mut relay, client) && !has_reset(&mut relay));
+}
+
+#[test]
+fn a_client_that_reads_nothing_of_its_last_response_is_reset() {
+    let (mut relay, client) = closing(400_000);
+    let (_, long) = limits(&relay);
+    sweep(&mut relay, Duration::from_secs(1));
+    sweep(&mut relay, long - Duration::from_secs(1));
+    assert!(is_open(&mut relay, client));
+    sweep(&mut relay, Duration::from_secs(2));
+    assert!(!is_open(&mut relay, client) && has_reset(&mut relay));
+}
