@@ -1,13 +1,14 @@
 //! Repeats failed writes of Kubernetes objects: when to write again, and when to log a failure.
 
 mod namespaces;
+mod writes;
 
 use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use namespaces::FailingNamespaces;
+pub(crate) use writes::Writes;
 
 /// Shortest and longest delay after failed writes; each further failure doubles the delay.
 const MIN: Duration = Duration::from_secs(1);

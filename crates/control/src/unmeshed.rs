@@ -19,8 +19,7 @@ use leno_install::names::CONTROL;
 use tokio::sync::watch;
 
 use crate::index::{Lacking, Unmeshed};
-use crate::issuer::while_leading;
-use crate::retry::FailingNamespaces;
+use crate::retry::Writes;
 
 /// Limit on Pods per namespace that get an Event. All these Events name the same remedy, and the metric has the number
 /// of all Pods.
@@ -39,24 +38,40 @@ pub(crate) async fn report_unmeshed(
     mut unmeshed: watch::Receiver<ByNamespace>,
 ) -> Infallible {
     let mut reported = Reported::default();
-    let mut failing = FailingNamespaces::default();
+    // The Pods that needed an Event when `unmeshed` last changed.
+    let mut due = ByNamespace::new();
+    let mut writes = Writes::default();
     loop {
-        leads.mark_unchanged();
-        let reporting = async {
+        if *leads.borrow_and_update() {
             let all = unmeshed.borrow_and_update().clone();
             for line in reported.rises(&all) {
                 tracing::warn!("{line}");
             }
-            report(&client, reported.due(&all), &mut reported, &mut failing).await;
-        };
-        if while_leading(leads.clone(), reporting).await.is_none() {
-            // Forget the failures: when this replica leads again, it must write at once.
-            failing = FailingNamespaces::default();
+            due = reported.due(&all);
+            writes.need(due.keys().cloned().collect());
+        } else {
+            // Cancel the writes, and forget the failures: when this replica leads again, it must write at once.
+            writes = Writes::default();
         }
-        tokio::select! {
-            Ok(()) = leads.changed() => {}
-            Ok(()) = unmeshed.changed() => {}
-            () = failing.due() => {}
+        loop {
+            tokio::select! {
+                // First see whether this replica still leads: otherwise it must not begin another write.
+                biased;
+                Ok(()) = leads.changed() => break,
+                Ok(()) = unmeshed.changed() => break,
+                (namespace, written) = writes.next(|namespace| {
+                    let pods = reported.without_event(due.get(namespace)?);
+                    (!pods.is_empty()).then(|| report(client.clone(), namespace.into(), pods))
+                }) => {
+                    reported.events.extend(written.events);
+                    match written.failed {
+                        None => writes.succeeded(&namespace),
+                        Some((pod, error)) => {
+                            writes.failed(&namespace, format_args!("the Event of Pod {pod}"), &error);
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -75,11 +90,13 @@ impl Reported {
     fn due(&mut self, all: &ByNamespace) -> ByNamespace {
         let present: HashSet<&str> = all.values().flat_map(|pods| shown(pods)).map(|pod| &*pod.uid).collect();
         self.events.retain(|(uid, _)| present.contains(&**uid));
-        let due = |pods: &Vec<Unmeshed>| -> Vec<Unmeshed> {
-            shown(pods).filter(|pod| !self.events.contains(&pod.key())).cloned().collect()
-        };
-        let due = all.iter().map(|(namespace, pods)| (namespace.clone(), due(pods)));
+        let due = all.iter().map(|(namespace, pods)| (namespace.clone(), self.without_event(shown(pods))));
         due.filter(|(_, pods)| !pods.is_empty()).collect()
+    }
+
+    /// Returns the Pods of `pods` that still need an Event.
+    fn without_event<'a>(&self, pods: impl IntoIterator<Item = &'a Unmeshed>) -> Vec<Unmeshed> {
+        pods.into_iter().filter(|pod| !self.events.contains(&pod.key())).cloned().collect()
     }
 
     /// Returns a log line for each namespace that has more Pods without a proxy than before.
@@ -112,31 +129,40 @@ impl Unmeshed {
     }
 }
 
-/// Writes an Event for each Pod of `due`, except in namespaces whose next attempt is not due.
-async fn report(client: &Client, due: ByNamespace, reported: &mut Reported, failing: &mut FailingNamespaces) {
-    failing.retain(|namespace| due.contains_key(namespace));
-    for (namespace, pods) in due {
-        if !failing.is_due(&namespace) {
-            continue;
-        }
-        let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let mut failed = None;
-        for pod in pods {
-            match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
-                Ok(_) => drop(reported.events.insert(pod.key())),
-                // Another replica has written this Event.
-                Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {
-                    reported.events.insert(pod.key());
+/// The result of writing the Events of one namespace.
+struct Written {
+    /// The Events that exist now, as in [`Reported::events`].
+    events: Vec<(Box<str>, Lacking)>,
+    /// The first Pod whose Event could not be written, and the reason.
+    failed: Option<(Box<str>, kube::Error)>,
+}
+
+/// Writes an Event for each Pod of a namespace.
+async fn report(client: Client, namespace: Box<str>, pods: Vec<Unmeshed>) -> Written {
+    let events: Api<Event> = Api::namespaced(client, &namespace);
+    let mut written = Written { events: Vec::new(), failed: None };
+    for pod in pods {
+        match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
+            Ok(_) => written.events.push(pod.key()),
+            // Another replica has written this Event.
+            Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => written.events.push(pod.key()),
+            Err(error) => {
+                let is_refusal = is_refusal(&error);
+                written.failed.get_or_insert((pod.name, error));
+                // Without an answer, the other Events would probably fail too, each after a long time.
+                if !is_refusal {
+                    break;
                 }
-                // Continue with the next Pod: the API server may refuse the Event of one Pod only.
-                Err(error) => failed = failed.or(Some((pod.name, error))),
             }
         }
-        match failed {
-            None => failing.succeeded(&namespace),
-            Some((pod, error)) => failing.failed(&namespace, format_args!("the Event of Pod {pod}"), &error),
-        }
     }
+    written
+}
+
+/// Whether the API server refused this Event only. It may accept the Events of other Pods. The status of a webhook that
+/// hangs is 500.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
 }
 
 /// Makes the Event for a Pod. Every replica uses the same name for the Event, so that only one Event can be written.

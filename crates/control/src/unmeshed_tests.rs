@@ -87,7 +87,8 @@ fn many_namespaces_are_reported_in_a_short_time() {
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
-/// An API server that refuses the Events of the namespace `closed`. Records the namespace of each Event, and the
+/// An API server that refuses the Events of the namespace `closed`, answers the Events of `broken` with 500, and never
+/// answers the Events of `hung`. Records the namespace of each Event, and the
 /// seconds since the start.
 #[derive(Clone)]
 struct ApiServer {
@@ -100,6 +101,11 @@ impl ApiServer {
         Self { start: Instant::now(), asked: Arc::default() }
     }
 
+    fn client(&self) -> Client {
+        let server = self.clone();
+        client_of(move |request| server.clone().answer(request))
+    }
+
     /// The seconds at which this namespace got Events.
     fn asked_s(&self, namespace: &str) -> Vec<u64> {
         let asked = self.asked.lock().expect("nobody panicked");
@@ -110,9 +116,13 @@ impl ApiServer {
         let body = request.into_body().collect().await.expect("a body").to_bytes();
         let event: Value = serde_json::from_slice(&body).expect("an Event");
         let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        let is_refused = namespace == "closed";
-        self.asked.lock().expect("nobody panicked").push((namespace, self.start.elapsed().as_secs()));
-        if is_refused { refusal(403) } else { (201, event) }
+        self.asked.lock().expect("nobody panicked").push((namespace.clone(), self.start.elapsed().as_secs()));
+        match &*namespace {
+            "closed" => refusal(403),
+            "broken" => refusal(500),
+            "hung" => std::future::pending().await,
+            _ => (201, event),
+        }
     }
 }
 
@@ -120,10 +130,7 @@ impl ApiServer {
 async fn a_namespace_that_refuses_events_is_tried_less_and_less_often_and_others_get_theirs_at_once() {
     let (warnings, _guard) = Warnings::collect();
     let server = ApiServer::new();
-    let client = client_of({
-        let server = server.clone();
-        move |request| server.clone().answer(request)
-    });
+    let client = server.client();
     let (_leader, leads) = watch::channel(true);
     let closed = [("closed".into(), pods(1))];
     let (all, unmeshed) = watch::channel(ByNamespace::from(closed));
@@ -143,4 +150,37 @@ async fn a_namespace_that_refuses_events_is_tried_less_and_less_often_and_others
     let warnings: Vec<_> = warnings.lines().into_iter().filter(|line| line.contains("could not be written")).collect();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(warning.contains("closed") && warning.contains("Pod web-000"), "{warning}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_never_answers_delays_no_other() {
+    let server = ApiServer::new();
+    let (_leader, leads) = watch::channel(true);
+    let hung = [("hung".into(), pods(2))];
+    let (all, unmeshed) = watch::channel(ByNamespace::from(hung));
+    let changing = async {
+        for second in 0..300 {
+            let pod = pod("web", &format!("uid-{second}"));
+            all.send_modify(|all| drop(all.insert("open".into(), vec![pod])));
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        never = report_unmeshed(server.client(), leads, unmeshed) => match never {},
+        () = changing => {}
+    }
+    assert_eq!(server.asked_s("open"), (0..300).collect::<Vec<u64>>());
+    assert_eq!(server.asked_s("hung"), [0], "one Event at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_refusal_the_other_pods_get_their_events_and_after_another_failure_they_wait() {
+    let server = ApiServer::new();
+    for (namespace, asked) in [("closed", 3), ("broken", 1), ("open", 3)] {
+        let written = report(server.client(), namespace.into(), pods(3)).await;
+        assert_eq!(server.asked_s(namespace).len(), asked, "{namespace}");
+        assert_eq!(written.events.len(), if namespace == "open" { 3 } else { 0 });
+        let failed = written.failed.map(|(pod, _)| pod);
+        assert_eq!(failed.as_deref(), (namespace != "open").then_some("web-000"), "the first failure is reported");
+    }
 }

@@ -156,7 +156,7 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
         };
         Row {
             namespace: group.namespace.clone(),
-            workload: group.name.clone(),
+            workload: group.shown.clone(),
             port,
             decides,
             audited_by,

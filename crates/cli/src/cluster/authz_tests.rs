@@ -19,7 +19,7 @@ fn pod(name: &str, default: &str) -> Pod {
 }
 
 fn group(pods: Vec<Pod>) -> Group {
-    Group { namespace: "shop".to_owned(), name: "cart".to_owned(), pods }
+    Group { namespace: "shop".to_owned(), name: "cart".to_owned(), shown: "cart".to_owned(), pods }
 }
 
 fn policy(name: &str, mode: Mode, ports: Option<&[u16]>, identities: &[&str]) -> Arc<AuthorizationPolicy> {

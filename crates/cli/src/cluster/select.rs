@@ -71,9 +71,11 @@ pub(crate) struct Choice {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) namespace: String,
-    /// The name of the workload, the Pod or the namespace. If workloads of several kinds in the namespace have the same
-    /// name, the kind stands before it: `deploy/web` and `sts/web`.
+    /// The name of the workload, the Pod or the namespace. Workloads of several kinds may have the same name.
     pub(crate) name: String,
+    /// The name to print. If another kind of workload with proxies has the same name, the kind stands before the name:
+    /// `deploy/web` and `sts/web`. Do not compare this name with names of Services or with names in metrics.
+    pub(crate) shown: String,
     pub(crate) pods: Vec<Pod>,
 }
 
@@ -205,10 +207,13 @@ impl Selection {
         }
         let mut groups = Vec::new();
         for ((namespace, name), by_kind) in found {
-            let is_ambiguous = by_kind.len() > 1;
+            // A Pod without a proxy, for example of `kubectl run web`, must not change the name of the workload `web`.
+            let is_meshed = |pods: &[Pod]| pods.iter().any(pods::is_meshed);
+            let meshed = by_kind.values().filter(|pods| is_meshed(pods)).count();
             groups.extend(by_kind.into_iter().map(|(kind, pods)| {
-                let name = if is_ambiguous { format!("{}/{name}", word(&kind)) } else { name.clone() };
-                Group { namespace: namespace.clone(), name, pods }
+                let is_ambiguous = meshed > usize::from(is_meshed(&pods));
+                let shown = if is_ambiguous { format!("{}/{name}", word(&kind)) } else { name.clone() };
+                Group { namespace: namespace.clone(), name: name.clone(), shown, pods }
             }));
         }
         groups

@@ -20,6 +20,18 @@ fn a_pod(namespace: &str, name: &str, owners: &Value, phase: &str) -> Pod {
     serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).expect("a Pod")
 }
 
+/// The Pod with a proxy.
+fn meshed(mut pod: Pod) -> Pod {
+    let spec = json!({"containers": [{"name": "leno-proxy", "image": "leno-proxy:1"}]});
+    pod.spec = Some(serde_json::from_value(spec).expect("a spec"));
+    pod
+}
+
+/// The printed rows of groups, each with its number of Pods.
+fn shown(groups: &[Group]) -> Vec<String> {
+    groups.iter().map(|group| format!("{} {} {}", group.namespace, group.shown, group.pods.len())).collect()
+}
+
 fn grouped(text: &str) -> Vec<String> {
     let pods = vec![
         pod("shop", "web-2", Some("web"), "Running"),
@@ -63,28 +75,38 @@ fn all_workloads_are_gathered_whatever_made_their_pods() {
 }
 
 #[test]
-fn workloads_of_the_same_name_and_namespace_are_told_apart_by_their_kind() {
+fn workloads_of_the_same_name_and_namespace_are_printed_with_their_kind() {
     let pods = vec![
-        pod("shop", "web-2", Some("web"), "Running"),
-        pod_of("shop", "web-0", ("StatefulSet", "web"), "Running"),
-        pod_of("shop", "web-x", ("Rollout", "web"), "Running"),
+        meshed(pod("shop", "web-2", Some("web"), "Running")),
+        meshed(pod_of("shop", "web-0", ("StatefulSet", "web"), "Running")),
+        meshed(pod_of("shop", "web-x", ("Rollout", "web"), "Running")),
         pod("shop", "web", None, "Running"),
         pod("shop", "web-1", Some("web"), "Running"),
         pod("shop", "cart-1", Some("cart"), "Running"),
-        pod_of("bank", "web-0", ("StatefulSet", "web"), "Running"),
+        meshed(pod_of("bank", "web-0", ("StatefulSet", "web"), "Running")),
     ];
-    let named = |selection: &Selection| -> Vec<String> {
-        let groups = selection.group(pods.clone());
-        groups.iter().map(|group| format!("{} {} {}", group.namespace, group.name, group.pods.len())).collect()
-    };
+    let printed = |selection: &Selection| shown(&selection.group(pods.clone()));
     let all = Selection { kind: Kind::Workloads, name: None };
     let expected =
         ["bank web 1", "shop cart 1", "shop deploy/web 2", "shop pod/web 1", "shop rollout/web 1", "shop sts/web 1"];
-    assert_eq!(named(&all), expected);
+    assert_eq!(printed(&all), expected);
+    let names = all.group(pods.clone()).into_iter().map(|group| group.name).collect::<Vec<_>>();
+    assert_eq!(names, ["web", "cart", "web", "web", "web", "web"], "a Service finds its proxies by this name");
     for (one, expected) in [("deploy/web", "shop web 2"), ("pod/web", "shop web 1")] {
-        assert_eq!(named(&one.parse().expect("a name in the table selects its row")), [expected]);
+        assert_eq!(printed(&one.parse().expect("a name in the table selects its row")), [expected]);
     }
-    assert_eq!(named(&"sts/web".parse().expect("it selects")), ["bank web 1", "shop web 1"]);
+    assert_eq!(printed(&"sts/web".parse().expect("it selects")), ["bank web 1", "shop web 1"]);
+}
+
+#[test]
+fn a_workload_without_proxies_does_not_change_the_printed_name_of_another() {
+    let of = |debug: Pod| {
+        let pods = vec![meshed(pod("shop", "web-1", Some("web"), "Running")), debug];
+        shown(&Selection { kind: Kind::Workloads, name: None }.group(pods))
+    };
+    let debug = pod("shop", "web", None, "Running");
+    assert_eq!(of(debug.clone()), ["shop web 1", "shop pod/web 1"]);
+    assert_eq!(of(meshed(debug)), ["shop deploy/web 1", "shop pod/web 1"]);
 }
 
 #[test]

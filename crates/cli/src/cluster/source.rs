@@ -53,7 +53,8 @@ pub(crate) struct Source {
 pub(crate) struct ProxyAt {
     /// The namespace of the proxy's workload; empty if the user named the proxy by its address.
     pub(crate) namespace: String,
-    /// The workload's name, or the proxy's address.
+    /// The workload's name, or the proxy's address. The dashboard uses the name to find the proxies of a Service, so it
+    /// never contains the workload's kind.
     pub(crate) name: String,
     place: Place,
 }
@@ -79,7 +80,7 @@ pub(crate) struct Proxies {
 pub(crate) struct Measured {
     /// The namespace; empty for a proxy that was named by its address.
     pub(crate) namespace: String,
-    /// The workload's name, or the proxy's address.
+    /// The workload's name, or the proxy's address. A single measurement of a cluster has [`Group::shown`] here.
     pub(crate) name: String,
     /// Number of Pods; `None` if only the Pods with a proxy are known.
     pub(crate) pods: Option<usize>,
@@ -395,7 +396,7 @@ impl Measured {
         });
         Self {
             namespace: group.namespace.clone(),
-            name: group.name.clone(),
+            name: group.shown.clone(),
             pods: Some(group.pods.len()),
             meshed_pods: group.pods.iter().filter(|pod| pods::is_meshed(pod)).count(),
             proxies: grown.collect(),

@@ -37,6 +37,11 @@ fn pod(name: &str, container: &str) -> Pod {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Pod")
 }
 
+/// The group of the workload `shop/web`, which commands print as `deploy/web`.
+fn group(pods: Vec<Pod>) -> Group {
+    Group { namespace: "shop".to_owned(), name: "web".to_owned(), shown: "deploy/web".to_owned(), pods }
+}
+
 fn key(name: &str) -> PodKey {
     ("shop".to_owned(), name.to_owned())
 }
@@ -49,7 +54,7 @@ fn reading(at: BootInstant, calls: u64) -> Reading {
 #[test]
 fn each_proxy_counts_by_its_own_time_between_its_readings() {
     let pods = vec![pod("web-1", "leno-proxy"), pod("web-2", "leno-proxy")];
-    let group = Group { namespace: "shop".to_owned(), name: "web".to_owned(), pods };
+    let group = group(pods);
     let start = BootInstant::now();
     let at = |seconds: u64| start + Duration::from_secs(seconds);
     let before = [(key("web-1"), reading(at(0), 0)), (key("web-2"), reading(at(15), 0))].into();
@@ -65,11 +70,12 @@ fn each_proxy_counts_by_its_own_time_between_its_readings() {
 #[test]
 fn a_group_has_the_growth_of_the_proxies_that_answered_twice() {
     let pods = vec![pod("web-1", "leno-proxy"), pod("web-2", "app"), pod("web-3", "leno-proxy")];
-    let group = Group { namespace: "shop".to_owned(), name: "web".to_owned(), pods };
+    let group = group(pods);
     let (start, window) = (BootInstant::now(), Duration::from_secs(10));
     let before = [(key("web-1"), reading(start, 100)), (key("web-3"), reading(start, 7))].into();
     let after = [(key("web-1"), reading(start + window, 150))].into();
     let measured = Measured::of(&group, &before, &after, window);
+    assert_eq!(measured.name, "deploy/web", "the tables have the name to print");
     assert_eq!((measured.pods, measured.meshed_pods, measured.proxies.len()), (Some(3), 2, 1));
     assert_eq!(measured.proxies[0].grown.sum("request_total", &[]), 50.0);
     assert_eq!(measured.proxies[0].now.sum("request_total", &[]), 150.0);

@@ -15,10 +15,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::lease::while_leading;
 use super::signing::Signing;
 use crate::api_server::ApiServer;
-use crate::retry::FailingNamespaces;
+use crate::retry::Writes;
 
 /// A kind of object that contains the trust anchors.
 pub(crate) trait Carrier:
@@ -46,9 +45,13 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
-    let mut failing = FailingNamespaces::default();
+    let mut anchors = String::new();
+    let mut writes = Writes::default();
     loop {
         tokio::select! {
+            // First see whether this replica still leads: otherwise it must not begin another write.
+            biased;
+            Ok(()) = leads.changed() => {}
             event = events.next() => match event {
                 Ok(Event::Init) => (known, was_listed) = (HashMap::new(), false),
                 Ok(Event::InitApply(object) | Event::Apply(object)) => keep(&mut known, object),
@@ -58,51 +61,33 @@ pub(crate) async fn keep_anchors<K: Carrier>(
                 Err(_) => {}
             },
             Ok(()) = needed.changed() => {}
-            Ok(()) = leads.changed() => {}
             Ok(()) = signing.changed() => {}
-            () = failing.due(), if was_listed => {}
-        }
-        if !was_listed {
-            continue;
-        }
-        leads.mark_unchanged();
-        let anchors = signing.borrow_and_update().anchors_pem.clone();
-        let wanted: BTreeSet<Box<str>> = needed.borrow_and_update().iter().chain(known.keys()).cloned().collect();
-        let correcting = correct(&client, name, &wanted, &anchors, &mut known, &mut failing);
-        if while_leading(leads.clone(), correcting).await.is_none() {
-            // Forget the failures: when this replica leads again, it must write at once.
-            failing = FailingNamespaces::default();
-        }
-    }
-}
-
-/// Writes the anchors into the object called `name` in each namespace of `wanted`, unless the object already has them
-/// or the namespace's next attempt is not due.
-async fn correct<K: Carrier>(
-    client: &Client,
-    name: &str,
-    wanted: &BTreeSet<Box<str>>,
-    anchors: &str,
-    known: &mut HashMap<Box<str>, K>,
-    failing: &mut FailingNamespaces,
-) {
-    let kind = K::kind(&());
-    failing.retain(|namespace| wanted.contains(namespace));
-    for namespace in wanted {
-        let Some(change) = K::correction(known.get(namespace), anchors) else {
-            failing.succeeded(namespace);
-            continue;
-        };
-        if !failing.is_due(namespace) {
-            continue;
-        }
-        match write(&K::api(client.clone(), namespace), name, &change).await {
-            Ok(written) => {
-                tracing::info!(%namespace, "the trust anchors were written into {kind} {name}");
-                keep(known, written);
-                failing.succeeded(namespace);
+            (namespace, written) = writes.next(|namespace| {
+                let change = K::correction(known.get(namespace), &anchors)?;
+                Some(write(K::api(client.clone(), namespace), name, change))
+            }) => {
+                let kind = K::kind(&());
+                match written {
+                    Ok(object) => {
+                        tracing::info!(%namespace, "the trust anchors were written into {kind} {name}");
+                        keep(&mut known, object);
+                        writes.succeeded(&namespace);
+                    }
+                    Err(error) => {
+                        writes.failed(&namespace, format_args!("{kind} {name} with the trust anchors"), &error);
+                    }
+                }
+                continue;
             }
-            Err(error) => failing.failed(namespace, format_args!("{kind} {name} with the trust anchors"), &error),
+        }
+        if !*leads.borrow_and_update() {
+            // Cancel the writes, and forget the failures: when this replica leads again, it must write at once.
+            writes = Writes::default();
+        } else if !was_listed {
+            writes.pause();
+        } else {
+            anchors.clone_from(&signing.borrow_and_update().anchors_pem);
+            writes.need(needed.borrow_and_update().iter().chain(known.keys()).cloned().collect());
         }
     }
 }
@@ -118,10 +103,10 @@ fn namespace<K: Carrier>(object: &K) -> &str {
     object.meta().namespace.as_deref().unwrap_or_default()
 }
 
-async fn write<K: Carrier>(objects: &Api<K>, name: &str, change: &Patch<Value>) -> Result<K, kube::Error> {
+async fn write<K: Carrier>(objects: Api<K>, name: &str, change: Patch<Value>) -> Result<K, kube::Error> {
     let ours = PatchParams::apply(CONTROL);
     let params = if matches!(change, Patch::Apply(_)) { ours.force() } else { ours };
-    objects.patch(name, &params, change).await
+    objects.patch(name, &params, &change).await
 }
 
 #[cfg(test)]

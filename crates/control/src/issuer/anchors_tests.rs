@@ -14,7 +14,7 @@ use crate::issuer::fixtures::signing;
 use crate::watch::Hearing;
 
 /// An API server without ConfigMaps, whose watch never answers. It refuses writes in the namespace `closed` with this
-/// status; `None` accepts them. Records the namespace of each write, and the seconds since the start.
+/// status; `None` accepts them. It never answers writes in the namespace `hung`. Records the namespace of each write, and the seconds since the start.
 #[derive(Clone)]
 struct Server {
     start: Instant,
@@ -52,7 +52,11 @@ impl Server {
         let mut object: Value = serde_json::from_slice(&body).expect("an object");
         object["metadata"]["namespace"] = namespace.as_str().into();
         let refuses = self.refuses.lock().expect("nobody panicked").filter(|_| namespace == "closed");
+        let is_hung = namespace == "hung";
         self.written.lock().expect("nobody panicked").push((namespace, self.start.elapsed().as_secs()));
+        if is_hung {
+            std::future::pending::<()>().await;
+        }
         refuses.map_or((200, object), refusal)
     }
 }
@@ -89,4 +93,29 @@ async fn a_namespace_that_refuses_the_anchors_is_tried_less_and_less_often_and_o
         let [warning] = &warnings[..] else { panic!("{refuses}: {warnings:?}") };
         assert!(warning.contains("closed") && warning.contains("could not be written"), "{warning}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_never_answers_delays_no_other() {
+    let server = Server::new(403);
+    let api_server = server.api_server();
+    let (needs, needed) = watch::channel(BTreeSet::<Box<str>>::from(["hung".into()]));
+    let (_leader, leads) = watch::channel(true);
+    let (_signer, signing) = watch::channel(signing());
+    let changing = async {
+        for second in 0..300 {
+            needs.send_modify(|needed| {
+                needed.insert(format!("open-{second}").into());
+            });
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        never = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, needed, leads, signing) => match never {},
+        () = changing => {}
+    }
+    for second in 0..300 {
+        assert_eq!(server.written_s(&format!("open-{second}")), [second]);
+    }
+    assert_eq!(server.written_s("hung"), [0], "one write at a time");
 }

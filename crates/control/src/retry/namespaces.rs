@@ -1,5 +1,5 @@
-//! Repeats failed writes in many namespaces. A namespace that refuses writes gets fewer and fewer attempts, and delays
-//! no other namespace.
+//! Decides when to repeat a failed write in a namespace. Each namespace has its own series of attempts: a namespace
+//! whose writes fail gets fewer and fewer of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,9 +20,15 @@ impl FailingNamespaces {
         self.0.retain(|namespace, _| needs_write(namespace));
     }
 
-    /// Whether to write in a namespace now: its latest write succeeded, or its next attempt is due.
-    pub(crate) fn is_due(&self, namespace: &str) -> bool {
-        self.0.get(namespace).is_none_or(Retry::is_due)
+    /// Whether the latest write in a namespace failed.
+    pub(crate) fn contains(&self, namespace: &str) -> bool {
+        self.0.contains_key(namespace)
+    }
+
+    /// Returns the namespace whose attempt has been due for the longest time, among the namespaces for which `waits`
+    /// returns true; `None` if no attempt is due.
+    pub(crate) fn first_due(&self, waits: impl Fn(&str) -> bool) -> Option<&str> {
+        self.first(waits).filter(|(_, retry)| retry.is_due()).map(|(namespace, _)| namespace)
     }
 
     /// Records that all writes in a namespace succeeded, or that no write is needed.
@@ -36,12 +42,18 @@ impl FailingNamespaces {
         retry.failed(|| log(namespace, object, error));
     }
 
-    /// Waits until the next attempt in any namespace is due; for ever if all latest writes succeeded.
-    pub(crate) async fn due(&self) {
-        match self.0.values().min_by_key(|retry| retry.next) {
-            Some(first) => first.due().await,
+    /// Waits until the next attempt in a namespace for which `waits` returns true is due; for ever if there is no such
+    /// namespace.
+    pub(crate) async fn due(&self, waits: impl Fn(&str) -> bool) {
+        match self.first(waits) {
+            Some((_, retry)) => retry.due().await,
             None => pending().await,
         }
+    }
+
+    fn first(&self, waits: impl Fn(&str) -> bool) -> Option<(&str, &Retry)> {
+        let waiting = self.0.iter().map(|(namespace, retry)| (&**namespace, retry));
+        waiting.filter(|(namespace, _)| waits(namespace)).min_by_key(|(_, retry)| retry.next)
     }
 }
 

@@ -42,6 +42,15 @@ enum Written {
     Later,
 }
 
+/// The result of a pass over all statuses without failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// Every status was checked.
+    Complete,
+    /// Newer results arrived before every status was checked.
+    CutShort,
+}
+
 /// Keeps the statuses up to date, for ever; writes only while `leads` is true.
 pub(crate) async fn keep_statuses(
     client: Client,
@@ -57,17 +66,16 @@ pub(crate) async fn keep_statuses(
             let all = wanted(&news.borrow_and_update());
             say(&client, all, &mut said, &news).await
         };
-        let failed = match while_leading(leads.clone(), saying).await {
-            Some(outcome) => outcome.err(),
+        match while_leading(leads.clone(), saying).await {
+            Some(Ok(Pass::Complete)) => retry = Retry::default(),
+            // The statuses that failed earlier may not have been checked, so the series of failures does not end.
+            Some(Ok(Pass::CutShort)) => {}
+            Some(Err(failed)) => retry.failed(|| failed.log()),
             None => {
                 // Forget what we wrote: the next leader may write other statuses.
                 said.clear();
-                None
+                retry = Retry::default();
             }
-        };
-        match failed {
-            Some(failed) => retry.failed(|| failed.log()),
-            None => retry = Retry::default(),
         }
         tokio::select! {
             Ok(()) = leads.changed() => {}
@@ -112,11 +120,13 @@ async fn say(
     all: BTreeMap<Place, Wanted>,
     said: &mut BTreeMap<Place, Wanted>,
     news: &watch::Receiver<Judged>,
-) -> Result<(), Failed> {
+) -> Result<Pass, Failed> {
     said.retain(|place, _| all.contains_key(place));
     let mut failed: Option<Failed> = None;
+    let mut pass = Pass::Complete;
     for (place, wanted) in all {
         if news.has_changed().unwrap_or(false) {
+            pass = Pass::CutShort;
             break;
         }
         if said.get(&place) == Some(&wanted) {
@@ -135,7 +145,7 @@ async fn say(
             Err(error) => failed.get_or_insert_default().add(place, error),
         }
     }
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(pass), Err)
 }
 
 async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result<Written, kube::Error> {

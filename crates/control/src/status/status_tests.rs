@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::*;
-use crate::fixtures::client_of;
+use crate::fixtures::{Warnings, client_of};
 use crate::index::Observed;
 
 /// The time that the API server takes for each request.
@@ -116,4 +116,33 @@ async fn a_status_that_cannot_be_written_is_sent_again_less_and_less_often() {
     let asked = asked(&server, &["a"], TAKES * 300).await;
     // Ten attempts with two requests each, at 0, 3, 7, 13, 23, 41, 75, 137, 199 and 261 s.
     assert_eq!(asked.len(), 20, "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_newer_results_cut_short_does_not_end_the_series_of_failures() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = ApiServer { written: http::StatusCode::FORBIDDEN, ..ApiServer::new("a", &json!({})) };
+    // The API server has another object `a`, so that each pass reads it and does not write its status.
+    let mut results = judged(&["a", "b"]);
+    let other = Revision { uid: "x".into(), generation: 1 };
+    results.observed.get_mut(&(Kind::AuthorizationPolicy, Name::new("shop", "a"))).expect("an object").revision = other;
+    let (_leader, leads) = watch::channel(true);
+    let (news_sender, news) = watch::channel(results);
+    let changing = async {
+        // The first pass fails at 3 s. The second pass reads `a` from 4 s to 5 s, and the newer results cut it short.
+        sleep(TAKES * 9 / 2).await;
+        news_sender.send_modify(|_| {});
+        // The third pass fails at 8 s, and the fourth begins 2 s later.
+        sleep(TAKES * 6).await;
+    };
+    tokio::select! {
+        never = keep_statuses(server.client(), leads, news) => match never {},
+        () = changing => {}
+    }
+    let asked = server.asked();
+    let pass = ["GET a", "GET b", "PATCH status"];
+    assert_eq!(asked, [&pass[..], &pass[..1], &pass[..], &pass[..1]].concat());
+    let warnings = warnings.lines();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.contains("could not be written"), "{warning}");
 }

@@ -1,7 +1,8 @@
 //! The live tap: when a call ends, its proxy reports the call, and the dashboard sends the report to the page as a
 //! server-sent event.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,13 +27,26 @@ const PROXIES_MAX: usize = 16;
 /// Maximum number of taps that a dashboard keeps open at the same time. A proxy allows four taps, so this leaves two
 /// for other users.
 const TAPS_MAX: usize = 2;
-/// Maximum number of events that wait for the browser. Further events are dropped and counted.
+/// Maximum number of events that wait for the browser. Further calls are dropped and counted; notices are kept in
+/// [`Missed`].
 const WAITING_MAX: usize = 512;
+/// Maximum number of notices that are kept while [`WAITING_MAX`] events wait: for each proxy, a gap of its tap and the
+/// end of its tap. Of more notices, the oldest are dropped.
+const NOTICES_MAX: usize = 2 * PROXIES_MAX;
 /// Time after which a tap ends if [`WAITING_MAX`] events wait and the browser reads none of them: the tap takes a place
 /// of [`TAPS_MAX`], and one of the taps of each proxy.
 const UNREAD_MAX: Duration = Duration::from_secs(30);
 /// Interval at which a tap checks that the browser reads.
 const UNREAD_EVERY: Duration = Duration::from_secs(1);
+
+/// What the browser has missed because [`WAITING_MAX`] events waited.
+#[derive(Default)]
+struct Missed {
+    /// Number of dropped calls and notices.
+    dropped: Cell<u64>,
+    /// Notices that were not sent yet, the oldest first. At most [`NOTICES_MAX`].
+    notices: RefCell<VecDeque<String>>,
+}
 
 /// Represents an open tap in [`State::taps`]; dropping this value lowers the count.
 struct Place(Rc<State>);
@@ -67,15 +81,15 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     // Keep a place for the last event, which says why the tap ends: the browser may have left no other place free.
     let last = sender.clone().try_reserve_owned();
     spawn_local(async move {
-        let dropped = Cell::new(0);
+        let missed = Missed::default();
         let why = tokio::select! {
-            () = watch(&place.0, &proxies, &selection, &sender, &dropped) => "no proxy is watched any more".to_owned(),
+            () = watch(&place.0, &proxies, &selection, &sender, &missed) => "no proxy is watched any more".to_owned(),
             () = unread(&sender) => format!("the browser read nothing for {} s", UNREAD_MAX.as_secs()),
             // End the tap when the browser closes the connection.
             () = sender.closed() => return,
         };
         if let Ok(last) = last {
-            last.send(text_of(&dropped, &json!({ "over": why })));
+            last.send(missed.text_with(&json!({ "over": why })));
         }
     });
     let mut answer = stream_answer(receiver);
@@ -83,44 +97,36 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     answer
 }
 
-async fn watch(
-    state: &State,
-    proxies: &[ProxyAt],
-    selection: &TapSelection,
-    sender: &Sender<Bytes>,
-    dropped: &Cell<u64>,
-) {
+async fn watch(state: &State, proxies: &[ProxyAt], selection: &TapSelection, sender: &Sender<Bytes>, missed: &Missed) {
     let watched = proxies.get(..PROXIES_MAX).unwrap_or(proxies);
-    send(sender, dropped, &json!({ "watching": watched.len(), "of": proxies.len() }));
+    send(sender, missed, &json!({ "watching": watched.len(), "of": proxies.len() }));
     let Ok(selection) = serde_json::to_string(selection) else { return };
     let watch = |proxy: ProxyAt| {
         let selection = selection.as_str();
         async move {
-            let each = |tapped: Tapped<'_>| {
-                if let Some(event) = event(&proxy, tapped) {
-                    send(sender, dropped, &event);
+            let each = |tapped: Tapped<'_>| match tapped {
+                Tapped::Line(line) => {
+                    if let Some(call) = call(&proxy, line) {
+                        send(sender, missed, &call);
+                    }
                 }
+                Tapped::Gap(gap) => notify(sender, missed, gap),
             };
             if let Err(error) = state.proxies.tap(&proxy, selection, each).await {
-                send(sender, dropped, &json!({ "notice": error.to_string() }));
+                notify(sender, missed, error.to_string());
             }
         }
     };
     stream::iter(watched.to_vec()).for_each_concurrent(PROXIES_MAX, watch).await;
 }
 
-/// Returns the event for what a proxy's tap shows: the call with the proxy's workload and Pod, or a notice about calls
-/// that are missing. `None` if the proxy sent no JSON object.
-fn event(proxy: &ProxyAt, tapped: Tapped<'_>) -> Option<Value> {
-    match tapped {
-        Tapped::Line(text) => {
-            let Ok(Value::Object(mut call)) = serde_json::from_str(text) else { return None };
-            call.insert("workload".to_owned(), id(&proxy.namespace, &proxy.name).into());
-            call.extend(proxy.pod().map(|pod| ("pod".to_owned(), pod.into())));
-            Some(Value::Object(call))
-        }
-        Tapped::Gap(gap) => Some(json!({ "notice": gap })),
-    }
+/// Returns the event for a line of a proxy's tap: the call with the proxy's workload and Pod. `None` if the line is no
+/// JSON object.
+fn call(proxy: &ProxyAt, line: &str) -> Option<Value> {
+    let Ok(Value::Object(mut call)) = serde_json::from_str(line) else { return None };
+    call.insert("workload".to_owned(), id(&proxy.namespace, &proxy.name).into());
+    call.extend(proxy.pod().map(|pod| ("pod".to_owned(), pod.into())));
+    Some(Value::Object(call))
 }
 
 /// Returns when the browser has read nothing for [`UNREAD_MAX`] although events wait, or has closed the connection.
@@ -131,23 +137,50 @@ async fn unread(sender: &Sender<Bytes>) {
     }
 }
 
-/// Sends an event. If [`WAITING_MAX`] events already wait, drops the event and counts it in `dropped`.
-fn send(sender: &Sender<Bytes>, dropped: &Cell<u64>, event: &Value) {
+/// Sends an event. If [`WAITING_MAX`] events already wait, drops the event and counts it.
+fn send(sender: &Sender<Bytes>, missed: &Missed, event: &Value) {
     match sender.try_reserve() {
-        Ok(place) => place.send(text_of(dropped, event)),
-        Err(_) => dropped.set(dropped.get() + 1),
+        Ok(place) => place.send(missed.text_with(event)),
+        Err(_) => missed.drop_one(),
     }
 }
 
-/// Writes an event as a server-sent event, after another event with the number of dropped events if there are any.
-fn text_of(dropped: &Cell<u64>, event: &Value) -> Bytes {
-    let mut text = String::new();
-    if dropped.get() > 0 {
-        text += &format!("data: {{\"dropped\":{}}}\n\n", dropped.take());
+/// Sends a notice about calls that are missing. If [`WAITING_MAX`] events already wait, keeps the notice for later.
+fn notify(sender: &Sender<Bytes>, missed: &Missed, notice: String) {
+    match sender.try_reserve() {
+        Ok(place) => place.send(missed.text_with(&json!({ "notice": notice }))),
+        Err(_) => missed.keep(notice),
     }
-    // In server-sent events, an empty line ends the event. The JSON itself is a single line.
-    text += &format!("data: {}\n\n", clean(event));
-    text.into()
+}
+
+impl Missed {
+    fn drop_one(&self) {
+        self.dropped.set(self.dropped.get() + 1);
+    }
+
+    fn keep(&self, notice: String) {
+        let mut notices = self.notices.borrow_mut();
+        if notices.len() == NOTICES_MAX {
+            notices.pop_front();
+            self.drop_one();
+        }
+        notices.push_back(notice);
+    }
+
+    /// Writes an event as a server-sent event, after events for what the browser has missed: the number of dropped
+    /// events, and the notices. Forgets them.
+    fn text_with(&self, event: &Value) -> Bytes {
+        let dropped = self.dropped.take();
+        let count = (dropped > 0).then(|| json!({ "dropped": dropped }));
+        let notices = self.notices.take().into_iter().map(|notice| json!({ "notice": notice }));
+        let mut text = String::new();
+        // In server-sent events, an empty line ends the event. The JSON itself is a single line.
+        for before in count.into_iter().chain(notices) {
+            text += &format!("data: {}\n\n", clean(&before));
+        }
+        text += &format!("data: {}\n\n", clean(event));
+        text.into()
+    }
 }
 
 /// Reads which calls to show from the query, which contains the fields of the page's form.

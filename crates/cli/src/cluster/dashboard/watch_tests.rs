@@ -4,19 +4,18 @@ use super::*;
 use crate::cluster::source::tests::proxy;
 
 #[test]
-fn an_event_has_a_call_with_its_proxy_or_a_notice_about_a_gap() {
-    let call = event(&proxy(), Tapped::Line(r#"{"path":"/items"}"#));
-    assert_eq!(call, Some(json!({ "path": "/items", "workload": "shop/web", "pod": "web-1" })));
-    assert_eq!(event(&proxy(), Tapped::Line("no JSON")), None);
-    assert_eq!(event(&proxy(), Tapped::Gap("it ended".to_owned())), Some(json!({ "notice": "it ended" })));
+fn an_event_has_a_call_with_its_proxy() {
+    let event = call(&proxy(), r#"{"path":"/items"}"#);
+    assert_eq!(event, Some(json!({ "path": "/items", "workload": "shop/web", "pod": "web-1" })));
+    assert_eq!(call(&proxy(), "no JSON"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tap_whose_browser_reads_nothing_ends_and_a_slow_browser_keeps_its_tap() {
     let (sender, mut receiver) = channel::<Bytes>(2);
-    let (dropped, start) = (Cell::new(0), Instant::now());
+    let (missed, start) = (Missed::default(), Instant::now());
     for number in 0..4 {
-        send(&sender, &dropped, &json!(number));
+        send(&sender, &missed, &json!(number));
     }
     // The browser reads one event every 20 s, and a new call takes its place at once.
     let reading = async {
@@ -24,7 +23,7 @@ async fn a_tap_whose_browser_reads_nothing_ends_and_a_slow_browser_keeps_its_tap
             sleep(Duration::from_secs(20)).await;
             receiver.recv().await;
             sleep(UNREAD_EVERY / 2).await;
-            send(&sender, &dropped, &json!("more"));
+            send(&sender, &missed, &json!("more"));
         }
     };
     tokio::join!(reading, unread(&sender));
@@ -35,12 +34,42 @@ async fn a_tap_whose_browser_reads_nothing_ends_and_a_slow_browser_keeps_its_tap
 #[test]
 fn dropped_events_are_counted_before_the_next_event() {
     let (sender, mut receiver) = channel::<Bytes>(1);
-    let dropped = Cell::new(0);
+    let missed = Missed::default();
     for number in 0..4 {
-        send(&sender, &dropped, &json!(number));
+        send(&sender, &missed, &json!(number));
     }
     assert_eq!(receiver.try_recv().expect("an event"), "data: 0\n\n");
-    send(&sender, &dropped, &json!(4));
+    send(&sender, &missed, &json!(4));
     assert_eq!(receiver.try_recv().expect("an event"), "data: {\"dropped\":3}\n\ndata: 4\n\n");
-    assert_eq!(dropped.get(), 0);
+    assert_eq!(missed.dropped.get(), 0);
+}
+
+#[test]
+fn notices_are_kept_until_the_browser_reads() {
+    let (sender, mut receiver) = channel::<Bytes>(1);
+    let missed = Missed::default();
+    notify(&sender, &missed, "sent at once".to_owned());
+    send(&sender, &missed, &json!("dropped"));
+    notify(&sender, &missed, "a gap".to_owned());
+    notify(&sender, &missed, "an end".to_owned());
+    assert_eq!(receiver.try_recv().expect("an event"), "data: {\"notice\":\"sent at once\"}\n\n");
+    send(&sender, &missed, &json!("a call"));
+    let expected = "data: {\"dropped\":1}\n\ndata: {\"notice\":\"a gap\"}\n\ndata: {\"notice\":\"an end\"}\n\n\
+                    data: \"a call\"\n\n";
+    assert_eq!(receiver.try_recv().expect("an event"), expected);
+    send(&sender, &missed, &json!("another"));
+    assert_eq!(receiver.try_recv().expect("an event"), "data: \"another\"\n\n", "nothing is sent twice");
+}
+
+#[test]
+fn only_the_newest_notices_are_kept() {
+    let (sender, _receiver) = channel::<Bytes>(1);
+    let missed = Missed::default();
+    for number in 0..NOTICES_MAX + 4 {
+        notify(&sender, &missed, number.to_string());
+    }
+    // The first notice was sent.
+    assert_eq!(missed.dropped.get(), 3);
+    let kept: Vec<String> = missed.notices.take().into();
+    assert_eq!(kept, (4..NOTICES_MAX + 4).map(|number| number.to_string()).collect::<Vec<_>>());
 }

@@ -1,0 +1,122 @@
+//! Writes in many namespaces, several at the same time and one in each namespace.
+//!
+//! A namespace that refuses writes gets fewer and fewer attempts. So does a namespace whose writes get no answer, for
+//! example because an admission webhook of this namespace hangs. Such namespaces take at most [`RETRIES_MAX`] of the
+//! places, so that they do not delay the writes in other namespaces.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use futures_util::future::{Join, Ready, join, ready};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::namespaces::FailingNamespaces;
+
+/// Maximum number of writes at the same time.
+const WRITES_MAX: usize = 8;
+/// Maximum number of writes at the same time in namespaces in which the latest write failed.
+const RETRIES_MAX: usize = WRITES_MAX / 2;
+
+/// The writes in all namespaces. `F` performs the write in one namespace.
+pub(crate) struct Writes<F: Future> {
+    failing: FailingNamespaces,
+    /// The namespaces that may need a write. Contains the namespaces of `running` too: they may need another write.
+    wanted: BTreeSet<Box<str>>,
+    /// The namespaces of `running`.
+    writing: BTreeSet<Box<str>>,
+    running: FuturesUnordered<Join<Ready<Box<str>>, F>>,
+}
+
+impl<F: Future> Default for Writes<F> {
+    fn default() -> Self {
+        Self {
+            failing: FailingNamespaces::default(),
+            wanted: BTreeSet::new(),
+            writing: BTreeSet::new(),
+            running: FuturesUnordered::new(),
+        }
+    }
+}
+
+impl<F: Future> Writes<F> {
+    /// Replaces the namespaces that may need a write. Forgets the failures in all other namespaces. Writes that have
+    /// begun continue.
+    pub(crate) fn need(&mut self, namespaces: BTreeSet<Box<str>>) {
+        self.failing.retain(|namespace| namespaces.contains(namespace));
+        self.wanted = namespaces;
+    }
+
+    /// Begins no write until the next call of [`Writes::need`]. Writes that have begun continue.
+    pub(crate) fn pause(&mut self) {
+        self.wanted.clear();
+    }
+
+    /// Performs the due writes until one of them ends, and returns its namespace and its output. Waits for ever if no
+    /// namespace needs a write. Dropping the returned future cancels no write: the next call continues the writes that
+    /// have begun.
+    ///
+    /// `write` returns the write that a namespace needs; `None` if the namespace needs no write. Call
+    /// [`Writes::succeeded`] or [`Writes::failed`] after each write.
+    pub(crate) async fn next(&mut self, write: impl Fn(&str) -> Option<F>) -> (Box<str>, F::Output) {
+        loop {
+            self.start(&write);
+            // Without a free place, a namespace whose attempt is due must wait for the end of another write.
+            let has_place = self.running.len() < WRITES_MAX && self.retries() < RETRIES_MAX;
+            let Self { failing, wanted, writing, running } = self;
+            let waits = |namespace: &str| wanted.contains(namespace) && !writing.contains(namespace);
+            tokio::select! {
+                Some((namespace, output)) = running.next() => {
+                    writing.remove(&namespace);
+                    return (namespace, output);
+                }
+                () = failing.due(waits), if has_place => {}
+            }
+        }
+    }
+
+    /// Records that the write in a namespace succeeded.
+    pub(crate) fn succeeded(&mut self, namespace: &str) {
+        self.failing.succeeded(namespace);
+    }
+
+    /// Records a failed write. Warns once for each series of failures in a namespace; `object` names the object.
+    pub(crate) fn failed(&mut self, namespace: &str, object: fmt::Arguments<'_>, error: &kube::Error) {
+        self.failing.failed(namespace, object, error);
+    }
+
+    /// Begins the due writes for which there are places.
+    fn start(&mut self, write: impl Fn(&str) -> Option<F>) {
+        while self.running.len() < WRITES_MAX {
+            let Some(namespace) = self.first_due() else { return };
+            match write(&namespace) {
+                Some(write) => {
+                    self.writing.insert(namespace.clone());
+                    self.running.push(join(ready(namespace), write));
+                }
+                None => {
+                    self.failing.succeeded(&namespace);
+                    self.wanted.remove(&namespace);
+                }
+            }
+        }
+    }
+
+    /// Returns a namespace in which to write now.
+    fn first_due(&self) -> Option<Box<str>> {
+        let waits = |namespace: &str| self.wanted.contains(namespace) && !self.writing.contains(namespace);
+        let mut others = self.wanted.iter().filter(|namespace| !self.failing.contains(namespace));
+        if let Some(namespace) = others.find(|namespace| waits(namespace)) {
+            return Some(namespace.clone());
+        }
+        if self.retries() < RETRIES_MAX { self.failing.first_due(waits).map(Into::into) } else { None }
+    }
+
+    /// The number of running writes in namespaces in which the latest write failed.
+    fn retries(&self) -> usize {
+        self.writing.iter().filter(|namespace| self.failing.contains(namespace)).count()
+    }
+}
+
+#[cfg(test)]
+#[path = "writes_tests.rs"]
+mod tests;

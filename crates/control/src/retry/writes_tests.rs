@@ -1,0 +1,102 @@
+use std::cell::RefCell;
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+
+/// The time after which a write without an answer fails.
+const UNANSWERED: Duration = Duration::from_secs(65);
+
+fn names(prefix: &str, count: usize) -> BTreeSet<Box<str>> {
+    (0..count).map(|i| format!("{prefix}-{i:02}").into()).collect()
+}
+
+fn unanswered() -> kube::Error {
+    kube::Error::Service("no answer".into())
+}
+
+async fn write(namespace: Box<str>) -> bool {
+    if !namespace.starts_with("hung") {
+        return true;
+    }
+    sleep(UNANSWERED).await;
+    false
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_namespaces_that_do_not_answer_delay_others_only_until_their_first_failure() {
+    let start = Instant::now();
+    let began = RefCell::new(Vec::<(Box<str>, u64)>::new());
+    let written = RefCell::new(BTreeSet::<Box<str>>::new());
+    let begin = |namespace: &str| {
+        if written.borrow().contains(namespace) {
+            return None;
+        }
+        began.borrow_mut().push((namespace.into(), start.elapsed().as_secs()));
+        Some(write(namespace.into()))
+    };
+    let mut writes = Writes::default();
+    let mut wanted = names("hung", 2 * WRITES_MAX);
+    let mut second = 0;
+    while second < 1_000 {
+        writes.need(wanted.clone());
+        let until = start + Duration::from_secs(second + 1);
+        while let Ok((namespace, is_written)) = tokio::time::timeout_at(until, writes.next(begin)).await {
+            match is_written {
+                true => {
+                    writes.succeeded(&namespace);
+                    written.borrow_mut().insert(namespace);
+                }
+                false => writes.failed(&namespace, format_args!("it"), &unanswered()),
+            }
+        }
+        second += 1;
+        wanted.insert(format!("open-{second}").into());
+    }
+    let began = began.into_inner();
+    // Two rounds of first writes take all places.
+    let first_s = UNANSWERED.as_secs() * 2;
+    for second in first_s + 1..1_000 {
+        let open: Box<str> = format!("open-{second}").into();
+        let times: Vec<u64> = began.iter().filter(|(of, _)| *of == open).map(|(_, at_s)| *at_s).collect();
+        assert_eq!(times, [second]);
+    }
+    // No namespace takes all the places for retries.
+    for namespace in names("hung", 2 * WRITES_MAX) {
+        assert!(began.iter().filter(|(of, _)| *of == namespace).count() >= 3, "{namespace}: {began:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_namespace_has_one_write_at_a_time_and_all_have_a_limit() {
+    let began = RefCell::new(Vec::<Box<str>>::new());
+    let begin = |namespace: &str| {
+        began.borrow_mut().push(namespace.into());
+        Some(pending::<()>())
+    };
+    let mut writes = Writes::default();
+    for count in [2, 3, 2 * WRITES_MAX] {
+        writes.need(names("hung", count));
+        assert!(timeout(Duration::from_secs(1), writes.next(begin)).await.is_err());
+        let expected: Vec<Box<str>> = names("hung", count.min(WRITES_MAX)).into_iter().collect();
+        assert_eq!(*began.borrow(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_ends_no_series_of_failures() {
+    let mut writes = Writes::default();
+    writes.need(names("hung", 1));
+    let begin = |namespace: &str| Some(write(namespace.into()));
+    let (namespace, is_written) = writes.next(begin).await;
+    assert!(!is_written);
+    writes.failed(&namespace, format_args!("it"), &unanswered());
+    writes.pause();
+    assert!(timeout(UNANSWERED * 10, writes.next(begin)).await.is_err(), "no write begins");
+    assert!(writes.failing.contains(&namespace));
+    writes.need(names("open", 1));
+    assert!(!writes.failing.contains(&namespace), "the namespace needs no write any more");
+    assert_eq!(writes.next(begin).await, ("open-00".into(), true));
+}
