@@ -201,7 +201,7 @@ impl Join {
             // If no endpoint is ready, the endpoint that the client dialled is as good as any other.
             let may_be_balanced = service.calls_to_endpoints != Some(Headless::Direct) && !cluster.endpoints.is_empty();
             if service.headless && may_be_balanced {
-                let unless_named = |endpoint| service.calls_to_endpoints.is_none().then(|| pod(endpoint));
+                let unless_named = |endpoint: &Endpoint| service.calls_to_endpoints.is_none().then(|| pod(endpoint));
                 let address = |endpoint: &Endpoint| HeadlessAddress {
                     address: endpoint.address,
                     key: cluster.key.clone(),
