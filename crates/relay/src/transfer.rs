@@ -313,7 +313,10 @@ impl Relay {
     fn close_after_violation(&mut self, id: LinkId, error: &CodecError) {
         match id {
             LinkId::Endpoint(upstream) => {
-                self.write_last(id);
+                // An HTTP/1 client has no last words. Its output may be a request that is sent again elsewhere.
+                if self.link(id).is_some_and(|link| link.codec.has_windows()) {
+                    self.write_last(id);
+                }
                 self.end_violator(upstream, error);
             }
             LinkId::Client(client) => self.dismiss_client(client, error),

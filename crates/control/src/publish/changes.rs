@@ -154,7 +154,7 @@ impl Changes {
         self.add(Kind::Listener, Subject::Address(SocketAddr::new(address.ip().to_canonical(), address.port())));
     }
 
-    /// Adds the addresses that belong to another cluster than before: addresses of Services, and of ready endpoints of
+    /// Adds the addresses that belong to another cluster than before: addresses of Services, and of endpoints of
     /// headless Services. Also adds the routes of the whole mesh, whose domains are these addresses.
     fn addresses(&mut self, old: &Mesh, new: &Mesh) {
         let [mut olds, mut news] =

@@ -85,7 +85,11 @@ impl Worker {
                 Err(error) => {
                     // Stop accepting until the next sweep: new connections wait in the kernel's queue.
                     let is_out_of_files = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
-                    let advice = if is_out_of_files { "; raise the limit of open files (ulimit -n)" } else { "" };
+                    let advice = if is_out_of_files {
+                        "; raise the limit of open files (ulimit -n), or the limit max_sockets"
+                    } else {
+                        ""
+                    };
                     tracing::warn!("cannot accept a connection: {error}{advice}");
                     self.accept_failed = true;
                     return;

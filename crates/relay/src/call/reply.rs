@@ -273,7 +273,12 @@ impl Relay {
     /// before the connection failed.
     pub(crate) fn let_all_dial_again(&mut self, address: SocketAddr) {
         let has_dialled = |client: &Client| {
-            client.origin.door == Door::Outbound && client.target == Some(address) && client.leaving_since.is_none()
+            let cluster = self.targets.mesh().cluster_by_address(address);
+            let is_balanced = cluster.is_some_and(|cluster| client.may_be_balanced(cluster, address));
+            client.origin.door == Door::Outbound
+                && client.target == Some(address)
+                && client.leaving_since.is_none()
+                && !is_balanced
         };
         let clients = self.downstreams.iter().filter(|(_, client)| has_dialled(client));
         for client in clients.map(|(id, _)| id).collect::<Vec<_>>() {

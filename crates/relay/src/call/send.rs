@@ -118,7 +118,7 @@ impl Relay {
         }
     }
 
-    fn serve_pool(&mut self, pool: PoolId) {
+    pub(crate) fn serve_pool(&mut self, pool: PoolId) {
         while let Some((turn, id, upstream)) = self.next_in_line(pool) {
             self.leave_queue(id);
             // Remove the entry even if the attempt's stage is not `Waiting`. Otherwise, this loop would not end.

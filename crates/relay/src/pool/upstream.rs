@@ -236,7 +236,7 @@ impl Relay {
     /// Continues to open a connection after its TCP connection was established. TLS, if used, may still be in progress.
     pub fn connected(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
-        let (cluster, is_checked) = (upstream.cluster, upstream.expected.is_none());
+        let (cluster, pool, is_checked) = (upstream.cluster, upstream.pool, upstream.expected.is_none());
         // Wait for the SETTINGS of an HTTP/2 server. Other protocols have no such message, so the connection is ready.
         let is_ready = upstream.link.codec.http2().is_none();
         self.mark_dirty(LinkId::Endpoint(id));
@@ -246,6 +246,9 @@ impl Relay {
         }
         if is_ready {
             self.upstream_ready(id);
+            // Give the connection to a call before the event loop reads it. If the server has already closed it, its end
+            // is the answer to this call. Otherwise, the pool would open connection after connection without a pause.
+            self.serve_pool(pool);
         }
     }
 

@@ -338,8 +338,8 @@ impl ClusterState {
     }
 
     /// Chooses an endpoint for `call`, which uses connections of `lane`. A further attempt prefers endpoints that are
-    /// neither slow nor failing and, among these, endpoints that the call has not tried. An earlier attempt may have
-    /// ended through no fault of its endpoint, but an attempt at a slow or failing endpoint most likely hangs or fails.
+    /// not failing and, among these, endpoints that the call has not tried. An earlier attempt may have ended through no
+    /// fault of its endpoint, but an attempt at a failing endpoint most likely fails.
     /// With [`Choice::Another`], returns only an endpoint that is neither slow nor failing and that is not tried.
     pub(crate) fn pick(
         &mut self,
@@ -359,15 +359,18 @@ impl ClusterState {
         if is_free {
             return self.balancer.pick(now, usable);
         }
-        // Find out before the pick which endpoints are well: during the pick, the balancer cannot answer.
-        let well: FxHashSet<EndpointId> =
-            members.iter().map(|member| member.id).filter(|id| self.balancer.is_well(*id)).collect();
+        // Find out before the pick which endpoints to avoid: during the pick, the balancer cannot answer.
+        let is_avoided = |id: &EndpointId| match choice {
+            Choice::Any => self.balancer.is_failing(*id),
+            Choice::Another => !self.balancer.is_well(*id),
+        };
+        let avoided: Vec<EndpointId> = members.iter().map(|member| member.id).filter(is_avoided).collect();
         let untried = |id| !call.has_tried(id) && usable(id);
-        let best = self.balancer.pick(now, |id| well.contains(&id) && untried(id));
+        let best = self.balancer.pick(now, |id| !avoided.contains(&id) && untried(id));
         match choice {
             Choice::Another => best,
             Choice::Any => best
-                .or_else(|| self.balancer.pick(now, |id| well.contains(&id) && usable(id)))
+                .or_else(|| self.balancer.pick(now, |id| !avoided.contains(&id) && usable(id)))
                 .or_else(|| self.balancer.pick(now, untried))
                 .or_else(|| self.balancer.pick(now, usable)),
         }

@@ -166,19 +166,17 @@ fn the_reason_why_no_endpoint_takes_a_call_is_that_of_the_calls_lane() {
     assert!(matches!(why(Lane::Own(3)), ProxyError::Connect { .. }), "{:?}", why(Lane::Own(3)));
 }
 
-/// Lets the balancer choose an endpoint that `usable` accepts. This endpoint then asks for no calls, so it is failing.
-/// Returns the endpoint.
-fn make_failing(state: &mut ClusterState, now: Instant, usable: impl FnMut(EndpointId) -> bool) -> EndpointId {
-    let pick = state.balancer.pick(now, usable).expect("an endpoint");
-    let endpoint = pick.endpoint;
-    let failed = Outcome::Failure { latency: Duration::from_millis(1), pushback: Some(Duration::from_secs(10)) };
-    state.balancer.finish(now, pick, failed);
-    endpoint
+/// Makes calls to an endpoint, which end with this outcome.
+fn make_calls(state: &mut ClusterState, now: Instant, endpoint: EndpointId, outcome: Outcome) {
+    for _ in 0..20 {
+        let pick = state.balancer.pick(now, |id| id == endpoint).expect("the endpoint");
+        state.balancer.finish(now, pick, outcome);
+    }
 }
 
 #[test]
 fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
-    let now = Instant::now();
+    let start = Instant::now();
     let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
     let mut cluster = single(address, None);
     let changed = Arc::make_mut(&mut cluster);
@@ -186,9 +184,17 @@ fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
     let mut second = changed.endpoints[0].clone();
     second.address = "10.0.0.2:8080".parse().expect("an address");
     changed.endpoints.push(second);
-    let mut state = ClusterState::new(TargetKey::Address(address), cluster, 1, now);
+    let mut state = ClusterState::new(TargetKey::Address(address), cluster, 1, start);
+    let [failing, well] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
+        panic!("two endpoints")
+    };
+    let latency = Duration::from_millis(1);
+    let failure = Outcome::Failure { latency, pushback: None };
+    make_calls(&mut state, start, failing, Outcome::Success { latency });
+    make_calls(&mut state, start, well, Outcome::Success { latency });
+    let now = start + Duration::from_secs(1);
+    make_calls(&mut state, now, failing, failure);
     let (pools, mut call) = (Pools::default(), a_call(now));
-    let failing = make_failing(&mut state, now, |_| true);
 
     let pick = |state: &mut ClusterState, call: &Call, choice| {
         let pick = state.pick(now, (call, choice), Lane::Shared, &pools, 1)?;
@@ -196,14 +202,13 @@ fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
         state.balancer.finish(now, pick, Outcome::NotSent);
         Some(endpoint)
     };
-    let well = pick(&mut state, &call, Choice::Any).expect("an endpoint");
-    assert_ne!(well, failing);
+    assert_eq!(pick(&mut state, &call, Choice::Any), Some(well));
     assert_eq!(state.others(now, (&call, Lane::Shared), &pools), Others::Free);
     call.tried.push(well);
     assert_eq!(pick(&mut state, &call, Choice::Any), Some(well), "it is well, although the call has tried it");
     assert_eq!(pick(&mut state, &call, Choice::Another), None);
     assert_eq!(state.others(now, (&call, Lane::Shared), &pools), Others::None);
 
-    assert_eq!(make_failing(&mut state, now, |id| id == well), well);
+    make_calls(&mut state, now, well, failure);
     assert_eq!(pick(&mut state, &call, Choice::Any), Some(failing), "if none is well, it has not been tried");
 }

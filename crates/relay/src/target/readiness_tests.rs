@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, StreamKey};
-use leno_model::balance::{Outcome, Policy};
+use leno_model::balance::{EndpointId, Outcome, Policy};
 use leno_model::mesh::ClusterKey;
 
 use super::*;
@@ -42,20 +42,25 @@ fn endpoints_are_pending_while_connections_or_calls_to_them_fail() {
     assert_eq!(shown(&metrics), (3, 0));
 
     let call = Call::new((None, StreamKey::numbered(0)), FieldSection::new(), hop::Protocol::Http2, true, now);
-    let [first, second, _] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
-        panic!("three endpoints")
-    };
+    let ids: Vec<_> = state.members.iter().map(|member| member.id).collect();
+    let [first, second, _] = ids[..] else { panic!("three endpoints") };
     let pool = state.pool(ClusterId::numbered(0), first, &call, Lane::Shared, &mut pools).expect("a pool");
     pools.get_mut(pool).expect("a pool").back_off(now, "refused".to_owned(), 0, &RelayLimits::default());
     state.note_busy();
     state.report_endpoints(&pools, &metrics);
     assert_eq!(shown(&metrics), (2, 1), "no connection can be opened");
 
-    let pick = state.balancer.pick(now, |id| id == second).expect("the endpoint");
-    let failure = Outcome::Failure { latency: Duration::from_millis(1), pushback: Some(Duration::from_secs(1)) };
-    state.balancer.finish(now, pick, failure);
+    let mut make_calls = |at: Instant, endpoint: EndpointId, outcome: Outcome| {
+        for _ in 0..20 {
+            let pick = state.balancer.pick(at, |id| id == endpoint).expect("the endpoint");
+            state.balancer.finish(at, pick, outcome);
+        }
+    };
+    let latency = Duration::from_millis(1);
+    ids.iter().for_each(|id| make_calls(now, *id, Outcome::Success { latency }));
+    make_calls(now + Duration::from_secs(1), second, Outcome::Failure { latency, pushback: None });
     state.report_endpoints(&pools, &metrics);
-    assert_eq!(shown(&metrics), (1, 2), "the second endpoint asked for a pause");
+    assert_eq!(shown(&metrics), (1, 2), "the second endpoint fails");
 
     drop(state);
     assert_eq!(shown(&metrics), (0, 0), "the Service is not in use any more");
