@@ -70,43 +70,6 @@ fn a_server_that_speaks_first_is_heard_within_a_second_on_any_other_port_and_the
 }
 
 #[test]
-fn a_client_that_ends_without_a_byte_hears_a_server_that_speaks_first_on_an_undeclared_port() {
-    if !is_installed("socat", "socat") {
-        return;
-    }
-    let Some(pair) = Pair::new(|server| MeshService::new("news", PORT).at(server)) else { return };
-    let plain = pair.mesh.workload("plain");
-    let _server = serve(&pair, "echo the server speaks first");
-    for (caller, host) in [(&pair.client, "news".to_owned()), (&plain, pair.server.address().to_string())] {
-        // socat closes its sending side at once, and then waits for the server for at most 30 s.
-        let heard = caller.run_well("bash", &["-c", &format!("socat -t 30 - TCP:{host}:{PORT} </dev/null")]);
-        assert_eq!(heard, "the server speaks first\n", "{}", caller.name());
-    }
-    pair.assert_encrypted();
-}
-
-#[test]
-fn clients_that_connect_and_close_at_once_leave_no_connection_behind() {
-    if !is_installed("socat", "socat") {
-        return;
-    }
-    let Some(pair) = Pair::new(|server| MeshService::new("news", PORT).at(server)) else { return };
-    let plain = pair.mesh.workload("plain");
-    let _server = serve(&pair, "echo the server speaks first");
-    for (caller, host) in [(&pair.client, "news".to_owned()), (&plain, pair.server.address().to_string())] {
-        let check = format!("for i in {{1..20}}; do exec 3<>/dev/tcp/{host}/{PORT} && exec 3>&-; done");
-        caller.run_well("bash", &["-c", &check]);
-    }
-    for workload in [&pair.client, &pair.server] {
-        wait_for("the end of all connections except the proxies' own", Duration::from_secs(20), || {
-            let scrape = workload.scrape();
-            let open = |tls: &[&str]| scrape.sum("tcp_open_connections", &[&[r#"peer="src""#], tls].concat());
-            (open(&[]) == open(&[r#"tls="true""#])).then_some(())
-        });
-    }
-}
-
-#[test]
 fn a_client_that_is_silent_for_long_and_then_speaks_http_is_relayed_as_http() {
     if !is_installed("python3", "python3") {
         return;

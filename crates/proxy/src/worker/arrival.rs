@@ -73,15 +73,12 @@ impl Worker {
     fn step_arrival(&mut self, id: ArrivalId, ended: bool, more: bool) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         let nothing_came = arrival.first.is_empty();
-        // Do not wait for the first bytes of a client that has closed its sending side: none will come. The client may
-        // still read what the server sends.
-        let is_servers_turn = || if ended { self.may_server_begin(arrival) } else { self.is_servers_turn(arrival) };
         match self.next_step(id) {
             Step::Wait if ended && self.is_in_handshake(id) => self.refuse(id, ConnectionFailure::HandshakeCut),
-            Step::Wait if nothing_came && is_servers_turn() => self.admit_client(id, Speaks::Nothing),
             Step::Wait if ended && nothing_came => self.drop_arrival(id),
             // The client sends nothing more, and its bytes match no protocol that the proxy knows.
             Step::Wait if ended => self.admit_undetected(id),
+            Step::Wait if nothing_came && self.is_servers_turn(arrival) => self.admit_client(id, Speaks::Nothing),
             Step::Wait => {
                 if more {
                     self.mark_unfinished_arrival(id);
@@ -307,14 +304,8 @@ impl Worker {
         let Some(destination) = arrival.origin.original_destination else { return false };
         let waited = self.relay.now().saturating_duration_since(arrival.since);
         let is_due = waited >= ms(self.relay.limits().relay.server_first_after_ms);
-        (is_due || self.relay.speaks_first(destination)) && self.may_server_begin(arrival)
-    }
-
-    /// Returns whether the server of an arrival may send first: the client has sent nothing, and the worker may guess
-    /// the protocol.
-    fn may_server_begin(&self, arrival: &Arrival) -> bool {
         let is_silent = arrival.first.is_empty() && !arrival.is_held && !arrival.was_guessed;
-        arrival.origin.original_destination.is_some()
+        (is_due || self.relay.speaks_first(destination))
             && is_silent
             && self.tls_of(arrival).is_none()
             && self.relay.may_guess(&arrival.origin)

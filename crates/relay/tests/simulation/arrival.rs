@@ -224,10 +224,10 @@ impl Shell {
             }
             Detected::Opaque if arrival.origin.door == Door::Inbound && declared_http.is_some() => self.close(id, net),
             Detected::Opaque => self.admit(id, Speaks::Opaque(Contents::Unknown), net),
-            Detected::Undecided if is_silent && self.is_servers_turn(arrival, has_ended, net) => {
+            Detected::Undecided if has_ended && is_silent => self.close(id, net),
+            Detected::Undecided if !has_ended && is_silent && self.is_servers_turn(arrival, net) => {
                 self.admit(id, Speaks::Nothing, net);
             }
-            Detected::Undecided if has_ended && is_silent => self.close(id, net),
             Detected::Undecided if has_ended || self.is_late(arrival, net) => {
                 let is_draining = self.relay.draining().is_some();
                 match declared_http {
@@ -249,11 +249,10 @@ impl Shell {
     }
 
     /// Returns whether the relay should connect to the server of a silent client, so that the server can send first.
-    /// `has_ended` means that the client sends nothing more.
-    fn is_servers_turn(&self, arrival: &Arrival, has_ended: bool, net: &Net) -> bool {
+    fn is_servers_turn(&self, arrival: &Arrival, net: &Net) -> bool {
         let Some(destination) = arrival.origin.original_destination else { return false };
         let is_due = net.now - arrival.since >= ms(self.relay.limits().relay.server_first_after_ms);
-        (has_ended || is_due || self.relay.speaks_first(destination))
+        (is_due || self.relay.speaks_first(destination))
             && !arrival.was_guessed
             && self.relay.may_guess(&arrival.origin)
     }
