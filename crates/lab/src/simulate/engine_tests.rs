@@ -3,7 +3,6 @@
 use leno_model::balance::Policy;
 
 use super::*;
-use crate::simulate::server::UNKNOWN;
 use crate::simulate::service_time::ServiceTime;
 use crate::simulate::tally::max_over_min;
 
@@ -163,53 +162,6 @@ fn when_all_fail_alike_no_endpoint_is_left_with_all_the_calls() {
             simulation.run_for(10.0);
             let ready = (0..5).filter(|server| simulation.state(*server) == "ready").count();
             assert_eq!(ready, 5, "seed {seed}, failing {failing}");
-        }
-    }
-}
-
-/// Lets 30 s pass. Returns the fraction of this time in which an endpoint was failing, on average over five endpoints.
-fn failing_part(simulation: &mut Simulation) -> f64 {
-    const STEPS: usize = 300;
-    let mut failing = 0;
-    for _ in 0..STEPS {
-        simulation.run_for(0.1);
-        failing += (0..5).filter(|server| simulation.state(*server) == "failing").count();
-    }
-    failing as f64 / (5 * STEPS) as f64
-}
-
-/// An application that answers with UNKNOWN because of wrong arguments does so at every endpoint. The time begins with
-/// the first call, when the balancer has few outcomes to compare.
-#[test]
-fn when_the_calls_are_to_blame_no_endpoint_is_failing() {
-    for seed in SEEDS {
-        for calls_per_s in [5.0, 50.0, 1000.0] {
-            for failing in [0.02, 0.05] {
-                let servers = five(|servers| {
-                    servers.iter_mut().for_each(|server| (server.failing, server.error) = (failing, UNKNOWN));
-                });
-                let mut simulation =
-                    Simulation::new(&setup(Policy::Latency, servers, Load::Open { calls_per_s }, seed));
-                let part = failing_part(&mut simulation);
-                assert!(part < 0.01, "seed {seed}, {calls_per_s} calls/s, failing {failing}: {part}");
-            }
-        }
-    }
-}
-
-/// The application answers one user, who makes a twentieth of the calls, with RESOURCE_EXHAUSTED and pushback.
-#[test]
-fn a_user_over_its_quota_closes_no_endpoint() {
-    for seed in SEEDS {
-        for pushback_ms in [1_000.0, 30_000.0] {
-            let servers = five(|servers| {
-                for server in servers {
-                    (server.failing, server.error, server.pushback_ms) = (0.05, 8, Some(pushback_ms));
-                }
-            });
-            let mut simulation = Simulation::new(&setup(Policy::Latency, servers, BUSY, seed));
-            let part = failing_part(&mut simulation);
-            assert!(part < 0.01, "seed {seed}, pushback {pushback_ms} ms: {part}");
         }
     }
 }

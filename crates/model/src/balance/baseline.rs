@@ -2,18 +2,16 @@
 //!
 //! An endpoint is established if it is ready or slow, or if it is warming and has enough answers.
 //!
-//! - Slow: an endpoint that is much slower than the median of the established endpoints, without those that may be
-//!   failing. At most half of the established endpoints can be slow.
+//! - Slow: an endpoint that is much slower than the median of the established endpoints. At most half of the
+//!   established endpoints can be slow.
 //! - Failing: an endpoint that fails much more often than the established endpoint that fails least. Any number of
 //!   endpoints can be failing, but not all of them for long: without an established endpoint to compare with, the
-//!   failing endpoints return. If calls fail equally often at all endpoints, the cause is the calls or something that
-//!   all endpoints use. Then no endpoint may be failing, so the difference must exceed what chance can explain.
+//!   failing endpoints return.
 
 use std::time::{Duration, Instant};
 
 use super::endpoints::Endpoint;
 use super::estimate::Estimate;
-use super::failure_rate::FailureRate;
 use super::health::State;
 
 /// An endpoint is slow if its mean latency exceeds this multiple of the baseline, plus margins for chance and noise.
@@ -57,17 +55,12 @@ const ROOMY_GROWTH_PER_S: f64 = 0.005;
 /// A warming endpoint is established, and contributes to the baseline, once its variance is at most this number. 0.2 is
 /// the variance after 5 simultaneous answers.
 const ESTABLISHED_VARIANCE: f64 = 0.2;
-/// An endpoint is failing only if its failure rate exceeds the baseline's failure rate by more than this margin. Rates
-/// and margin are fractions of the endpoint's calls.
+/// The highest failure rate that chance can explain lies this many standard deviations above the baseline's failure
+/// rate.
+const FAILURE_DEVIATIONS: f64 = 3.0;
+/// An endpoint is failing if its failure rate exceeds the highest rate that chance can explain by more than this
+/// margin. Rates and margin are fractions of the endpoint's calls.
 const FAILURE_MARGIN: f64 = 0.1;
-/// An endpoint is failing only if chance cannot explain the difference of the two failure rates: the difference must
-/// also exceed this many standard deviations plus sqrt(2 ln n), with n endpoints. The second term is needed because the
-/// baseline is the lowest of n rates. The lowest of n values lies, by chance, about sqrt(2 ln n) deviations below their
-/// mean.
-const FAILURE_DEVIATIONS: f64 = 2.5;
-/// A failing endpoint is excused if its failure rate exceeds the baseline's failure rate by at most this many standard
-/// deviations.
-const EXCUSED_DEVIATIONS: f64 = 3.0;
 
 /// The cluster's baseline, as of the last refresh.
 #[derive(Debug, Clone)]
@@ -93,10 +86,8 @@ pub(super) struct Baseline {
     stream_calls: u32,
     /// The spread of latencies: the median over the established endpoints.
     pub(super) spread: f64,
-    /// The failure rate of the established endpoint that fails least; `None` without an established endpoint.
-    pub(super) failure_rate: Option<FailureRate>,
-    /// The margin for chance between failure rates, in standard deviations of their difference.
-    failure_deviations: f64,
+    /// The failure rate of the established endpoint that fails least, 0 to 1.
+    pub(super) failure_rate: f64,
     /// Buffer for finding medians, reused so that a refresh does not allocate.
     sorted: Vec<Estimate>,
 }
@@ -114,8 +105,7 @@ impl Default for Baseline {
             stream_ln_ms: 0.0,
             stream_calls: 0,
             spread: 1.0,
-            failure_rate: None,
-            failure_deviations: f64::INFINITY,
+            failure_rate: 1.0,
             sorted: Vec::new(),
         }
     }
@@ -144,15 +134,9 @@ impl Baseline {
                 })
                 .map(|(health, estimate)| (estimate, health.failure_rate))
         };
-        // If several endpoints never fail, take the endpoint whose rate is most certain.
-        let failure_rates = established().map(|(_, failure_rate)| failure_rate);
-        self.failure_rate = failure_rates
-            .min_by(|one, other| one.mean.total_cmp(&other.mean).then(one.variance.total_cmp(&other.variance)));
-        self.failure_deviations = FAILURE_DEVIATIONS + (2.0 * (endpoints.len().max(1) as f64).ln()).sqrt();
-        // Leave out endpoints that may be failing. Otherwise, their fast failures would make the others look slow.
-        let tolerated = self.failure_rate.map_or(1.0, |least| least.mean + FAILURE_MARGIN);
+        self.failure_rate = established().map(|(_, failure_rate)| failure_rate).fold(1.0, f64::min);
         self.sorted.clear();
-        self.sorted.extend(established().filter(|(_, rate)| rate.mean <= tolerated).map(|(estimate, _)| estimate));
+        self.sorted.extend(established().map(|(estimate, _)| estimate));
 
         let spread = lower_median(&mut self.sorted, Estimate::spread);
         let (least, most) = SPREAD_RANGE;
@@ -248,36 +232,24 @@ impl Baseline {
         self.latency_ms.is_some_and(|baseline_ms| estimate.mean_ms <= baseline_ms * SLOW_FACTOR + self.floor_ms())
     }
 
-    /// Returns whether a failure rate is so high that the endpoint is failing. `is_on_trial` is true for an endpoint
-    /// that has just recovered. If this endpoint fails again, few failures suffice: an endpoint that fails only a part
-    /// of its calls often passes the probes by chance.
-    pub(super) fn calls_failing(&self, rate: &FailureRate, is_on_trial: bool) -> bool {
-        let Some(least) = &self.failure_rate else { return false };
-        let excess = rate.mean - least.mean;
-        if excess <= FAILURE_MARGIN {
-            return false;
-        }
-        if is_on_trial {
-            return !self.excuses(rate);
-        }
-        // If calls fail equally often at both endpoints, the best guess of their common rate is the mean of both rates.
-        let common = f64::midpoint(rate.mean, least.mean);
-        excess > self.failure_deviations * deviation(common, rate.variance + least.variance)
+    /// Returns whether a failure rate is so high that the endpoint is failing. `weight` is the weight that the latest
+    /// outcome has in the rate.
+    pub(super) fn calls_failing(&self, failure_rate: f64, weight: f64) -> bool {
+        failure_rate > self.common_failure_rate(weight) + FAILURE_MARGIN
     }
 
-    /// Returns whether chance can explain this failure rate of an endpoint, if the baseline's failure rate is exact.
-    /// The limit is lower than in `calls_failing`, so that an endpoint near the limit does not alternate between the
-    /// two states.
-    pub(super) fn excuses(&self, rate: &FailureRate) -> bool {
-        self.failure_rate
-            .is_none_or(|least| rate.mean <= least.mean + EXCUSED_DEVIATIONS * deviation(least.mean, rate.variance))
+    /// Returns whether chance can explain this failure rate of an endpoint, given the baseline's failure rate. The
+    /// limit is lower than in `calls_failing`, so that an endpoint near the limit does not alternate between the two
+    /// states.
+    pub(super) fn excuses(&self, failure_rate: f64, weight: f64) -> bool {
+        failure_rate <= self.common_failure_rate(weight)
     }
-}
 
-/// Returns the standard deviation of a failure rate whose true value is `rate`. `variance` is
-/// [`FailureRate::variance`].
-fn deviation(rate: f64, variance: f64) -> f64 {
-    (rate * (1.0 - rate) * variance).sqrt()
+    /// Returns the highest failure rate that chance can explain, given the baseline's failure rate.
+    fn common_failure_rate(&self, weight: f64) -> f64 {
+        let rate = self.failure_rate;
+        rate + FAILURE_DEVIATIONS * (rate * (1.0 - rate) * weight / 2.0).sqrt()
+    }
 }
 
 /// Returns the median; of two middle values, the lower. Therefore, if there are two endpoints, the faster one sets the

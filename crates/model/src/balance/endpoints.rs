@@ -42,10 +42,6 @@ pub(super) struct Endpoint {
     pub(super) in_flight: u32,
     /// Number of picks in `in_flight` whose calls have not been answered yet.
     pub(super) unanswered: u32,
-    /// Start of the latest call.
-    latest_start: Option<Instant>,
-    /// Start of the call that began last among the answered calls.
-    latest_answered_start: Option<Instant>,
     /// Serial number of the endpoint's latest pick. The endpoint with the lowest number has waited longest for a pick.
     pub(super) turn: u64,
     pub(super) picks: u64,
@@ -54,30 +50,16 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns whether a call waits for its answer, and no call that began later has an answer. If later calls overtake
-    /// a call, the endpoint works, and the call waits for another reason. For example, the call is a stream, and its
-    /// server has no message to send yet.
-    pub(super) fn owes_answer(&self) -> bool {
-        self.unanswered > 0 && self.latest_start > self.latest_answered_start
-    }
-
     /// Records the start of a call.
     pub(super) fn picked(&mut self, now: Instant, turn: u64, baseline: &Baseline) {
-        if !self.owes_answer() {
+        if self.unanswered == 0 {
             self.health.heard(now);
         }
-        self.latest_start = Some(now);
         self.in_flight += 1;
         self.unanswered += 1;
         self.picks += 1;
         self.turn = turn;
         self.health.picked(now, baseline);
-    }
-
-    /// Records an answer, or a failure, of the call that began at `started`.
-    pub(super) fn heard(&mut self, now: Instant, started: Instant) {
-        self.latest_answered_start = self.latest_answered_start.max(Some(started));
-        self.health.heard(now);
     }
 }
 
@@ -135,18 +117,7 @@ impl Endpoints {
             let endpoint = kept.unwrap_or_else(|| {
                 let (health, turn) = newcomer();
                 let id = self.occupy();
-                Endpoint {
-                    id,
-                    address,
-                    in_flight: 0,
-                    unanswered: 0,
-                    latest_start: None,
-                    latest_answered_start: None,
-                    turn,
-                    picks: 0,
-                    failures: 0,
-                    health,
-                }
+                Endpoint { id, address, in_flight: 0, unanswered: 0, turn, picks: 0, failures: 0, health }
             });
             self.list.push(endpoint);
         }

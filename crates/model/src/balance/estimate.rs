@@ -7,7 +7,7 @@
 //! In numbers: the mean rests on the last 20 answers at 2 answers/s, on the last 200 answers at 200 answers/s, and on
 //! the last 2,000 answers at 20,000 answers/s.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Growth of `variance` per second, because the true latency may drift.
 const DRIFT_PER_S: f64 = 0.005;
@@ -46,7 +46,9 @@ impl Estimate {
     /// single stalled call must not move this mean far. Several stalled calls in a row still move it.
     pub(super) fn observe(&mut self, now: Instant, full_ms: f64, most_ms: f64) {
         let latency_ms = full_ms.min(most_ms);
-        let weight = next_weight(self.variance, now.saturating_duration_since(self.updated));
+        let age = now.saturating_duration_since(self.updated);
+        let variance = self.variance + DRIFT_PER_S * age.as_secs_f64();
+        let weight = variance / (variance + 1.0);
         self.mean_ms += weight * (latency_ms - self.mean_ms);
         self.full_mean_ms += weight * (full_ms - self.full_mean_ms);
         self.mean_square_ms2 += weight * (latency_ms * latency_ms - self.mean_square_ms2);
@@ -59,13 +61,6 @@ impl Estimate {
         let mean_square = self.mean_ms * self.mean_ms;
         if mean_square > 0.0 { (self.mean_square_ms2 / mean_square - 1.0).max(0.0).sqrt() } else { 0.0 }
     }
-}
-
-/// Returns the weight of a new observation in a mean. `variance` is the variance of the mean after its latest
-/// observation, in units of one observation's variance. `age` is the time since then.
-pub(super) fn next_weight(variance: f64, age: Duration) -> f64 {
-    let variance = variance + DRIFT_PER_S * age.as_secs_f64();
-    variance / (variance + 1.0)
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ impl Balancer {
             in_flight: endpoint.in_flight,
             latency_estimate_ms: health.latency.map(|estimate| estimate.full_mean_ms),
             latency_limit_ms: health.latency.and_then(|estimate| self.latency.baseline.limit_ms(&estimate)),
-            failure_rate: health.failure_rate.mean,
+            failure_rate: health.failure_rate,
             share: recent_picks as f64 / of.max(1) as f64,
             recent_picks,
             picks: endpoint.picks,
@@ -116,7 +116,7 @@ impl Balancer {
                 format!("{mean}, {:.1} x the median {baseline_ms:.1} ms", mean.compared_ms() / baseline_ms)
             }
         };
-        let failures = format!("{:.0} % fail", health.failure_rate.mean * 100.0);
+        let failures = format!("{:.0} % fail", health.failure_rate * 100.0);
         match &health.state {
             State::Ready => format!("{latency}; {failures}"),
             State::Warming { .. } => {

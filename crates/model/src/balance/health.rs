@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use super::baseline::Baseline;
 use super::estimate::Estimate;
-use super::failure_rate::FailureRate;
 use super::probation::{PROBE_WAIT_MAX, PROBE_WAIT_MIN, Probation, Verdict};
 
 /// Time in which a new endpoint's share grows from a tenth of a full share to a full share.
@@ -30,8 +29,10 @@ const WARM_UP: Duration = Duration::from_secs(3);
 const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
 /// Share at the start of warming, as a fraction of a full share.
 const WARM_UP_START: f64 = 0.1;
-/// Maximum time for which a server's pushback puts off the next probe.
+/// Maximum time for which a server's pushback stops calls.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
+/// Smallest weight of one outcome in the failure rate: 14 failures in a row raise the rate from 0 to 10 %.
+const OUTCOME_WEIGHT_MIN: f64 = 1.0 / 128.0;
 
 /// The state of an endpoint, which determines its share of the calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +46,7 @@ pub(super) enum State {
     Ready,
     /// Slower than the cluster's baseline allows.
     Slow(Probation),
-    /// Fails more often than the cluster's baseline allows.
+    /// Fails more often than the cluster's baseline allows, or its server sent pushback.
     Failing(Probation),
 }
 
@@ -53,9 +54,11 @@ pub(super) enum State {
 #[derive(Debug, Clone)]
 pub(super) struct Health {
     pub(super) latency: Option<Estimate>,
-    pub(super) failure_rate: FailureRate,
+    /// Fraction of recent calls that failed, 0 to 1.
+    pub(super) failure_rate: f64,
     pub(super) state: State,
-    /// The time from which silence is measured: see [`Self::silence`].
+    /// The time from which silence is measured: the endpoint's last answer or, if later, the start of a call while no
+    /// other call was waiting.
     quiet_since: Instant,
     probe_wait: Duration,
     /// Random factor for the waits between probes, 1 to 1.25. Several proxies may notice a slow endpoint at the same
@@ -69,7 +72,7 @@ impl Health {
     pub(super) fn ready(now: Instant, chance: f64) -> Self {
         Self {
             latency: None,
-            failure_rate: FailureRate::new(now),
+            failure_rate: 0.0,
             state: State::Ready,
             quiet_since: now,
             probe_wait: PROBE_WAIT_MIN,
@@ -110,8 +113,8 @@ impl Health {
         }
     }
 
-    /// Restarts the measurement of silence. Call this after an answer, and when a call starts while the endpoint owes
-    /// no answer ([`Endpoint::owes_answer`](super::endpoints::Endpoint::owes_answer)).
+    /// Restarts the measurement of silence. Call this after an answer, and when a call starts while no other call waits
+    /// for an answer.
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
@@ -148,7 +151,7 @@ impl Health {
     }
 
     /// Returns how long the endpoint has been silent: since its last answer or, if later, since the start of a call
-    /// while the endpoint owed no answer.
+    /// while no other call was waiting.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.quiet_since)
     }
@@ -164,7 +167,7 @@ impl Health {
     /// Records a success. For a failing endpoint, the success of the call that began at `started` is evidence of a
     /// recovery.
     pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, baseline: &Baseline) {
-        self.failure_rate.observe(now, false);
+        self.note_outcome(0.0);
         if matches!(self.state, State::Failing(_)) {
             self.proved_well(now, started, latency_ms, baseline);
         }
@@ -187,44 +190,44 @@ impl Health {
             Verdict::StillSlow => {}
             Verdict::Well { mean_ms, answers } => {
                 self.latency = Some(Estimate::of_answers(now, mean_ms, answers, baseline.spread));
-                let usual = baseline.failure_rate.map_or(0.0, |usual| usual.mean);
-                self.failure_rate = FailureRate::of_outcomes(now, usual, answers);
+                self.failure_rate = baseline.failure_rate;
                 self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
             }
         }
     }
 
-    /// Records a failure.
-    pub(super) fn failed(&mut self, now: Instant) {
-        self.failure_rate.observe(now, true);
+    /// Records a failure. `pushback` is the time for which the server asked clients to send no calls.
+    pub(super) fn failed(&mut self, now: Instant, pushback: Option<Duration>) {
+        self.note_outcome(1.0);
         if let Some(probation) = self.probation_mut() {
             probation.start_again();
         }
-    }
-
-    /// Records that a server sent pushback with a failed answer. If the endpoint is failing, puts off the next probe.
-    /// Pushback alone does not make an endpoint failing. It applies to the retry of one call (gRFC A6), and the
-    /// application may only limit one user.
-    pub(super) fn pushed_back(&mut self, now: Instant, pushback: Duration) {
-        if let State::Failing(probation) = &mut self.state {
-            probation.put_off(now + pushback.min(PUSHBACK_MAX));
+        if let Some(pushback) = pushback {
+            self.state = State::Failing(self.probation_of(now, pushback.min(PUSHBACK_MAX)));
         }
     }
 
-    fn has_just_recovered(&self) -> bool {
-        matches!(self.state, State::Warming { takes, .. } if takes == WARM_UP_AGAIN)
+    fn note_outcome(&mut self, failed: f64) {
+        self.failure_rate += self.outcome_weight() * (failed - self.failure_rate);
+    }
+
+    /// The weight of one outcome in the failure rate.
+    fn outcome_weight(&self) -> f64 {
+        let weight = self.latency.map_or(1.0, |estimate| estimate.variance);
+        weight.max(OUTCOME_WEIGHT_MIN)
     }
 
     /// Changes the state if the latency or the failure rate, compared with the cluster's baseline, requires it.
     pub(super) fn judge(&mut self, now: Instant, baseline: &Baseline) {
+        let weight = self.outcome_weight();
         match self.state {
             State::Failing(probation) => {
                 // The other endpoints now fail as often as this endpoint, so this endpoint may share the load.
-                if now >= probation.closed_until && baseline.excuses(&self.failure_rate) {
+                if now >= probation.closed_until && baseline.excuses(self.failure_rate, weight) {
                     self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
                 }
             }
-            _ if baseline.calls_failing(&self.failure_rate, self.has_just_recovered()) => {
+            _ if baseline.calls_failing(self.failure_rate, weight) => {
                 self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {

@@ -61,7 +61,7 @@ impl Latency {
         self.next_refresh = Some(now + if is_new { FIRST_REFRESH_INTERVAL } else { REFRESH_INTERVAL });
         self.note_rate(now, endpoints.list.len());
         for endpoint in &mut endpoints.list {
-            if endpoint.owes_answer() {
+            if endpoint.unanswered > 0 {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
                 // Do not cap this wait: an endpoint that answers no call at all is stronger evidence than one slow
                 // call.

@@ -92,12 +92,6 @@ impl Probation {
         Verdict::Well { mean_ms: self.sum_ms / f64::from(self.good_answers), answers: self.good_answers }
     }
 
-    /// Puts off the next probe to `until`, and keeps the probation until then.
-    pub(super) fn put_off(&mut self, until: Instant) {
-        self.closed_until = self.closed_until.max(until);
-        self.next_probe = self.next_probe.max(until);
-    }
-
     /// Starts a new round of probes, which ignores earlier good answers. Called after a probe that failed or was
     /// clearly slow.
     pub(super) fn start_again(&mut self) {
