@@ -45,7 +45,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
     // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
-    let mut anchors = String::new();
+    let mut anchors: Arc<str> = "".into();
     let mut writes = Writes::default();
     loop {
         tokio::select! {
@@ -62,20 +62,30 @@ pub(crate) async fn keep_anchors<K: Carrier>(
             },
             Ok(()) = needed.changed() => {}
             Ok(()) = signing.changed() => {}
-            (namespace, written) = writes.next(|namespace| {
-                let change = K::correction(known.get(namespace), &anchors)?;
-                Some(write(K::api(client.clone(), namespace), name, change))
+            (namespace, (before, new_anchors, written)) = writes.next(|namespace| {
+                let found = known.get(namespace);
+                let change = K::correction(found, &anchors)?;
+                let (objects, before) = (K::api(client.clone(), namespace), version(found));
+                let new_anchors = anchors.clone();
+                Some(async move { (before, new_anchors, write(objects, name, change).await) })
             }) => {
                 let kind = K::kind(&());
+                let object = format_args!("{kind} {name} with the trust anchors");
                 match written {
-                    Ok(object) => {
-                        tracing::info!(%namespace, "the trust anchors were written into {kind} {name}");
-                        keep(&mut known, object);
-                        writes.succeeded(&namespace);
+                    Ok(written) => {
+                        // If the watch has told of the object since the write began, it may know more than the answer.
+                        let is_undone = K::correction(Some(&written), &new_anchors).is_some();
+                        if version(known.get(&namespace)) == before {
+                            keep(&mut known, written);
+                        }
+                        if is_undone {
+                            writes.undone(&namespace, object);
+                        } else {
+                            tracing::info!(%namespace, "the trust anchors were written into {kind} {name}");
+                            writes.succeeded(&namespace);
+                        }
                     }
-                    Err(error) => {
-                        writes.failed(&namespace, format_args!("{kind} {name} with the trust anchors"), &error);
-                    }
+                    Err(error) => writes.failed(&namespace, object, &error),
                 }
                 continue;
             }
@@ -86,7 +96,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
         } else if !was_listed {
             writes.pause();
         } else {
-            anchors.clone_from(&signing.borrow_and_update().anchors_pem);
+            anchors = signing.borrow_and_update().anchors_pem.as_str().into();
             writes.need(needed.borrow_and_update().iter().chain(known.keys()).cloned().collect());
         }
     }
@@ -96,6 +106,11 @@ fn keep<K: Carrier>(known: &mut HashMap<Box<str>, K>, mut object: K) {
     // Drop managedFields: we never read it, and it doubles the object's size.
     object.meta_mut().managed_fields = None;
     known.insert(namespace(&object).into(), object);
+}
+
+/// The version of an object as the API server counts it; `None` without an object.
+fn version<K: Carrier>(object: Option<&K>) -> Option<String> {
+    object.and_then(|object| object.meta().resource_version.clone())
 }
 
 /// An object's namespace; empty for objects of cluster scope.

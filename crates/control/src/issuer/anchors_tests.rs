@@ -14,7 +14,8 @@ use crate::issuer::fixtures::signing;
 use crate::watch::Hearing;
 
 /// An API server without ConfigMaps, whose watch never answers. It refuses writes in the namespace `closed` with this
-/// status; `None` accepts them. It never answers writes in the namespace `hung`. Records the namespace of each write, and the seconds since the start.
+/// status; `None` accepts them. It never answers writes in the namespace `hung`, and drops the content of what is
+/// written in the namespace `changed`. Records the namespace of each write, and the seconds since the start.
 #[derive(Clone)]
 struct Server {
     start: Instant,
@@ -53,6 +54,9 @@ impl Server {
         object["metadata"]["namespace"] = namespace.as_str().into();
         let refuses = self.refuses.lock().expect("nobody panicked").filter(|_| namespace == "closed");
         let is_hung = namespace == "hung";
+        if namespace == "changed" {
+            object["data"] = json!({});
+        }
         self.written.lock().expect("nobody panicked").push((namespace, self.start.elapsed().as_secs()));
         if is_hung {
             std::future::pending::<()>().await;
@@ -118,4 +122,22 @@ async fn a_namespace_that_never_answers_delays_no_other() {
         assert_eq!(server.written_s(&format!("open-{second}")), [second]);
     }
     assert_eq!(server.written_s("hung"), [0], "one write at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn anchors_that_another_program_changes_at_once_are_written_less_and_less_often() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = Server::new(403);
+    let api_server = server.api_server();
+    let (_needs, needed) = watch::channel(BTreeSet::<Box<str>>::from(["changed".into()]));
+    let (_leader, leads) = watch::channel(true);
+    let (_signer, signing) = watch::channel(signing());
+    tokio::select! {
+        never = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, needed, leads, signing) => match never {},
+        () = sleep(Duration::from_secs(20)) => {}
+    }
+    assert_eq!(server.written_s("changed"), [0, 1, 3, 7, 15]);
+    let warnings = warnings.lines();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.contains("changed") && warning.contains("another program"), "{warning}");
 }

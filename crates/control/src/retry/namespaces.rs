@@ -42,6 +42,19 @@ impl FailingNamespaces {
         retry.failed(|| log(namespace, object, error));
     }
 
+    /// Records a write whose change another program undid. Warns as [`FailingNamespaces::failed`] does.
+    pub(crate) fn undone(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
+        let retry = self.0.entry(namespace.into()).or_default();
+        retry.failed(|| {
+            tracing::warn!(
+                %namespace,
+                "{object} was written, but another program changes what is written, for example an admission webhook; it is \
+                 written again until it stays"
+            );
+            true
+        });
+    }
+
     /// Waits until the next attempt in a namespace for which `waits` returns true is due; for ever if there is no such
     /// namespace.
     pub(crate) async fn due(&self, waits: impl Fn(&str) -> bool) {

@@ -84,6 +84,12 @@ impl<F: Future> Writes<F> {
         self.failing.failed(namespace, object, error);
     }
 
+    /// Records a write that the API server accepted and that another program undid in the same moment, for example an
+    /// admission webhook. Warns as [`Writes::failed`] does.
+    pub(crate) fn undone(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
+        self.failing.undone(namespace, object);
+    }
+
     /// Begins the due writes for which there are places.
     fn start(&mut self, write: impl Fn(&str) -> Option<F>) {
         while self.running.len() < WRITES_MAX {

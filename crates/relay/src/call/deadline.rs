@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
+use leno_model::balance::Outcome;
 
 use crate::Relay;
 use crate::audit::AuditedPart;
@@ -164,6 +165,7 @@ impl Relay {
         let Some(error) = self.attempt_out_of_time(id) else { return };
         self.metrics.deadline_exceeded_total.add(1);
         if self.waits_for_client(id) {
+            self.excuse_endpoint(id);
             self.give_up_attempt(id, &error);
         } else {
             self.attempt_failed(id, &Failure::Fault(error));
@@ -178,6 +180,16 @@ impl Relay {
         let owes_content = !call.request_ended && !call.is_grpc && attempt.sent_bytes as u64 >= call.request_bytes;
         let is_unread = |client: &Client| client.link.codec.queued_on(call.client_stream) > 0;
         owes_content || self.downstreams.get(call.client).is_some_and(is_unread)
+    }
+
+    /// Ends the balancer's record of an attempt that shows nothing about its endpoint.
+    fn excuse_endpoint(&mut self, id: AttemptId) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let pick = call.attempts.get_mut(id).and_then(|attempt| attempt.pick.take());
+        if let (Some(pick), Some(cluster)) = (pick, self.targets.get_mut(call.cluster)) {
+            cluster.balancer.finish(now, pick, Outcome::NotSent);
+        }
     }
 
     /// Returns the error of an attempt that has reached its time limit; `None` if the limit is in mode Audit.

@@ -21,11 +21,12 @@ pub(super) fn conclude(list: &mut Checklist, config: Option<&ConfigMap>) {
 }
 
 fn socket_balancing(config: &ConfigMap) -> Finding {
-    let is_on = |key| value(config, key) == "true";
+    let is_on = |key| is_true(value(config, key));
     // Since version 1.14, Cilium knows only the values true and false. In older versions, disabled also switches off
     // the features that other keys switch on, and partial switches on no feature by itself.
     let is_used = match value(config, "kube-proxy-replacement") {
-        "true" | "strict" | "probe" => true,
+        "strict" | "probe" => true,
+        replaces if is_true(replaces) => true,
         "disabled" => false,
         _ => is_on("bpf-lb-sock") || is_on("enable-host-reachable-services"),
     };
@@ -43,6 +44,11 @@ fn socket_balancing(config: &ConfigMap) -> Finding {
              rollout restart -n {NAMESPACE} daemonset/cilium"
         ),
     )
+}
+
+/// Cilium reads booleans as Go's `strconv.ParseBool` does.
+fn is_true(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
 /// Returns the value of a key, or an empty text if the key is missing.

@@ -84,7 +84,7 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
         let missed = Missed::default();
         let why = tokio::select! {
             () = watch(&place.0, &proxies, &selection, &sender, &missed) => "no proxy is watched any more".to_owned(),
-            () = unread(&sender) => format!("the browser read nothing for {} s", UNREAD_MAX.as_secs()),
+            () = unread(&sender, &missed) => format!("the browser read nothing for {} s", UNREAD_MAX.as_secs()),
             // End the tap when the browser closes the connection.
             () = sender.closed() => return,
         };
@@ -130,9 +130,14 @@ fn call(proxy: &ProxyAt, line: &str) -> Option<Value> {
 }
 
 /// Returns when the browser has read nothing for [`UNREAD_MAX`] although events wait, or has closed the connection.
-async fn unread(sender: &Sender<Bytes>) {
+///
+/// Also sends the notices that found no free place: there may be no further event that could follow them.
+async fn unread(sender: &Sender<Bytes>, missed: &Missed) {
     // A free place shows that the browser reads.
-    while timeout(UNREAD_MAX, sender.reserve()).await.is_ok_and(|place| place.is_ok()) {
+    while let Ok(Ok(place)) = timeout(UNREAD_MAX, sender.reserve()).await {
+        if let Some(text) = missed.text() {
+            place.send(text.into());
+        }
         sleep(UNREAD_EVERY).await;
     }
 }
@@ -170,16 +175,22 @@ impl Missed {
     /// Writes an event as a server-sent event, after events for what the browser has missed: the number of dropped
     /// events, and the notices. Forgets them.
     fn text_with(&self, event: &Value) -> Bytes {
+        let mut text = self.text().unwrap_or_default();
+        text += &format!("data: {}\n\n", clean(event));
+        text.into()
+    }
+
+    /// Writes the events for what the browser has missed, and forgets them. `None` if it has missed nothing.
+    fn text(&self) -> Option<String> {
         let dropped = self.dropped.take();
         let count = (dropped > 0).then(|| json!({ "dropped": dropped }));
         let notices = self.notices.take().into_iter().map(|notice| json!({ "notice": notice }));
         let mut text = String::new();
         // In server-sent events, an empty line ends the event. The JSON itself is a single line.
-        for before in count.into_iter().chain(notices) {
-            text += &format!("data: {}\n\n", clean(&before));
+        for event in count.into_iter().chain(notices) {
+            text += &format!("data: {}\n\n", clean(&event));
         }
-        text += &format!("data: {}\n\n", clean(event));
-        text.into()
+        (!text.is_empty()).then_some(text)
     }
 }
 
