@@ -26,7 +26,7 @@ async fn a_tap_whose_browser_reads_nothing_ends_and_a_slow_browser_keeps_its_tap
             send(&sender, &missed, &json!("more"));
         }
     };
-    tokio::join!(reading, unread(&sender));
+    tokio::join!(reading, unread(&sender, &Missed::default()));
     let ended_s = start.elapsed().as_secs();
     assert!((234..=240).contains(&ended_s), "{ended_s} s: about 30 s after the browser read the last event");
 }
@@ -72,4 +72,20 @@ fn only_the_newest_notices_are_kept() {
     assert_eq!(missed.dropped.get(), 3);
     let kept: Vec<String> = missed.notices.take().into();
     assert_eq!(kept, (4..NOTICES_MAX + 4).map(|number| number.to_string()).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_found_no_place_is_sent_although_no_event_follows() {
+    let (sender, mut receiver) = channel::<Bytes>(1);
+    let missed = Missed::default();
+    send(&sender, &missed, &json!({ "path": "/a" }));
+    notify(&sender, &missed, "the tap of a proxy ended".to_owned());
+    let reading = async {
+        let first = receiver.recv().await.expect("the call");
+        let second = receiver.recv().await.expect("the notice");
+        receiver.close();
+        [first, second].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let ([first, second], ()) = tokio::join!(reading, unread(&sender, &missed));
+    assert!(first.contains("/a") && second.contains("the tap of a proxy ended"), "{first}{second}");
 }
