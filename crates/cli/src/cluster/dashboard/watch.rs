@@ -135,8 +135,10 @@ fn call(proxy: &ProxyAt, line: &str) -> Option<Value> {
 async fn unread(sender: &Sender<Bytes>, missed: &Missed) {
     // A free place shows that the browser reads.
     while let Ok(Ok(place)) = timeout(UNREAD_MAX, sender.reserve()).await {
-        if let Some(text) = missed.text() {
-            place.send(text.into());
+        // Give the place back before the pause: a held place would always be free, and would be missing for events.
+        match missed.text() {
+            Some(text) => place.send(text.into()),
+            None => drop(place),
         }
         sleep(UNREAD_EVERY).await;
     }
