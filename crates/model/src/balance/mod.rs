@@ -265,13 +265,6 @@ impl Balancer {
         self.policy == Policy::Latency && self.endpoints.get(id).is_some_and(is_failing)
     }
 
-    /// Returns whether an endpoint is neither slow nor failing. Always true unless the policy is `latency`.
-    pub fn is_well(&self, id: EndpointId) -> bool {
-        let is_well =
-            |endpoint: &endpoints::Endpoint| matches!(endpoint.health.state, State::Ready | State::Warming { .. });
-        self.policy != Policy::Latency || self.endpoints.get(id).is_some_and(is_well)
-    }
-
     /// Number of calls in flight to an endpoint; `None` if the endpoint has been removed.
     pub fn in_flight(&self, id: EndpointId) -> Option<u32> {
         self.endpoints.get(id).map(|endpoint| endpoint.in_flight)

@@ -52,7 +52,7 @@ pub(crate) enum Unhedged {
     Client,
     /// The request is not complete or not stored, or an attempt has failed and the call waits for its retry.
     Request,
-    /// The cluster has no other endpoint that is neither slow nor failing.
+    /// The cluster has no other endpoint that is not failing.
     Endpoint,
     /// The hedge policy is in mode Audit: the proxy only counts the attempt that it would have begun.
     Audit,

@@ -25,7 +25,7 @@ pub(crate) enum Choice {
     ///
     /// [`ClusterState::pick`]: crate::target::cluster::ClusterState::pick
     Any,
-    /// Only an endpoint that the call has not tried, that is neither slow nor failing, at which the call has no attempt
+    /// Only an endpoint that the call has not tried, that is not failing, at which the call has no attempt
     /// in flight, and for which no call waits.
     Another,
 }

@@ -117,8 +117,7 @@ pub(crate) struct ClusterState {
     standing: Standing,
 }
 
-/// The state of the endpoints that a hedge of a call may go to: the call has not tried them, and they are neither slow
-/// nor failing.
+/// The state of the endpoints that a hedge of a call may go to: the call has not tried them, and they are not failing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
     /// At least one of these endpoints takes calls at once.
@@ -340,7 +339,7 @@ impl ClusterState {
     /// Chooses an endpoint for `call`, which uses connections of `lane`. A further attempt prefers endpoints that are
     /// not failing and, among these, endpoints that the call has not tried. An earlier attempt may have ended through no
     /// fault of its endpoint, but an attempt at a failing endpoint most likely fails.
-    /// With [`Choice::Another`], returns only an endpoint that is neither slow nor failing and that is not tried.
+    /// With [`Choice::Another`], returns only an endpoint that is not failing and that is not tried.
     pub(crate) fn pick(
         &mut self,
         now: Instant,
@@ -360,11 +359,8 @@ impl ClusterState {
             return self.balancer.pick(now, usable);
         }
         // Find out before the pick which endpoints to avoid: during the pick, the balancer cannot answer.
-        let is_avoided = |id: &EndpointId| match choice {
-            Choice::Any => self.balancer.is_failing(*id),
-            Choice::Another => !self.balancer.is_well(*id),
-        };
-        let avoided: Vec<EndpointId> = members.iter().map(|member| member.id).filter(is_avoided).collect();
+        let is_failing = |id: &EndpointId| self.balancer.is_failing(*id);
+        let avoided: Vec<EndpointId> = members.iter().map(|member| member.id).filter(is_failing).collect();
         let untried = |id| !call.has_tried(id) && usable(id);
         let best = self.balancer.pick(now, |id| !avoided.contains(&id) && untried(id));
         match choice {
@@ -435,7 +431,7 @@ impl ClusterState {
     /// Returns the state of the endpoints that a hedge of `call`, which uses connections of `lane`, may go to. Stops at
     /// the first endpoint that takes the call at once, so the cost is usually small.
     pub(crate) fn others(&self, now: Instant, (call, lane): (&Call, Lane), pools: &Pools) -> Others {
-        let may_be_hedged_at = |member: &&Member| !call.has_tried(member.id) && self.balancer.is_well(member.id);
+        let may_be_hedged_at = |member: &&Member| !call.has_tried(member.id) && !self.balancer.is_failing(member.id);
         let mut others = self.members.iter().filter(may_be_hedged_at).peekable();
         if others.peek().is_none() {
             return Others::None;
