@@ -126,38 +126,10 @@ impl ApiServer {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_namespace_that_refuses_events_is_tried_less_and_less_often_and_others_get_theirs_at_once() {
-    let (warnings, _guard) = Warnings::collect();
-    let server = ApiServer::new();
-    let client = server.client();
+/// Reports the Pods of one namespace, and another Pod of the namespace `open` each second, for 300 s.
+async fn report_while_pods_come(server: &ApiServer, (namespace, pods): (&str, Vec<Unmeshed>)) {
     let (_leader, leads) = watch::channel(true);
-    let closed = [("closed".into(), pods(1))];
-    let (all, unmeshed) = watch::channel(ByNamespace::from(closed));
-    let changing = async {
-        for second in 0..300 {
-            let pod = pod("web", &format!("uid-{second}"));
-            all.send_modify(|all| drop(all.insert("open".into(), vec![pod])));
-            sleep(Duration::from_secs(1)).await;
-        }
-    };
-    tokio::select! {
-        never = report_unmeshed(client, leads, unmeshed) => match never {},
-        () = changing => {}
-    }
-    assert_eq!(server.asked_s("open"), (0..300).collect::<Vec<u64>>());
-    assert_eq!(server.asked_s("closed"), [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
-    let warnings: Vec<_> = warnings.lines().into_iter().filter(|line| line.contains("could not be written")).collect();
-    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(warning.contains("closed") && warning.contains("Pod web-000"), "{warning}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_namespace_that_never_answers_delays_no_other() {
-    let server = ApiServer::new();
-    let (_leader, leads) = watch::channel(true);
-    let hung = [("hung".into(), pods(2))];
-    let (all, unmeshed) = watch::channel(ByNamespace::from(hung));
+    let (all, unmeshed) = watch::channel(ByNamespace::from([(namespace.into(), pods)]));
     let changing = async {
         for second in 0..300 {
             let pod = pod("web", &format!("uid-{second}"));
@@ -169,6 +141,24 @@ async fn a_namespace_that_never_answers_delays_no_other() {
         never = report_unmeshed(server.client(), leads, unmeshed) => match never {},
         () = changing => {}
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_refuses_events_is_tried_less_and_less_often_and_others_get_theirs_at_once() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = ApiServer::new();
+    report_while_pods_come(&server, ("closed", pods(1))).await;
+    assert_eq!(server.asked_s("open"), (0..300).collect::<Vec<u64>>());
+    assert_eq!(server.asked_s("closed"), [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
+    let warnings: Vec<_> = warnings.lines().into_iter().filter(|line| line.contains("could not be written")).collect();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.contains("closed") && warning.contains("Pod web-000"), "{warning}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_never_answers_delays_no_other() {
+    let server = ApiServer::new();
+    report_while_pods_come(&server, ("hung", pods(2))).await;
     assert_eq!(server.asked_s("open"), (0..300).collect::<Vec<u64>>());
     assert_eq!(server.asked_s("hung"), [0], "one Event at a time");
 }

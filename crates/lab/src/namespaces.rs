@@ -42,8 +42,8 @@ impl RunId {
     }
 }
 
-/// Deletes those of the named namespaces for which `may_delete` returns true, and waits until they are gone. If a
-/// deletion fails, requests the remaining deletions too, and then returns without waiting.
+/// Deletes the named namespaces, except those for which `may_delete` returns false, and waits until Kubernetes has
+/// removed them. If a deletion fails, requests the remaining deletions too, and then returns without waiting.
 ///
 /// # Errors
 /// The first error, if the API server rejects a request or takes too long.

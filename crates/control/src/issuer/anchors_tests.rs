@@ -65,29 +65,41 @@ impl Server {
     }
 }
 
+type Needs = watch::Sender<BTreeSet<Box<str>>>;
+
+/// Keeps the anchors in `first`, and in the namespaces that `changing` adds, until `changing` ends.
+async fn keep_while(server: &Server, first: &str, changing: impl AsyncFnOnce(&Needs)) {
+    let api_server = server.api_server();
+    let (needs, needed) = watch::channel(BTreeSet::<Box<str>>::from([first.into()]));
+    let (_leader, leads) = watch::channel(true);
+    let (_signer, signing) = watch::channel(signing());
+    tokio::select! {
+        never = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, needed, leads, signing) => match never {},
+        () = changing(&needs) => {}
+    }
+}
+
+/// Adds the namespaces `open-0` to `open-299`, one each second.
+async fn add_one_each_second(needs: &Needs) {
+    for second in 0..300 {
+        needs.send_modify(|needed| {
+            needed.insert(format!("open-{second}").into());
+        });
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_refuses_the_anchors_is_tried_less_and_less_often_and_others_get_theirs_at_once() {
     for refuses in [403, 500] {
         let (warnings, _guard) = Warnings::collect();
         let server = Server::new(refuses);
-        let api_server = server.api_server();
-        let (needs, needed) = watch::channel(BTreeSet::<Box<str>>::from(["closed".into()]));
-        let (_leader, leads) = watch::channel(true);
-        let (_signer, signing) = watch::channel(signing());
-        let changing = async {
-            for second in 0..300 {
-                needs.send_modify(|needed| {
-                    needed.insert(format!("open-{second}").into());
-                });
-                sleep(Duration::from_secs(1)).await;
-            }
+        keep_while(&server, "closed", async |needs| {
+            add_one_each_second(needs).await;
             *server.refuses.lock().expect("nobody panicked") = None;
             sleep(Duration::from_secs(60)).await;
-        };
-        tokio::select! {
-            never = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, needed, leads, signing) => match never {},
-            () = changing => {}
-        }
+        })
+        .await;
         for second in 0..300 {
             assert_eq!(server.written_s(&format!("open-{second}")), [second], "{refuses}");
         }
@@ -102,22 +114,7 @@ async fn a_namespace_that_refuses_the_anchors_is_tried_less_and_less_often_and_o
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_never_answers_delays_no_other() {
     let server = Server::new(403);
-    let api_server = server.api_server();
-    let (needs, needed) = watch::channel(BTreeSet::<Box<str>>::from(["hung".into()]));
-    let (_leader, leads) = watch::channel(true);
-    let (_signer, signing) = watch::channel(signing());
-    let changing = async {
-        for second in 0..300 {
-            needs.send_modify(|needed| {
-                needed.insert(format!("open-{second}").into());
-            });
-            sleep(Duration::from_secs(1)).await;
-        }
-    };
-    tokio::select! {
-        never = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, needed, leads, signing) => match never {},
-        () = changing => {}
-    }
+    keep_while(&server, "hung", add_one_each_second).await;
     for second in 0..300 {
         assert_eq!(server.written_s(&format!("open-{second}")), [second]);
     }
@@ -128,14 +125,7 @@ async fn a_namespace_that_never_answers_delays_no_other() {
 async fn anchors_that_another_program_changes_at_once_are_written_less_and_less_often() {
     let (warnings, _guard) = Warnings::collect();
     let server = Server::new(403);
-    let api_server = server.api_server();
-    let (_needs, needed) = watch::channel(BTreeSet::<Box<str>>::from(["changed".into()]));
-    let (_leader, leads) = watch::channel(true);
-    let (_signer, signing) = watch::channel(signing());
-    tokio::select! {
-        never = keep_anchors::<ConfigMap>(&api_server, TRUST_BUNDLE, needed, leads, signing) => match never {},
-        () = sleep(Duration::from_secs(20)) => {}
-    }
+    keep_while(&server, "changed", async |_| sleep(Duration::from_secs(20)).await).await;
     assert_eq!(server.written_s("changed"), [0, 1, 3, 7, 15]);
     let warnings = warnings.lines();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };

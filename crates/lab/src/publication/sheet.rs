@@ -135,7 +135,7 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
 }
 
 /// The last cell of a scorecard's row: whether all figures of a condition reach their thresholds for green marks.
-/// [`NONE`] if one of these figures is missing, or if too many calls failed to compare it.
+/// [`NONE`] if one of these figures is missing, or if too many calls failed.
 fn all_green(measured: &Measured, table: &Table, target: TargetKind) -> String {
     let mut is_green = true;
     for column in table.columns {

@@ -47,8 +47,8 @@ impl Statistic {
         }
     }
 
-    /// The reason why the statistic of these groups cannot be compared: too many calls of a group failed. `None` if it
-    /// can be compared.
+    /// Returns the reason if the groups cannot be compared by this statistic: too many calls of a group failed. `None` if
+    /// the groups can be compared.
     pub(super) fn why_not<'r, 'a: 'r>(self, groups: impl IntoIterator<Item = &'r Group<'a>>) -> Option<String> {
         let failed = groups.into_iter().map(Group::failed).fold(0.0, f64::max);
         let [percent, limit] = [significant(failed * 100.0), short(self.failed_max() * 100.0)];

@@ -272,8 +272,8 @@ impl Relay {
     /// Lets all clients that have dialled `address` dial again ([`Relay::let_dial_again`]). Their calls may have ended
     /// before the connection failed.
     pub(crate) fn let_all_dial_again(&mut self, address: SocketAddr) {
+        let cluster = self.targets.mesh().cluster_by_address(address);
         let has_dialled = |client: &Client| {
-            let cluster = self.targets.mesh().cluster_by_address(address);
             let is_balanced = cluster.is_some_and(|cluster| client.may_be_balanced(cluster, address));
             client.origin.door == Door::Outbound
                 && client.target == Some(address)

@@ -78,7 +78,7 @@ pub struct Link {
     /// arrive. If a sweep finds that a client has read some of the last output, the time starts again.
     pub(crate) closing_since: Option<Instant>,
     /// The smallest `kernel_bytes` that a sweep has found since the proxy began to close the connection; [`usize::MAX`]
-    /// before the first of these sweeps. A smaller number shows that the peer reads.
+    /// before the first of these sweeps. If a sweep finds less, the peer has read some bytes.
     pub(crate) least_kernel_bytes: usize,
     lingered_bytes: usize,
 }

@@ -122,7 +122,7 @@ pub(crate) struct ClusterState {
 pub(crate) enum Others {
     /// At least one of these endpoints takes calls at once.
     Free,
-    /// Each of these endpoints has waiting calls, or connections to it fail.
+    /// At each of these endpoints, other calls wait, or connections to the endpoint fail.
     Busy,
     /// There is no such endpoint.
     None,

@@ -41,7 +41,8 @@ struct Endpoints {
     endpoints: Vec<Value>,
     /// Number of endpoints that are left out because of [`ENDPOINTS_MAX`].
     omitted: usize,
-    /// Number of workers that did not answer their proxies in time. The list lacks the endpoints of these workers.
+    /// Number of workers that did not answer their proxies in time. The list does not contain the endpoints of these
+    /// workers.
     silent_workers: usize,
     #[serde(flatten)]
     asked: Asked,

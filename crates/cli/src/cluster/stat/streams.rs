@@ -89,7 +89,7 @@ pub(crate) struct Streams {
     pub(crate) calls: Vec<Row>,
     /// Number of calls that the proxies omitted.
     pub(crate) omitted: usize,
-    /// Number of workers that did not answer their proxies in time. The list lacks the calls of these workers.
+    /// Number of workers that did not answer their proxies in time. The list does not contain the calls of these workers.
     pub(crate) silent_workers: usize,
 }
 

@@ -22,7 +22,8 @@ pub struct CleanOptions {
     pub context: Option<String>,
 }
 
-/// Deletes the namespaces with the lab's label, also those of runs that have not ended, and names them on `out`.
+/// Deletes all namespaces with the lab's label, and writes their names to `out`. Runs that have not ended lose their
+/// namespaces too.
 ///
 /// # Errors
 /// If the cluster cannot be reached or rejects a request.

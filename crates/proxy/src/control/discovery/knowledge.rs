@@ -434,11 +434,11 @@ impl Knowledge {
             // The endpoint may have left the cluster before the control plane says where the address leads now. Calls
             // that did not wait for this would go in clear, although the endpoint may have a proxy.
             Some(Some(Destination::Endpoint(key))) => known(key).is_some() && self.has_endpoint(subject),
-            // Not all calls to the own address of an endpoint are balanced.
-            Some(Some(Destination::Cluster(key))) if self.is_endpoints_own(subject, key) => {
-                known(key).is_some_and(KnownCluster::has_routes) && self.has_endpoint(subject)
+            // Not all calls to the own address of an endpoint are balanced, so such an address needs its endpoint too.
+            Some(Some(Destination::Cluster(key))) => {
+                known(key).is_some_and(KnownCluster::has_routes)
+                    && (!self.is_endpoints_own(subject, key) || self.has_endpoint(subject))
             }
-            Some(Some(Destination::Cluster(key))) => known(key).is_some_and(KnownCluster::has_routes),
         }
     }
 
