@@ -183,12 +183,20 @@ impl Relay {
     /// Notes that a peer has closed its sending side or reads no more. Bytes that the peer has sent earlier may still
     /// arrive. If the peer is a server, it gets no new calls: it would not answer them. The calls in flight go on. The
     /// first call of an opaque connection still gets the connection, because the server may have sent bytes for it.
+    ///
+    /// A connection that is not ready stays in its pool until the relay has read its end. Otherwise, the pool would
+    /// open the next connection before this connection has counted as failed.
     pub fn end_follows(&mut self, id: LinkId) {
-        let is_opaque = self.link(id).is_some_and(|link| link.codec.is_opaque());
-        if let LinkId::Endpoint(upstream) = id
-            && !is_opaque
-        {
-            self.retire(upstream);
+        let LinkId::Endpoint(id) = id else { return };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        if upstream.link.codec.is_opaque() {
+            return;
+        }
+        match upstream.ready {
+            true => self.retire(id),
+            // The event loop reads the SETTINGS of an HTTP/2 server only after this call. A retired connection may
+            // still become ready: it only shows our certificate to the server (`open_beside`).
+            false => upstream.has_left = !upstream.retired,
         }
     }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leno_http2::{Connection, FieldSection, Section, StreamKey};
+use leno_http2::{Connection, ErrorCode, FieldSection, Role, Section, StreamKey};
 use leno_model::spiffe::SpiffeId;
 
 use super::*;
@@ -404,6 +404,59 @@ fn a_server_that_ends_its_connection_with_an_answer_gets_no_further_call() {
     relay.connected(own);
     flush(&mut relay, LinkId::Endpoint(own));
     assert_eq!(relay.pools.upstream(own).expect("it is open").calls, 1);
+}
+
+/// Returns how many connections to the only endpoint have failed in a row.
+fn failures_in_a_row(relay: &Relay) -> u32 {
+    relay.explain().remove(0).endpoints.remove(0).connect_failures
+}
+
+/// Lets the relay send its calls. Returns whether it opens a connection for them.
+fn opens_connection(relay: &mut Relay) -> bool {
+    relay.dispatch();
+    relay.serve_waiting();
+    relay.take_effects().iter().any(|effect| matches!(effect, Effect::Connect { .. }))
+}
+
+#[test]
+fn a_server_that_closes_right_after_its_settings_gets_the_next_connection_only_after_a_pause() {
+    let (mut relay, id) = client(Speaks::Http2);
+    let client = LinkId::Client(id);
+    let mut caller = Connection::new(Role::Client, Arc::new(leno_http2::Limits::client()), relay.now);
+    for failures in 1..=2 {
+        caller.open(relay.now, 0, &fields(&TO_CART), true).expect("a stream");
+        let asked = caller.output().to_vec();
+        caller.advance_output(asked.len());
+        relay.receive(client, &asked);
+        relay.dispatch();
+        let upstream = begin_to_connect(&mut relay);
+        // One event reports the SETTINGS and the end of the connection.
+        relay.end_follows(LinkId::Endpoint(upstream));
+        establish_http2(&mut relay, upstream);
+        assert!(!opens_connection(&mut relay), "the end of the first connection was not read yet");
+        relay.receive_end(LinkId::Endpoint(upstream));
+        assert!(!opens_connection(&mut relay));
+        assert_eq!((relay.calls.len(), failures_in_a_row(&relay)), (0, failures), "no other endpoint takes the call");
+        relay.set_now(relay.now + ms(relay.limits.relay.max_backoff_ms));
+    }
+}
+
+#[test]
+fn a_goaway_before_the_first_call_and_the_end_of_the_connection_are_one_failure() {
+    let (mut relay, _) = calling_over_http2();
+    let upstream = begin_to_connect(&mut relay);
+    let endpoint = LinkId::Endpoint(upstream);
+    relay.end_follows(endpoint);
+    let mut server = establish_http2(&mut relay, upstream);
+    server.go_away(ErrorCode::NO_ERROR, "");
+    relay.receive(endpoint, server.output());
+    assert!(!opens_connection(&mut relay));
+    assert_eq!((relay.calls.len(), failures_in_a_row(&relay)), (0, 1));
+    // Even if the end follows much later, it is no second failure.
+    relay.set_now(relay.now + ms(relay.limits.relay.max_backoff_ms));
+    relay.receive_end(endpoint);
+    assert!(!is_open(&mut relay, endpoint));
+    assert_eq!(failures_in_a_row(&relay), 1);
 }
 
 #[test]

@@ -26,7 +26,8 @@ use crate::pool::upstream::UpstreamId;
 use crate::target::methods::CallMethod;
 
 /// If the server sends GOAWAY within this time after the connection was opened, and before its first call, the relay
-/// treats the connection as a failed attempt to connect.
+/// treats the connection as a failed attempt to connect. If the connection was never ready for calls, the time does not
+/// matter.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// Assumed waiting time of the rest of a response whose call has ended: the relay no longer records the real time.
 const UNREAD_REST: Duration = Duration::from_secs(1);
@@ -329,13 +330,14 @@ impl Relay {
     /// Handles GOAWAY. The relay sends the calls that the server did not process to another endpoint. The other calls
     /// finish on this connection.
     fn on_goaway(&mut self, upstream_id: UpstreamId, last_stream: u32, code: ErrorCode) {
-        let Some(upstream) = self.pools.upstream(upstream_id).certain() else { return };
+        let Some(upstream) = self.pools.upstream_mut(upstream_id).certain() else { return };
         if code != ErrorCode::NO_ERROR {
             tracing::warn!("{} sent GOAWAY {code}", upstream.address);
         }
         let (pool, earlier_failures) = (upstream.pool, upstream.earlier_failures);
         let was_short = self.now - upstream.link.opened < SHORT_LIFE;
-        let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
+        let was_no_use = (was_short || !upstream.ready) && upstream.calls == 0 && !upstream.retired;
+        upstream.has_failed |= was_no_use;
         self.retire(upstream_id);
         if was_no_use {
             // The server may send such a GOAWAY on every connection. So each such connection counts as another failure in

@@ -179,7 +179,7 @@ impl Relay {
         if !upstream.ready && is_beside {
             let direction = self.direction_to(upstream.cluster);
             self.report_server(direction, upstream.address, ConnectionFailure::Connect { error: why.to_string() });
-        } else if !upstream.ready {
+        } else if !upstream.ready && !upstream.has_failed {
             self.connecting_failed(upstream.pool, why);
         } else if upstream.key.hop.is_shared() && upstream.link.codec.stream_count() > upstream.cancelled.len() {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);

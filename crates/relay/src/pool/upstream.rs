@@ -53,6 +53,11 @@ pub struct Upstream {
     /// Whether the connection has ever been ready for calls. If it has been ready, the loss of the connection is not a
     /// failure to connect.
     pub(crate) ready: bool,
+    /// Whether the server has closed its sending side before the connection was ready for calls. The connection never
+    /// becomes ready then, so its end is a failure to connect.
+    pub(crate) has_left: bool,
+    /// Whether the connection has already counted as a failed attempt to connect, because of the server's GOAWAY.
+    pub(crate) has_failed: bool,
     /// Number of connections of the pool that had failed in a row when this connection became ready.
     pub(crate) earlier_failures: u32,
     /// Number of calls that were sent on the connection.
@@ -121,6 +126,8 @@ impl Upstream {
             target: address,
             expected: None,
             ready: false,
+            has_left: false,
+            has_failed: false,
             earlier_failures: 0,
             calls: 0,
             is_reused: false,
@@ -275,7 +282,8 @@ impl Relay {
     }
 
     /// Marks the connection as ready for calls. Called when the server's SETTINGS have arrived, or at once if the
-    /// connection's protocol has no SETTINGS. Does nothing if an HTTP/2 server does not allow any streams yet.
+    /// connection's protocol has no SETTINGS. Does nothing if an HTTP/2 server does not allow any streams yet, or has
+    /// already left ([`Upstream::has_left`]).
     pub(crate) fn upstream_ready(&mut self, id: UpstreamId) {
         let is_short_of_memory = self.is_short_of_memory();
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
@@ -283,7 +291,7 @@ impl Relay {
         if upstream.link.codec.http2().is_some_and(takes_none) {
             return;
         }
-        if upstream.ready {
+        if upstream.ready || upstream.has_left {
             return;
         }
         upstream.idle_since = Some(self.now);
