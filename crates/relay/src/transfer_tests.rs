@@ -406,6 +406,57 @@ fn a_server_that_ends_its_connection_with_an_answer_gets_no_further_call() {
     assert_eq!(relay.pools.upstream(own).expect("it is open").calls, 1);
 }
 
+/// Lets a server that has sent everything reset its connection, as the event loop reports it: after an error of the
+/// socket, a read returns the end again.
+fn reset_after_end(relay: &mut Relay, upstream: LinkId) {
+    relay.receive_end(upstream);
+    relay.socket_failed(upstream);
+    relay.receive_end(upstream);
+    assert!(!is_open(relay, upstream) && relay.calls.len() == 0);
+}
+
+#[test]
+fn an_opaque_client_gets_the_last_bytes_and_a_reset_if_the_server_resets_after_its_end() {
+    let (mut relay, id) = client(Speaks::Opaque(Contents::Unknown));
+    let client = LinkId::Client(id);
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    assert!(relay.begin_read(upstream).is_some());
+    relay.receive(upstream, b"bye");
+    relay.receive(client, b"more");
+    reset_after_end(&mut relay, upstream);
+    assert_eq!(relay.link(client).expect("its output waits").output(), b"bye");
+    flush(&mut relay, client);
+    assert!(relay.link(client).expect("it gets the last bytes first").is_closing());
+    sweep(&mut relay, Duration::from_secs(3));
+    assert!(!is_open(&mut relay, client));
+    assert!(relay.take_effects().iter().any(|effect| matches!(effect, Effect::Abort(_))));
+}
+
+#[test]
+fn a_tunnel_is_reset_after_the_last_bytes_if_the_server_resets_after_its_end() {
+    let (mut relay, id) = client(Speaks::Http2);
+    let client = LinkId::Client(id);
+    let tunnel = [(":method", "CONNECT"), (":authority", "cart.shop:80")];
+    let (mut caller, _stream) = http2_caller(relay.now, &tunnel);
+    relay.receive(client, caller.output());
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    assert!(relay.begin_read(upstream).is_some());
+    relay.receive(upstream, b"bye");
+    reset_after_end(&mut relay, upstream);
+    let now = relay.now;
+    let mut answer = relay.link(client).expect("it is open").output();
+    let (mut fields, mut content, mut reset) = (FieldSection::new(), Vec::new(), None);
+    while let Some(event) = caller.receive(now, &mut answer, &mut fields).expect("valid frames") {
+        match event {
+            Event::Data { bytes, .. } => content.extend_from_slice(bytes),
+            Event::Reset { code, .. } => reset = Some(code),
+            _ => {}
+        }
+    }
+    assert_eq!((content, reset), (b"bye".to_vec(), Some(ErrorCode::CONNECT_ERROR)));
+}
+
 /// Returns how many connections to the only endpoint have failed in a row.
 fn failures_in_a_row(relay: &Relay) -> u32 {
     relay.explain().remove(0).endpoints.remove(0).connect_failures

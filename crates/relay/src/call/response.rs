@@ -369,6 +369,16 @@ impl Relay {
         self.mark_client(client);
     }
 
+    /// Resets the client of an opaque connection after the end of the response ([`Codec::refuse_rest`]).
+    ///
+    /// [`Codec::refuse_rest`]: crate::link::codec::Codec::refuse_rest
+    pub(crate) fn cut_client(&mut self, client: Option<ClientId>, stream: StreamKey) {
+        if let Some(client) = self.downstreams.get_mut(client) {
+            client.link.codec.refuse_rest(stream);
+        }
+        self.mark_client(client);
+    }
+
     /// Returns flow-control window to the senders of content, after a link has moved this content from its queue to its
     /// output. The senders may then send as many bytes again.
     pub(crate) fn return_room(&mut self, link: LinkId) {

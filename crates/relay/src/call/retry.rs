@@ -113,12 +113,17 @@ enum Next {
     Reset(ErrorCode),
     /// End the call: the response was complete before.
     End,
+    /// End an opaque connection whose response was complete before, and reset the client: the server has not accepted
+    /// all bytes of the client.
+    Cut,
 }
 
 /// Decides what happens to a call after the failure of one of its attempts.
 fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     if call.response == Response::Ended {
-        return Next::End;
+        // A server that has answered a request may refuse the rest of it. In an opaque connection, the two directions
+        // do not depend on each other: after a clean end, the client would believe that the server has its bytes.
+        return if call.protocol == Protocol::Opaque { Next::Cut } else { Next::End };
     }
     if call.attempts.len() > 1 {
         return Next::AwaitOthers;
@@ -267,6 +272,10 @@ impl Relay {
             }
             Next::End => {
                 self.stop_client(client.0, client.1);
+                self.end_call(id.call, Ending::Complete);
+            }
+            Next::Cut => {
+                self.cut_client(client.0, client.1);
                 self.end_call(id.call, Ending::Complete);
             }
         }

@@ -54,6 +54,7 @@ fn failures() -> Vec<Failure> {
 /// - `f`: the call fails.
 /// - `x`: the client's stream is reset.
 /// - `e`: the call ends.
+/// - `c`: the call ends, and its client is reset.
 fn after_each(call: &Call) -> String {
     let letter = |failure: &Failure| match next(call, failure, MAX_ATTEMPTS) {
         Next::Resend => 'r',
@@ -62,6 +63,7 @@ fn after_each(call: &Call) -> String {
         Next::Fail(_) => 'f',
         Next::Reset(_) => 'x',
         Next::End => 'e',
+        Next::Cut => 'c',
     };
     failures().iter().map(letter).collect()
 }
@@ -103,6 +105,8 @@ fn once_the_response_has_begun_nothing_is_sent_again() {
     assert_eq!(after_each(&call)[2..], *"ffffxff");
     call.response = Response::Ended;
     assert_eq!(after_each(&call), "eeeeeeeee");
+    call.protocol = Protocol::Opaque;
+    assert_eq!(after_each(&call), "ccccccccc");
 }
 
 #[test]

@@ -246,6 +246,20 @@ impl Codec {
         }
     }
 
+    /// Ends the call of an opaque connection whose server has sent everything, and does not accept all bytes of the
+    /// client. The client still gets the output, and then a reset. After a clean end, the client would believe that the
+    /// server has accepted its bytes.
+    pub(crate) fn refuse_rest(&mut self, stream: StreamKey) {
+        match self {
+            // The end of the response is in the output, so the reset follows it (RFC 9113 section 8.5).
+            Self::Http2(http2) if http2.queued_on(stream) == 0 => http2.reset(stream, ErrorCode::CONNECT_ERROR),
+            // A reset would drop the content that waits for the client's windows.
+            Self::Http2(http2) => http2.stop_receiving(stream),
+            Self::Http1(http1) => http1.stop_receiving(stream),
+            Self::Opaque(opaque) => opaque.refuse_rest(),
+        }
+    }
+
     pub(crate) fn release(&mut self, stream: StreamKey, bytes: usize) {
         match self {
             Self::Http2(http2) => http2.release(stream, bytes),
@@ -455,12 +469,14 @@ impl Codec {
     }
 
     /// Returns whether an orderly close now would hide from the peer that content is incomplete: the peer would take
-    /// the close for the end of the content.
+    /// the close for the end of the content, or would believe that all of its own bytes were accepted.
     pub(crate) fn hides_cut(&self) -> bool {
         match self {
             Self::Http2(_) => false,
             Self::Http1(http1) => http1.hides_cut(),
-            Self::Opaque(opaque) => opaque.is_aborted() || (opaque.is_open() && !opaque.is_guess()),
+            Self::Opaque(opaque) => {
+                opaque.is_aborted() || opaque.refuses_rest() || (opaque.is_open() && !opaque.is_guess())
+            }
         }
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct Opaque {
     owed_bytes: usize,
     sent_end: bool,
     aborted: bool,
+    /// The connection ends with a reset after the output ([`Opaque::refuse_rest`]).
+    refuses_rest: bool,
     opening: Opening,
 }
 
@@ -104,6 +106,7 @@ impl Opaque {
             owed_bytes: 0,
             sent_end: false,
             aborted: false,
+            refuses_rest: false,
             opening: Opening::Settled,
         }
     }
@@ -291,6 +294,18 @@ impl Opaque {
     /// Stops reading what the peer sends. The connection ends when our output has been sent.
     pub(crate) fn stop_receiving(&mut self) {
         self.received_end = true;
+    }
+
+    /// Stops reading what the peer sends, and lets the connection end with a reset after our output. So the peer learns
+    /// that its bytes were not accepted.
+    pub(crate) fn refuse_rest(&mut self) {
+        self.received_end = true;
+        self.refuses_rest = true;
+    }
+
+    /// Returns whether the connection ends with a reset after the output.
+    pub(crate) fn refuses_rest(&self) -> bool {
+        self.refuses_rest
     }
 
     pub(crate) fn reset(&mut self, _code: ErrorCode) {
