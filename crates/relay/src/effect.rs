@@ -24,7 +24,7 @@ pub type WireId = Id<Wire>;
 #[derive(Debug)]
 pub enum Effect {
     /// Open a connection to an endpoint. Afterwards, the event loop must call [`crate::Relay::connected`], or
-    /// [`crate::Relay::close_upstream`] if it cannot connect.
+    /// [`crate::Relay::end_upstream`] if it cannot connect.
     Connect {
         upstream: UpstreamId,
         address: SocketAddr,

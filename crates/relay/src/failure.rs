@@ -97,6 +97,11 @@ pub enum ConnectionFailure {
         /// The system's error.
         error: String,
     },
+    /// This proxy or its machine could not open a socket, so it says nothing about the server.
+    NoSocket {
+        /// The resource that is used up, and the remedy.
+        error: String,
+    },
 }
 
 impl ConnectionFailure {
@@ -121,6 +126,7 @@ impl ConnectionFailure {
             Self::Denied { .. } => "denied",
             Self::Violation { .. } => "protocol-error",
             Self::Connect { .. } => "connect-failed",
+            Self::NoSocket { .. } => "no-socket",
         }
     }
 }
@@ -207,6 +213,7 @@ impl fmt::Display for ConnectionFailure {
                 "{}; check that a server listens there and that the network allows connections to it",
                 Quoted(error)
             ),
+            Self::NoSocket { error } => f.write_str(error),
         }
     }
 }

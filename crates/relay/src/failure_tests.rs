@@ -33,6 +33,7 @@ fn all() -> Vec<ConnectionFailure> {
         ConnectionFailure::PlaintextInTunnel,
         ConnectionFailure::Denied { client: None, server: None, port: 80, reason: "no rule allows it".to_owned() },
         ConnectionFailure::Connect { error: "Connection refused".to_owned() },
+        ConnectionFailure::NoSocket { error: "this proxy has no file left; raise its limit of open files".to_owned() },
     ]
 }
 

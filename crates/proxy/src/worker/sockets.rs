@@ -168,8 +168,8 @@ impl Worker {
             Effect::Connect { upstream, address, tls, own_inbound_port } => {
                 let own = own_inbound_port.filter(|_| is_own_ip(address.ip()));
                 let address = own.map_or(address, |port| SocketAddr::new(address.ip(), port));
-                if let Err(error) = self.connect(upstream, address, tls) {
-                    self.relay.close_upstream(upstream, &error);
+                if let Err(why) = self.connect(upstream, address, tls) {
+                    self.relay.end_upstream(upstream, &why);
                 }
             }
             Effect::ReadOn(wire) => self.mark_unfinished(wire.cast()),
@@ -196,7 +196,12 @@ impl Worker {
     }
 
     /// Begins to connect to an endpoint.
-    fn connect(&mut self, upstream: UpstreamId, address: SocketAddr, tls: Option<ServerTls>) -> Result<(), String> {
+    fn connect(
+        &mut self,
+        upstream: UpstreamId,
+        address: SocketAddr,
+        tls: Option<ServerTls>,
+    ) -> Result<(), Box<ConnectionFailure>> {
         if !self.relay.has_upstream(upstream) {
             return Ok(());
         }
@@ -204,12 +209,21 @@ impl Worker {
         let tls = match (tls, &self.identity) {
             (None, _) => None,
             (Some(tls), Some(identity)) => {
-                Some(Tls::connect(&identity.client, tls.target_port).map_err(|error| error.to_string())?)
+                let tls = Tls::connect(&identity.client, tls.target_port);
+                Some(tls.map_err(|error| ConnectionFailure::Connect { error: error.to_string() })?)
             }
-            (Some(_), None) => return Err("the proxy has no identity".to_owned()),
+            (Some(_), None) => {
+                return Err(Box::new(ConnectionFailure::Connect { error: "the proxy has no identity".to_owned() }));
+            }
         };
-        let socket = self.free_socket().and_then(|()| TcpStream::connect(address));
-        let socket = socket.map_err(|error| error.to_string())?;
+        if self.free_socket().is_err() {
+            let error = format!(
+                "this worker has {} sockets, its limit max_sockets; raise it, or the limit of open files (ulimit -n)",
+                self.wires.len()
+            );
+            return Err(Box::new(ConnectionFailure::NoSocket { error }));
+        }
+        let socket = TcpStream::connect(address).map_err(|error| cannot_open(&error, address))?;
         let keepalive_ms = self.relay.limits().relay.keepalive_ms;
         let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(keepalive_ms)));
         let is_local = socket.local_addr().is_ok_and(|own| is_local(own.ip(), address.ip()));
@@ -219,7 +233,7 @@ impl Worker {
         let wire = self.wires.insert(wire);
         self.attach(wire, Carries::Link(LinkId::Endpoint(upstream)));
         self.relay.attach_upstream(upstream, wire.cast(), address);
-        self.watch(wire).map_err(|error| error.to_string())
+        self.watch(wire).map_err(|error| cannot_open(&error, address).into())
     }
 
     /// Asks the control plane about a subject.
@@ -330,14 +344,40 @@ fn write_last(wire: &mut Wire, mut rest: &[u8], buffers: &mut Buffers) {
     }
 }
 
-/// Returns whether `ip` belongs to this machine. Asks the kernel for the source address of packets to `ip`, without
-/// sending a packet. The kernel answers with `ip` itself only if `ip` belongs to this machine.
-fn is_own_ip(ip: IpAddr) -> bool {
-    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let source = || {
-        let socket = UdpSocket::bind((any, 0))?;
-        socket.connect((ip, 9))?;
-        socket.local_addr()
+/// Returns why a connection to `address` could not be opened. If this proxy or its machine has used up a resource, the
+/// endpoint is not the cause.
+fn cannot_open(error: &io::Error, address: SocketAddr) -> ConnectionFailure {
+    let (lack, remedy) = match error.raw_os_error() {
+        Some(libc::EMFILE) => ("this proxy has no file descriptor left", "raise its limit of open files (ulimit -n)"),
+        Some(libc::ENFILE) => ("this machine has no open file left", "raise the limit fs.file-max of this machine"),
+        // Without a source address, this machine has no way to the endpoint, however many ports are free.
+        Some(libc::EADDRNOTAVAIL) if source_to(address.ip()).is_ok() => (
+            "this machine has no local port left for connections to this address",
+            "widen net.ipv4.ip_local_port_range, or add endpoints",
+        ),
+        Some(libc::ENOBUFS | libc::ENOMEM) => {
+            ("this machine has no memory left for a socket", "give it more memory, or close connections")
+        }
+        Some(libc::ENOSPC) => ("this machine polls no further socket of this user", "raise fs.epoll.max_user_watches"),
+        _ => return ConnectionFailure::Connect { error: error.to_string() },
     };
-    source().is_ok_and(|source| source.ip() == ip)
+    ConnectionFailure::NoSocket { error: format!("{lack} ({error}); {remedy}") }
 }
+
+/// Returns whether `ip` belongs to this machine. The kernel uses `ip` itself as the source address of packets to `ip`
+/// only then.
+fn is_own_ip(ip: IpAddr) -> bool {
+    source_to(ip).is_ok_and(|source| source == ip)
+}
+
+/// Asks the kernel for the source address of packets to `ip`, without sending a packet.
+fn source_to(ip: IpAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect((ip, 9))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+#[cfg(test)]
+#[path = "sockets_tests.rs"]
+mod tests;

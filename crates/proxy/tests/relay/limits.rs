@@ -91,3 +91,14 @@ fn a_worker_opens_no_more_sockets_than_its_limit_and_goes_on_when_one_is_free() 
     endpoint.send(&headers(stream, &[(":status", "200")], true));
     assert_eq!(client.expect(kind::HEADERS).field(":status"), "200");
 }
+
+#[test]
+fn a_call_for_which_the_worker_has_no_socket_fails_with_the_limit_that_is_reached() {
+    let server = Server::start();
+    let proxy = Proxy::start_with(&[server.address()], "", &[("max_sockets", "1")]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let answer = client.expect(kind::HEADERS);
+    assert_eq!(answer.field("leno-proxy-error"), "no-socket");
+    assert!(answer.field("grpc-message").contains("max_sockets"), "{answer:?}");
+}

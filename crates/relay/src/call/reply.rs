@@ -54,6 +54,8 @@ pub(crate) enum ProxyError {
     TooManyCalls { calls: usize },
     #[error("cannot connect to {endpoint}: {why}")]
     Connect { endpoint: SocketAddr, why: String },
+    #[error("cannot connect to {endpoint}: {why}")]
+    NoSocket { endpoint: SocketAddr, why: String },
     #[error("the proxy knows {targets} addresses, its limit; try again later")]
     TooManyTargets { targets: usize },
     #[error("the control plane has not said within {waited_ms} ms what {subject} is; look whether leno-control runs")]
@@ -120,6 +122,7 @@ impl ProxyError {
             Self::Loop { .. } => "loop",
             Self::Denied(_) => "denied",
             Self::Connect { .. } => "connect-failed",
+            Self::NoSocket { .. } => "no-socket",
             Self::ConnectionClosed { .. } => "connection-closed",
             Self::Protocol { .. } => "protocol-error",
             Self::Malformed { .. } => "malformed-response",
@@ -137,7 +140,12 @@ impl ProxyError {
 
     /// Returns whether it is certain that the call's last attempt has not reached an application.
     fn is_unprocessed(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
+        self.is_unconnected() || matches!(self, Self::Refused { .. } | Self::TooManyAttempts { .. })
+    }
+
+    /// Returns whether there was no connection to send the call on.
+    pub(crate) fn is_unconnected(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::NoSocket { .. })
     }
 
     /// Returns whether the endpoint that received the call has caused the error.
@@ -166,6 +174,7 @@ impl ProxyError {
             | Self::TooManyTargets { .. }
             | Self::Unanswered { .. }
             | Self::PoliciesUnknown { .. }
+            | Self::NoSocket { .. }
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
             Self::Connect { .. }

@@ -30,8 +30,9 @@ pub(crate) enum Failure {
     /// The call was not sent: the endpoint was removed while the call waited, the connection accepts no more calls, or
     /// the connection ended before its socket accepted a byte of the request.
     NotSent,
-    /// No connection to the endpoint could be opened.
-    NotConnected { endpoint: SocketAddr, why: String },
+    /// No connection to the endpoint could be opened: [`ProxyError::Connect`], or [`ProxyError::NoSocket`] if the
+    /// endpoint is not the cause.
+    NotConnected(ProxyError),
     /// The server rejected the call without processing it (REFUSED_STREAM, RFC 9113 section 8.7). A proxy rejects calls
     /// that it cannot forward to its application; a server rejects calls while it is overloaded.
     Refused { endpoint: SocketAddr },
@@ -54,10 +55,11 @@ impl Failure {
         let (endpoint, codec) = (upstream.address, &upstream.link.codec);
         if !codec.has_sent(stream) && call.can_be_resent() {
             // A server may close an idle connection at any moment. If the connection is new, the endpoint has failed.
-            return match upstream.is_reused {
-                true => Self::NotSent,
-                false => Self::NotConnected { endpoint, why: "the server closed the connection at once".to_owned() },
-            };
+            if upstream.is_reused {
+                return Self::NotSent;
+            }
+            let why = "the server closed the connection at once".to_owned();
+            return Self::NotConnected(ProxyError::Connect { endpoint, why });
         }
         // In HTTP/2, an answer has begun only if its header section is complete. The call then has a response.
         let is_taken_up = upstream.key.hop == Hop::Plain(Protocol::Http1) && codec.is_taken_up(stream);
@@ -68,7 +70,7 @@ impl Failure {
     /// the stream failed, or if the attempt took too long (GEP-1731).
     fn may_be_retried(&self) -> bool {
         match self {
-            Self::NotConnected { .. } | Self::Refused { .. } | Self::GoneAway { .. } | Self::Lost { .. } => true,
+            Self::NotConnected(_) | Self::Refused { .. } | Self::GoneAway { .. } | Self::Lost { .. } => true,
             // The violation may belong to another call on the same connection.
             Self::Violation(_) => true,
             Self::Reset(_) | Self::Fault(ProxyError::BackendTimeout { .. }) => true,
@@ -79,7 +81,7 @@ impl Failure {
     /// Returns whether the endpoint may have processed the call.
     fn may_be_processed(&self) -> bool {
         match self {
-            Self::NotSent | Self::NotConnected { .. } | Self::Refused { .. } | Self::GoneAway { .. } => false,
+            Self::NotSent | Self::NotConnected(_) | Self::Refused { .. } | Self::GoneAway { .. } => false,
             Self::Lost { .. } | Self::Reset(_) | Self::Fault(_) | Self::Violation(_) => true,
         }
     }
@@ -89,11 +91,10 @@ impl Failure {
     fn why(&self) -> Option<&'static str> {
         match self {
             Self::NotSent => None,
-            Self::NotConnected { .. } => Some("connect-failed"),
             Self::Refused { .. } | Self::GoneAway { .. } => Some("refused"),
             Self::Lost { .. } => Some("connection-closed"),
             Self::Reset(_) => Some("reset"),
-            Self::Fault(error) | Self::Violation(error) => Some(error.why()),
+            Self::NotConnected(error) | Self::Fault(error) | Self::Violation(error) => Some(error.why()),
         }
     }
 }
@@ -131,7 +132,7 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     let attempts = call.own_attempts();
     let can_be_resent = call.can_be_resent() && attempts < max_attempts;
     match failure {
-        Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
+        Failure::NotSent | Failure::NotConnected(_) if attempts < max_attempts => Next::Resend,
         Failure::GoneAway { .. } if can_be_resent => Next::Resend,
         // After the first refusal, further attempts of a call whose rule has retries are retries.
         Failure::Refused { .. } if can_be_resent && (call.attempts.refusals() == 0 || !call.has_retries()) => {
@@ -149,11 +150,12 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
 fn give_up(failure: &Failure, attempts: u32) -> Next {
     match *failure {
         Failure::NotSent => Next::Fail(ProxyError::TooManyAttempts { attempts }),
-        Failure::NotConnected { endpoint, ref why } => Next::Fail(ProxyError::Connect { endpoint, why: why.clone() }),
         Failure::Refused { endpoint } | Failure::GoneAway { endpoint } => Next::Fail(ProxyError::Refused { endpoint }),
         Failure::Lost { endpoint, .. } => Next::Fail(ProxyError::ConnectionClosed { endpoint }),
         Failure::Reset(code) => Next::Reset(code),
-        Failure::Fault(ref error) | Failure::Violation(ref error) => Next::Fail(error.clone()),
+        Failure::NotConnected(ref error) | Failure::Fault(ref error) | Failure::Violation(ref error) => {
+            Next::Fail(error.clone())
+        }
     }
 }
 
@@ -182,7 +184,8 @@ fn outcome(attempt: &Attempt, failure: &Failure, is_harmless: bool, now: Instant
         Failure::NotSent | Failure::GoneAway { .. } => false,
         Failure::Lost { .. } => !is_harmless,
         // A refusal takes a fraction of a millisecond. If it were no failure, an overloaded server would look fast.
-        Failure::Refused { .. } | Failure::NotConnected { .. } => true,
+        Failure::Refused { .. } => true,
+        Failure::NotConnected(error) => !matches!(error, ProxyError::NoSocket { .. }),
         Failure::Reset(_) | Failure::Fault(_) | Failure::Violation(_) => true,
     };
     match has_failed {
@@ -252,7 +255,7 @@ impl Relay {
         }
         match next {
             Next::Resend => {
-                if !matches!(failure, Failure::NotSent | Failure::NotConnected { .. }) {
+                if !matches!(failure, Failure::NotSent | Failure::NotConnected(_)) {
                     self.metrics.resent_total.add(1);
                 }
                 self.leave_queue(id);

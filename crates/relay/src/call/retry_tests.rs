@@ -36,7 +36,7 @@ fn failures() -> Vec<Failure> {
     let endpoint = "10.0.0.1:80".parse().expect("an address");
     vec![
         Failure::NotSent,
-        Failure::NotConnected { endpoint, why: "connection refused".to_owned() },
+        Failure::NotConnected(ProxyError::Connect { endpoint, why: "connection refused".to_owned() }),
         Failure::Refused { endpoint },
         Failure::GoneAway { endpoint },
         Failure::Lost { endpoint, was_used: false },

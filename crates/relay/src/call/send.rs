@@ -39,7 +39,7 @@ impl Relay {
                 if matches!(error, ProxyError::QueueFull { .. }) {
                     self.metrics.queue_full_total.add(1);
                 }
-                if matches!(error, ProxyError::Connect { .. }) && self.retry_later(id) {
+                if error.is_unconnected() && self.retry_later(id) {
                     return;
                 }
                 return self.fail(id, &error);

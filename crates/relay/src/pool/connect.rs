@@ -197,6 +197,9 @@ impl Relay {
     /// Handles a failed connection to an endpoint: the pool opens no other connection for a while. If the pool has no
     /// connection left that takes calls, the attempts in its queue fail. Their calls can then go to another endpoint.
     pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
+        if let ConnectionFailure::NoSocket { error } = why {
+            return self.lack_socket(id, error);
+        }
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };
         let Some(cluster) = self.targets.get_mut(pool.cluster).certain() else { return };
@@ -219,12 +222,27 @@ impl Relay {
         }
     }
 
+    /// Handles a connection for which this proxy could not open a socket. The pool pauses, so that the calls go to
+    /// endpoints that have connections. Unlike in [`Relay::connecting_failed`], the endpoint has not failed.
+    fn lack_socket(&mut self, id: PoolId, error: &str) {
+        let Some(pool) = self.pools.get_mut(id) else { return };
+        let Some(cluster) = self.targets.get_mut(pool.cluster).certain() else { return };
+        cluster.note_busy();
+        pool.lack_socket(self.now, error.to_owned(), &self.limits.relay);
+        let (direction, address, can_serve) =
+            (cluster.target.direction(), pool.address, pool.connections().can_serve());
+        self.report_server(direction, address, ConnectionFailure::NoSocket { error: error.to_owned() });
+        if !can_serve {
+            self.fail_waiting(id);
+        }
+    }
+
     /// Fails the attempts in the queue of a pool whose latest attempt to connect has failed.
     fn fail_waiting(&mut self, id: PoolId) {
         let Some(pool) = self.pools.get_mut(id) else { return };
-        let (endpoint, why) = (pool.address, pool.last_error.clone());
+        let failure = Failure::NotConnected(pool.connect_error());
         for id in pool.take_waiting() {
-            self.attempt_failed(id, &Failure::NotConnected { endpoint, why: why.clone() });
+            self.attempt_failed(id, &failure);
         }
     }
 }

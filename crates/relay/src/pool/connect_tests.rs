@@ -1,5 +1,6 @@
 use super::*;
 use crate::fixtures::{begin_to_connect, call, connect_endpoint, flush, mesh_of, outbound, policy, relay, service};
+use crate::limits::ms;
 use crate::link::LinkId;
 
 /// Returns a relay beside an application that calls a Service with one endpoint. `policy` is the manifest of the
@@ -34,6 +35,31 @@ fn waiting_calls_leave_a_pool_that_pauses_once_its_last_connection_has_gone() {
     flush(&mut relay, LinkId::Endpoint(first));
     relay.dispatch();
     assert_eq!(relay.calls.len(), 0, "no endpoint takes the second call now");
+}
+
+#[test]
+fn a_call_for_which_the_proxy_has_no_socket_fails_with_the_reason_and_its_endpoint_stays_healthy() {
+    let mut relay = relay_with(String::new());
+    let request = b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec();
+    let client = call(&mut relay, 0, outbound(), None, request);
+    let upstream = begin_to_connect(&mut relay);
+    let error = "this proxy has no file descriptor left; raise its limit".to_owned();
+    relay.end_upstream(upstream, &ConnectionFailure::NoSocket { error });
+    relay.dispatch();
+    let answer = relay.link(LinkId::Client(client)).expect("it is open").output().to_vec();
+    let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+    assert!(answer.starts_with("http/1.1 503 ") && answer.contains("leno-proxy-error: no-socket"), "{answer}");
+    assert!(answer.contains("this proxy has no file descriptor left; raise its limit"), "{answer}");
+    let endpoint = relay.explain().remove(0).endpoints.remove(0);
+    assert_eq!((endpoint.balancer.failures, endpoint.connect_failures), (0, 0));
+    // The pause does not grow, and the relay tries again after it.
+    for number in 1..4 {
+        relay.set_now(relay.now + ms(relay.limits.relay.min_backoff_ms));
+        ask(&mut relay, number, "POST");
+        let upstream = begin_to_connect(&mut relay);
+        relay.end_upstream(upstream, &ConnectionFailure::NoSocket { error: String::new() });
+        relay.dispatch();
+    }
 }
 
 /// Returns a relay with a connection that has carried a request. Another request with this method is on the connection,

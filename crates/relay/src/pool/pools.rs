@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::call::attempt::AttemptId;
+use crate::call::reply::ProxyError;
 use crate::inventory::Entries;
 use crate::limits::{RelayLimits, ms};
 use crate::pool::connections::Connections;
@@ -37,6 +38,8 @@ pub(crate) struct Pool {
     /// The pool opens no connection before this time.
     retry_at: Option<Instant>,
     pub(crate) last_error: String,
+    /// Whether `last_error` says that this proxy could not open a socket. If so, the endpoint is not the cause.
+    lacks_socket: bool,
 }
 
 impl Pool {
@@ -53,6 +56,7 @@ impl Pool {
             failures: 0,
             retry_at: None,
             last_error: String::new(),
+            lacks_socket: false,
         }
     }
 
@@ -111,7 +115,7 @@ impl Pool {
     /// long as the one before, up to a limit, with jitter. A failure during a pause does not change the pause: that
     /// connection was begun before the pause, so it most likely failed for the same reason.
     pub(crate) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
-        self.last_error = why;
+        (self.last_error, self.lacks_socket) = (why, false);
         if self.is_pausing(now) {
             return;
         }
@@ -121,6 +125,25 @@ impl Pool {
         let jitter = pause.mul_f64((random % 1_000) as f64 / 2_000.0);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now + pause / 2 + jitter);
+    }
+
+    /// Records that this proxy could not open a socket for a connection, and begins a pause in which the pool opens no
+    /// connection. The endpoint is not the cause, so this is no failure of the endpoint, and the pauses do not grow.
+    pub(crate) fn lack_socket(&mut self, now: Instant, why: String, relay: &RelayLimits) {
+        (self.last_error, self.lacks_socket) = (why, true);
+        if !self.is_pausing(now) {
+            self.retry_at = Some(now + ms(relay.min_backoff_ms));
+        }
+    }
+
+    /// Returns the error of a call for which the pool opens no connection, because the latest attempt to connect has
+    /// failed.
+    pub(crate) fn connect_error(&self) -> ProxyError {
+        let (endpoint, why) = (self.address, self.last_error.clone());
+        match self.lacks_socket {
+            true => ProxyError::NoSocket { endpoint, why },
+            false => ProxyError::Connect { endpoint, why },
+        }
     }
 
     /// Forgets the failures of an unused pool whose latest pause has been over for `after`. Call this if another pool

@@ -457,7 +457,7 @@ impl ClusterState {
     pub(crate) fn why_none(&self, now: Instant, (call, lane): (&Call, Lane), pools: &Pools, own: usize) -> ProxyError {
         let cluster = self.target.to_string();
         if let Some(failed) = self.pools_for((call, lane), pools).find(|pool| pool.is_backing_off(now)) {
-            return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
+            return failed.connect_error();
         }
         if self.members.iter().next().is_none() {
             return ProxyError::NoEndpoint { cluster };
