@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+pub(crate) use namespaces::{is_conflict, is_refusal};
 pub(crate) use writes::Writes;
 
 /// Shortest and longest delay after failed writes; each further failure doubles the delay.
@@ -36,6 +37,17 @@ impl Retry {
             Some((_, delay)) => (delay * 2).min(MAX),
         };
         self.next = Some((now + delay, delay));
+    }
+
+    /// Makes the next attempt due now. If that attempt fails, the delay after it is the same as the last delay.
+    fn hasten(&mut self) {
+        let now = Instant::now();
+        if let Some((at, delay)) = &mut self.next
+            && now < *at
+        {
+            // Halve the delay, because `failed` doubles it: early attempts must not delay the next one.
+            (*at, *delay) = (now, *delay / 2);
+        }
     }
 
     /// Whether the next attempt is due; true if the series is empty.

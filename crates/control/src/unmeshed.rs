@@ -19,7 +19,7 @@ use leno_install::names::CONTROL;
 use tokio::sync::watch;
 
 use crate::index::{Lacking, Unmeshed};
-use crate::retry::Writes;
+use crate::retry::{Writes, is_refusal};
 
 /// Limit on Pods per namespace that get an Event. All these Events name the same remedy, and the metric has the number
 /// of all Pods.
@@ -157,12 +157,6 @@ async fn report(client: Client, namespace: Box<str>, pods: Vec<Unmeshed>) -> Wri
         }
     }
     written
-}
-
-/// Whether the API server refused this Event only. It may accept the Events of other Pods. The status of a webhook that
-/// hangs is 500, and an overloaded API server answers 429.
-fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && ![408, 429].contains(&status.code))
 }
 
 /// Makes the Event for a Pod. Every replica uses the same name for the Event, so that only one Event can be written.

@@ -33,6 +33,6 @@ pub(crate) mod store;
 pub(crate) use anchors::{Carrier, keep_anchors};
 pub(crate) use bundle_file::keep_bundle_file;
 pub(crate) use keeper::Keeper;
-pub(crate) use lease::{Lease, hold, release, while_leading};
+pub(crate) use lease::{Lease, hold, release};
 pub(crate) use serve::serve;
 pub(crate) use signing::{ClusterIssuer, Signing};

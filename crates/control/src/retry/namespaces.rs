@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 
+use hyper::StatusCode;
+
 use super::Retry;
 
 /// The API server names this cause if it refuses a new object because the object's namespace is being deleted.
@@ -12,7 +14,14 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// The namespaces in which the latest writes failed. Objects of cluster scope are in the namespace with the empty name.
 #[derive(Debug, Default)]
-pub(crate) struct FailingNamespaces(BTreeMap<Box<str>, Retry>);
+pub(crate) struct FailingNamespaces(BTreeMap<Box<str>, Failing>);
+
+#[derive(Debug, Default)]
+struct Failing {
+    retry: Retry,
+    /// Whether the API server refused the object of the latest write ([`is_refusal`]). It may accept other objects.
+    is_refused: bool,
+}
 
 impl FailingNamespaces {
     /// Forgets the namespaces for which `needs_write` returns false.
@@ -38,14 +47,24 @@ impl FailingNamespaces {
 
     /// Records a failed write. Warns once for each series of failures in a namespace; `object` names the object.
     pub(crate) fn failed(&mut self, namespace: &str, object: fmt::Arguments<'_>, error: &kube::Error) {
-        let retry = self.0.entry(namespace.into()).or_default();
-        retry.failed(|| log(namespace, object, error));
+        let failing = self.0.entry(namespace.into()).or_default();
+        failing.is_refused = is_refusal(error);
+        failing.retry.failed(|| log(namespace, object, error));
+    }
+
+    /// Makes the next attempt in a namespace due now if the API server refused the latest write there. A namespace
+    /// whose writes get no answer still has to wait, because its next write may take a place for a long time again.
+    pub(crate) fn hasten(&mut self, namespace: &str) {
+        if let Some(failing) = self.0.get_mut(namespace).filter(|failing| failing.is_refused) {
+            failing.retry.hasten();
+        }
     }
 
     /// Records a write whose change another program undid. Warns as [`FailingNamespaces::failed`] does.
     pub(crate) fn undone(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
-        let retry = self.0.entry(namespace.into()).or_default();
-        retry.failed(|| {
+        let failing = self.0.entry(namespace.into()).or_default();
+        failing.is_refused = false;
+        failing.retry.failed(|| {
             tracing::warn!(
                 %namespace,
                 "{object} was written, but another program changes what is written, for example an admission webhook; it is \
@@ -65,22 +84,37 @@ impl FailingNamespaces {
     }
 
     fn first(&self, waits: impl Fn(&str) -> bool) -> Option<(&str, &Retry)> {
-        let waiting = self.0.iter().map(|(namespace, retry)| (&**namespace, retry));
+        let waiting = self.0.iter().map(|(namespace, failing)| (&**namespace, &failing.retry));
         waiting.filter(|(namespace, _)| waits(namespace)).min_by_key(|(_, retry)| retry.next)
     }
 }
 
 /// Logs a failed write. Returns whether it logged a warning: a later failure with another reason still needs one.
 fn log(namespace: &str, object: fmt::Arguments<'_>, error: &kube::Error) -> bool {
-    let is_terminating = is_terminating(error);
     // A namespace that is being deleted accepts no new objects. It is tried again nevertheless, because a namespace of
     // this name may be created soon.
-    if is_terminating {
+    if is_terminating(error) {
         tracing::debug!(%namespace, "{object} was not written: the namespace is being deleted");
-    } else {
-        tracing::warn!(%namespace, "{object} could not be written: {error}; it is tried again until it succeeds");
+        return false;
     }
-    !is_terminating
+    // Conflicts are usual: several controllers write the status of a route.
+    if is_conflict(error) {
+        tracing::debug!(%namespace, "{object} was not written: another client has changed it; it is tried again");
+        return false;
+    }
+    tracing::warn!(%namespace, "{object} could not be written: {error}; it is tried again until it succeeds");
+    true
+}
+
+/// Whether the API server refused a write because another client has changed or created the object.
+pub(crate) fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == StatusCode::CONFLICT)
+}
+
+/// Whether the API server refused the write of this object only. It may accept the writes of other objects. If a
+/// webhook hangs, the API server answers 500; if it is overloaded, 429.
+pub(crate) fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && ![408, 429].contains(&status.code))
 }
 
 /// Returns whether the API server refused a write because the object's namespace is being deleted.

@@ -80,3 +80,26 @@ async fn each_namespace_has_one_warning_and_none_while_it_is_being_deleted() {
         assert!(line.contains(namespace) && line.contains("ConfigMap it could not be written"), "{line}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_a_namespace_that_answers_is_hastened() {
+    let mut failing = FailingNamespaces::default();
+    let unanswered = kube::Error::Service("no answer".into());
+    for (namespace, error) in
+        [("shop", forbidden()), ("bank", unanswered), ("mail", refusal((500, "InternalError"), &json!([])))]
+    {
+        failing.failed(namespace, format_args!("it"), &error);
+        failing.hasten(namespace);
+        assert_eq!(is_due(&failing, namespace), namespace == "shop", "{namespace}");
+    }
+    failing.hasten("post");
+    assert!(!failing.contains("post"));
+}
+
+#[tokio::test]
+async fn a_conflict_is_no_warning() {
+    let (warnings, _guard) = Warnings::collect();
+    let mut failing = FailingNamespaces::default();
+    failing.failed("shop", format_args!("it"), &refusal((409, "Conflict"), &json!([])));
+    assert!(failing.contains("shop") && warnings.lines().is_empty());
+}

@@ -56,7 +56,7 @@ impl<F: Future> Writes<F> {
     /// have begun.
     ///
     /// `write` returns the write that a namespace needs; `None` if the namespace needs no write. Call
-    /// [`Writes::succeeded`] or [`Writes::failed`] after each write.
+    /// [`Writes::succeeded`] or [`Writes::failed`] after each write that was not cut short.
     pub(crate) async fn next(&mut self, write: impl Fn(&str) -> Option<F>) -> (Box<str>, F::Output) {
         loop {
             self.start(&write);
@@ -82,6 +82,12 @@ impl<F: Future> Writes<F> {
     /// Records a failed write. Warns once for each series of failures in a namespace; `object` names the object.
     pub(crate) fn failed(&mut self, namespace: &str, object: fmt::Arguments<'_>, error: &kube::Error) {
         self.failing.failed(namespace, object, error);
+    }
+
+    /// Makes the next attempt in a namespace due now, because the namespace now needs another write than the refused
+    /// one. Does nothing if the latest write there got no answer.
+    pub(crate) fn hasten(&mut self, namespace: &str) {
+        self.failing.hasten(namespace);
     }
 
     /// Records a write that the API server accepted and that another program undid in the same moment, for example an

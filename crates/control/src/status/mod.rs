@@ -8,6 +8,10 @@
 //! Only the leading replica writes, and it writes only statuses that have changed. The status of a route, a
 //! TrafficPolicy or an XBackendTrafficPolicy also has entries of other controllers, which must stay. So we read a
 //! status before we write it, and repeat a write that conflicts with the write of another client.
+//!
+//! Each namespace has its own passes over its statuses, so that a write that hangs, for example because of an admission
+//! webhook, delays no other namespace ([`Writes`]). Within its namespace, such a write ends the pass, and the other
+//! statuses come first in the next pass.
 
 mod merge;
 mod wanted;
@@ -22,10 +26,10 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::index::{Kind, Name, Revision};
-use crate::issuer::while_leading;
-use crate::retry::Retry;
+use crate::retry::{Writes, is_conflict, is_refusal};
 use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
@@ -33,23 +37,11 @@ use wanted::{Wanted, wanted};
 /// The kind and name of an object whose status we write.
 type Place = (Kind, Name);
 
-/// The result of checking one object's status.
-enum Written {
-    /// The status is as it should be.
-    Done,
-    /// The object has changed, no longer exists, or was replaced by another object of the same name: wait for the next
-    /// results.
-    Later,
-}
+/// The statuses that objects should have.
+type Statuses = BTreeMap<Place, Wanted>;
 
-/// The result of a pass over all statuses without failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
-    /// Every status was checked.
-    Complete,
-    /// Newer results arrived before every status was checked.
-    CutShort,
-}
+/// Statuses to write, in this order.
+type Due = Vec<(Place, Wanted)>;
 
 /// Keeps the statuses up to date, for ever; writes only while `leads` is true.
 pub(crate) async fn keep_statuses(
@@ -57,104 +49,183 @@ pub(crate) async fn keep_statuses(
     mut leads: watch::Receiver<bool>,
     mut news: watch::Receiver<Judged>,
 ) -> Infallible {
-    // For each object, the status that we last wrote or found.
-    let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
-    let mut retry = Retry::default();
+    let mut known = Known::default();
+    let mut writes = Writes::default();
     loop {
-        leads.mark_unchanged();
-        let saying = async {
+        if *leads.borrow_and_update() {
             let all = wanted(&news.borrow_and_update());
-            say(&client, all, &mut said, &news).await
-        };
-        match while_leading(leads.clone(), saying).await {
-            Some(Ok(Pass::Complete)) => retry = Retry::default(),
-            // The statuses that failed earlier may not have been checked, so the series of failures does not end.
-            Some(Ok(Pass::CutShort)) => {}
-            Some(Err(failed)) => retry.failed(|| failed.log()),
-            None => {
-                // Forget what we wrote: the next leader may write other statuses.
-                said.clear();
-                retry = Retry::default();
+            for namespace in known.update(all) {
+                writes.hasten(&namespace);
+            }
+            writes.need(known.wanted.keys().cloned().collect());
+        } else {
+            // Cancel the writes, and forget the failures and what we wrote: the next leader may write other statuses,
+            // and when this replica leads again, it must write at once.
+            writes = Writes::default();
+            known = Known::default();
+        }
+        loop {
+            tokio::select! {
+                // First see whether this replica still leads: otherwise it must not begin another write.
+                biased;
+                Ok(()) = leads.changed() => break,
+                Ok(()) = news.changed() => break,
+                (namespace, pass) = writes.next(|namespace| {
+                    let (due, newer) = known.due(namespace)?;
+                    Some(write_all(client.clone(), due, newer))
+                }) => {
+                    match &pass.worst {
+                        Some(((kind, name), error)) => {
+                            let others = match pass.failed.len() {
+                                0 | 1 => String::new(),
+                                statuses => format!(" and {} other statuses", statuses - 1),
+                            };
+                            writes.failed(&namespace, format_args!("the status of {kind} {name}{others}"), error);
+                            if pass.is_outdated() {
+                                writes.hasten(&namespace);
+                            }
+                        }
+                        // The statuses that failed earlier may not have been checked, so the series of failures does
+                        // not end.
+                        None if pass.is_cut_short => {}
+                        None => writes.succeeded(&namespace),
+                    }
+                    known.record(pass);
+                }
             }
         }
-        tokio::select! {
-            Ok(()) = leads.changed() => {}
-            Ok(()) = news.changed() => {}
-            () = retry.due() => {}
-        }
     }
 }
 
-/// Statuses that could not be written.
+/// The statuses of all objects, and which of them need a write.
 #[derive(Default)]
-struct Failed {
-    /// Number of statuses that could not be written. Conflicts with the write of another client do not count.
-    statuses: usize,
-    /// The object whose status was the first that could not be written, and the reason.
-    first: Option<(Place, kube::Error)>,
+struct Known {
+    /// The statuses that the objects of each namespace should have. Each namespace has its own channel, so that newer
+    /// results for one namespace do not cut the passes of other namespaces short.
+    wanted: BTreeMap<Box<str>, watch::Sender<Statuses>>,
+    /// For each object, the status that needs no further write: the status that we last wrote or found, the status that
+    /// the API server rejected, or the status of an object that has changed since.
+    settled: Statuses,
+    /// The objects whose latest write failed, each with the time of the failure.
+    failed: BTreeMap<Place, Instant>,
 }
 
-impl Failed {
-    fn add(&mut self, place: Place, error: kube::Error) {
-        if matches!(&error, kube::Error::Api(status) if status.code == StatusCode::CONFLICT) {
-            return;
+impl Known {
+    /// Replaces the statuses that all objects should have. Returns the namespaces whose statuses have changed.
+    fn update(&mut self, all: Statuses) -> Vec<Box<str>> {
+        self.settled.retain(|place, _| all.contains_key(place));
+        self.failed.retain(|place, _| all.contains_key(place));
+        let mut by_namespace: BTreeMap<Box<str>, Statuses> = BTreeMap::new();
+        for (place, wanted) in all {
+            by_namespace.entry(place.1.namespace.clone()).or_default().insert(place, wanted);
         }
-        self.statuses += 1;
-        self.first.get_or_insert((place, error));
+        self.wanted.retain(|namespace, _| by_namespace.contains_key(namespace));
+        let mut changed = Vec::new();
+        for (namespace, statuses) in by_namespace {
+            let is_news = self.wanted.entry(namespace.clone()).or_default().send_if_modified(|known| {
+                let is_news = *known != statuses;
+                *known = statuses;
+                is_news
+            });
+            if is_news {
+                changed.push(namespace);
+            }
+        }
+        changed
     }
 
-    /// Logs how many statuses could not be written. Logs nothing, and returns `false`, if all failures were conflicts.
-    fn log(&self) -> bool {
-        let Some(((kind, name), error)) = &self.first else { return false };
-        tracing::warn!(
-            statuses = self.statuses,
-            "the status of {kind} {name} could not be written: {error}; it is tried again until it succeeds"
-        );
-        true
+    /// Returns the statuses of a namespace to write, and a receiver of its newer statuses; `None` if no status needs a
+    /// write. Objects whose latest write failed come last, in the order of their failures: a write that hangs ends its
+    /// pass, so the objects behind it must come before it in the next pass.
+    fn due(&self, namespace: &str) -> Option<(Due, watch::Receiver<Statuses>)> {
+        let newer = self.wanted.get(namespace)?.subscribe();
+        let mut due: Due = {
+            let all = newer.borrow();
+            let unsettled = all.iter().filter(|(place, wanted)| self.settled.get(*place) != Some(*wanted));
+            unsettled.map(|(place, wanted)| (place.clone(), wanted.clone())).collect()
+        };
+        due.sort_by_key(|(place, _)| self.failed.get(place).copied());
+        (!due.is_empty()).then_some((due, newer))
+    }
+
+    fn record(&mut self, pass: Pass) {
+        for (place, wanted) in pass.settled {
+            self.failed.remove(&place);
+            self.settled.insert(place, wanted);
+        }
+        self.failed.extend(pass.failed);
     }
 }
 
-/// Writes the statuses that differ; stops early when newer results arrive.
-async fn say(
-    client: &Client,
-    all: BTreeMap<Place, Wanted>,
-    said: &mut BTreeMap<Place, Wanted>,
-    news: &watch::Receiver<Judged>,
-) -> Result<Pass, Failed> {
-    said.retain(|place, _| all.contains_key(place));
-    let mut failed: Option<Failed> = None;
-    let mut pass = Pass::Complete;
-    for (place, wanted) in all {
-        if news.has_changed().unwrap_or(false) {
-            pass = Pass::CutShort;
+/// The result of a pass over the statuses of one namespace.
+struct Pass {
+    /// The statuses that need no further write, as in [`Known::settled`].
+    settled: Vec<(Place, Wanted)>,
+    /// The objects whose statuses could not be written, each with the time of the failure.
+    failed: Vec<(Place, Instant)>,
+    /// The failure to report, and its object.
+    worst: Option<(Place, kube::Error)>,
+    /// Whether newer results ended the pass.
+    is_cut_short: bool,
+    newer: watch::Receiver<Statuses>,
+}
+
+impl Pass {
+    fn fail(&mut self, place: Place, error: kube::Error) {
+        self.failed.push((place.clone(), Instant::now()));
+        // An answer that did not arrive is worse than a refusal, and a conflict is usual.
+        let weight = |error: &kube::Error| (!is_refusal(error), !is_conflict(error));
+        if self.worst.as_ref().is_none_or(|(_, worst)| weight(worst) < weight(&error)) {
+            self.worst = Some((place, error));
+        }
+    }
+
+    /// Whether there are newer results for the namespace. If the namespace has no statuses any more, its channel is
+    /// closed.
+    fn is_outdated(&self) -> bool {
+        self.newer.has_changed().unwrap_or(true)
+    }
+}
+
+/// Writes the statuses of one namespace, one after the other. Stops early when newer results for the namespace arrive.
+async fn write_all(client: Client, due: Due, newer: watch::Receiver<Statuses>) -> Pass {
+    let mut pass = Pass { settled: Vec::new(), failed: Vec::new(), worst: None, is_cut_short: false, newer };
+    for (place, wanted) in due {
+        if pass.is_outdated() {
+            pass.is_cut_short = true;
             break;
         }
-        if said.get(&place) == Some(&wanted) {
-            continue;
-        }
-        match write(client, &place, &wanted).await {
-            Ok(Written::Done) => drop(said.insert(place, wanted)),
-            Ok(Written::Later) => {}
+        match write(&client, &place, &wanted).await {
+            Ok(()) => pass.settled.push((place, wanted)),
             // The API server would reject this status again, so do not retry it: wait until the results for the object
             // change.
             Err(kube::Error::Api(status)) if status.code == StatusCode::UNPROCESSABLE_ENTITY => {
                 let ((kind, name), error) = (&place, &status.message);
                 tracing::warn!(%kind, %name, %error, "the API server rejects the status; shorten or split the object");
-                said.insert(place, wanted);
+                pass.settled.push((place, wanted));
             }
-            Err(error) => failed.get_or_insert_default().add(place, error),
+            Err(error) => {
+                let is_refusal = is_refusal(&error);
+                pass.fail(place, error);
+                // Without an answer, the other writes would probably fail too, each after a long time.
+                if !is_refusal {
+                    break;
+                }
+            }
         }
     }
-    failed.map_or(Ok(pass), Err)
+    pass
 }
 
-async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result<Written, kube::Error> {
-    let Some(resource) = resource(*kind) else { return Ok(Written::Done) };
+/// Writes the status of an object. Writes nothing if the object has the status already. Also writes nothing if the
+/// object has changed, no longer exists, or was replaced by another object of the same name: newer results follow.
+async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result<(), kube::Error> {
+    let Some(resource) = resource(*kind) else { return Ok(()) };
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &name.namespace, &resource);
     let object = match objects.get(&name.name).await {
         Ok(object) => object,
         // The object no longer exists.
-        Err(kube::Error::Api(status)) if status.code == StatusCode::NOT_FOUND => return Ok(Written::Later),
+        Err(kube::Error::Api(status)) if status.code == StatusCode::NOT_FOUND => return Ok(()),
         Err(error) => return Err(error),
     };
     let found = Revision {
@@ -162,15 +233,15 @@ async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result
         generation: object.metadata.generation.unwrap_or_default(),
     };
     if found != wanted.revision {
-        return Ok(Written::Later);
+        return Ok(());
     }
     let Some(status) = merge::status(&object.data, wanted, Timestamp::now()) else {
-        return Ok(Written::Done);
+        return Ok(());
     };
     // With the resource version, the write fails if another client has changed or replaced the object since we read it.
     let change = json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": status });
     objects.patch_status(&name.name, &PatchParams::default(), &Patch::Merge(change)).await?;
-    Ok(Written::Done)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,23 +3,32 @@ use std::time::Duration;
 
 use kube::client::Body;
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::fixtures::{Warnings, client_of};
 use crate::index::Observed;
 
-/// The time that the API server takes for each request.
+/// The time that the API server takes for each read.
 const TAKES: Duration = Duration::from_secs(1);
+/// The time after which the API server no longer waits for an admission webhook.
+const WEBHOOK_MAX: Duration = Duration::from_secs(30);
 
-/// An API server that returns the same object for each name, and records the method and the last part of the path of
-/// each request.
+/// An API server that returns the same object for each name, and records each request.
 #[derive(Clone)]
 struct ApiServer {
+    start: Instant,
     object: Arc<Value>,
-    /// The answer to each write.
-    written: http::StatusCode,
-    asked: Arc<Mutex<Vec<String>>>,
+    /// The time that a write takes, and its answer, for the path of the request.
+    writes: fn(&str) -> (Duration, StatusCode),
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// A request that the API server got.
+struct Asked {
+    at_s: u64,
+    method: String,
+    path: String,
 }
 
 impl ApiServer {
@@ -31,11 +40,29 @@ impl ApiServer {
             "spec": {},
             "status": status,
         });
-        Self { object: Arc::new(object), written: http::StatusCode::OK, asked: Arc::default() }
+        let writes = |_: &str| (TAKES, StatusCode::OK);
+        Self { start: Instant::now(), object: Arc::new(object), writes, asked: Arc::default() }
     }
 
+    /// An API server whose objects have no status, and that answers writes as `writes` returns.
+    fn answering(writes: fn(&str) -> (Duration, StatusCode)) -> Self {
+        Self { writes, ..Self::new("a", &json!({})) }
+    }
+
+    /// The method and the last part of the path of each request.
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("nobody panicked").clone()
+        let asked = self.asked.lock().expect("nobody panicked");
+        let short =
+            |Asked { method, path, .. }: &Asked| format!("{method} {}", path.rsplit('/').next().unwrap_or_default());
+        asked.iter().map(short).collect()
+    }
+
+    /// The seconds at which a policy's status was sent.
+    fn sent_s(&self, namespace: &str, name: &str) -> Vec<u64> {
+        let asked = self.asked.lock().expect("nobody panicked");
+        let end = format!("/namespaces/{namespace}/authorizationpolicies/{name}/status");
+        let sent = asked.iter().filter(|asked| asked.method == "PATCH" && asked.path.ends_with(&end));
+        sent.map(|asked| asked.at_s).collect()
     }
 
     fn client(&self) -> Client {
@@ -44,24 +71,54 @@ impl ApiServer {
     }
 
     async fn answer(self, request: http::Request<Body>) -> (u16, Value) {
-        let last = request.uri().path().rsplit('/').next().unwrap_or_default();
-        self.asked.lock().expect("nobody panicked").push(format!("{} {last}", request.method()));
-        sleep(TAKES).await;
-        match request.method() == http::Method::PATCH && self.written != http::StatusCode::OK {
-            true => {
-                let code = self.written.as_u16();
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        let (takes, code) = if method == "PATCH" { (self.writes)(&path) } else { (TAKES, StatusCode::OK) };
+        let asked = Asked { at_s: self.start.elapsed().as_secs(), method, path };
+        self.asked.lock().expect("nobody panicked").push(asked);
+        sleep(takes).await;
+        match code {
+            StatusCode::OK => (200, Value::clone(&self.object)),
+            _ => {
+                let code = code.as_u16();
                 (code, json!({ "status": "Failure", "message": "", "reason": "Invalid", "code": code }))
             }
-            false => (200, Value::clone(&self.object)),
         }
     }
 }
 
-/// The results for policies with these names, each the first generation of the object with the UID `a`.
+/// The results for policies of the namespace `shop`.
 fn judged(names: &[&str]) -> Judged {
+    let places: Vec<_> = names.iter().map(|name| ("shop", *name)).collect();
+    judged_in(&places)
+}
+
+/// The results for policies, each the first generation of the object with the UID `a`.
+fn judged_in(places: &[(&str, &str)]) -> Judged {
     let observed = Observed { revision: Revision { uid: "a".into(), generation: 1 }, problem: None, missing: None };
-    let place = |name: &&str| ((Kind::AuthorizationPolicy, Name::new("shop", name)), observed.clone());
-    Judged { observed: names.iter().map(place).collect(), ..Judged::default() }
+    let place = |(namespace, name): &(&str, &str)| (policy(namespace, name), observed.clone());
+    Judged { observed: places.iter().map(place).collect(), ..Judged::default() }
+}
+
+fn policy(namespace: &str, name: &str) -> Place {
+    (Kind::AuthorizationPolicy, Name::new(namespace, name))
+}
+
+/// Replaces the result for a policy.
+fn change(news: &watch::Sender<Judged>, namespace: &str, name: &str, missing: &str) {
+    news.send_modify(|results| {
+        let observed = results.observed.get_mut(&policy(namespace, name)).expect("a policy");
+        observed.missing = Some(missing.to_owned());
+    });
+}
+
+/// Leads and writes the statuses of these policies, while `changing` changes the results.
+async fn write_while(server: &ApiServer, places: &[(&str, &str)], changing: impl AsyncFnOnce(watch::Sender<Judged>)) {
+    let (_leader, leads) = watch::channel(true);
+    let (sender, news) = watch::channel(judged_in(places));
+    tokio::select! {
+        never = keep_statuses(server.client(), leads, news) => match never {},
+        () = changing(sender) => {}
+    }
 }
 
 /// Leads for the time `leads_for` and writes the statuses of these policies, then waits much longer as a follower.
@@ -106,43 +163,114 @@ async fn a_leader_that_starts_does_not_write_a_status_that_the_object_has() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_the_api_server_rejects_is_not_sent_again() {
-    let server = ApiServer { written: http::StatusCode::UNPROCESSABLE_ENTITY, ..ApiServer::new("a", &json!({})) };
+    let server = ApiServer::answering(|_| (TAKES, StatusCode::UNPROCESSABLE_ENTITY));
     assert_eq!(asked(&server, &["a"], TAKES * 30).await, ["GET a", "PATCH status"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_cannot_be_written_is_sent_again_less_and_less_often() {
-    let server = ApiServer { written: http::StatusCode::FORBIDDEN, ..ApiServer::new("a", &json!({})) };
+    let server = ApiServer::answering(|_| (TAKES, StatusCode::FORBIDDEN));
     let asked = asked(&server, &["a"], TAKES * 300).await;
     // Ten attempts with two requests each, at 0, 3, 7, 13, 23, 41, 75, 137, 199 and 261 s.
     assert_eq!(asked.len(), 20, "{asked:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_newer_results_cut_short_does_not_end_the_series_of_failures() {
+async fn a_write_that_conflicts_is_repeated_without_a_warning() {
     let (warnings, _guard) = Warnings::collect();
-    let server = ApiServer { written: http::StatusCode::FORBIDDEN, ..ApiServer::new("a", &json!({})) };
-    // The API server has another object `a`, so that each pass reads it and does not write its status.
-    let mut results = judged(&["a", "b"]);
-    let other = Revision { uid: "x".into(), generation: 1 };
-    results.observed.get_mut(&(Kind::AuthorizationPolicy, Name::new("shop", "a"))).expect("an object").revision = other;
-    let (_leader, leads) = watch::channel(true);
-    let (news_sender, news) = watch::channel(results);
-    let changing = async {
-        // The first pass fails at 3 s. The second pass reads `a` from 4 s to 5 s, and the newer results cut it short.
-        sleep(TAKES * 9 / 2).await;
-        news_sender.send_modify(|_| {});
-        // The third pass fails at 8 s, and the fourth begins 2 s later.
-        sleep(TAKES * 6).await;
-    };
-    tokio::select! {
-        never = keep_statuses(server.client(), leads, news) => match never {},
-        () = changing => {}
-    }
-    let asked = server.asked();
-    let pass = ["GET a", "GET b", "PATCH status"];
-    assert_eq!(asked, [&pass[..], &pass[..1], &pass[..], &pass[..1]].concat());
+    let server = ApiServer::answering(|_| (TAKES, StatusCode::CONFLICT));
+    write_while(&server, &[("shop", "a")], async |_news| sleep(TAKES * 10).await).await;
+    assert_eq!(server.sent_s("shop", "a"), [1, 4, 8]);
+    assert!(warnings.lines().is_empty(), "{:?}", warnings.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_writes_hang_delays_no_other() {
+    let server = ApiServer::answering(|path| match path.contains("/hung/") {
+        true => (WEBHOOK_MAX, StatusCode::INTERNAL_SERVER_ERROR),
+        false => (TAKES, StatusCode::OK),
+    });
+    let places = [("hung", "a"), ("hung", "b"), ("open", "c")];
+    write_while(&server, &places, async |news| {
+        for result in 1..50 {
+            sleep(TAKES * 4).await;
+            change(&news, "open", "c", &result.to_string());
+        }
+    })
+    .await;
+    assert_eq!(server.sent_s("open", "c"), (0..49).map(|result| result * 4 + 1).collect::<Vec<u64>>());
+    // One write at a time, with delays of 1, 2 and 4 s.
+    assert_eq!(server.sent_s("hung", "a")[..2], [1, 66]);
+    assert_eq!(server.sent_s("hung", "b")[..2], [33, 101]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_writes_hang_delays_others_of_its_namespace_only_once() {
+    let server = ApiServer::answering(|path| match path.contains("/a/") {
+        true => (WEBHOOK_MAX, StatusCode::INTERNAL_SERVER_ERROR),
+        false => (TAKES, StatusCode::OK),
+    });
+    asked(&server, &["a", "b", "c"], TAKES * 60).await;
+    let sent = ["a", "b", "c"].map(|name| server.sent_s("shop", name));
+    assert_eq!(sent, [vec![1, 37], vec![33], vec![35]]);
+}
+
+/// Refuses the statuses of objects whose name is `refused`.
+fn refusing(path: &str) -> (Duration, StatusCode) {
+    (TAKES, if path.contains("/refused/") { StatusCode::FORBIDDEN } else { StatusCode::OK })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_does_not_delay_newer_results_in_its_namespace() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = ApiServer::answering(refusing);
+    write_while(&server, &[("shop", "refused"), ("shop", "web")], async |news| {
+        sleep(TAKES * 50).await;
+        change(&news, "shop", "web", "newer");
+        sleep(TAKES * 50).await;
+    })
+    .await;
+    assert_eq!(server.sent_s("shop", "web"), [3, 51]);
+    // The attempt at 53 s was early, so the delay after it is 32 s again.
+    assert_eq!(server.sent_s("shop", "refused"), [1, 6, 10, 16, 26, 44, 53, 87]);
     let warnings = warnings.lines();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(warning.contains("could not be written"), "{warning}");
+    assert!(warning.contains("AuthorizationPolicy shop/refused could not be written"), "{warning}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn newer_results_cut_only_the_pass_of_their_own_namespace_short() {
+    for (changed, sent_s) in
+        [(("shop", "a"), [vec![1, 5], vec![3], vec![7]]), (("bank", "x"), [vec![1], vec![3], vec![5]])]
+    {
+        let server = ApiServer::new("a", &json!({}));
+        let places = [("bank", "x"), ("shop", "a"), ("shop", "b"), ("shop", "c")];
+        write_while(&server, &places, async |news| {
+            sleep(TAKES * 5 / 2).await;
+            change(&news, changed.0, changed.1, "newer");
+            sleep(TAKES * 10).await;
+        })
+        .await;
+        assert_eq!(["a", "b", "c"].map(|name| server.sent_s("shop", name)), sent_s, "{changed:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_newer_results_cut_short_does_not_end_the_series_of_failures() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = ApiServer::answering(refusing);
+    write_while(&server, &[("shop", "a"), ("shop", "refused")], async |news| {
+        // The attempts at 2 and 5 s fail. The pass for the first change begins at 8.5 s. The second change cuts it
+        // short after the status of `a`.
+        sleep(TAKES * 17 / 2).await;
+        change(&news, "shop", "a", "newer");
+        sleep(TAKES / 2).await;
+        change(&news, "shop", "a", "newest");
+        sleep(TAKES * 6).await;
+    })
+    .await;
+    assert_eq!(server.sent_s("shop", "a"), [1, 9, 11]);
+    assert_eq!(server.sent_s("shop", "refused"), [3, 6, 13]);
+    let warnings = warnings.lines();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
 }
