@@ -59,6 +59,11 @@ pub struct Outbound {
     pub destination: String,
     /// Whether the destination is a Service.
     pub is_service: bool,
+    /// If the client dials the own address of an endpoint: the endpoint's Service, in the form `cart.shop:80`. If
+    /// `is_service` is false, the calls are not balanced over this Service.
+    pub endpoint_of: Option<String>,
+    /// Whether calls in HTTP/2 to the dialled endpoint are balanced over its Service.
+    pub is_balanced_in_http2: bool,
     /// Whether the proxy relays the connection's bytes without parsing them. Rules that match requests then do not
     /// apply.
     pub is_opaque: bool,

@@ -299,6 +299,42 @@ fn a_port_with_tcp_routes_is_opaque() {
     assert_eq!(outbound.backends[0].to, "v1.shop:80");
 }
 
+/// Explains a call to the own address of an endpoint of the headless Service `cart`. `annotation` belongs to this
+/// Service, and `field` to the endpoint.
+fn of_endpoint((annotation, field): (&str, &str), content_type: Option<&str>) -> Outbound {
+    let manifests = service("cart", &["10.0.0.7", "10.0.0.8"])
+        .replace("spec: {", "spec: {clusterIP: None, ")
+        .replace(
+            "{name: cart, namespace: shop}",
+            &format!("{{name: cart, namespace: shop, annotations: {{{annotation}}}}}"),
+        )
+        .replace("- addresses: [10.0.0.7]", &format!("- addresses: [10.0.0.7]{field}"));
+    let mut relay = relay(1, mesh_of(manifests), false);
+    let address = Some("10.0.0.7:8080".parse().expect("an address"));
+    let side = CallSide::Outbound { authority: "cart.shop:80".to_owned(), address };
+    let headers = content_type.map(|value| ("content-type".to_owned(), value.to_owned())).into_iter().collect();
+    let question = CallQuestion { side, method: "POST".into(), path: "/shop.v1.Cart/Get".into(), headers };
+    relay.explain_call(&question).expect("a question").outbound.expect("the way")
+}
+
+#[test]
+fn a_call_to_an_endpoint_of_a_headless_service_is_balanced_by_the_rules_of_real_calls() {
+    let grpc = Some("application/grpc");
+    let hostname = "\n  hostname: cart-0";
+    for (object, content_type, destination, in_http2) in [
+        (("", ""), grpc, "cart.shop:80", true),
+        (("", ""), None, "10.0.0.7:8080", true),
+        (("", hostname), grpc, "10.0.0.7:8080", false),
+        (("leno.dev/headless: balanced", hostname), grpc, "cart.shop:80", true),
+        (("leno.dev/headless: direct", ""), grpc, "10.0.0.7:8080", false),
+    ] {
+        let outbound = of_endpoint(object, content_type);
+        let told = (&*outbound.destination, outbound.is_service, outbound.is_balanced_in_http2);
+        assert_eq!(told, (destination, destination == "cart.shop:80", in_http2), "{object:?} {content_type:?}");
+        assert_eq!(outbound.endpoint_of.as_deref(), Some("cart.shop:80"), "{object:?} {content_type:?}");
+    }
+}
+
 #[test]
 fn a_hostile_question_is_refused() {
     let mut relay = relay(1, mesh(), false);

@@ -42,7 +42,9 @@ impl Relay {
     pub(super) fn explain_outbound(&mut self, mut call: Call, authority: &str, address: Option<SocketAddr>) -> Sides {
         let of_address = address.and_then(|address| self.targets.mesh().cluster_by_address(address));
         let is_declared_opaque = of_address.is_some_and(|cluster| cluster.protocol == protocol::Protocol::Opaque);
-        let is_http2 = call.protocol == Protocol::Http2 && !is_declared_opaque;
+        // Only gRPC shows which version of HTTP the client speaks. For other calls, assume HTTP/1: few clients speak
+        // HTTP/2 without TLS.
+        let is_http2 = call.is_grpc && !is_declared_opaque;
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let sought = Sought { door: Door::Outbound, target: address, local, is_http2 };
         let (target, cluster) = match self.find_target(&sought, authority.as_bytes()) {
@@ -71,17 +73,33 @@ impl Relay {
         let mut answer = Outbound {
             destination: target.to_string(),
             is_service: matches!(target, TargetKey::Service(_)),
+            endpoint_of: address.and_then(|address| self.endpoint_of(&target, &cluster, address)),
             is_opaque,
             calls_in_flight: self.calls.len() as u64,
             max_calls: self.limits.relay.max_calls.into(),
             ..Outbound::default()
         };
+        answer.is_balanced_in_http2 = answer.endpoint_of.is_some()
+            && !is_declared_opaque
+            && address.is_some_and(|address| self.targets.mesh().cluster_by_address(address).is_some());
         self.explain_deadline(&call, None, &mut answer);
         let outcome = match &table {
             Some((parent, table)) => self.explain_routes(&call, (parent, table), &cluster, &mut answer),
             None => self.explain_one(&call, &target, &cluster, &mut answer),
         };
         (outcome, Some(answer), None)
+    }
+
+    /// Returns the Service whose endpoint has the address that the client dials; `None` if this address is a clusterIP
+    /// or belongs to no endpoint.
+    fn endpoint_of(&self, target: &TargetKey, cluster: &Cluster, dialled: SocketAddr) -> Option<String> {
+        let key = match target {
+            TargetKey::Service(key) => Some(key).filter(|_| !cluster.has_cluster_ip(dialled.ip())),
+            TargetKey::Address(_) | TargetKey::Local(_) => {
+                self.targets.mesh().endpoint_by_address(dialled).map(|(cluster, _)| &cluster.key)
+            }
+        };
+        key.map(ToString::to_string)
     }
 
     /// Explains a call that goes to the cluster itself, without a route rule.

@@ -68,9 +68,14 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
     let of_caller = options.from.as_ref().filter(|_| options.via.is_none()).and_then(From::namespace);
     let namespace = options.namespace.clone().or(of_caller).unwrap_or_else(|| cluster.namespace.clone());
     let Caller { pod, asked, others: other_callers } = caller(options, &cluster, &namespace).await?;
-    let Destination { authority, address } = Destination::find(&cluster, &options.service, &namespace).await?;
-    let question = options.outbound(&authority, address)?;
-    let answer = ask_pod(&cluster, &pod, &question).await?;
+    let destination = Destination::find(&cluster, &options.service, &namespace).await?;
+    let mut question = options.outbound(&destination.authority, destination.address)?;
+    let mut answer = ask_pod(&cluster, &pod, &question).await?;
+    // The clients of a headless Service dial the own address of an endpoint, so ask again about such an address.
+    if let Some(endpoint) = first_endpoint(&answer).filter(|_| destination.is_headless) {
+        question = options.outbound(&destination.authority, Some(endpoint))?;
+        answer = ask_pod(&cluster, &pod, &question).await?;
+    }
     let address = pod_address(&pod).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let mut servers = Vec::new();
     let backends = answer.outbound.iter().flat_map(|outbound| &outbound.backends).filter(|_| is_on_its_way(&answer));
@@ -78,6 +83,12 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
         servers.extend(server(options, &cluster, &answer, backend, address).await);
     }
     Ok(Explained { question, asked, other_callers, answer, servers })
+}
+
+/// Returns the address of the first ready endpoint that an answer names.
+fn first_endpoint(answer: &CallAnswer) -> Option<SocketAddr> {
+    let mut backends = answer.outbound.iter().flat_map(|outbound| &outbound.backends);
+    backends.find_map(|backend| Some(backend.endpoints.first()?.address))
 }
 
 /// The caller of the explained call, if it is in a cluster.
@@ -158,8 +169,7 @@ async fn ask_server(
     if choice.server.is_none() {
         return Err(NoAnswer::NotAsked("it has no proxy, so no policy is enforced there"));
     }
-    let namespace = backend.to.split(':').next().and_then(|host| host.split_once('.')).map(|(_, namespace)| namespace);
-    let (Some(pod), Some(namespace)) = (&choice.pod, namespace) else {
+    let (Some(pod), Some(namespace)) = (&choice.pod, namespace(callers, backend)) else {
         return Err(NoAnswer::NotAsked("it is no Pod, so its proxy was not asked"));
     };
     let asking = async {
@@ -172,6 +182,17 @@ async fn ask_server(
     asked
         .map_err(|error| NoAnswer::Failed(format!("its policies are unknown: {error}")))?
         .ok_or_else(|| NoAnswer::Failed("its Pod has gone; ask again".to_owned()))
+}
+
+/// Returns the namespace of a backend's endpoints; `None` if the backend is an address without a Service.
+fn namespace<'a>(callers: &'a CallAnswer, backend: &'a BackendChoice) -> Option<&'a str> {
+    let service = match &callers.outbound {
+        // The backend is the address that the client dials, which has no namespace.
+        Some(outbound) if !outbound.is_service => outbound.endpoint_of.as_deref()?,
+        Some(_) | None => &backend.to,
+    };
+    let (host, _) = service.split_once(':')?;
+    Some(host.split_once('.')?.1)
 }
 
 fn pod_address(pod: &Pod) -> Option<IpAddr> {

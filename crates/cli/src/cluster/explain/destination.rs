@@ -18,14 +18,19 @@ const OTHERS_MAX: usize = 8;
 pub(super) struct Destination {
     /// The call's `:authority`, in the form `cart.shop:80`.
     pub(super) authority: String,
-    /// The clusterIP and port to which clients connect. `None` if the Service is headless, does not exist or cannot be
-    /// read; the proxy then finds the Service by `authority`.
+    /// The clusterIP and port to which clients connect, or the address that the user named. `None` if the Service is
+    /// headless, does not exist or cannot be read; the proxy then finds the Service by `authority`.
     pub(super) address: Option<SocketAddr>,
+    /// Whether clients connect to the own addresses of the Service's endpoints.
+    pub(super) is_headless: bool,
 }
 
 impl Destination {
     /// Finds the destination that `text` names. `namespace` is the namespace of the caller.
     pub(super) async fn find(cluster: &Cluster, text: &str, namespace: &str) -> Result<Self, ClusterError> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self { authority: text.to_owned(), address: Some(address), is_headless: false });
+        }
         let wanted = ServicePort::parse(text, namespace)?;
         let api = || cluster.within::<Service>(&wanted.namespace);
         match (cluster.get(api(), &wanted.name).await, wanted.port) {
@@ -45,12 +50,13 @@ impl Destination {
 
     fn of(wanted: &ServicePort, service: &Service) -> Result<Self, ClusterError> {
         let port = wanted.choose(tcp_ports(service))?;
-        let ip = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_ref()).and_then(|ip| ip.parse().ok());
-        Ok(Self { address: ip.map(|ip| SocketAddr::new(ip, port)), ..Self::by_name(wanted, port) })
+        let ip = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
+        let address = ip.and_then(|ip| ip.parse().ok()).map(|ip| SocketAddr::new(ip, port));
+        Ok(Self { address, is_headless: ip == Some("None"), ..Self::by_name(wanted, port) })
     }
 
     fn by_name(wanted: &ServicePort, port: u16) -> Self {
-        Self { authority: format!("{}:{port}", wanted.host()), address: None }
+        Self { authority: format!("{}:{port}", wanted.host()), address: None, is_headless: false }
     }
 }
 

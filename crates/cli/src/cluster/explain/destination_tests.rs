@@ -19,7 +19,7 @@ fn find(text: &str, service: &Service) -> Result<Destination, String> {
 fn a_call_goes_to_the_port_that_the_user_names_or_to_the_only_one() {
     for text in ["echo", "echo:50051", "echo.shop.svc.cluster.local"] {
         let address = Some("10.96.0.7:50051".parse().expect("an address"));
-        let expected = Destination { authority: "echo.shop:50051".to_owned(), address };
+        let expected = Destination { authority: "echo.shop:50051".to_owned(), address, is_headless: false };
         assert_eq!(find(text, &service("echo", &[50051])), Ok(expected), "{text}");
     }
 }
@@ -28,7 +28,7 @@ fn a_call_goes_to_the_port_that_the_user_names_or_to_the_only_one() {
 fn a_headless_service_is_found_by_its_name() {
     let mut headless = service("echo", &[50051]);
     headless.spec.as_mut().expect("a spec").cluster_ip = Some("None".to_owned());
-    let expected = Destination { authority: "echo.shop:50051".to_owned(), address: None };
+    let expected = Destination { authority: "echo.shop:50051".to_owned(), address: None, is_headless: true };
     assert_eq!(find("echo", &headless), Ok(expected));
 }
 

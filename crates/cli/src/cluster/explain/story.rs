@@ -1,5 +1,6 @@
 //! Formats an explanation as text: first a line with the outcome of the call, then its steps in a fixed order.
 
+use leno_model::explain::{CallQuestion, CallSide};
 use leno_model::policy::{DecidedBy, PolicyLines, PortExplanation, Verdict};
 use leno_relay::explain::answer::{BackendChoice, CallAnswer, Outbound, Outcome, RouteChoice};
 use serde_json::json;
@@ -37,7 +38,7 @@ pub(super) fn text(explained: &Explained) -> String {
     let own = explained.answer.own.as_deref().unwrap_or("no identity");
     story.add("caller", &format!("{own}, as {} says{}", explained.asked, others(explained)));
     if let Some(outbound) = &explained.answer.outbound {
-        tell_outbound(&mut story, outbound, &question.path);
+        tell_outbound(&mut story, outbound, question);
     }
     for server in &explained.servers {
         tell_server(&mut story, server);
@@ -133,20 +134,38 @@ fn destinations(explained: &Explained) -> String {
     each.collect::<Vec<_>>().join(" or ")
 }
 
-fn tell_outbound(story: &mut Story, outbound: &Outbound, path: &str) {
-    let kind = match (outbound.is_service, outbound.is_opaque) {
-        (true, false) => "",
-        (true, true) => ", whose connections are opaque: no route of requests applies",
-        (false, _) => ", which is no Service",
-    };
-    story.add("service", &format!("{}{kind}", outbound.destination));
+/// Returns the text after the destination: how the proxy treats it.
+fn treatment(outbound: &Outbound, question: &CallQuestion) -> String {
+    match (outbound.is_service, &outbound.endpoint_of) {
+        (true, Some(_)) => {
+            let dialled = match &question.side {
+                CallSide::Outbound { address: Some(address), .. } => address.to_string(),
+                CallSide::Outbound { .. } | CallSide::Inbound { .. } => "an endpoint".to_owned(),
+            };
+            format!(", headless: the client dials {dialled}, and its calls in HTTP/2 are balanced over the Service")
+        }
+        (false, Some(service)) => {
+            let how = match outbound.is_balanced_in_http2 {
+                true => "only calls in HTTP/2, as gRPC clients make them, are balanced over the Service",
+                false => "its calls are not balanced over the Service",
+            };
+            format!(", an endpoint of {service} that the client dials: {how}")
+        }
+        (true, None) if outbound.is_opaque => ", whose connections are opaque: no route of requests applies".to_owned(),
+        (true, None) => String::new(),
+        (false, None) => ", which is no Service".to_owned(),
+    }
+}
+
+fn tell_outbound(story: &mut Story, outbound: &Outbound, question: &CallQuestion) {
+    story.add("service", &format!("{}{}", outbound.destination, treatment(outbound, question)));
     match &outbound.route {
         None => story.add("route", "none: no route and no TrafficPolicy applies"),
         Some(route) => tell_route(story, route),
     }
     outbound.changes.iter().for_each(|change| story.add("changes", change));
     outbound.mirrors.iter().for_each(|mirror| story.add("copies", mirror));
-    tell_limits(story, outbound, path);
+    tell_limits(story, outbound, &question.path);
     for backend in &outbound.backends {
         tell_backend(story, backend);
     }

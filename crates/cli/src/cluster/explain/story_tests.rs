@@ -95,6 +95,33 @@ fn a_call_to_a_proxy_that_could_not_be_asked_is_not_known_to_be_sent() {
 }
 
 #[test]
+fn the_story_tells_whether_calls_to_an_endpoint_of_a_headless_service_are_balanced() {
+    let told = |destination: &str, is_service: bool, in_http2: bool| {
+        let mut answer = sent();
+        let outbound = &mut answer["outbound"];
+        outbound["destination"] = json!(destination);
+        outbound["is_service"] = json!(is_service);
+        outbound["endpoint_of"] = json!("cart.shop:80");
+        outbound["is_balanced_in_http2"] = json!(in_http2);
+        let mut explained = explained(answer, None);
+        let address = Some("10.0.0.2:50051".parse().expect("an address"));
+        explained.question.side = CallSide::Outbound { authority: "cart.shop:80".to_owned(), address };
+        let story = text(&explained);
+        let service = story.lines().find(|line| line.starts_with("service")).expect("a line");
+        service.to_owned()
+    };
+    let (service, endpoint) = ("cart.shop:80", "10.0.0.2:50051");
+    let line = "cart.shop:80, headless: the client dials 10.0.0.2:50051, and its calls in HTTP/2 are balanced over the Service";
+    assert_eq!(told(service, true, true), format!("service    {line}"));
+    let line = "10.0.0.2:50051, an endpoint of cart.shop:80 that the client dials: ";
+    assert!(
+        told(endpoint, false, true).starts_with(&format!("service    {line}only calls in HTTP/2, as gRPC clients"))
+    );
+    let what = "its calls are not balanced over the Service";
+    assert_eq!(told(endpoint, false, false), format!("service    {line}{what}"));
+}
+
+#[test]
 fn limits_are_shown_with_the_object_that_sets_them() {
     let story = text(&explained(sent(), None));
     assert!(story.contains("deadline   2000 ms, set by TrafficPolicy shop/cart\n"), "{story}");
