@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use leno_admin::logging::LogLevels;
@@ -132,13 +132,22 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
         leader.send_replace(false);
         release(lease()).await;
     };
-    let ended = tokio::select! {
-        served = served => served,
-        never = lead(lease(), &leader, is_listed, phases) => match never {},
-        never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
-        never = heart.beat() => match never {},
-        () = drain(signal, &phase, options.grace, release) => return Ok(()),
+    let running = async {
+        tokio::select! {
+            served = served => Some(served),
+            never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
+            never = heart.beat() => match never {},
+            () = drain(signal, &phase, options.grace, release) => None,
+        }
     };
+    let ended = tokio::select! {
+        // First see whether this replica still leads: if the machine was suspended, it must not write before.
+        biased;
+        never = lead(lease(), &leader, is_listed, phases) => match never {},
+        ended = running => ended,
+    };
+    // If the replica was drained, it has released the Lease already.
+    let Some(ended) = ended else { return Ok(()) };
     issuer::release(lease()).await;
     ended
 }
@@ -153,7 +162,7 @@ async fn lead(
 ) -> Infallible {
     let holding = async {
         if is_listed.wait_for(|is_listed| *is_listed).await.is_ok() {
-            hold(lease, leader).await;
+            hold(lease, leader, SystemTime::now).await;
         }
     };
     tokio::select! {

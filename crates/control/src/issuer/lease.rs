@@ -8,11 +8,17 @@
 //! This does no harm: either both leaders write the same content, or the later write fails because of its old resource
 //! version.
 //!
+//! While the machine is suspended, the monotonic clock stands still, and with it every timer of this process. With this
+//! clock alone, a leader that wakes would write for several seconds although another replica leads. So a leader also
+//! reads the wall clock: each time its task runs, and before the task does anything else.
+//!
 //! A leader that cannot reach the API server stops writing, but keeps its authority and its mesh, and continues to
 //! serve clients.
 
+use std::future::poll_fn;
 use std::pin::pin;
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
 
 use hyper::StatusCode;
 use k8s_openapi::api::coordination::v1 as kubernetes;
@@ -122,16 +128,51 @@ impl Lease {
     }
 }
 
-/// Claims and renews the Lease, and sends to `leads` whether we lead. Returns when all receivers have been dropped.
-pub(crate) async fn hold(mut lease: Lease, leads: &watch::Sender<bool>) {
-    // The time at which we must stop writing unless we have renewed the Lease by then; `None` while we do not lead.
-    let mut stop_at = None;
+/// The time at which a leader must stop writing unless it has renewed the Lease by then.
+#[derive(Clone, Copy)]
+struct Stop {
+    at: Instant,
+    /// The same time on the wall clock, which also counts the time for which the machine is suspended.
+    on_wall: SystemTime,
+}
+
+impl Stop {
+    /// Returns the time for a Lease whose renewal begins now.
+    fn after_renewal(wall: &impl Fn() -> SystemTime) -> Self {
+        Self { at: Instant::now() + STOP, on_wall: wall() + STOP }
+    }
+
+    /// Waits until the time has come on one of the clocks. No timer runs on the wall clock, so this future must be
+    /// polled each time the task runs.
+    async fn reached(self, wall: &impl Fn() -> SystemTime) {
+        let on_wall = poll_fn(|_| if self.is_past(wall) { Poll::Ready(()) } else { Poll::Pending });
+        tokio::select! {
+            () = on_wall => {}
+            () = sleep_until(self.at) => {}
+        }
+    }
+
+    fn is_past(self, wall: &impl Fn() -> SystemTime) -> bool {
+        wall() >= self.on_wall || Instant::now() >= self.at
+    }
+}
+
+/// Claims and renews the Lease, and sends to `leads` whether we lead. `wall` returns the current time of the wall clock.
+/// Returns when all receivers have been dropped.
+///
+/// Poll this future in the same task as the futures that write, and before them: after the machine has been suspended,
+/// this future sends that we no longer lead.
+pub(crate) async fn hold(mut lease: Lease, leads: &watch::Sender<bool>, wall: impl Fn() -> SystemTime) {
+    // `None` while we do not lead.
+    let mut stop: Option<Stop> = None;
     while !leads.is_closed() {
         let begun = Instant::now();
-        let interval = match stopping(stop_at, leads, timeout(ATTEMPT, lease.attempt())).await {
+        let next_stop = Stop::after_renewal(&wall);
+        let interval = match stopping(stop, leads, &wall, timeout(ATTEMPT, lease.attempt())).await {
             Ok(Ok(is_ours)) => {
-                stop_at = is_ours.then_some(begun + STOP);
-                set(leads, is_ours);
+                // The Lease may have expired again if the machine was suspended during the attempt.
+                stop = Some(next_stop).filter(|stop| is_ours && !stop.is_past(&wall));
+                set(leads, stop.is_some());
                 RENEWAL
             }
             Ok(Err(error)) => {
@@ -145,17 +186,24 @@ pub(crate) async fn hold(mut lease: Lease, leads: &watch::Sender<bool>) {
         };
         // Vary the interval at random, so that replicas do not send their requests at the same moment.
         let next = begun + interval.mul_f64(0.9 + 0.2 * fastrand::f64());
-        stopping(stop_at, leads, sleep_until(next)).await;
+        stopping(stop, leads, &wall, sleep_until(next)).await;
     }
 }
 
-/// Runs `work` to its end. If it is not complete at `stop_at`, sends at that time that we no longer lead.
-async fn stopping<T>(stop_at: Option<Instant>, leads: &watch::Sender<bool>, work: impl Future<Output = T>) -> T {
+/// Runs `work` to its end. If it is not complete when `stop` is reached, sends at that time that we no longer lead.
+async fn stopping<T>(
+    stop: Option<Stop>,
+    leads: &watch::Sender<bool>,
+    wall: &impl Fn() -> SystemTime,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = pin!(work);
-    if let Some(stop_at) = stop_at {
+    if let Some(stop) = stop {
         tokio::select! {
+            // First see whether the Lease has expired: the work may complete in the moment when the machine wakes.
+            biased;
+            () = stop.reached(wall) => set(leads, false),
             output = &mut work => return output,
-            () = sleep_until(stop_at) => set(leads, false),
         }
     }
     work.await

@@ -1,5 +1,7 @@
 use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::*;
@@ -58,7 +60,7 @@ async fn who_takes_a_lease_says_since_when() {
 fn replica(server: &Store, holder: &str) -> watch::Receiver<bool> {
     let (sender, leads) = watch::channel(false);
     let lease = Lease::new(server.client(), "leno", holder.to_owned());
-    tokio::spawn(async move { hold(lease, &sender).await });
+    tokio::spawn(async move { hold(lease, &sender, SystemTime::now).await });
     leads
 }
 
@@ -85,6 +87,37 @@ async fn a_leader_without_an_api_server_stops_before_its_lease_expires_and_leads
             let back_after = becomes(&mut leads, true).await;
             assert!(back_after <= ATTEMPT + RETRY, "{away:?} at {phase_ms} ms: it took {back_after:?}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_suspended_stops_before_its_task_does_anything_else() {
+    let server = Store::new();
+    let (sender, mut leads) = watch::channel(false);
+    let start = Instant::now();
+    let suspended_s = AtomicU64::new(0);
+    let wall = || SystemTime::UNIX_EPOCH + start.elapsed() + Duration::from_secs(suspended_s.load(Ordering::Relaxed));
+    let holding = hold(Lease::new(server.client(), "leno", "us".to_owned()), &sender, wall);
+    let working = async {
+        becomes(&mut leads, true).await;
+        // A short suspension, after which the Lease has not expired yet.
+        suspended_s.store(STOP.as_secs() - 1, Ordering::Relaxed);
+        yield_now().await;
+        assert!(*leads.borrow());
+        suspended_s.store(STOP.as_secs(), Ordering::Relaxed);
+        yield_now().await;
+        assert!(!*leads.borrow(), "it leads with an expired Lease");
+        let back_after = becomes(&mut leads, true).await;
+        assert!(back_after <= RENEWAL * 2, "it took {back_after:?}");
+        // The wall clock may be set back: the monotonic clock still ends the leadership.
+        suspended_s.store(0, Ordering::Relaxed);
+        server.set(Reach::Fails);
+        assert!(becomes(&mut leads, false).await <= STOP);
+    };
+    tokio::select! {
+        biased;
+        () = holding => panic!("it ended"),
+        () = working => {}
     }
 }
 
