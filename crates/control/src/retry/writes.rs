@@ -2,10 +2,12 @@
 //!
 //! A namespace that refuses writes gets fewer and fewer attempts. So does a namespace whose writes get no answer, for
 //! example because an admission webhook of this namespace hangs. Such namespaces take at most [`RETRIES_MAX`] of the
-//! places, so that they do not delay the writes in other namespaces.
+//! places, so that they do not delay the writes in other namespaces. The other namespaces take turns, so that namespaces
+//! whose objects change all the time do not delay them either.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Bound;
 
 use futures_util::future::{Join, Ready, join, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -24,6 +26,8 @@ pub(crate) struct Writes<F: Future> {
     wanted: BTreeSet<Box<str>>,
     /// The namespaces of `running`.
     writing: BTreeSet<Box<str>>,
+    /// The namespace of the latest write that was no retry. The next turn is that of the namespace behind it.
+    latest: Box<str>,
     running: FuturesUnordered<Join<Ready<Box<str>>, F>>,
 }
 
@@ -33,6 +37,7 @@ impl<F: Future> Default for Writes<F> {
             failing: FailingNamespaces::default(),
             wanted: BTreeSet::new(),
             writing: BTreeSet::new(),
+            latest: Box::default(),
             running: FuturesUnordered::new(),
         }
     }
@@ -102,6 +107,9 @@ impl<F: Future> Writes<F> {
             let Some(namespace) = self.first_due() else { return };
             match write(&namespace) {
                 Some(write) => {
+                    if !self.failing.contains(&namespace) {
+                        self.latest = namespace.clone();
+                    }
                     self.writing.insert(namespace.clone());
                     self.running.push(join(ready(namespace), write));
                 }
@@ -116,7 +124,8 @@ impl<F: Future> Writes<F> {
     /// Returns a namespace in which to write now.
     fn first_due(&self) -> Option<Box<str>> {
         let waits = |namespace: &str| self.wanted.contains(namespace) && !self.writing.contains(namespace);
-        let mut others = self.wanted.iter().filter(|namespace| !self.failing.contains(namespace));
+        let behind = self.wanted.range::<str, _>((Bound::Excluded(&*self.latest), Bound::Unbounded));
+        let mut others = behind.chain(&self.wanted).filter(|namespace| !self.failing.contains(namespace));
         if let Some(namespace) = others.find(|namespace| waits(namespace)) {
             return Some(namespace.clone());
         }

@@ -86,6 +86,24 @@ async fn each_namespace_has_one_write_at_a_time_and_all_have_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn namespaces_that_always_need_a_write_take_turns_with_the_others() {
+    let began = RefCell::new(Vec::<Box<str>>::new());
+    let begin = |namespace: &str| {
+        began.borrow_mut().push(namespace.into());
+        Some(sleep(Duration::from_secs(1)))
+    };
+    let mut writes = Writes::default();
+    let wanted: BTreeSet<Box<str>> = names("busy", WRITES_MAX).into_iter().chain(["open".into()]).collect();
+    for _ in 0..2 * WRITES_MAX {
+        writes.need(wanted.clone());
+        let (namespace, ()) = writes.next(begin).await;
+        writes.succeeded(&namespace);
+    }
+    let of_open = began.borrow().iter().filter(|namespace| &***namespace == "open").count();
+    assert!(of_open >= 2, "{began:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pause_ends_no_series_of_failures() {
     let mut writes = Writes::default();
     writes.need(names("hung", 1));
