@@ -67,7 +67,7 @@ impl<F: Future> Writes<F> {
             self.start(&write);
             // Without a free place, a namespace whose attempt is due must wait for the end of another write.
             let has_place = self.running.len() < WRITES_MAX && self.retries() < RETRIES_MAX;
-            let Self { failing, wanted, writing, running } = self;
+            let Self { failing, wanted, writing, running, latest: _ } = self;
             let waits = |namespace: &str| wanted.contains(namespace) && !writing.contains(namespace);
             tokio::select! {
                 Some((namespace, output)) = running.next() => {
