@@ -112,6 +112,9 @@ pub(crate) struct Call {
     /// The request's trailers, if they came before the call was sent or are kept for another attempt.
     pub(crate) trailers: Option<Box<FieldSection>>,
     pub(crate) request_ended: bool,
+    /// Whether the request did not end with its header section. Unlike `request_ended`, this stays the same when the
+    /// rest of the request arrives, so policy gives the same answer at any time.
+    pub(crate) has_content: bool,
     /// Whether the client's account counts the call as one with an incomplete request.
     pub(crate) counts_as_open: bool,
     /// Whether the latest piece of request content had only a few bytes, or no content has arrived yet.
@@ -205,6 +208,7 @@ impl Call {
             body: Vec::new(),
             trailers: None,
             request_ended,
+            has_content: !request_ended,
             counts_as_open: false,
             short_part: true,
             replayable: true,

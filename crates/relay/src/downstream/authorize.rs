@@ -76,7 +76,8 @@ pub(crate) fn request(call: &Call) -> Request<'_> {
         method: call.request.get(Known::Method).unwrap_or_default(),
         path: call.request.get(Known::Path).unwrap_or_default(),
         upgrade: call.request.contains(Known::LenoUpgrade),
-        has_content: !call.request_ended,
+        // The whole content may have arrived before the policies, so `request_ended` would hide it.
+        has_content: call.has_content,
     }
 }
 
