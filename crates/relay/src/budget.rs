@@ -19,6 +19,8 @@
 //! arrival is updated after each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links,
 //! and `arrival_bytes` is the sum of `Arrival::charged_bytes` over all arrivals.
 
+use std::collections::BinaryHeap;
+
 use leno_http2::ErrorCode;
 use rustc_hash::FxHashMap;
 
@@ -46,11 +48,21 @@ pub(crate) struct Budget {
     /// Whether memory is short. Set when the worker holds more than half of its budget, and cleared when it holds three
     /// eighths or less.
     is_tight: bool,
+    /// How often the worker has added up the memory of all connections.
+    #[cfg(test)]
+    sums: usize,
 }
 
 impl Budget {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, charged_bytes: 0, arrival_bytes: 0, is_tight: false }
+        Self {
+            max_bytes,
+            charged_bytes: 0,
+            arrival_bytes: 0,
+            is_tight: false,
+            #[cfg(test)]
+            sums: 0,
+        }
     }
 
     /// Changes the charge of a link from `before` to `after` bytes.
@@ -77,19 +89,63 @@ impl Budget {
 /// The connections that one turn of the event loop closes because the worker is above its budget.
 #[derive(Debug, Default)]
 pub struct Relief {
-    candidates: Candidates,
+    /// The connections that this relief may still close; `None` before it closes the first.
+    holders: Option<Holders>,
     victims: usize,
 }
 
-/// The connections of the account that holds the most memory: the first connections to close.
+/// All connections of clients, with the memory that they hold.
+///
+/// The relay adds up the memory at most once in a turn of the event loop, because the sum visits all connections and
+/// all calls. Then it subtracts each connection that it closes. If it added up again whenever another account becomes
+/// the heaviest, two accounts of equal size could occupy the worker: each closed connection would cost a new sum.
 #[derive(Debug, Default)]
-struct Candidates {
+struct Holders {
+    /// The accounts of callers.
+    callers: BinaryHeap<Holder>,
+    /// Memory that `callers` hold together.
+    callers_bytes: usize,
+    /// All connections of our own application count as one account.
+    application: Holder,
+}
+
+/// The connections of one account. Of two holders, the one that holds more memory is the greater.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Holder {
+    /// Memory that `clients` hold together. This is the first field, because it determines the order of holders.
+    bytes: usize,
     /// Each connection with the memory that it holds, in bytes. The connection that holds the most is the last.
     clients: Vec<(usize, ClientId)>,
-    /// Memory that the account holds.
-    bytes: usize,
-    /// Memory of the account that holds the second most.
-    next_bytes: usize,
+}
+
+impl Holders {
+    /// Removes and returns the largest connection of the account that holds the most memory. Leaves out our own
+    /// application if `spares_application` is true and there are other accounts.
+    fn take_largest(&mut self, spares_application: bool) -> Option<ClientId> {
+        let is_applications = match self.callers.peek() {
+            Some(heaviest) => !spares_application && self.application.bytes > heaviest.bytes,
+            None => true,
+        };
+        if is_applications {
+            return self.application.take_largest().map(|(_, id)| id);
+        }
+        let mut heaviest = self.callers.pop()?;
+        let largest = heaviest.take_largest();
+        if !heaviest.clients.is_empty() {
+            self.callers.push(heaviest);
+        }
+        let (bytes, id) = largest?;
+        self.callers_bytes = self.callers_bytes.saturating_sub(bytes);
+        Some(id)
+    }
+}
+
+impl Holder {
+    fn take_largest(&mut self) -> Option<(usize, ClientId)> {
+        let (bytes, id) = self.clients.pop()?;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Some((bytes, id))
+    }
 }
 
 impl Relay {
@@ -180,9 +236,10 @@ impl Relay {
         }
     }
 
-    /// Closes a client's connection to free memory, and returns `true`. Returns `false` and closes nothing if the
-    /// worker holds at most seven eighths of its budget, or if `relief` has closed as many connections as one turn may
-    /// close.
+    /// Closes the largest connection of the account that holds the most memory, and returns `true`. The account of our
+    /// own application is left out if it holds at most half of the budget and there are other accounts. Returns `false`
+    /// and closes nothing if the worker holds at most seven eighths of its budget, if no connection is left, or if
+    /// `relief` has closed as many connections as one turn may close.
     ///
     /// After `true`, the caller must write all output, carry out the effects, and call this function again. The effects
     /// free the memory of the client's wire, and of the connections to servers that only this client uses.
@@ -190,43 +247,41 @@ impl Relay {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;
         }
-        if relief.candidates.clients.is_empty() || relief.candidates.bytes < relief.candidates.next_bytes {
-            relief.candidates = self.clients_of_heaviest();
-        }
-        let Some((bytes, id)) = relief.candidates.clients.pop() else { return false };
-        relief.candidates.bytes = relief.candidates.bytes.saturating_sub(bytes);
-        relief.victims += 1;
-        self.give_up(id);
-        true
-    }
-
-    /// Returns the connections of the account that holds the most memory. All connections of our own application count
-    /// as one account. This account is left out if it holds at most half of the budget and there are other accounts.
-    fn clients_of_heaviest(&mut self) -> Candidates {
-        let elsewhere = self.held_elsewhere();
-        let account_of =
-            |client: &Client| self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
-        let held_by =
-            |id: ClientId, client: &Client| client.link.charged_bytes + elsewhere.get(&id).copied().unwrap_or_default();
-        let mut totals: FxHashMap<Option<AccountId>, usize> = FxHashMap::default();
-        for (id, client) in self.downstreams.iter() {
-            *totals.entry(account_of(client)).or_default() += held_by(id, client);
-        }
+        let holders = relief.holders.get_or_insert_with(|| self.sum_up());
         // Our own application is charged for all memory except that of arrivals and of callers. So its account includes
         // the connections to endpoints.
-        let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
-        let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
-        if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
-            totals.remove(&None);
+        let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + holders.callers_bytes);
+        let spares_application = of_application <= self.budget.max_bytes / 2;
+        while let Some(id) = holders.take_largest(spares_application) {
+            // The connection may have ended when the caller wrote the output.
+            if self.downstreams.get(id).is_some() {
+                relief.victims += 1;
+                self.give_up(id);
+                return true;
+            }
         }
-        let Some((&heaviest, &bytes)) = totals.iter().max_by_key(|(_, total)| **total) else {
-            return Candidates::default();
-        };
-        totals.remove(&heaviest);
-        let clients = self.downstreams.iter().filter(|(_, client)| account_of(client) == heaviest);
-        let mut clients: Vec<_> = clients.map(|(id, client)| (held_by(id, client), id)).collect();
-        clients.sort_unstable();
-        Candidates { clients, bytes, next_bytes: totals.into_values().max().unwrap_or_default() }
+        false
+    }
+
+    /// Adds up the memory that the connections of each account hold.
+    fn sum_up(&mut self) -> Holders {
+        #[cfg(test)]
+        {
+            self.budget.sums += 1;
+        }
+        let elsewhere = self.held_elsewhere();
+        let mut accounts: FxHashMap<Option<AccountId>, Holder> = FxHashMap::default();
+        for (id, client) in self.downstreams.iter() {
+            let account = self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
+            let bytes = client.link.charged_bytes + elsewhere.get(&id).copied().unwrap_or_default();
+            let holder = accounts.entry(account).or_default();
+            holder.bytes += bytes;
+            holder.clients.push((bytes, id));
+        }
+        accounts.values_mut().for_each(|holder| holder.clients.sort_unstable());
+        let application = accounts.remove(&None).unwrap_or_default();
+        let callers_bytes = accounts.values().map(|holder| holder.bytes).sum();
+        Holders { callers: accounts.into_values().collect(), callers_bytes, application }
     }
 
     /// Returns for each client the bytes that it makes us hold and that are not part of its link's charge:

@@ -49,6 +49,11 @@ fn client(relay: &mut Relay, number: u32, address: [u8; 4], bytes: usize) -> Cli
     let peer = SocketAddr::from((address, 40_000));
     let application = SocketAddr::from(([10, 0, 0, 9], 8080));
     let origin = Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) };
+    holding(relay, number, origin, bytes)
+}
+
+/// Adds an HTTP/2 client with this origin that holds `bytes`.
+fn holding(relay: &mut Relay, number: u32, origin: Origin, bytes: usize) -> ClientId {
     let id = connect(relay, number, origin, None, (Speaks::Http2, Vec::new()));
     let link = relay.link(LinkId::Client(id)).expect("it is open");
     let before = std::mem::replace(&mut link.charged_bytes, bytes);
@@ -68,6 +73,56 @@ fn small_connections_stay_when_another_account_holds_more() {
     while relay.relieve(&mut relief) {}
     let are_open = |ids: &[ClientId]| ids.iter().filter(|id| relay.downstreams.get(**id).is_some()).count();
     assert_eq!((are_open(&large), are_open(&small)), (1, 40));
+}
+
+#[test]
+fn the_connections_of_equal_accounts_are_closed_in_turns_for_one_sum() {
+    let mut relay = relay(1, Mesh::empty(), false);
+    relay.budget.max_bytes = 8 * MIB;
+    let mut numbers = 1..;
+    let mut add = |address| client(&mut relay, numbers.next().expect("a number"), address, MIB / 16);
+    let accounts = [[10, 0, 1, 1], [10, 0, 1, 2]].map(|address| (0..200).map(|_| add(address)).collect::<Vec<_>>());
+    let left = |relay: &Relay| {
+        [0, 1].map(|account: usize| accounts[account].iter().filter(|id| relay.downstreams.get(**id).is_some()).count())
+    };
+    for turn in 1..=2 {
+        let mut relief = Relief::default();
+        while relay.relieve(&mut relief) {}
+        assert_eq!(relief.victims, VICTIMS_MAX);
+        assert_eq!(left(&relay), [200 - turn * VICTIMS_MAX / 2; 2]);
+        assert_eq!(relay.budget.sums, turn);
+    }
+}
+
+#[test]
+fn the_application_loses_connections_only_if_it_holds_more_than_half_of_the_budget() {
+    for (bytes, is_spared) in [(3 * MIB, true), (5 * MIB, false)] {
+        let mut relay = relay(1, Mesh::empty(), false);
+        relay.budget.max_bytes = 8 * MIB;
+        let own = holding(&mut relay, 1, outbound(), bytes);
+        let callers = [[10, 0, 1, 1], [10, 0, 1, 2]].map(|address| client(&mut relay, 2, address, 5 * MIB / 2));
+        let mut relief = Relief::default();
+        while relay.relieve(&mut relief) {}
+        let callers = callers.iter().filter(|id| relay.downstreams.get(**id).is_some()).count();
+        assert_eq!((relay.downstreams.get(own).is_some(), callers), (is_spared, if is_spared { 1 } else { 2 }));
+    }
+}
+
+#[test]
+fn a_connection_that_has_ended_meanwhile_is_not_closed_again() {
+    let mut relay = relay(1, Mesh::empty(), false);
+    relay.budget.max_bytes = 8 * MIB;
+    let [small, large, larger] =
+        [(1, 4), (2, 5), (3, 6)].map(|(number, mib)| client(&mut relay, number, [10, 0, 1, 1], mib * MIB));
+    let mut relief = Relief::default();
+    assert!(relay.relieve(&mut relief));
+    assert!(relay.downstreams.get(larger).is_none());
+    relay.close_client(large);
+    relay.budget.max_bytes = 4 * MIB;
+    assert!(relay.relieve(&mut relief));
+    assert!(relay.downstreams.get(small).is_none());
+    assert!(!relay.relieve(&mut relief));
+    assert_eq!(relief.victims, 2);
 }
 
 #[test]
