@@ -106,11 +106,11 @@ pub enum Flood {
     MadeYouReset,
     /// The peer sends a header block that does not end (CVE-2024-27316).
     Continuation,
-    /// PING frames (CVE-2019-9512).
+    /// PING frames (CVE-2019-9512), and acknowledgements of PING frames that we did not send.
     Ping,
-    /// SETTINGS frames (CVE-2019-9515).
+    /// SETTINGS frames (CVE-2019-9515), and acknowledgements of SETTINGS frames that we did not send.
     Settings,
-    /// Frames without content (CVE-2019-9518).
+    /// Frames without content (CVE-2019-9518), and RST_STREAM frames on closed streams.
     EmptyFrames,
     /// PRIORITY frames (CVE-2019-9513).
     Priority,
@@ -124,11 +124,13 @@ pub enum Flood {
     UnreadOutput,
     /// The peer repeatedly sends field sections above the size limit.
     HeaderList,
+    /// GOAWAY frames.
+    GoAway,
 }
 
 impl Flood {
     /// Number of kinds of floods.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// The name in metrics of this kind of flood.
     pub fn label(self) -> &'static str {
@@ -144,6 +146,7 @@ impl Flood {
             Self::DataDribble => "data_dribble",
             Self::UnreadOutput => "unread_output",
             Self::HeaderList => "header_list",
+            Self::GoAway => "goaway",
         }
     }
 
@@ -160,6 +163,7 @@ impl Flood {
             Self::DataDribble => "too many DATA frames of a few bytes",
             Self::UnreadOutput => "frames are sent, our output is not read",
             Self::HeaderList => "too many field sections over the size limit",
+            Self::GoAway => "too many GOAWAY frames",
         }
     }
 }

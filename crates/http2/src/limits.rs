@@ -68,13 +68,18 @@ pub struct Limits {
     pub rapid_resets_per_second: u32,
     /// Maximum number of stream errors that the peer may cause per period.
     pub max_stream_errors: u32,
-    /// Maximum number of PING frames per period, in addition to one for each DATA or HEADERS frame that we sent.
+    /// Maximum number of PING frames per period, in addition to one for each DATA or HEADERS frame that we sent, and to
+    /// one acknowledgement for each PING that we sent.
     pub max_pings: u32,
-    /// Maximum number of SETTINGS frames per period.
+    /// Maximum number of SETTINGS frames per period, in addition to the acknowledgement of our SETTINGS.
     pub max_settings: u32,
     /// Maximum number per period of empty DATA, HEADERS and CONTINUATION frames and frames of unknown types, in
-    /// addition to one frame for each stream opened.
+    /// addition to one frame for each stream opened. RST_STREAM frames on closed streams count too, in addition to one
+    /// for each stream closed, and one for each DATA or HEADERS frame that we sent in the period.
     pub max_empty_frames: u32,
+    /// Maximum number of GOAWAY frames per period. A correct peer sends two: the first announces the end, the second
+    /// names the last stream (RFC 9113 section 6.8). A third may report an error.
+    pub max_goaways: u32,
     /// Maximum number of PRIORITY frames per period.
     pub max_priority_frames: u32,
     /// Maximum number of WINDOW_UPDATE frames per period. The peer may send four more for each DATA or HEADERS frame
@@ -114,6 +119,7 @@ impl Limits {
             max_pings: 100,
             max_settings: 100,
             max_empty_frames: 100,
+            max_goaways: 10,
             max_priority_frames: 1_000,
             max_window_updates: 2_000,
             max_dribbled_frames: 10_000,

@@ -284,9 +284,10 @@ static SPECS: &[Spec] = specs! {
     "max_rapid_resets" client.max_rapid_resets ANY, "streams a client opens and resets at once, in a burst";
     "rapid_resets_per_second" client.rapid_resets_per_second ANY, "streams a client opens and resets at once, in the long run";
     "max_stream_errors" client.max_stream_errors ANY, "stream errors a client causes, per 10 s";
-    "max_pings" client.max_pings ANY, "PING frames from a client beyond the frames sent to it, per 10 s";
-    "max_settings" client.max_settings ANY, "SETTINGS frames a client sends, per 10 s";
-    "max_empty_frames" client.max_empty_frames ANY, "frames without content a client sends, per 10 s";
+    "max_pings" client.max_pings ANY, "PING frames from a client beyond the frames sent to it, and acknowledgements of no PING, per 10 s";
+    "max_settings" client.max_settings ANY, "SETTINGS frames a client sends, and acknowledgements beyond the first, per 10 s";
+    "max_empty_frames" client.max_empty_frames ANY, "frames without content a client sends, and resets of closed streams beyond one for each, per 10 s";
+    "max_goaways" client.max_goaways ANY, "GOAWAY frames a client sends, per 10 s";
     "max_priority_frames" client.max_priority_frames ANY, "PRIORITY frames a client sends, per 10 s";
     "max_window_updates" client.max_window_updates ANY, "WINDOW_UPDATE frames beyond four per frame sent to the client, per 10 s";
     "max_dribbled_frames" client.max_dribbled_frames ANY, "DATA frames of a few bytes beyond eight per stream, per 10 s, except in tunnels";

@@ -42,6 +42,34 @@ async fn a_settings_flood() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_goaway_flood() {
+    let siege = flood(wire::goaway(0, code::CANCEL)).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("goaway", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_acknowledgements_of_settings() {
+    let siege = flood(wire::frame(kind::SETTINGS, flag::ACK, 0, &[])).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("settings", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_answers_to_pings_that_were_not_sent() {
+    let siege = flood(wire::frame(kind::PING, flag::ACK, 0, b"flooding")).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("ping", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_resets_of_a_stream_that_has_ended() {
+    let siege = flood(wire::reset(1, code::CANCEL)).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("empty_frames", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_empty_data_frames() {
     let siege = flood(wire::frame(kind::DATA, flag::NONE, 1, &[])).await;
     siege.assert_harmless().await;

@@ -24,6 +24,12 @@ pub(super) struct Floods {
     opened: u32,
     /// DATA and HEADERS frames sent since `window_began`.
     sent: u32,
+    /// RST_STREAM frames on closed streams since `window_began` that may answer the frames in `sent`.
+    answering_resets: u32,
+    /// Number of RST_STREAM frames that may still arrive late: one for each stream that was closed, in any period.
+    late_resets_left: u32,
+    /// Number of our PING frames that the peer has not acknowledged.
+    pings_unanswered: u32,
     /// Content that was sent, and for which the peer may still return credit, in bytes. The peer's application may read
     /// the content long after it was sent.
     uncredited_bytes: u64,
@@ -41,6 +47,9 @@ impl Floods {
             counts: [0; Flood::COUNT],
             opened: 0,
             sent: 0,
+            answering_resets: 0,
+            late_resets_left: 0,
+            pings_unanswered: 0,
             uncredited_bytes: 0,
             resets_left,
             refilled: now,
@@ -55,7 +64,8 @@ impl Floods {
         }
         self.advanced = now;
         if now.saturating_duration_since(self.window_began) >= FLOOD_WINDOW {
-            (self.window_began, self.counts, self.opened, self.sent) = (now, [0; Flood::COUNT], 0, 0);
+            (self.window_began, self.counts) = (now, [0; Flood::COUNT]);
+            (self.opened, self.sent, self.answering_resets) = (0, 0, 0);
         }
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
@@ -78,12 +88,49 @@ impl Floods {
         self.opened = self.opened.saturating_add(1);
     }
 
+    /// Records that a stream was closed or refused. Each such stream allows the peer one late RST_STREAM.
+    pub(super) fn stream_closed(&mut self) {
+        self.late_resets_left = self.late_resets_left.saturating_add(1);
+    }
+
+    pub(super) fn ping_sent(&mut self) {
+        self.pings_unanswered = self.pings_unanswered.saturating_add(1);
+    }
+
     pub(super) fn frame_sent(&mut self) {
         self.sent = self.sent.saturating_add(1);
     }
 
     pub(super) fn content_sent(&mut self, bytes: usize) {
         self.uncredited_bytes = self.uncredited_bytes.saturating_add(bytes as u64).min(UNCREDITED_MAX_BYTES);
+    }
+
+    /// Counts an acknowledgement of a PING, unless it answers one of our own.
+    pub(super) fn count_ping_answer(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
+        match self.pings_unanswered.checked_sub(1) {
+            Some(left) => {
+                self.pings_unanswered = left;
+                Ok(())
+            }
+            None => self.count(Flood::Ping, limits),
+        }
+    }
+
+    /// Counts RST_STREAM on a closed stream as an empty frame, unless a correct peer may have sent it. There are two
+    /// such cases, and both may happen to all streams of a connection at once:
+    /// - The peer reset the stream before it learned that the stream was closed, for example because the same deadline
+    ///   passed on both sides.
+    /// - The peer answers each of our frames on a stream that it has closed (Go's `net/http` does so).
+    pub(super) fn count_late_reset(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
+        if let Some(left) = self.late_resets_left.checked_sub(1) {
+            self.late_resets_left = left;
+            return Ok(());
+        }
+        if self.answering_resets < self.sent {
+            self.answering_resets += 1;
+            return Ok(());
+        }
+        self.count(Flood::EmptyFrames, limits)
     }
 
     /// Counts one event of the kind `flood`. Returns an error if the peer caused more of them than the limit allows.
@@ -120,6 +167,7 @@ impl Floods {
             Flood::DataDribble => limits.max_dribbled_frames.saturating_add(self.opened.saturating_mul(8)),
             Flood::UnreadOutput => 0,
             Flood::HeaderList => limits.max_oversize_sections,
+            Flood::GoAway => limits.max_goaways,
         };
         if *count > allowed { Err(ConnectionError::flood(flood)) } else { Ok(()) }
     }

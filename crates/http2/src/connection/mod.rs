@@ -77,7 +77,7 @@ pub enum Event<'a> {
         by_peer: bool,
     },
     /// The peer will close the connection. It did not process streams above `last_stream`
-    /// ([`Connection::streams_above`]).
+    /// ([`Connection::streams_above`]). A further GOAWAY causes an event only if its last stream is lower.
     GoAway {
         /// The highest stream that the peer may have processed.
         last_stream: u32,
@@ -357,7 +357,7 @@ impl Connection {
         }
         self.shutting_down = true;
         frame::write_goaway(&mut self.out.bytes, MAX_31_BITS, ErrorCode::NO_ERROR, "");
-        frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
+        self.send_ping(SHUTDOWN_PING);
     }
 
     /// Sends a final GOAWAY with the last stream that we process. We ignore later streams, so the peer may send their
@@ -377,7 +377,12 @@ impl Connection {
 
     /// Sends a PING to check that the peer is alive; the acknowledgement arrives as input.
     pub fn ping(&mut self) {
-        frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &KEEPALIVE_PING);
+        self.send_ping(KEEPALIVE_PING);
+    }
+
+    fn send_ping(&mut self, data: [u8; 8]) {
+        frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &data);
+        self.floods.ping_sent();
     }
 
     fn age_ms(&self, now: Instant) -> u32 {

@@ -207,6 +207,7 @@ impl Connection {
     fn reset_absent(&mut self, id: u32, code: ErrorCode) {
         frame::write_rst_stream(&mut self.out.bytes, id, code);
         self.remember_reset(id);
+        self.floods.stream_closed();
     }
 
     /// Resets a stream on which the peer violated the protocol.

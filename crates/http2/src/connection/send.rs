@@ -250,6 +250,7 @@ impl Connection {
         self.queued_bytes -= stream.queue.waiting().len();
         let trailers = stream.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
         self.queue_memory_bytes -= stream.queue.capacity_bytes() + trailers;
+        self.floods.stream_closed();
         Some(stream)
     }
 

@@ -203,6 +203,8 @@ fn the_last_stream_of_several_goaways_only_falls() {
         falling.push(client.http2.goaway_received());
     }
     assert_eq!(falling, [Some(MAX_31_BITS), Some(9), Some(9), Some(5)]);
+    let goaways = [MAX_31_BITS, 9, 5].map(|last_stream| Happening::GoAway { last_stream, code: ErrorCode::NO_ERROR });
+    assert_eq!(client.take(), goaways, "a GOAWAY that excludes no further stream is no event");
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn strict() -> Limits {
         max_window_updates: 17,
         max_dribbled_frames: 18,
         max_oversize_sections: 19,
+        max_goaways: 20,
         max_continuation_frames: 4,
         ..Limits::server()
     }
@@ -116,6 +117,32 @@ fn settings() {
     let mut server = server();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::Settings, 14, |server, i| server.feed(&frames::settings(&[(4, i)])));
+}
+
+#[test]
+fn acknowledgements_of_nothing() {
+    assert_limit(server(), Flood::Ping, 13, |server, _| server.feed(&frame(kind::PING, flag::ACK, 0, b"12345678")));
+    // The SETTINGS of the handshake also count in the current period. Their acknowledgement does not count.
+    let mut server = server();
+    server.wait(FLOOD_WINDOW);
+    assert_limit(server, Flood::Settings, 14, |server, _| server.feed(&frame(kind::SETTINGS, flag::ACK, 0, &[])));
+}
+
+#[test]
+fn goaways() {
+    assert_limit(server(), Flood::GoAway, 20, |server, _| server.feed(&frames::goaway(0, 0)));
+}
+
+#[test]
+fn resets_of_a_stream_that_has_ended() {
+    let mut server = server();
+    server.feed(&frames::whole_request(1));
+    server.respond(1, &response(), true);
+    server.written();
+    server.wait(FLOOD_WINDOW);
+    // The client may have sent one RST_STREAM before it received the response.
+    server.feed(&frames::rst_stream(1, 8));
+    assert_limit(server, Flood::EmptyFrames, 16, |server, _| server.feed(&frames::rst_stream(1, 8)));
 }
 
 #[test]
@@ -260,6 +287,7 @@ fn every_flood_has_a_label_of_its_own() {
         DataDribble,
         UnreadOutput,
         HeaderList,
+        GoAway,
     ];
     let labels: std::collections::HashSet<_> = all.iter().map(|flood| flood.label()).collect();
     assert_eq!((all.len(), labels.len()), (Flood::COUNT, Flood::COUNT));
@@ -305,6 +333,59 @@ fn ten_thousand_calls_that_are_cancelled_later_are_fine() {
         server.wait(RAPID_RESET_AGE / 100);
     }
     assert_eq!(server.error, None);
+}
+
+/// If a deadline passes for all calls at once, the client resets its streams before our responses arrive.
+#[test]
+fn a_reset_of_each_of_ten_thousand_streams_that_have_just_ended_is_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    let streams = (0..10_000).map(|i| 1 + 2 * i);
+    for stream in streams.clone() {
+        server.feed(&frames::whole_request(stream));
+    }
+    // The resets may arrive in a later period than the requests and the responses.
+    server.wait(2 * FLOOD_WINDOW);
+    server.feed(&frames::ping());
+    for stream in streams.clone() {
+        server.respond(stream, &response(), true);
+    }
+    server.written();
+    server.wait(FLOOD_WINDOW);
+    for stream in streams {
+        server.feed(&frames::rst_stream(stream, 8));
+    }
+    assert_eq!(server.error, None);
+}
+
+/// Go's `net/http` answers each DATA frame on a stream that it has ended with RST_STREAM.
+#[test]
+fn a_reset_for_each_frame_that_arrives_on_a_closed_stream_is_fine() {
+    let mut client = Endpoint::client(Limits { max_empty_frames: 0, ..Limits::client() });
+    client.open(&request(), false);
+    for _ in 0..40 {
+        client.send(1, &[0; 1_000], false);
+        client.written();
+    }
+    client.feed(&frames::rst_stream(1, 0));
+    // One for the stream, and one for each of its 41 frames.
+    client.feed(&frames::rst_stream(1, 5).repeat(42));
+    assert_eq!(client.error, None);
+    client.feed(&frames::rst_stream(1, 5));
+    assert_eq!(client.error, closed_for(Flood::EmptyFrames));
+}
+
+#[test]
+fn an_answer_to_each_of_our_pings_is_fine() {
+    let mut client = Endpoint::client(Limits { max_pings: 0, ..Limits::client() });
+    let answer = frame(kind::PING, flag::ACK, 0, b"lenolive");
+    for _ in 0..1_000 {
+        client.http2.ping();
+        client.written();
+        client.feed(&answer);
+    }
+    assert_eq!(client.error, None);
+    client.feed(&answer);
+    assert_eq!(client.error, closed_for(Flood::Ping));
 }
 
 #[test]

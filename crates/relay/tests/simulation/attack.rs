@@ -132,13 +132,17 @@ fn broken_block(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
 
 fn flood(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     let stream = any_stream(random, at);
-    let one = match random.u8(..7) {
+    let one = match random.u8(..11) {
         0 => frame(kind::SETTINGS, 0, 0, &[]),
         1 => frame(kind::PING, 0, 0, &[7; 8]),
         2 => frame(kind::DATA, 0, stream, &[]),
         3 => frame(kind::DATA, 0, stream, b"x"),
         4 => frame(kind::WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1]),
         5 => frame(kind::PRIORITY, 0, at.next, &[0, 0, 0, 0, 1]),
+        6 => frame(kind::GOAWAY, 0, 0, &[MAX_31_BITS.to_be_bytes(), [0; 4]].concat()),
+        7 => frame(kind::SETTINGS, flag::ACK, 0, &[]),
+        8 => frame(kind::PING, flag::ACK, 0, &[7; 8]),
+        9 => frame(kind::RST_STREAM, 0, stream, &[0, 0, 0, 8]),
         _ => frame(77, 0, 0, &[]),
     };
     one.repeat(random.usize(50..3_000))

@@ -16,7 +16,9 @@ impl Connection {
         if self.is_idle(header.stream) {
             return Err(ConnectionError::protocol("RST_STREAM on an idle stream"));
         }
-        let Some(key) = self.streams.find(header.stream) else { return Ok(None) };
+        let Some(key) = self.streams.find(header.stream) else {
+            return self.floods.count_late_reset(&self.limits).map(|()| None);
+        };
         let now_ms = self.age_ms(now);
         let Some(stream) = self.forget_stream(key) else { return Ok(None) };
         let age_ms = u128::from(now_ms.saturating_sub(stream.opened_ms));
@@ -32,8 +34,7 @@ impl Connection {
         }
         if header.has(flag::ACK) {
             if payload.is_empty() {
-                self.on_acknowledgement();
-                return Ok(None);
+                return self.on_acknowledgement().map(|()| None);
             }
             return Err(ConnectionError::coded(ErrorCode::FRAME_SIZE_ERROR, "a SETTINGS acknowledgement is not empty"));
         }
@@ -47,10 +48,11 @@ impl Connection {
     }
 
     /// Applies those of our settings that are smaller than their initial values, once the peer has acknowledged our
-    /// settings. Until then, the peer may use the initial values (sections 6.5.3 and 6.9.2).
-    fn on_acknowledgement(&mut self) {
+    /// settings. Until then, the peer may use the initial values (sections 6.5.3 and 6.9.2). We send SETTINGS once, so
+    /// further acknowledgements count as a flood.
+    fn on_acknowledgement(&mut self) -> Result<(), ConnectionError> {
         if std::mem::replace(&mut self.settings_acknowledged, true) {
-            return;
+            return self.floods.count(Flood::Settings, &self.limits);
         }
         self.decoder.set_max_table_size(self.limits.header_table_bytes as usize);
         let excess = DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.initial_window_bytes);
@@ -64,6 +66,7 @@ impl Connection {
         for key in open {
             self.announce_credit(key);
         }
+        Ok(())
     }
 
     /// Applies changed settings. A new initial window adjusts every stream's window, possibly below zero (section
@@ -103,7 +106,10 @@ impl Connection {
         if !header.has(flag::ACK) {
             self.floods.count(Flood::Ping, &self.limits)?;
             frame::write(&mut self.out.bytes, kind::PING, flag::ACK, 0, payload);
-        } else if payload == SHUTDOWN_PING && self.shutting_down {
+            return Ok(None);
+        }
+        self.floods.count_ping_answer(&self.limits)?;
+        if payload == SHUTDOWN_PING && self.shutting_down {
             self.go_away(ErrorCode::NO_ERROR, "");
         }
         Ok(None)
@@ -116,7 +122,12 @@ impl Connection {
         let (Some(last), Some(code)) = (frame::read_u32(payload), payload.get(4..).and_then(frame::read_u32)) else {
             return Err(ConnectionError::coded(ErrorCode::FRAME_SIZE_ERROR, "GOAWAY is too short"));
         };
-        let last_stream = (last & MAX_31_BITS).min(self.goaway_received.unwrap_or(MAX_31_BITS));
+        self.floods.count(Flood::GoAway, &self.limits)?;
+        let last_stream = last & MAX_31_BITS;
+        // The caller looks at all open streams for each event, so a GOAWAY that excludes no further stream causes none.
+        if self.goaway_received.is_some_and(|before| before <= last_stream) {
+            return Ok(None);
+        }
         self.goaway_received = Some(last_stream);
         Ok(Some(Event::GoAway { last_stream, code: ErrorCode(code) }))
     }

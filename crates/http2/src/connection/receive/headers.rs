@@ -115,6 +115,8 @@ impl Connection {
         self.highest_peer_stream = id;
         if self.goaway_sent.is_some() {
             self.floods.count(Flood::EmptyFrames, &self.limits)?;
+            // The client may cancel the request before it reads our GOAWAY.
+            self.floods.stream_closed();
             return Ok(None);
         }
         self.floods.stream_opened();
