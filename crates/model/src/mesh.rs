@@ -47,14 +47,13 @@ pub struct Mesh {
     http_ports: Arc<[u16]>,
     /// Sorted by key and unique.
     routes: SortedList<AttachedRoutes>,
-    /// Selects the endpoints that the list `endpoints` contains.
-    #[serde(skip)]
-    dialled: Dialled,
     /// The addresses that lead to a cluster, in ascending order and without duplicates.
     #[serde(skip)]
     addresses: SortedList<(SocketAddr, Arc<ClusterKey>)>,
     /// The endpoints that clients can call at the endpoints' own addresses, in ascending order of addresses. Several
-    /// clusters may have an endpoint at the same address.
+    /// clusters may have an endpoint at the same address. In the mesh of a proxy with a control plane, the list has only
+    /// the addresses that the control plane has answered, each with the cluster that the answer names
+    /// ([`Draft::set_address`]).
     #[serde(skip)]
     endpoints: SortedList<EndpointPlace>,
     /// The Pods that clients can call at the Pods' own addresses, with or without a Service.
@@ -227,7 +226,6 @@ impl Mesh {
             policies: Arc::new(policies),
             http_ports: Arc::default(),
             routes: SortedList::of_sorted(routes),
-            dialled,
             addresses: SortedList::of_sorted(addresses),
             endpoints: SortedList::of_sorted(endpoints),
             pods: Arc::default(),
@@ -248,6 +246,11 @@ impl Mesh {
         subjects.dedup();
         self.answered = Some(SortedList::of_sorted(subjects));
         self
+    }
+
+    /// Returns whether the mesh is complete without a control plane.
+    pub fn is_complete(&self) -> bool {
+        self.answered.is_none()
     }
 
     /// Returns the subject that the proxy must request before it can look up the destination of a connection to
@@ -352,12 +355,13 @@ impl Mesh {
     /// own address.
     ///
     /// If several clusters have an endpoint at this address, an endpoint with a proxy takes precedence. Among several
-    /// such endpoints, the one in the first cluster by key does.
+    /// such endpoints, the one in the first cluster by key does. In the mesh of a proxy with a control plane, only the
+    /// cluster that the control plane's answer about this address names has an endpoint here.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let place = self.endpoints.from(|place| place.address < address).next()?;
         let cluster = self.cluster(&place.cluster).filter(|_| place.address == address)?;
-        Some((cluster, cluster.endpoint_at(address, place.is_bare)?))
+        Some((cluster, cluster.endpoint_at(address)?))
     }
 
     /// Returns whether a Service declares this port of the proxy's own workload to be HTTP, according to the control
@@ -505,17 +509,21 @@ impl Cluster {
         self.unready_endpoints.iter().filter(is_second)
     }
 
-    /// Returns the endpoint at `address`, which must be canonical. If `is_bare`, the endpoint must have no proxy;
-    /// otherwise, it must have one.
-    fn endpoint_at(&self, address: SocketAddr, is_bare: bool) -> Option<&Endpoint> {
-        let is_meant =
-            |endpoint: &&Endpoint| canonical(endpoint.address) == address && endpoint.proxy.is_none() == is_bare;
-        let find = |endpoints: &'_ [Endpoint]| endpoints.binary_search_by_key(&address, |other| other.address).ok();
-        let ready = find(&self.endpoints).and_then(|place| self.endpoints.get(place)).filter(is_meant);
-        let unready = || find(&self.unready_endpoints).and_then(|place| self.unready_endpoints.get(place));
-        // If an endpoint's address is IPv4 mapped into IPv6, the binary search does not find it, because the list is
-        // not sorted by canonical addresses. So finally search all endpoints.
-        ready.or_else(|| unready().filter(is_meant)).or_else(|| self.all_endpoints().find(is_meant))
+    /// Returns the endpoint at `address`, which must be canonical. A cluster may contain an IPv4 address twice: as IPv4,
+    /// and mapped into IPv6. An endpoint with a proxy takes precedence, because calls to it must be encrypted.
+    fn endpoint_at(&self, address: SocketAddr) -> Option<&Endpoint> {
+        let mapped = match address {
+            SocketAddr::V4(v4) => Some(SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())),
+            SocketAddr::V6(_) => None,
+        };
+        let lists = [&self.endpoints, &self.unready_endpoints];
+        let at = move |form: SocketAddr| {
+            lists.into_iter().filter_map(move |list| {
+                let place = list.binary_search_by_key(&form, |endpoint| endpoint.address).ok()?;
+                list.get(place)
+            })
+        };
+        [Some(address), mapped].into_iter().flatten().flat_map(at).min_by_key(|endpoint| endpoint.proxy.is_none())
     }
 }
 

@@ -140,6 +140,18 @@ spec: {ports: [{name: grpc, port: 1}]}
 }
 
 #[test]
+fn an_ipv4_address_that_a_slice_writes_as_ipv6_is_found_in_both_forms() {
+    let text = echo_with("addressType: IPv4", "addressType: IPv6");
+    let text =
+        (1..=3).fold(text, |text, n| text.replace(&format!("[127.0.0.{n}]"), &format!("['::ffff:127.0.0.{n}']")));
+    let mesh = translated(&[("a.yaml", &text)]).mesh;
+    for asked in ["127.0.0.2:50061", "[::ffff:127.0.0.2]:50061"] {
+        let (_, endpoint) = mesh.endpoint_by_address(address(asked)).expect("known");
+        assert_eq!(endpoint.address, address("[::ffff:127.0.0.2]:50061"), "{asked}");
+    }
+}
+
+#[test]
 fn an_address_from_a_headless_services_record_stands_for_any_of_them() {
     let text = echo_with("10.96.0.10", "None").replace("[127.0.0.2]", "[127.0.0.2]\n  hostname: echo-0");
     let mesh = translated(&[("a.yaml", &text)]).mesh;

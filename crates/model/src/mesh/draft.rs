@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{AttachedRoutes, Cluster, ClusterKey, Mesh, canonical, places};
+use super::{AttachedRoutes, Cluster, ClusterKey, EndpointPlace, Mesh, canonical};
 use crate::discovery::Subject;
 use crate::policy::AuthorizationPolicy;
 use crate::route::RouteTable;
@@ -66,24 +66,11 @@ impl Draft {
         (Arc::new(self.mesh.clone()), std::mem::take(&mut self.changes))
     }
 
-    /// Adds or replaces a cluster; `None` removes it. The cost is one comparison for each endpoint, and one update of
-    /// the mesh for each endpoint that is added or removed.
+    /// Adds or replaces a cluster; `None` removes it. The cost is one comparison for each endpoint.
     pub fn set_cluster(&mut self, key: &ClusterKey, cluster: Option<Arc<Cluster>>) {
         self.changes.forgotten_clusters.remove(key);
-        let before = self.mesh.cluster(key);
-        if before == cluster.as_ref() {
+        if self.mesh.cluster(key) == cluster.as_ref() {
             return;
-        }
-        let shared = Arc::new(key.clone());
-        let of = |cluster: Option<&Arc<Cluster>>| -> BTreeSet<_> {
-            cluster.into_iter().flat_map(|cluster| places(self.mesh.dialled, cluster, &shared)).collect()
-        };
-        let (old, new) = (of(before), of(cluster.as_ref()));
-        for gone in old.difference(&new) {
-            self.mesh.endpoints.set(|place| place.cmp(gone), None);
-        }
-        for come in new.difference(&old) {
-            self.mesh.endpoints.set(|place| place.cmp(come), Some(come.clone()));
         }
         self.mesh.clusters.set(|other| other.key.cmp(key), cluster);
         self.changes.clusters.insert(key.clone());
@@ -97,15 +84,26 @@ impl Draft {
         }
     }
 
-    /// Sets the cluster to which an address leads; `None` if it leads to no cluster.
-    pub fn set_address(&mut self, address: SocketAddr, key: Option<&ClusterKey>) {
+    /// Sets the cluster that the control plane's answer about an address names; `None` if it names none. If
+    /// `is_balanced`, calls to the address are balanced over the cluster. If not, the address is an endpoint's own.
+    ///
+    /// [`Mesh::endpoint_by_address`] finds an endpoint at the address only in this cluster. An EndpointSlice may list
+    /// any address. If the endpoints of every known cluster counted, a user who may write EndpointSlices in one
+    /// namespace could redirect the connections that clients open to addresses outside of it.
+    pub fn set_address(&mut self, address: SocketAddr, key: Option<&ClusterKey>, is_balanced: bool) {
         let address = canonical(address);
-        let known = self.mesh.addresses.find(|(other, _)| other.cmp(&address)).map(|(_, key)| &**key);
-        if known != key {
-            let value = key.map(|key| (address, Arc::new(key.clone())));
-            self.mesh.addresses.set(|(other, _)| other.cmp(&address), value);
-            self.look_again(&Subject::Address(address));
+        let balanced = self.mesh.addresses.find(|(other, _)| other.cmp(&address)).map(|(_, key)| &**key);
+        let named = self.mesh.endpoints.find(|place| place.address.cmp(&address)).map(|place| &*place.cluster);
+        if (balanced, named) == (key.filter(|_| is_balanced), key) {
+            return;
         }
+        let key = key.map(|key| Arc::new(key.clone()));
+        let balanced = key.clone().filter(|_| is_balanced).map(|key| (address, key));
+        self.mesh.addresses.set(|(other, _)| other.cmp(&address), balanced);
+        // `is_bare` only orders the entries of one address, and here an address has a single entry.
+        let place = key.map(|cluster| EndpointPlace { address, is_bare: false, cluster });
+        self.mesh.endpoints.set(|other| other.address.cmp(&address), place);
+        self.look_again(&Subject::Address(address));
     }
 
     /// Attaches the routes of a namespace to a cluster; `None` removes them.
@@ -165,7 +163,7 @@ impl Draft {
     /// Removes a subject and its answer because no call needs the subject any more.
     pub fn forget(&mut self, subject: &Subject) {
         if let Subject::Address(address) = subject {
-            self.set_address(*address, None);
+            self.set_address(*address, None, false);
         }
         self.set_answered(subject, false);
         self.changes.forgotten.insert(subject.clone());

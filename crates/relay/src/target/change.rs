@@ -5,6 +5,7 @@
 //! of its changes, the cost depends only on this list, and not on the size of the mesh.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use leno_model::discovery::Subject;
@@ -54,16 +55,17 @@ impl Relay {
         }
         let before = self.targets.replace_mesh(mesh);
         let mut lost = FxHashSet::default();
-        for subject in &changes.forgotten {
-            if let Subject::Address(address) = subject {
-                lost.extend(self.lose_target_of(&TargetKey::Address(*address), Standing::Forgotten));
-            }
+        for address in changes.forgotten.iter().filter_map(address_of) {
+            lost.extend(self.lose_target_of(&TargetKey::Address(address), Standing::Forgotten));
         }
         for key in &changes.clusters {
             lost.extend(self.change_cluster(key, changes.forgotten_clusters.contains(key)));
-            let endpoints = [&before, mesh].into_iter().filter_map(|mesh| mesh.cluster(key));
-            self.change_addresses(endpoints.map(Arc::as_ref));
+            let clusters = [&before, mesh].into_iter().filter_map(|mesh| mesh.cluster(key));
+            let endpoints = clusters.flat_map(|cluster| cluster.all_endpoints());
+            self.change_addresses(endpoints.map(|endpoint| canonical(endpoint.address)));
         }
+        // The answer about an address names the cluster whose endpoint is at the address.
+        self.change_addresses(changes.answered.iter().chain(&changes.changed_answers).filter_map(address_of));
         for key in &changes.routes {
             self.targets.renew_routes_to(&TargetKey::Service(key.clone()));
         }
@@ -86,11 +88,10 @@ impl Relay {
         self.lose_target_of(&target, standing)
     }
 
-    /// Updates the clusters of addresses ([`TargetKey::Address`]) that are endpoints of `clusters`. Our application
-    /// calls these endpoints directly, by their own addresses.
-    fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
-        for endpoint in clusters.flat_map(Cluster::all_endpoints) {
-            let address = canonical(endpoint.address);
+    /// Updates the clusters of those `addresses` that our application calls directly ([`TargetKey::Address`]). The
+    /// addresses must be canonical.
+    fn change_addresses(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
+        for address in addresses {
             if let Some(id) = self.targets.find(&TargetKey::Address(address)) {
                 let cluster = self.cluster_of_address(self.targets.mesh(), address);
                 self.update_cluster(id, cluster);
@@ -187,6 +188,13 @@ impl Relay {
         for id in calls {
             self.enter(id);
         }
+    }
+}
+
+fn address_of(subject: &Subject) -> Option<SocketAddr> {
+    match subject {
+        Subject::Address(address) => Some(*address),
+        Subject::Service(_) | Subject::Inbound => None,
     }
 }
 

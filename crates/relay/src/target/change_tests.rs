@@ -1,3 +1,5 @@
+use leno_model::mesh::Draft;
+
 use super::*;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::{Door, Origin};
@@ -61,6 +63,36 @@ fn a_removed_service_with_a_call_does_not_report_for_the_service_that_replaces_i
     }
     let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
     assert_eq!(relay.metrics.endpoints(&key).ready.get(), 1);
+}
+
+/// Returns the identity of the proxy to which calls to [`ADDRESS`] go; `None` if they go in clear.
+fn proxy_at_address(relay: &Relay) -> Option<String> {
+    let target = TargetKey::Address(ADDRESS.parse().expect("an address"));
+    let state = relay.targets.get(relay.targets.find(&target)).expect("it has a call");
+    state.cluster.endpoints[0].proxy.as_ref().map(|proxy| proxy.identity.to_string())
+}
+
+/// The EndpointSlice of any Service that the application calls may list the address.
+#[test]
+fn calls_to_an_address_go_to_the_endpoint_of_the_service_that_the_answer_about_the_address_names() {
+    let proxied = "annotations: {leno.dev/identity: ns/other/sa/other, leno.dev/inbound-port: '30666'}, labels:";
+    let manifests = service("other", &["10.0.0.7"]).replace("8080", "80").replace("labels:", proxied);
+    let cluster = Arc::clone(&mesh_of(manifests).clusters()[0]);
+    let address: SocketAddr = ADDRESS.parse().expect("an address");
+    let mut draft = Draft::new("default");
+    draft.set_cluster(&cluster.key, Some(cluster.clone()));
+    draft.set_answered(&Subject::Address(address), true);
+    let mut relay = relay(1, draft.mesh().clone(), true);
+    draft.take();
+    call_to(&mut relay, 0, ADDRESS);
+    assert_eq!(proxy_at_address(&relay), None, "the answer names no Service");
+
+    for (named, expected) in [(Some(&cluster.key), Some("ns/other/sa/other")), (None, None)] {
+        draft.set_address(address, named, false);
+        let (mesh, changes) = draft.take();
+        relay.change_mesh(&mesh, &changes);
+        assert_eq!(proxy_at_address(&relay).as_deref(), expected);
+    }
 }
 
 #[test]

@@ -205,7 +205,8 @@ impl Control {
         for (subject, lead) in &leads {
             match subject {
                 Subject::Address(address) => {
-                    self.draft.set_address(canonical(*address), lead.as_ref().and_then(Lead::balanced));
+                    let key = lead.as_ref().map(Lead::key);
+                    self.draft.set_address(canonical(*address), key, matches!(lead, Some(Lead::Cluster(_))));
                 }
                 Subject::Service(_) => {}
                 Subject::Inbound => self.draft.set_policies(self.whole.policies().to_vec()),

@@ -293,12 +293,13 @@ impl Knowledge {
         if before.as_ref().is_some_and(|before| before.as_ref() == destination) {
             return;
         }
-        let balanced = match destination {
-            Some(Destination::Cluster(key)) => Some(key),
-            Some(Destination::Endpoint(_)) | None => None,
-        };
         if let Subject::Address(address) = &subject {
-            self.draft.set_address(*address, balanced);
+            let (key, is_balanced) = match destination {
+                Some(Destination::Cluster(key)) => (Some(key), true),
+                Some(Destination::Endpoint(key)) => (Some(key), false),
+                None => (None, false),
+            };
+            self.draft.set_address(*address, key, is_balanced);
         }
         // Link the new destination before unlinking the old one. Otherwise a cluster that both destinations use would
         // be forgotten in between.

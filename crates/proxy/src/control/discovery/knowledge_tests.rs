@@ -92,6 +92,22 @@ fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
     assert!(mesh.unanswered_address(address("192.0.2.2:443")).is_some());
 }
 
+/// An EndpointSlice may list any address, for example a node's. The control plane then answers that the address leads
+/// nowhere.
+#[test]
+fn an_address_leads_to_no_endpoint_of_a_known_service_that_its_answer_does_not_name() {
+    let server = Server::new(&[ECHO]);
+    let at = "127.0.0.2:50061";
+    let mut knowledge = asked(&["echo:50051", at]);
+    learn(&mut knowledge, &server);
+    let address = at.parse().expect("an address");
+    assert!(knowledge.mesh().endpoint_by_address(address).is_some());
+    take(&mut knowledge, Kind::Listener, at, None).expect("nothing to read");
+    assert_eq!(addresses(knowledge.mesh(), "echo:50051"), ["127.0.0.1:50061", at]);
+    assert_eq!(subject(knowledge.mesh(), at), None, "it is answered");
+    assert!(knowledge.mesh().endpoint_by_address(address).is_none());
+}
+
 /// Calls must not go in clear because the proxy of their endpoint is no longer known.
 #[test]
 fn an_endpoints_own_address_is_unanswered_between_the_loss_of_the_endpoint_and_the_new_answer() {
