@@ -2,7 +2,9 @@
 //! declarations determine what the proxy detects before the connection carries calls.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use leno_model::mesh::Cluster;
 use leno_model::policy::{Caller, Decision};
 use leno_model::protocol::Protocol;
 use leno_model::route::RouteKind;
@@ -26,10 +28,23 @@ impl Relay {
         if origin.door == Door::Inbound && is_http {
             return Some(Protocol::Http1);
         }
-        let of_service = self.targets.mesh().cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
-        let of_endpoint = || self.targets.mesh().endpoint_by_address(original).map(|(cluster, _)| cluster);
-        let declared = of_service.or_else(of_endpoint)?.protocol;
+        let declared = self.declaring(origin.door, original)?.protocol;
         declared.is_http().then_some(declared)
+    }
+
+    /// Returns the Service's port whose declarations apply to a connection to `address`.
+    ///
+    /// With a control plane, no such port declares anything about connections to our own application. The mesh then has
+    /// the Services that our application calls. Their owners may list our application's address in an EndpointSlice,
+    /// but must not decide which bytes our proxy lets its callers send. The control plane tells the proxy separately
+    /// what the Services of its own namespace declare.
+    fn declaring(&self, door: Door, address: SocketAddr) -> Option<&Arc<Cluster>> {
+        let mesh = self.targets.mesh();
+        if door != Door::Outbound && !mesh.is_complete() {
+            return None;
+        }
+        let of_endpoint = || Some(mesh.endpoint_by_address(address)?.0);
+        mesh.cluster_by_address(address).or_else(of_endpoint)
     }
 
     /// Returns whether a client sends opaque bytes to a port of our application that is declared to speak HTTP, and is
@@ -54,25 +69,19 @@ impl Relay {
         if origin.door == Door::Inbound && self.settings.opaque_ports.contains(original.port()) {
             return Inspection::Nothing;
         }
-        // Declarations by the Services of our own Pod take precedence over declarations by Services of other namespaces
-        // for the same address.
         if origin.door == Door::Inbound && self.targets.mesh().is_own_http_port(original.port()) {
             return Inspection::Protocol;
         }
-        let Some(cluster) = self.targets.mesh().cluster_by_address(original) else {
-            let of_endpoint = self.targets.mesh().endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
-            return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port())).into();
-        };
-        let routes = match origin.door {
-            Door::Outbound => self.targets.mesh().routes(&cluster.key, self.targets.namespace()),
-            Door::Inbound | Door::Tunnel => None,
-        };
+        let declaring = self.declaring(origin.door, original);
+        let protocol = declaring.map_or_else(|| Protocol::of_port(original.port()), |cluster| cluster.protocol);
+        // Routes apply only to connections that are balanced over a Service.
+        let mesh = self.targets.mesh();
+        let balanced = mesh.cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
+        let routes = balanced.and_then(|cluster| mesh.routes(&cluster.key, self.targets.namespace()));
         match routes.map(|routes| routes.kind()) {
             Some(RouteKind::Tcp) => Inspection::Nothing,
-            Some(RouteKind::Tls) if cluster.protocol == Protocol::Opaque => Inspection::ServerName,
-            Some(RouteKind::Tls | RouteKind::Grpc | RouteKind::Http | RouteKind::Service) | None => {
-                cluster.protocol.into()
-            }
+            Some(RouteKind::Tls) if protocol == Protocol::Opaque => Inspection::ServerName,
+            Some(RouteKind::Tls | RouteKind::Grpc | RouteKind::Http | RouteKind::Service) | None => protocol.into(),
         }
     }
 
@@ -107,3 +116,7 @@ impl Relay {
         matches!(policy.authorize(&stranger, None), Decision::Allow | Decision::AllowAudited(_))
     }
 }
+
+#[cfg(test)]
+#[path = "declared_tests.rs"]
+mod tests;
