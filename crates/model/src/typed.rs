@@ -50,8 +50,8 @@ pub fn service(service: Service) -> Result<Manifest, Invalid> {
 /// Reads an EndpointSlice.
 ///
 /// # Errors
-/// Every mistake found. The stand-in has only the endpoints that name a Pod. For other endpoints, an annotation gives
-/// the identity of the proxies, and this annotation may be the invalid one.
+/// Every mistake found. The stand-in has only the endpoints that name a Pod: if the invalid annotation names a proxy,
+/// the user expects encrypted calls, and calls to other endpoints are not encrypted.
 pub fn endpoint_slice(slice: EndpointSlice) -> Result<Manifest, Invalid> {
     if slice.address_type == "FQDN" {
         return Ok(Manifest::default());

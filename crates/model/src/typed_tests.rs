@@ -93,6 +93,7 @@ fn the_stand_in_of_a_slice_has_only_endpoints_whose_proxy_is_known_without_it() 
         Some(slice.addresses.iter().map(|address| address.ip.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(addresses(json!({ "leno.dev/balancer": "latency" })), Some(vec!["10.244.1.9".to_owned()]));
+    assert_eq!(addresses(json!({ "leno.dev/identity": "ns/shop/sa/echo" })), Some(vec!["10.244.1.9".to_owned()]));
     for of_proxies in [json!({ "leno.dev/identity": "echo" }), json!({ "leno.dev/tunnel-port": "15008" })] {
         assert_eq!(addresses(of_proxies), None);
     }
@@ -101,15 +102,30 @@ fn the_stand_in_of_a_slice_has_only_endpoints_whose_proxy_is_known_without_it() 
 #[test]
 fn an_invalid_object_has_its_ports_and_addresses_without_its_annotations() {
     let slice = |annotations: Value, ip: &str| slice_with(&annotations, &json!([{ "addresses": [ip] }]));
-    let valid = slice(json!({ "leno.dev/identity": "ns/shop/sa/echo" }), "10.0.0.8").expect("no mistake").objects;
+    let valid = slice(json!({ "leno.dev/controller": "deployment/echo" }), "10.0.0.8").expect("no mistake").objects;
     for annotations in [json!({ "leno.dev/identity": "echo" }), json!({ "leno.dev/balancer": "latency" })] {
         let bare = slice(annotations.clone(), "10.0.0.9").expect_err("it is invalid").bare.expect("the rest is valid");
         let Some(Object::EndpointSlice(renewed)) = valid[0].renewed(&bare) else { panic!("a slice") };
-        let proxy = renewed.proxy.as_ref().map(|proxy| proxy.identity.to_string());
-        assert_eq!((proxy.as_deref(), renewed.addresses.len()), (Some("ns/shop/sa/echo"), 1));
+        let controller = renewed.controller.as_ref().map(ToString::to_string);
+        assert_eq!((controller.as_deref(), renewed.addresses.len()), (Some("deployment/echo"), 1));
         assert_eq!(renewed.addresses[0].ip.to_string(), "10.0.0.9");
         assert!(slice(annotations, "localhost").expect_err("an address is invalid too").bare.is_none());
     }
+}
+
+/// Otherwise the author of a slice could send the calls to any address to a proxy of his own.
+#[test]
+fn a_slice_in_a_cluster_declares_no_proxy() {
+    let annotations = json!({ "leno.dev/identity": "ns/shop/sa/evil", "leno.dev/inbound-port": "30666" });
+    let invalid = slice_with(&annotations, &json!([{ "addresses": ["10.0.0.9"] }])).expect_err("it names a proxy");
+    for slice in [invalid.stand_in, invalid.bare] {
+        let Some(Object::EndpointSlice(slice)) = slice.as_deref() else { panic!("{slice:?}") };
+        assert!(slice.proxy.is_none());
+    }
+    let problems: Vec<_> = invalid.problems.iter().map(Problem::to_string).collect();
+    let told = "metadata.annotations[\"leno.dev/identity\"] of EndpointSlice shop/echo-1: in a cluster, only a Pod has a \
+                proxy, and the control plane finds it without annotations; remove it";
+    assert_eq!(problems, [told]);
 }
 
 #[test]

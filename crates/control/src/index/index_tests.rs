@@ -169,6 +169,31 @@ fn an_endpoint_that_is_no_pod_is_not_meant_by_who_dials_its_address() {
 }
 
 #[test]
+fn a_slice_sends_the_calls_to_an_address_to_no_proxy_of_its_authors_choice() {
+    let annotations = json!({
+        "leno.dev/identity": "ns/shop/sa/evil",
+        "leno.dev/inbound-port": "30666",
+        "leno.dev/tunnel-port": "30667",
+    });
+    let mut index = Index::new();
+    apply(&mut index, Kind::Service, "echo", a_service(&json!({})));
+    let pods = [("", "192.0.2.1"), ("echo-a", "10.244.1.1")];
+    let news = apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice_with(&annotations, &pods));
+    assert_eq!(news.problems.len(), 1, "{news:?}");
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    assert_eq!(endpoints(&mut index), ["10.244.1.1"], "the annotation has no effect on a Pod");
+
+    // A slice without annotations may list the node's address, but only calls to the Service go there.
+    apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(&pods));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1", "192.0.2.1"]);
+    let node = "192.0.2.1:8080".parse().expect("an address");
+    assert!(index.translate().mesh.endpoint_by_address(node).is_none());
+    // The last valid annotations stay in force: there are none.
+    apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice_with(&annotations, &pods));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1", "192.0.2.1"]);
+}
+
+#[test]
 fn a_port_that_passes_the_proxy_by_is_reached_in_clear_and_an_opaque_one_is_known_to_callers() {
     for (skipped, opaque, expected, protocol) in [
         ("1", "1", "10.244.1.1 ns/shop/sa/echo", Protocol::Detect),
@@ -465,29 +490,37 @@ fn a_slice_that_never_was_right_has_the_endpoints_that_are_pods() {
 fn a_slice_with_invalid_annotations_has_the_endpoints_that_it_has_now() {
     let mut index = Index::new();
     apply(&mut index, Kind::Service, "echo", a_service(&json!({})));
-    let valid = json!({ "leno.dev/identity": "ns/shop/sa/vm" });
+    // The addresses of the endpoints, each with its controller.
+    let shown = |index: &mut Index| {
+        let mesh = index.translate().mesh;
+        let controller =
+            |endpoint: &Endpoint| endpoint.controller.as_ref().map(ToString::to_string).unwrap_or_default();
+        let shown = |endpoint: &Endpoint| format!("{} {}", endpoint.address.ip(), controller(endpoint));
+        mesh.clusters()[0].endpoints.iter().map(shown).collect::<Vec<_>>()
+    };
+    let valid = json!({ "leno.dev/controller": "deployment/vm" });
     let slice = a_slice_with(&valid, &[("echo-a", "10.244.1.1"), ("", "10.0.0.8")]);
     apply(&mut index, Kind::EndpointSlice, "echo-1", slice);
     apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
-    assert_eq!(endpoints(&mut index), ["10.0.0.8 ns/shop/sa/vm", "10.244.1.1 ns/shop/sa/echo"]);
+    assert_eq!(shown(&mut index), ["10.0.0.8 deployment/vm", "10.244.1.1 deployment/vm"]);
     for invalid in [json!({ "leno.dev/identity": "vm" }), json!({ "leno.dev/balancer": "latency" })] {
         let slice = |pods: &[(&str, &str)]| a_slice_with(&invalid, pods);
         let news =
             apply(&mut index, Kind::EndpointSlice, "echo-1", slice(&[("echo-b", "10.244.1.2"), ("", "10.0.0.9")]));
         assert_eq!(news.problems.len(), 1, "{news:?}");
         assert_eq!(news.until_then, "its last valid annotations, ports and addresses stay in force");
-        assert_eq!(endpoints(&mut index), ["10.0.0.9 ns/shop/sa/vm"], "the Pod is not known");
+        assert_eq!(shown(&mut index), ["10.0.0.9 deployment/vm"], "the Pod is not known");
         apply(&mut index, Kind::Pod, "echo-b", injected("echo"));
-        assert_eq!(endpoints(&mut index), ["10.0.0.9 ns/shop/sa/vm", "10.244.1.2 ns/shop/sa/echo"]);
+        assert_eq!(shown(&mut index), ["10.0.0.9 deployment/vm", "10.244.1.2 deployment/vm"]);
         // The problems are the same as before, and only an address changes.
         let news = apply(&mut index, Kind::EndpointSlice, "echo-1", slice(&[("", "10.0.0.7")]));
         assert!(news.is_change && news.problems.is_empty(), "{news:?}");
-        assert_eq!(endpoints(&mut index), ["10.0.0.7 ns/shop/sa/vm"]);
+        assert_eq!(shown(&mut index), ["10.0.0.7 deployment/vm"]);
         index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-b")));
     }
-    let valid = json!({ "leno.dev/identity": "ns/shop/sa/other" });
+    let valid = json!({ "leno.dev/controller": "deployment/other" });
     assert!(apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice_with(&valid, &[("", "10.0.0.7")])).is_mended);
-    assert_eq!(endpoints(&mut index), ["10.0.0.7 ns/shop/sa/other"]);
+    assert_eq!(shown(&mut index), ["10.0.0.7 deployment/other"]);
 }
 
 #[test]

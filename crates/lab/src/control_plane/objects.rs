@@ -11,8 +11,6 @@ use leno_install::names::MANAGED_BY_LABEL;
 use super::plan::{CALLED, NAMESPACE, PORT, Plan, TARGET_PORT, name};
 
 const PORT_NAME: &str = "grpc";
-/// The identity of the (nonexistent) proxies at the endpoints.
-const ENDPOINT_IDENTITY: &str = "ns/leno-lab/sa/server";
 
 /// A namespace whose workloads get the trust bundle.
 pub(super) fn namespace(name: &str) -> Namespace {
@@ -37,10 +35,10 @@ pub(super) fn service(number: u32) -> Service {
     Service { metadata: metadata(&name(number)), spec: Some(spec), ..Default::default() }
 }
 
-/// Creates the EndpointSlice of a Service. It claims that each endpoint has a proxy.
+/// Creates the EndpointSlice of a Service. No endpoint has a proxy, because no endpoint is a Pod.
 ///
-/// If the address `served` of a real server is given, the Services in [`CALLED`] get other endpoints: no endpoint has
-/// a proxy, the first endpoint has the address `served`, and the others are not ready.
+/// If the address `served` of a real server is given, the Services in [`CALLED`] get other endpoints: the first
+/// endpoint has the address `served`, and the others are not ready.
 pub(super) fn slice(plan: &Plan, number: u32, served: Option<SocketAddrV4>) -> EndpointSlice {
     let mut metadata = metadata(&name(number));
     metadata.labels.get_or_insert_default().insert("kubernetes.io/service-name".to_owned(), name(number));
@@ -51,11 +49,7 @@ pub(super) fn slice(plan: &Plan, number: u32, served: Option<SocketAddrV4>) -> E
             let others = addresses.get(1..).unwrap_or_default().iter().map(|&address| endpoint(address, false));
             std::iter::once(endpoint(*address.ip(), true)).chain(others).collect()
         }
-        None => {
-            let identity = ("leno.dev/identity".to_owned(), ENDPOINT_IDENTITY.to_owned());
-            metadata.annotations = Some([identity].into());
-            endpoints(&addresses)
-        }
+        None => endpoints(&addresses),
     };
     let port = EndpointPort {
         name: Some(PORT_NAME.to_owned()),

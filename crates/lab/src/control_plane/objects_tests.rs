@@ -14,15 +14,13 @@ fn a_called_service_has_one_endpoint_that_is_served_and_as_many_endpoints_as_the
     assert_eq!(are_ready(&slice), [Some(true), Some(false), Some(false)]);
     assert_eq!(slice.endpoints.expect("it has some")[0].addresses, ["192.0.2.9"]);
     assert_eq!(slice.ports.expect("it has a port")[0].port, Some(50_051));
-    assert_eq!(slice.metadata.annotations, None, "what serves there has no proxy");
 }
 
 #[test]
-fn other_services_have_endpoints_with_proxies_that_belong_to_nobody() {
+fn other_services_have_only_ready_endpoints() {
     let served = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 50_051);
     let slice = slice(&PLAN, 4, Some(served));
     assert_eq!(are_ready(&slice), [Some(true); 3]);
-    assert_eq!(slice.metadata.annotations.expect("it has one")["leno.dev/identity"], ENDPOINT_IDENTITY);
     assert_eq!(slice.metadata.labels.expect("it has some")["kubernetes.io/service-name"], "service-4");
 }
 

@@ -82,6 +82,11 @@ impl<'a> Review<'a> {
         self.default_namespace
     }
 
+    /// Returns whether the object comes from an API server and not from text.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.root.is_none()
+    }
+
     /// Returns the object's kind and name in the form that messages use.
     pub(crate) fn object(&self) -> &str {
         &self.object

@@ -164,6 +164,9 @@ pub(super) fn of_policy(
 
 /// Reads an EndpointSlice's annotations that begin with `leno.dev/`. Reports an unknown or invalid annotation as a
 /// mistake. `None` if the slice declares proxies without a valid identity.
+///
+/// A slice from an API server must not declare proxies, because it may list any address. A user who may write slices in
+/// one namespace could otherwise choose the proxy for the address of another workload or of a node.
 pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_>) -> Option<OfSlice> {
     let (mut identity, mut inbound_port, mut tunnel_port, mut controller) = (None, None, None, None);
     let mut has_identity = false;
@@ -190,7 +193,11 @@ pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_
         return None;
     }
     let tunnel_port = tunnel_port.unwrap_or(proxy::TUNNEL_PORT);
-    let proxy = identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port });
+    let mut proxy = identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port });
+    if review.is_typed() && proxy.take().is_some() {
+        let what = "in a cluster, only a Pod has a proxy, and the control plane finds it without annotations";
+        problem(review, IDENTITY, what.to_owned(), "remove it");
+    }
     Some(OfSlice { proxy, controller })
 }
 
