@@ -10,8 +10,8 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -74,14 +74,14 @@ impl Peer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     has_asked: Arc<AtomicBool>,
-    stalled: Arc<Stalled>,
+    closing: Arc<Closing>,
     standing: Option<Standing>,
 }
 
-/// Whether a request took too long, and the waker of the task that reads the connection.
+/// Why the service wants the connection closed, if it does, and the waker of the task that reads the connection.
 #[derive(Debug, Default)]
-struct Stalled {
-    has_stalled: AtomicBool,
+struct Closing {
+    why: OnceLock<String>,
     reader: AtomicWaker,
 }
 
@@ -93,8 +93,14 @@ impl Presence {
 
     /// Records that a request on the connection took too long to arrive; the connection is then closed.
     pub(crate) fn stalled(&self) {
-        self.stalled.has_stalled.store(true, Ordering::Release);
-        self.stalled.reader.wake();
+        self.close(format!("a request was not whole within {} s", WHOLE_REQUEST_MAX.as_secs()));
+    }
+
+    /// Closes the connection with all its streams. No effect if it is already closing for another reason.
+    pub(crate) fn close(&self, why: String) {
+        // Ignore an error: the first reason stays.
+        let _ = self.closing.why.set(why);
+        self.closing.reader.wake();
     }
 
     /// Records that the client has sent a request that only a legitimate client can send. At the limit on connections,
@@ -127,11 +133,10 @@ impl Connection {
         if self.place.poll_replaced(cx).is_ready() {
             return Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, Replaced));
         }
-        let stalled = &self.peer.presence.stalled;
-        stalled.reader.register(cx.waker());
-        if stalled.has_stalled.load(Ordering::Acquire) {
-            let why = format!("a request was not whole within {} s", WHOLE_REQUEST_MAX.as_secs());
-            return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why));
+        let closing = &self.peer.presence.closing;
+        closing.reader.register(cx.waker());
+        if let Some(why) = closing.why.get() {
+            return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why.clone()));
         }
         if let Some(distrust) = &mut self.distrust
             && let Poll::Ready(error) = distrust.as_mut().poll(cx)

@@ -71,15 +71,19 @@ impl tower_service::Service<Request<body::Body>> for Intake {
             return refused(Status::internal("a connection without a peer"));
         };
         let address = peer.address.ip().to_canonical();
-        let account = match self.accounts.open(Holder::of(&peer), address, Instant::now()) {
+        let mut account = match self.accounts.open(Holder::of(&peer), address, Instant::now()) {
             Ok(account) => account,
             Err(exhausted) => return refused(Status::resource_exhausted(exhausted.to_string())),
         };
+        let mut displacement = account.displacement();
         let held = Arc::new(Mutex::new(account.hold(0)));
         let request = request.map(|body| Arriving::new(body, held.clone(), peer.presence));
         let answering = self.service.call(request);
         Box::pin(async move {
-            let answer = answering.await;
+            let answer = tokio::select! {
+                answer = answering => answer,
+                displaced = displacement.wait() => Ok(Status::resource_exhausted(displaced.to_string()).into_http()),
+            };
             // Count the memory until the call is answered, because the request keeps it while the API server reviews
             // the token.
             drop(held);

@@ -2,19 +2,21 @@
 //! account. An account ([`Holder`]) is an identity with all its connections, or the address of clients without a
 //! certificate.
 //!
-//! The same rule limits streams, subscriptions and bytes: after a holder takes more, its total must not exceed what is
-//! still free. So one greedy holder leaves half of the [`Capacity`] free, and two leave at least a quarter. A new
-//! holder always finds room, and all holders together stay within the capacity, except for responses
-//! ([`Account::hold`]).
+//! All accounts share the [`Capacity`], by the rules of [`Ledger`]: first the namespaces share it, and then the accounts
+//! of each namespace. A stream may have to end so that a client of another namespace finds room. All holders together
+//! stay within the capacity, except for responses ([`Account::hold`]), and for subscriptions to all resources while the
+//! mesh grows ([`Account::set_names`]).
 
-use std::collections::HashMap;
 use std::fmt;
+use std::future::pending;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use leno_model::spiffe::SpiffeId;
+use tokio::sync::oneshot;
 
+use super::ledger::{Ledger, Resource, StreamKey};
 use super::limits::Capacity;
 use super::pace::Paces;
 use super::sources::{self, Sources};
@@ -37,48 +39,60 @@ pub(crate) struct Accounts {
 
 #[derive(Debug, Default)]
 struct Inner {
-    all: Holding,
-    holders: HashMap<Holder, Holding>,
+    ledger: Ledger,
     sources: Sources,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Holding {
-    streams: usize,
-    names: usize,
-    /// Bytes of incomplete requests, and of responses that the client has not read.
-    bytes: usize,
 }
 
 /// One stream and its subscriptions, counted against their holder. Dropping this value takes them off the count.
 #[derive(Debug)]
 pub(crate) struct Account {
     accounts: Arc<Accounts>,
-    holder: Holder,
+    key: Arc<StreamKey>,
     address: IpAddr,
     paces: Arc<Mutex<Paces>>,
     names: usize,
+    displacement: Displacement,
 }
 
 /// Bytes counted against a holder. Dropping this value takes them off the count.
 #[derive(Debug)]
 pub(crate) struct Held {
     accounts: Arc<Accounts>,
-    holder: Holder,
+    key: Arc<StreamKey>,
     bytes: usize,
 }
 
-/// The error for a client whose holder is at a limit. It names what the holder uses, and the limit for all clients.
+/// Notifies the task of a stream when the stream is displaced. The task must then end the stream.
+#[derive(Debug, Default)]
+pub(crate) struct Displacement(Option<oneshot::Receiver<Displaced>>);
+
+/// The reason why a stream ended before its client closed it: another client needed its room. The message names the
+/// limit, and what the holder used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the stream was closed to make room for a client with less: all clients together reached {limit} = {max}, and {holder} had {own} of \
+     these; connect again, and if this repeats, use less, or give the control plane more memory or replicas",
+    limit = .resource.limit()
+)]
+pub(crate) struct Displaced {
+    pub(super) holder: Holder,
+    pub(super) resource: Resource,
+    pub(super) own: usize,
+    pub(super) max: usize,
+}
+
+/// The error for a client that finds no room at a limit. It names what the holder uses, and the limit for all clients.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Exhausted {
     #[error(
-        "{holder} has {own} streams and may have only as many as it leaves free (streams_max = {max} for all clients); use one stream per \
-         client, or give the control plane more memory or replicas"
+        "{holder} has {own} streams, and there is no room for another (streams_max = {max} for all clients): no other namespace, and no other \
+         client of this namespace, has more; use one stream per client, or give the control plane more memory or replicas"
     )]
     Streams { holder: Holder, own: usize, max: usize },
     #[error(
-        "{holder} has {own} subscriptions over all its streams and may have only as many as it leaves free (names_max = {max} for all clients); \
-         subscribe only to resources in use, or give the control plane more memory or replicas"
+        "{holder} has {own} subscriptions over all its streams, and there is no room for more (names_max = {max} for all clients): no other \
+         namespace, and no other client of this namespace, has enough more; subscribe only to resources in use, or give the control plane more \
+         memory or replicas"
     )]
     Names { holder: Holder, own: usize, max: usize },
     #[error(
@@ -88,12 +102,43 @@ pub(crate) enum Exhausted {
     Bytes { holder: Holder, own: usize, max: usize },
 }
 
+impl Exhausted {
+    pub(super) fn new(resource: Resource, holder: Holder, own: usize, max: usize) -> Self {
+        match resource {
+            Resource::Streams => Self::Streams { holder, own, max },
+            Resource::Names => Self::Names { holder, own, max },
+            Resource::Bytes => Self::Bytes { holder, own, max },
+        }
+    }
+}
+
+impl Displacement {
+    /// Waits until the stream is displaced. Waits for ever if the stream uses nothing any more.
+    pub(crate) async fn wait(&mut self) -> Displaced {
+        let Some(receiver) = &mut self.0 else { return pending().await };
+        let displaced = receiver.await;
+        self.0 = None;
+        match displaced {
+            Ok(displaced) => displaced,
+            Err(_) => pending().await,
+        }
+    }
+}
+
 impl Holder {
     /// Returns the holder that a connection counts against.
     pub(crate) fn of(peer: &Peer) -> Self {
         match &peer.identity {
             Some(identity) => Self::Identity(identity.clone()),
             None => Self::Address(peer.address.ip().to_canonical()),
+        }
+    }
+
+    /// The namespace of the identity; `None` without a certificate.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Identity(identity) => Some(&identity.workload.namespace),
+            Self::Address(_) => None,
         }
     }
 }
@@ -115,19 +160,15 @@ impl Accounts {
     /// Counts a new stream of a holder from an address.
     ///
     /// # Errors
-    /// [`Exhausted::Streams`] if the holder may not have another stream.
+    /// [`Exhausted::Streams`] if there is no room for the stream.
     pub(crate) fn open(self: &Arc<Self>, holder: Holder, address: IpAddr, now: Instant) -> Result<Account, Exhausted> {
-        let max = self.capacity.streams_max;
+        let (end, displaced) = oneshot::channel();
         let mut inner = self.lock();
-        let own = inner.holders.get(&holder).map_or(0, |holding| holding.streams);
-        if !leaves_room(own, 1, inner.all.streams, max) {
-            return Err(Exhausted::Streams { holder, own, max });
-        }
-        inner.all.streams += 1;
-        inner.holders.entry(holder.clone()).or_default().streams += 1;
-        let paces = inner.sources.open((holder.clone(), address), now);
+        let key = inner.ledger.open(holder, end, &self.capacity)?;
+        let paces = inner.sources.open((key.holder.clone(), address), now);
         drop(inner);
-        Ok(Account { accounts: self.clone(), holder, address, paces, names: 0 })
+        let displacement = Displacement(Some(displaced));
+        Ok(Account { accounts: self.clone(), key: Arc::new(key), address, paces, names: 0, displacement })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -135,31 +176,13 @@ impl Accounts {
     }
 }
 
-/// Returns whether a holder, which now uses `own`, may take `more`. All holders together use `all` of `max`.
-///
-/// Afterwards, the holder must not use more than is still free. Exception: a holder that uses nothing may take its
-/// first stream, name or byte while at least one is free.
-fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
-    let free = max.saturating_sub(all.saturating_add(more));
-    let mine = own.saturating_add(more);
-    mine <= free || (mine == 1 && all < max)
-}
-
 impl Account {
     /// Counts more subscriptions.
     ///
     /// # Errors
-    /// [`Exhausted::Names`] if the holder may not have so many subscriptions. In this case, the function counts
-    /// nothing.
+    /// [`Exhausted::Names`] if there is no room for so many subscriptions. In this case, the function counts nothing.
     pub(crate) fn take_names(&mut self, more: usize) -> Result<(), Exhausted> {
-        let max = self.accounts.capacity.names_max;
-        let mut inner = self.accounts.lock();
-        let all = inner.all.names;
-        let own = inner.holders.get_mut(&self.holder).map_or(0, |holding| holding.names);
-        if !leaves_room(own, more, all, max) {
-            return Err(Exhausted::Names { holder: self.holder.clone(), own, max });
-        }
-        inner.add(&self.holder, more);
+        self.accounts.lock().ledger.take(&self.key, Resource::Names, more, &self.accounts.capacity)?;
         self.names += more;
         Ok(())
     }
@@ -168,35 +191,42 @@ impl Account {
     pub(crate) fn set_names(&mut self, names: usize) {
         if names != self.names {
             let mut inner = self.accounts.lock();
-            inner.remove(&self.holder, self.names);
-            inner.add(&self.holder, names);
+            inner.ledger.remove(&self.key, Resource::Names, self.names);
+            inner.ledger.add(&self.key, Resource::Names, names);
             self.names = names;
         }
     }
 
     /// Returns whether a response may be written: the holder's bytes in transit must not exceed the free bytes. A
-    /// holder without bytes in transit may always send one response.
+    /// holder without bytes in transit may always send one response. Responses displace no stream: after a restart of
+    /// the control plane, so many clients load their configuration at once that responses have to wait.
     pub(crate) fn may_send(&self) -> bool {
         let inner = self.accounts.lock();
-        let own = inner.holders.get(&self.holder).map_or(0, |holding| holding.bytes);
-        own == 0 || leaves_room(own, 0, inner.all.bytes, self.accounts.capacity.bytes_max)
+        let own = inner.ledger.used_by_holder(&self.key, Resource::Bytes);
+        let free = self.accounts.capacity.bytes_max.saturating_sub(inner.ledger.used(Resource::Bytes));
+        own <= free
     }
 
     /// Number of the holder's streams.
     pub(crate) fn streams(&self) -> u32 {
-        let streams = self.accounts.lock().holders.get(&self.holder).map_or(0, |holding| holding.streams);
+        let streams = self.accounts.lock().ledger.used_by_holder(&self.key, Resource::Streams);
         streams.try_into().unwrap_or(u32::MAX)
     }
 
     /// Counts bytes against the holder, even beyond its limit.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
-        self.accounts.lock().add_bytes(&self.holder, bytes);
-        Held { accounts: self.accounts.clone(), holder: self.holder.clone(), bytes }
+        self.accounts.lock().ledger.add(&self.key, Resource::Bytes, bytes);
+        Held { accounts: self.accounts.clone(), key: self.key.clone(), bytes }
     }
 
     /// Locks the rate limits of this holder's clients at this address.
     pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
         sources::lock(&self.paces)
+    }
+
+    /// Takes what the stream's task must wait for. Later calls return a value that waits for ever.
+    pub(crate) fn displacement(&mut self) -> Displacement {
+        std::mem::take(&mut self.displacement)
     }
 }
 
@@ -204,16 +234,10 @@ impl Held {
     /// Raises the count to `bytes` if that is more than before.
     ///
     /// # Errors
-    /// [`Exhausted::Bytes`] if the holder may not have so many bytes. In this case, the count stays unchanged.
+    /// [`Exhausted::Bytes`] if there is no room for so many bytes. In this case, the count stays unchanged.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
-        let max = self.accounts.capacity.bytes_max;
-        let mut inner = self.accounts.lock();
-        let own = inner.holders.get(&self.holder).map_or(0, |holding| holding.bytes);
-        if !leaves_room(own, more, inner.all.bytes, max) {
-            return Err(Exhausted::Bytes { holder: self.holder.clone(), own, max });
-        }
-        inner.add_bytes(&self.holder, more);
+        let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
+        self.accounts.lock().ledger.take(&self.key, Resource::Bytes, more, &self.accounts.capacity)?;
         self.bytes = bytes;
         Ok(())
     }
@@ -221,49 +245,16 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut inner = self.accounts.lock();
-        inner.all.bytes = inner.all.bytes.saturating_sub(self.bytes);
-        if let Some(holding) = inner.holders.get_mut(&self.holder) {
-            holding.bytes = holding.bytes.saturating_sub(self.bytes);
-        }
-    }
-}
-
-impl Inner {
-    fn add_bytes(&mut self, holder: &Holder, bytes: usize) {
-        self.all.bytes += bytes;
-        if let Some(holding) = self.holders.get_mut(holder) {
-            holding.bytes += bytes;
-        }
-    }
-
-    fn add(&mut self, holder: &Holder, names: usize) {
-        self.all.names += names;
-        if let Some(holding) = self.holders.get_mut(holder) {
-            holding.names += names;
-        }
-    }
-
-    fn remove(&mut self, holder: &Holder, names: usize) {
-        self.all.names = self.all.names.saturating_sub(names);
-        if let Some(holding) = self.holders.get_mut(holder) {
-            holding.names = holding.names.saturating_sub(names);
-        }
+        self.accounts.lock().ledger.remove(&self.key, Resource::Bytes, self.bytes);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
         let mut inner = self.accounts.lock();
-        inner.remove(&self.holder, self.names);
-        inner.all.streams = inner.all.streams.saturating_sub(1);
-        if let Some(holding) = inner.holders.get_mut(&self.holder) {
-            holding.streams = holding.streams.saturating_sub(1);
-            if holding.streams == 0 {
-                inner.holders.remove(&self.holder);
-            }
-        }
-        inner.sources.close((self.holder.clone(), self.address));
+        inner.ledger.remove(&self.key, Resource::Names, self.names);
+        inner.ledger.remove(&self.key, Resource::Streams, 1);
+        inner.sources.close((self.key.holder.clone(), self.address));
     }
 }
 

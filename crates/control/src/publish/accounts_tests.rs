@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Account, Accounts, Exhausted, Holder};
+use super::{Account, Accounts, Exhausted, Holder, Resource};
 use crate::publish::limits::{ASKED_BURST_BYTES, Capacity, READ_BURST_BYTES, READ_BYTES_PER_STREAM};
 
 fn accounts(streams_max: usize, names_max: usize) -> Arc<Accounts> {
@@ -23,18 +23,41 @@ fn fill(accounts: &Arc<Accounts>, name: &str) -> Vec<Account> {
     std::iter::from_fn(|| open(accounts, name).ok()).collect()
 }
 
-#[test]
-fn a_holder_has_as_many_streams_as_it_leaves_to_others() {
-    let accounts = accounts(1_000, 1);
-    let first = fill(&accounts, "first");
+#[tokio::test]
+async fn a_holder_may_have_all_streams_until_another_needs_some() {
+    let accounts = accounts(100, 1);
+    let mut first = fill(&accounts, "first");
+    assert_eq!(first.len(), 100);
+    let refused = open(&accounts, "first").expect_err("there is no room").to_string();
+    assert!(refused.starts_with("spiffe://cluster.local/ns/shop/sa/first has 100 streams"), "{refused}");
+    assert!(refused.contains("streams_max = 100") && !refused.contains('\n'), "{refused}");
+
     let second = fill(&accounts, "second");
-    let third = fill(&accounts, "third");
-    assert_eq!([first.len(), second.len(), third.len()], [500, 250, 125]);
-    let refused = open(&accounts, "first").expect_err("it has its part").to_string();
-    assert!(refused.starts_with("spiffe://cluster.local/ns/shop/sa/first has 500 streams"), "{refused}");
-    assert!(refused.contains("streams_max = 1000") && !refused.contains('\n'), "{refused}");
+    assert_eq!((first[99].streams(), second.len()), (50, 50));
+    let displaced = first[0].displacement().wait().await.to_string();
+    assert!(displaced.contains("streams_max = 100"), "{displaced}");
+    assert!(displaced.contains("spiffe://cluster.local/ns/shop/sa/first had 100 of these"), "{displaced}");
+    let youngest = tokio::time::timeout(Duration::from_millis(10), first[99].displacement().wait()).await;
+    assert!(youngest.is_err(), "the oldest streams are displaced first");
     drop(first);
-    assert_eq!(fill(&accounts, "fourth").len(), 312);
+    assert_eq!(fill(&accounts, "third").len(), 50);
+}
+
+#[test]
+fn however_many_identities_a_namespace_has_another_namespace_gets_an_equal_part() {
+    let accounts = accounts(64, 64 * 15);
+    let mut attackers: Vec<_> =
+        (0..64).map(|number| open(&accounts, &number.to_string()).expect("there is room")).collect();
+    for stream in &mut attackers {
+        stream.take_names(15).expect("there is room");
+    }
+    let honest = Holder::Identity("spiffe://cluster.local/ns/honest/sa/web".parse().expect("a SPIFFE id"));
+    let open_honest = || accounts.open(honest.clone(), [10, 0, 0, 2].into(), Instant::now());
+    let mut first = open_honest().expect("a stream is displaced");
+    assert_eq!(first.take_names(32 * 15), Ok(()));
+    assert!(first.take_names(1).is_err(), "it would have more than the other namespace");
+    let more: Vec<_> = std::iter::from_fn(|| open_honest().ok()).collect();
+    assert_eq!(more.len(), 31);
 }
 
 #[test]
@@ -44,13 +67,13 @@ fn names_count_over_all_streams_of_an_identity_and_go_back_with_each_stream() {
     for stream in &mut streams[..2] {
         assert_eq!(stream.take_names(200), Ok(()));
     }
-    let refused = streams[2].take_names(200).expect_err("it would be 600 of 1,000");
+    let refused = streams[2].take_names(601).expect_err("it would be 1,001 of 1,000");
     assert!(matches!(refused, Exhausted::Names { own: 400, max: 1_000, .. }), "{refused}");
     let mut other = open(&accounts, "other").expect("there is room");
     assert_eq!(other.take_names(300), Ok(()));
     let [first, _second, mut third] = streams;
     drop(first);
-    assert_eq!(third.take_names(150), Ok(()));
+    assert_eq!(third.take_names(500), Ok(()));
 }
 
 #[test]
@@ -59,11 +82,11 @@ fn a_whole_meshs_names_follow_the_mesh() {
     let mut all = open(&accounts, "all").expect("there is room");
     assert_eq!(all.take_names(40), Ok(()));
     all.set_names(90);
+    assert!(all.take_names(11).is_err());
     let mut other = open(&accounts, "other").expect("there is room");
-    assert!(other.take_names(6).is_err());
-    assert_eq!(other.take_names(5), Ok(()));
+    assert_eq!(other.take_names(10), Ok(()));
     all.set_names(10);
-    assert_eq!(other.take_names(30), Ok(()));
+    assert_eq!(other.take_names(80), Ok(()));
 }
 
 #[test]
@@ -72,8 +95,20 @@ fn nothing_is_kept_of_a_holder_without_streams() {
     let mut one = open(&accounts, "one").expect("there is room");
     one.take_names(20).expect("there is room");
     drop(one);
-    let inner = accounts.lock();
-    assert_eq!((inner.holders.len(), inner.all.streams, inner.all.names), (0, 0, 0));
+    assert!(accounts.lock().ledger.is_empty());
+}
+
+#[test]
+fn bytes_that_a_client_has_not_read_count_after_its_stream_has_ended() {
+    let accounts = accounts(10, 1);
+    let ended = open(&accounts, "one").expect("there is room");
+    let unread = ended.hold(600);
+    drop(ended);
+    let other = open(&accounts, "other").expect("there is room");
+    let _other_unread = other.hold(450);
+    assert!(!other.may_send());
+    drop(unread);
+    assert!(other.may_send());
 }
 
 #[test]
@@ -85,11 +120,27 @@ fn who_leaves_responses_unread_gets_no_more_of_them_and_others_do() {
     let unread = slow.hold(600);
     assert_eq!([&slow, &again, &other].map(Account::may_send), [false, false, true]);
     let mut request = other.hold(0);
-    assert_eq!(request.grow(200), Ok(()));
-    assert!(matches!(request.grow(201), Err(Exhausted::Bytes { own: 200, max: 1_000, .. })));
+    assert_eq!(request.grow(400), Ok(()), "the slow client has more");
+    let mut late = again.hold(0);
+    assert!(matches!(late.grow(1), Err(Exhausted::Bytes { own: 600, max: 1_000, .. })));
     drop(unread);
     assert!(slow.may_send());
     assert_eq!(request.grow(500), Ok(()));
+    assert!(matches!(request.grow(501), Err(Exhausted::Bytes { own: 500, max: 1_000, .. })));
+}
+
+#[tokio::test]
+async fn a_request_that_finds_no_room_displaces_a_stream_whose_client_does_not_read() {
+    let accounts = accounts(10, 1);
+    let mut slow = open(&accounts, "slow").expect("there is room");
+    let other = open(&accounts, "other").expect("there is room");
+    let unread = slow.hold(1_000);
+    let mut request = other.hold(0);
+    assert_eq!(request.grow(300), Ok(()));
+    let displaced = slow.displacement().wait().await.to_string();
+    assert!(displaced.contains("bytes_max = 1000"), "{displaced}");
+    drop((slow, unread));
+    assert_eq!(accounts.lock().ledger.used(Resource::Bytes), 300);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Limits on what clients may ask for. A client over a limit gets RESOURCE_EXHAUSTED or waits; other clients are not
-//! affected. A limit on subscriptions refuses only the names above it; the client's other subscriptions continue.
+//! affected, unless they use more than the client (`ledger`). A limit on subscriptions refuses only the names above it; the client's other subscriptions continue.
 //!
 //! The limits for all clients together ([`Capacity`]) fit into the shares of the memory that `crate::budget` reserves
-//! for xDS. `accounts` divides the capacity among the identities.
+//! for xDS. `ledger` divides the capacity among the namespaces, and the part of a namespace among its identities.
 
 use std::time::Duration;
 
@@ -28,6 +28,9 @@ pub const REFUSED_NAMES_MAX: usize = 500;
 /// Then the client connects again, perhaps to a replica with room. Envoy asks for a refused name again only on a new
 /// stream.
 pub const REFUSED_STREAM_MAX: Duration = Duration::from_secs(120);
+/// Longest time that a client may take to read the end of its stream after the stream was displaced. Then the connection
+/// is closed, because responses that the client does not read take memory.
+pub const DISPLACED_MAX: Duration = Duration::from_secs(5);
 /// Shortest pause between two warnings about refused names, for all clients together.
 pub const REFUSED_WARNING_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum size of a request, in bytes. Its parsed form takes up to 12 times as much memory. 17,000 names of 60 bytes
@@ -95,8 +98,7 @@ const NAME_BYTES: usize = 320;
 pub const KEPT_BYTES: usize = 1 << 10;
 
 // If the process may use 256 MiB, 2,000 proxies can have a stream each. 1,000 of them can subscribe to 50 Services and
-// addresses in each of four kinds of resources. One identity may use half of all streams and subscriptions. 100
-// clients can be in their TLS handshake at the same time.
+// addresses in each of four kinds of resources. 100 clients can be in their TLS handshake at the same time.
 const LEAST: Capacity = Capacity::of_memory(SMALL);
 const _: () = assert!(LEAST.streams_max >= 2_000 && LEAST.names_max >= 1_000 * 50 * 4 && handshakes_max(SMALL) >= 100);
 

@@ -135,19 +135,23 @@ async fn unknown_methods_and_compressed_requests_are_not_implemented() {
 }
 
 #[tokio::test]
-async fn a_stream_too_many_of_an_identity_ends_with_the_limit_and_others_go_on() {
-    let capacity = Capacity { streams_max: 3, names_max: 1_000, bytes_max: 1_000_000 };
+async fn a_stream_too_many_of_an_account_is_refused_and_another_account_displaces_one() {
+    let capacity = Capacity { streams_max: 2, names_max: 1_000, bytes_max: 1_000_000 };
     let mut service = Service { state: Arc::new(state_with(&service("echo", &["10.0.0.1"]), capacity)) };
-    let (sender, body) = conversation();
-    send(&sender, introduction()).await;
+    let (first_sender, body) = conversation();
+    send(&first_sender, introduction()).await;
     let mut first = service.call(request(DELTA, body)).await.expect("it answers everybody");
     assert!(first.body_mut().frame().await.is_some());
+    let (second_sender, body) = conversation();
+    send(&second_sender, introduction()).await;
+    let mut second = service.call(request(DELTA, body)).await.expect("it answers everybody");
+    assert!(second.body_mut().frame().await.is_some());
 
     let refused = service.call(request(DELTA, messages(&[introduction()]))).await.expect("it answers everybody");
     assert_eq!(grpc_status(refused.headers()), Some("8"), "{refused:?}");
     let message = refused.headers().get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or_default();
     assert!(message.contains("streams_max"), "{message}");
-    assert_eq!(service.state.clients.count(), 1);
+    assert_eq!(service.state.clients.count(), 2);
 
     let mut other = request(DELTA, messages(&[introduction()]));
     let peer =
@@ -155,6 +159,13 @@ async fn a_stream_too_many_of_an_identity_ends_with_the_limit_and_others_go_on()
     other.extensions_mut().insert(peer);
     let mut served = service.call(other).await.expect("it answers everybody");
     assert!(served.body_mut().frame().await.is_some_and(|frame| frame.is_ok_and(|frame| frame.is_data())));
+
+    let collected = first.into_body().collect().await.expect("it ends well");
+    let trailers = collected.trailers().expect("a gRPC response has them");
+    assert_eq!(grpc_status(trailers), Some("8"), "the older stream is displaced: {trailers:?}");
+    let message = trailers.get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or_default();
+    assert!(message.contains("streams_max"), "{message}");
+    drop((first_sender, second_sender, second));
 }
 
 #[tokio::test]

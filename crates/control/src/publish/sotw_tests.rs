@@ -204,7 +204,7 @@ fn a_cluster_that_is_too_large_to_be_repeated_is_gone_until_it_is_smaller() {
 
 #[test]
 fn names_of_clusters_above_a_limit_end_the_stream_because_a_response_without_them_would_delete_them() {
-    let capacity = Capacity { streams_max: 9, names_max: 2, bytes_max: 1_000 };
+    let capacity = Capacity { streams_max: 9, names_max: 1, bytes_max: 1_000 };
     let state = state_with(&service("a", &["10.1.0.1"]), capacity);
     let client = Client::held_by::<StateOfTheWorld>(&state, "web");
     let ended = client.send::<StateOfTheWorld>(&want(Kind::Cluster, &["a.default:80", "b.default:80"], None));
@@ -215,7 +215,7 @@ fn names_of_clusters_above_a_limit_end_the_stream_because_a_response_without_the
 fn a_name_above_a_limit_is_refused_without_an_answer_and_taken_once_there_is_room() {
     const NAMES: [&str; 2] = ["a.default:80", "b.default:80"];
     let text = service("a", &["10.1.0.1"]) + &service("b", &["10.1.0.2"]);
-    let state = state_with(&text, Capacity { streams_max: 9, names_max: 2, bytes_max: 1_000 });
+    let state = state_with(&text, Capacity { streams_max: 9, names_max: 1, bytes_max: 1_000 });
     let client = Client::held_by::<StateOfTheWorld>(&state, "web");
     client.send::<StateOfTheWorld>(&want(Kind::Endpoints, &NAMES, None)).expect("the stream goes on");
     assert!(client.refusal::<StateOfTheWorld>().is_none());

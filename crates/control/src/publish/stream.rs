@@ -1,5 +1,6 @@
 //! One client's stream: its requests go into its session, and the session's responses go out.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,13 @@ use hyper::body::Bytes;
 use leno_xds::Kind;
 use prost::Message;
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 use tonic::{Code, Status, Streaming};
 
-use super::accounts::Account;
+use super::accounts::{Account, Displacement};
 use super::audience::audience;
 use super::clients::{Introduction, lock};
-use super::limits::{READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX};
+use super::limits::{DISPLACED_MAX, READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX};
 use super::metered::Meter;
 use super::pace::Purse;
 use super::refused::RefusedNames;
@@ -65,12 +66,20 @@ impl<R> Requests<R> {
 /// Serves a stream until it ends. If an error ends the stream, the client gets the error's status.
 pub(crate) async fn serve<E: Exchange>(
     state: Arc<State>,
-    account: Account,
+    mut account: Account,
     peer: Peer,
     mut requests: Requests<E::Request>,
     responses: Responses,
 ) {
+    let mut displacement = account.displacement();
+    let (presence, address) = (peer.presence.clone(), peer.address);
+    let mut is_displaced = false;
     let ended = tokio::select! {
+        biased;
+        why = displaced(&mut displacement, address) => {
+            is_displaced = true;
+            Err(Status::resource_exhausted(why))
+        }
         ended = talk::<E>(&state, account, peer, &mut requests, &responses) => ended,
         () = responses.closed() => Ok(()),
     };
@@ -83,8 +92,31 @@ pub(crate) async fn serve<E: Exchange>(
     if status.code() == Code::ResourceExhausted {
         state.metrics.refused_stream();
     }
-    // Ignore an error: the client may have disconnected.
-    let _ = responses.send(Box::new(Err(status))).await;
+    // The decoder's buffer is counted until it is dropped, and the client may take long to read the end of the stream.
+    drop(requests);
+    let read_to_the_end = async {
+        // Ignore an error: the client may have disconnected.
+        let _ = responses.send(Box::new(Err(status))).await;
+        responses.closed().await;
+    };
+    // Responses that the client has not read yet still count, so the stream can be displaced even now.
+    let is_late = async {
+        if !is_displaced {
+            displaced(&mut displacement, address).await;
+        }
+        sleep(DISPLACED_MAX).await;
+    };
+    tokio::select! {
+        () = read_to_the_end => {}
+        () = is_late => presence.close("a displaced stream was not read to its end".to_owned()),
+    }
+}
+
+/// Waits until the stream is displaced; logs and returns the reason.
+async fn displaced(displacement: &mut Displacement, address: SocketAddr) -> String {
+    let why = displacement.wait().await.to_string();
+    tracing::warn!(%address, "xds: {why}");
+    why
 }
 
 async fn talk<E: Exchange>(

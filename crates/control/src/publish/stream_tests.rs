@@ -67,7 +67,7 @@ impl Exchange for Counted {
 
 /// A control plane that allows few names.
 fn control_plane() -> Arc<State> {
-    let capacity = Capacity { streams_max: 100, names_max: 100, bytes_max: 1 << 20 };
+    let capacity = Capacity { streams_max: 100, names_max: 50, bytes_max: 1 << 20 };
     Arc::new(state_with(&service("echo", &["10.0.0.1"]), capacity))
 }
 
@@ -129,7 +129,7 @@ async fn a_stream_goes_on_without_the_names_above_a_limit() {
     let names: Vec<&str> = ["echo.default:80"].into_iter().chain(strangers.iter().map(String::as_str)).collect();
     let mut responses = open::<Delta>(&state, &[&introduced(&names)]);
     let refused = response(&responses.recv().await.expect("an answer").expect("the stream goes on"));
-    assert_eq!(refused.resource_errors.len(), 51, "a client may have 50 of 100 names");
+    assert_eq!(refused.resource_errors.len(), 51, "all clients may have 50 names");
     let first = response(&responses.recv().await.expect("an answer").expect("the stream goes on"));
     assert_eq!((first.resources.len(), first.removed_resources.len()), (1, 49));
     let text = state.metrics.export(1);

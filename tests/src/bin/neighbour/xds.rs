@@ -23,7 +23,7 @@ const CONNECTIONS: u32 = 8;
 /// Number of streams on each connection: the control plane's limit.
 const STREAMS: usize = 8;
 /// Number of names of each kind to which each stream subscribes. The names do not exist. All streams together subscribe
-/// to 128,000 names: more than 105,000, the limit for one identity if the control plane has 256 MiB of memory.
+/// to 128,000 names: more than half of what a control plane with 256 MiB of memory allows all clients together.
 const NAMES: usize = 500;
 /// A large resource: the Service to which the test attaches routes that are costly to translate.
 const HEAVY: &str = "heavy.neighbours:80";
