@@ -1,20 +1,29 @@
 //! Places: a limited number of connections, shared fairly among accounts. An account is a source address or an
-//! identity.
+//! identity. Accounts can form groups ([`Places::grouped`]), such as the identities of a namespace. Otherwise, each
+//! account is a group of its own.
 //!
 //! While places are free, an account may take any number of them. When no place is free, a new connection takes the
 //! place of another connection, so that a few silent connections never lock other clients out:
 //!
 //! 1. The account with the largest number of silent connections loses its oldest silent connection.
-//! 2. If no connection is silent, the account with the largest number of connections loses its oldest connection. This
-//!    happens only if that account then still has at least as many connections as the new connection's account.
-//! 3. Otherwise, the new connection is rejected.
+//! 2. If no connection is silent, the group with the largest number of connections loses a connection: the oldest
+//!    connection of its account that has the most. This happens only if that group then still has at least as many
+//!    connections as the new connection's group.
+//! 3. Otherwise, the account with the most connections in the new connection's own group loses its oldest connection.
+//!    This happens only if that account then still has at least as many connections as the new connection's account.
+//! 4. Otherwise, the new connection is rejected.
 //!
 //! If several accounts have the largest number, the oldest of their connections is closed. If the order of addresses
 //! decided instead, a flood from many addresses would always close the connections of the greatest address.
 //!
+//! So if `n` groups have connections, and no connection is silent, a group finds room for `capacity / n` connections,
+//! and other groups never take the place of one of so few connections. More accounts do not enlarge a group's part: a
+//! tenant can make up as many identities as it likes, but no namespaces.
+//!
 //! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every
-//! connection in `members` is in exactly one of its account's two queues; `most` has one entry for each account with
-//! connections, and `most_silent` one for each account with silent connections; `len() <= capacity`.
+//! connection in `members` is in exactly one of its account's two queues; the `most` of its group has one entry for each
+//! account with connections, and `most_silent` one for each account with silent connections; `largest` has one entry for
+//! each group with connections; `len() <= capacity`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,8 +49,11 @@ pub struct Places<A, K> {
     capacity: usize,
     members: FxHashMap<K, Member<A>>,
     accounts: FxHashMap<A, Account<K>>,
-    /// All accounts, ordered by their rank, which counts all of their connections.
-    most: BTreeSet<(Rank, A)>,
+    /// Returns the account that stands for the group of an account.
+    group_of: fn(&A) -> A,
+    groups: FxHashMap<A, Group<A>>,
+    /// All groups, ordered by their rank.
+    largest: BTreeSet<(GroupRank, A)>,
     /// The accounts that have silent connections, ordered by a rank that counts only silent connections.
     most_silent: BTreeSet<(Rank, A)>,
     next_serial: u64,
@@ -51,11 +63,29 @@ pub struct Places<A, K> {
 /// account with the greatest rank loses a connection first.
 type Rank = (usize, Reverse<u64>);
 
+/// A group's number of connections and, to decide between equal numbers, the rank of its account with the greatest rank.
+type GroupRank = (usize, Rank);
+
 #[derive(Debug)]
 struct Member<A> {
     account: A,
     serial: u64,
     is_silent: bool,
+}
+
+/// The accounts of a group that have connections.
+#[derive(Debug)]
+struct Group<A> {
+    connections: usize,
+    /// The accounts, ordered by their rank, which counts all of their connections.
+    most: BTreeSet<(Rank, A)>,
+}
+
+impl<A> Group<A> {
+    /// Returns the group's rank; `None` if it has no connection.
+    fn rank(&self) -> Option<GroupRank> {
+        self.most.last().map(|(rank, _)| (self.connections, *rank))
+    }
 }
 
 /// An account's connections, oldest first.
@@ -83,12 +113,21 @@ impl<K> Account<K> {
 }
 
 impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
+    /// Each account is a group of its own.
     pub fn new(capacity: usize) -> Self {
+        Self::grouped(capacity, A::clone)
+    }
+
+    /// Accounts for which `group_of` returns the same form a group. The groups share the places equally, then the
+    /// accounts of each group.
+    pub fn grouped(capacity: usize, group_of: fn(&A) -> A) -> Self {
         Self {
             capacity,
             members: FxHashMap::default(),
             accounts: FxHashMap::default(),
-            most: BTreeSet::new(),
+            group_of,
+            groups: FxHashMap::default(),
+            largest: BTreeSet::new(),
             most_silent: BTreeSet::new(),
             next_serial: 0,
         }
@@ -150,9 +189,10 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         self.accounts.get(account).map_or(0, Account::len)
     }
 
-    /// The account with the most connections.
+    /// The account with the most connections in the group with the most.
     pub fn most(&self) -> Option<&A> {
-        self.most.last().map(|(_, account)| account)
+        let (_, group) = self.largest.last()?;
+        self.groups.get(group)?.most.last().map(|(_, account)| account)
     }
 
     /// Returns the connection that a new connection of `account` replaces; `None` if the new connection must be
@@ -161,12 +201,16 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         if let Some((_, silent)) = self.most_silent.last() {
             return self.accounts.get(silent)?.silent.values().next().copied();
         }
-        let ((holds, _), most) = self.most.last()?;
-        let is_fair = most != account && *holds > self.held_by(account) + 1;
+        let own = self.groups.get(&(self.group_of)(account));
+        let ((holds, _), largest) = self.largest.last()?;
+        let is_from_others = *holds > own.map_or(0, |own| own.connections) + 1;
+        let group = if is_from_others { self.groups.get(largest)? } else { own? };
+        let ((holds, _), most) = group.most.last()?;
+        let is_fair = is_from_others || *holds > self.held_by(account) + 1;
         is_fair.then(|| self.accounts.get(most)?.settled.values().next().copied())?
     }
 
-    /// Changes an account's queues, and keeps `most` and `most_silent` up to date.
+    /// Changes an account's queues, and keeps its group, `largest` and `most_silent` up to date.
     fn change<R>(&mut self, account: &A, change: impl FnOnce(&mut Account<K>) -> R) {
         let queues = self
             .accounts
@@ -178,21 +222,30 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         if after.0.is_none() {
             self.accounts.remove(account);
         }
-        reorder(&mut self.most, account, before.0, after.0);
         reorder(&mut self.most_silent, account, before.1, after.1);
+        let name = (self.group_of)(account);
+        let group = self.groups.entry(name.clone()).or_insert_with(|| Group { connections: 0, most: BTreeSet::new() });
+        let (group_before, [had, has]) = (group.rank(), [before.0, after.0].map(|rank| rank.map_or(0, |(len, _)| len)));
+        group.connections = group.connections + has - had;
+        reorder(&mut group.most, account, before.0, after.0);
+        let group_after = group.rank();
+        if group_after.is_none() {
+            self.groups.remove(&name);
+        }
+        reorder(&mut self.largest, &name, group_before, group_after);
     }
 }
 
-/// Moves an account in `order` from its old rank to its new rank; removes an account whose new rank is `None`.
-fn reorder<A: Clone + Ord>(order: &mut BTreeSet<(Rank, A)>, account: &A, before: Option<Rank>, after: Option<Rank>) {
+/// Moves an account or a group in `order` from its old rank to its new rank; removes it if its new rank is `None`.
+fn reorder<R: Ord, A: Clone + Ord>(order: &mut BTreeSet<(R, A)>, name: &A, before: Option<R>, after: Option<R>) {
     if before == after {
         return;
     }
     if let Some(before) = before {
-        order.remove(&(before, account.clone()));
+        order.remove(&(before, name.clone()));
     }
     if let Some(after) = after {
-        order.insert((after, account.clone()));
+        order.insert((after, name.clone()));
     }
 }
 

@@ -101,5 +101,77 @@ fn no_sequence_of_steps_breaks_the_bound_or_leaves_anything_behind() {
         assert!(inside.len() <= 8);
     }
     inside.into_iter().for_each(|key| places.leave(key));
-    assert!(places.accounts.is_empty() && places.most.is_empty() && places.most_silent.is_empty());
+    assert!(places.accounts.is_empty() && places.groups.is_empty());
+    assert!(places.largest.is_empty() && places.most_silent.is_empty());
+}
+
+/// The group of an account of this test: its tens.
+fn tens(account: &u8) -> u8 {
+    account / 10 * 10
+}
+
+#[test]
+fn accounts_of_the_largest_group_yield_to_another_group() {
+    let mut places = Places::grouped(4, tens);
+    for (account, key) in [(10, 0), (11, 1), (11, 2), (12, 3)] {
+        fill(&mut places, account, key, 1);
+        places.settle(key);
+    }
+    assert_eq!(places.most(), Some(&11));
+    assert_eq!(places.enter(20, 4), Entry::Replaces(1), "the account with the most yields");
+    places.settle(4);
+    assert_eq!(places.enter(21, 5), Entry::Replaces(0), "then the one with the oldest connection");
+    places.settle(5);
+    assert_eq!(places.enter(22, 6), Entry::Full, "the groups have equal parts");
+    assert_eq!(places.enter(13, 6), Entry::Full);
+}
+
+#[test]
+fn accounts_of_one_group_share_its_part() {
+    let mut places = Places::grouped(4, tens);
+    fill(&mut places, 10, 0, 4);
+    (0..4).for_each(|key| places.settle(key));
+    assert_eq!(places.enter(11, 4), Entry::Replaces(0));
+    places.settle(4);
+    assert_eq!(places.enter(11, 5), Entry::Replaces(1));
+    places.settle(5);
+    assert_eq!(places.enter(11, 6), Entry::Full);
+}
+
+#[test]
+fn no_sequence_of_steps_takes_the_equal_part_of_a_group() {
+    const CAPACITY: usize = 12;
+    let mut random = fastrand::Rng::with_seed(leno_testing::seed());
+    let mut places: Places<u8, u32> = Places::grouped(CAPACITY, tens);
+    let mut inside: Vec<(u32, u8)> = Vec::new();
+    for key in 0..50_000 {
+        if random.u8(..4) == 0 && !inside.is_empty() {
+            let (key, _) = inside.swap_remove(random.usize(..inside.len()));
+            places.leave(key);
+            continue;
+        }
+        // One group has ten accounts, the others have one.
+        let account = if random.bool() { random.u8(..10) } else { 10 * random.u8(1..4) };
+        let held = |inside: &[(u32, u8)], group: u8| inside.iter().filter(|(_, other)| tens(other) == group).count();
+        let own = tens(&account);
+        let mut groups: Vec<u8> = inside.iter().map(|(_, other)| tens(other)).chain([own]).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        match places.enter(account, key) {
+            Entry::Free => {}
+            Entry::Replaces(victim) => {
+                let at = inside.iter().position(|(other, _)| *other == victim).expect("it has a place");
+                let loser = tens(&inside[at].1);
+                assert!(loser == own || held(&inside, loser) * groups.len() > CAPACITY, "a group keeps its part");
+                inside.swap_remove(at);
+            }
+            Entry::Full => {
+                assert!((held(&inside, own) + 1) * groups.len() > CAPACITY, "a group gets its part");
+                continue;
+            }
+        }
+        places.settle(key);
+        inside.push((key, account));
+        assert_eq!(places.len(), inside.len());
+    }
 }

@@ -2,7 +2,8 @@
 //! the room notifies the task.
 //!
 //! Connections without a certificate of the mesh are counted by source address. Connections with such a certificate are
-//! counted by identity. The two groups have separate places, so that one group cannot use up the places of the other.
+//! counted by identity, and the identities of a namespace form a group. The two kinds of connections have separate
+//! places, so that one kind cannot use up the places of the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -70,7 +71,7 @@ impl Room {
     pub fn new(size: RoomSize) -> Self {
         Self(Arc::new(Mutex::new(State {
             strangers: Places::new(size.strangers),
-            identified: Places::new(size.identified),
+            identified: Places::grouped(size.identified, namespace_of),
             holders: FxHashMap::default(),
             next_key: 0,
             crowded_out: 0,
@@ -116,6 +117,11 @@ impl Room {
     }
 }
 
+/// Returns the SPIFFE id of a workload without its service account: what the ids of a namespace have in common.
+fn namespace_of(identity: &Arc<str>) -> Arc<str> {
+    identity.rsplit_once("/sa/").map_or_else(|| identity.clone(), |(namespace, _)| namespace.into())
+}
+
 impl State {
     /// Notifies the connection that `entry` replaces, if any; returns whether the new connection got a place.
     fn make_way(&mut self, entry: Entry<u64>) -> bool {
@@ -138,12 +144,12 @@ impl State {
 }
 
 impl Place {
-    /// From now on, counts the connection by the identity that its peer has proved, not by its address.
+    /// From now on, counts the connection by the identity that its peer has proved, a SPIFFE id, and not by its address.
     ///
     /// # Errors
     /// [`Replaced`] if another connection has taken this place. Also if all places for identities are taken and no
-    /// connection can be replaced, for example because this identity holds the most places. The caller must close the
-    /// connection.
+    /// connection can be replaced, for example because this identity and its namespace hold the most places. The caller
+    /// must close the connection.
     pub fn identify(&self, identity: &str) -> Result<(), Replaced> {
         let Standing { key, room } = &self.standing;
         let mut state = room.state();

@@ -42,3 +42,20 @@ async fn peers_with_an_identity_and_strangers_have_places_of_their_own() {
     drop((late, last, strangers, meshed));
     assert!(room.is_empty());
 }
+
+#[test]
+fn many_identities_of_a_namespace_leave_other_namespaces_their_part() {
+    let room = Room::new(RoomSize { strangers: 1, identified: 4 });
+    let identified = |identity: &str| {
+        let place = room.enter(source(1)).expect("a free place");
+        let result = place.identify(&format!("spiffe://example.org/ns/{identity}"));
+        place.standing().settle();
+        result.map(|()| place)
+    };
+    let crowd: Vec<_> = (0..4).filter_map(|number| identified(&format!("crowd/sa/{number}")).ok()).collect();
+    assert_eq!(crowd.len(), 4);
+    let shop = ["web", "cart"].map(|account| identified(&format!("shop/sa/{account}")).expect("the crowd yields"));
+    assert_eq!(identified("shop/sa/other").err(), Some(Replaced), "the namespaces have equal parts");
+    assert_eq!(identified("crowd/sa/0").err(), Some(Replaced));
+    assert_eq!((room.len(), shop.len()), (4, 2));
+}

@@ -12,7 +12,7 @@ use crate::budget::{
 
 /// Limit on concurrent streams of one connection; a client needs one stream.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 8;
-/// Limit on concurrent connections. At the limit, a new connection replaces a connection of the identity with the most
+/// Limit on concurrent connections. At the limit, a new connection replaces a connection of the namespace with the most
 /// connections.
 pub const CONNECTIONS_MAX: usize = 20_000;
 /// Limit on concurrent connections whose clients have not presented a certificate yet. [`handshakes_max`] returns less

@@ -22,10 +22,20 @@ use super::wire::{Carries, WireId};
 /// closed at once.
 const MAX_YIELDING: usize = 256;
 
-/// Identifies a client that has shown a certificate: a digest of its SPIFFE id, with a random key. If two ids had the
-/// same digest, the pool would count them as one client. This would only be unfair.
+/// Identifies a client that has shown a certificate: digests of its namespace and of its SPIFFE id, with a random key.
+/// If two ids had the same digests, the pool would count them as one client. This would only be unfair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Member(u64);
+pub(super) struct Member {
+    namespace: u64,
+    id: u64,
+}
+
+impl Member {
+    /// Returns what stands for all clients of the namespace.
+    fn all_of_namespace(&self) -> Self {
+        Self { id: 0, ..*self }
+    }
+}
 
 /// The pools of one worker.
 #[derive(Debug)]
@@ -50,7 +60,7 @@ impl Doors {
         Self {
             outbound: Places::new(limits.max_outbound_connections as usize),
             strangers: Places::new(limits.max_inbound_connections as usize),
-            members: Places::new(limits.max_identified_connections as usize),
+            members: Places::grouped(limits.max_identified_connections as usize, Member::all_of_namespace),
             digest: RandomState::new(),
             yielding: FxHashSet::default(),
         }
@@ -58,7 +68,7 @@ impl Doors {
 
     /// Returns the key under which connections of an identity are counted.
     pub(super) fn member(&self, id: &SpiffeId) -> Member {
-        Member(self.digest.hash_one(id))
+        Member { namespace: self.digest.hash_one(&id.workload.namespace), id: self.digest.hash_one(id) }
     }
 
     /// Finds a place for a new connection. Returns the connection that the new connection replaces, if any.
