@@ -7,8 +7,11 @@
 //!
 //! 1. arrivals, which are connections whose protocol is not known yet, as long as all arrivals together hold more than
 //!    an eighth of the budget. The worker begins with the source address that holds the most;
-//! 2. the largest connections of the account that holds the most. An account is an identity or a source address. Our
-//!    own application has half of the budget to itself, so its connections are closed only if it holds more than half.
+//! 2. the largest connections of the party that holds the most: a namespace, all callers without a certificate together,
+//!    or our own application. In a namespace, the identity that holds the most loses connections, and without
+//!    certificates, the source address that holds the most. So many small identities of one namespace do not make a large
+//!    caller of another namespace lose its connections. Our own application has half of the budget to itself, so its
+//!    connections are closed only if it holds more than half.
 //!
 //! The charge of a link (a connection whose protocol is known) is the memory that the budget counts for it. The charge
 //! includes the kernel's memory for the link's socket, because that memory is part of the container's memory. The event
@@ -19,13 +22,14 @@
 //! arrival is updated after each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links,
 //! and `arrival_bytes` is the sum of `Arrival::charged_bytes` over all arrivals.
 
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use leno_http2::ErrorCode;
 use rustc_hash::FxHashMap;
 
 use crate::Relay;
-use crate::downstream::accounts::AccountId;
+use crate::downstream::accounts::{AccountId, Party};
 use crate::downstream::client::{Client, ClientId};
 use crate::effect::Effect;
 use crate::link::{Link, LinkId};
@@ -101,12 +105,20 @@ pub struct Relief {
 /// the heaviest, two accounts of equal size could occupy the worker: each closed connection would cost a new sum.
 #[derive(Debug, Default)]
 struct Holders {
-    /// The accounts of callers.
-    callers: BinaryHeap<Holder>,
+    /// The parties of callers.
+    callers: BinaryHeap<PartyHolder>,
     /// Memory that `callers` hold together.
     callers_bytes: usize,
     /// All connections of our own application count as one account.
     application: Holder,
+}
+
+/// The accounts of one party. Of two parties, the one that holds more memory is the greater.
+#[derive(Debug, Default)]
+struct PartyHolder {
+    /// Memory that `accounts` hold together.
+    bytes: usize,
+    accounts: BinaryHeap<Holder>,
 }
 
 /// The connections of one account. Of two holders, the one that holds more memory is the greater.
@@ -119,8 +131,8 @@ struct Holder {
 }
 
 impl Holders {
-    /// Removes and returns the largest connection of the account that holds the most memory. Leaves out our own
-    /// application if `spares_application` is true and there are other accounts.
+    /// Removes and returns the largest connection of the heaviest account of the party that holds the most memory. Leaves
+    /// out our own application if `spares_application` is true and there are other parties.
     fn take_largest(&mut self, spares_application: bool) -> Option<ClientId> {
         let is_applications = match self.callers.peek() {
             Some(heaviest) => !spares_application && self.application.bytes > heaviest.bytes,
@@ -131,7 +143,7 @@ impl Holders {
         }
         let mut heaviest = self.callers.pop()?;
         let largest = heaviest.take_largest();
-        if !heaviest.clients.is_empty() {
+        if !heaviest.accounts.is_empty() {
             self.callers.push(heaviest);
         }
         let (bytes, id) = largest?;
@@ -139,6 +151,44 @@ impl Holders {
         Some(id)
     }
 }
+
+impl PartyHolder {
+    fn add(&mut self, account: Holder) {
+        self.bytes += account.bytes;
+        self.accounts.push(account);
+    }
+
+    fn take_largest(&mut self) -> Option<(usize, ClientId)> {
+        let mut heaviest = self.accounts.pop()?;
+        let largest = heaviest.take_largest();
+        if !heaviest.clients.is_empty() {
+            self.accounts.push(heaviest);
+        }
+        let (bytes, id) = largest?;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Some((bytes, id))
+    }
+}
+
+impl Ord for PartyHolder {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.bytes.cmp(&other.bytes)
+    }
+}
+
+impl PartialOrd for PartyHolder {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for PartyHolder {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for PartyHolder {}
 
 impl Holder {
     fn take_largest(&mut self) -> Option<(usize, ClientId)> {
@@ -236,10 +286,10 @@ impl Relay {
         }
     }
 
-    /// Closes the largest connection of the account that holds the most memory, and returns `true`. The account of our
-    /// own application is left out if it holds at most half of the budget and there are other accounts. Returns `false`
-    /// and closes nothing if the worker holds at most seven eighths of its budget, if no connection is left, or if
-    /// `relief` has closed as many connections as one turn may close.
+    /// Closes the largest connection of the heaviest account of the party that holds the most memory, and returns `true`.
+    /// Our own application is left out if it holds at most half of the budget and there are other parties. Returns
+    /// `false` and closes nothing if the worker holds at most seven eighths of its budget, if no connection is left, or
+    /// if `relief` has closed as many connections as one turn may close.
     ///
     /// After `true`, the caller must write all output, carry out the effects, and call this function again. The effects
     /// free the memory of the client's wire, and of the connections to servers that only this client uses.
@@ -278,10 +328,20 @@ impl Relay {
             holder.bytes += bytes;
             holder.clients.push((bytes, id));
         }
-        accounts.values_mut().for_each(|holder| holder.clients.sort_unstable());
-        let application = accounts.remove(&None).unwrap_or_default();
-        let callers_bytes = accounts.values().map(|holder| holder.bytes).sum();
-        Holders { callers: accounts.into_values().collect(), callers_bytes, application }
+        let mut holders = Holders::default();
+        let mut parties: FxHashMap<Party, PartyHolder> = FxHashMap::default();
+        for (account, mut holder) in accounts {
+            holder.clients.sort_unstable();
+            match account {
+                Some(account) => {
+                    holders.callers_bytes += holder.bytes;
+                    parties.entry(self.downstreams.accounts().party(account)).or_default().add(holder);
+                }
+                None => holders.application = holder,
+            }
+        }
+        holders.callers = parties.into_values().collect();
+        holders
     }
 
     /// Returns for each client the bytes that it makes us hold and that are not part of its link's charge:

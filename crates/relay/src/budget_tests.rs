@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 
 use leno_http2::StreamKey;
 use leno_model::mesh::Mesh;
+use leno_model::spiffe::SpiffeId;
 
 use super::*;
 use crate::Speaks;
@@ -44,17 +45,21 @@ fn what_is_not_measured_is_at_most_an_eighth_of_the_budget_together() {
     }
 }
 
-/// Adds an HTTP/2 client with this address that holds `bytes`.
+/// Adds an HTTP/2 client with this address, and without a certificate, that holds `bytes`.
 fn client(relay: &mut Relay, number: u32, address: [u8; 4], bytes: usize) -> ClientId {
-    let peer = SocketAddr::from((address, 40_000));
-    let application = SocketAddr::from(([10, 0, 0, 9], 8080));
-    let origin = Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) };
-    holding(relay, number, origin, bytes)
+    holding(relay, number, caller(address), None, bytes)
 }
 
-/// Adds an HTTP/2 client with this origin that holds `bytes`.
-fn holding(relay: &mut Relay, number: u32, origin: Origin, bytes: usize) -> ClientId {
-    let id = connect(relay, number, origin, None, (Speaks::Http2, Vec::new()));
+/// Returns the origin of a connection from another workload with this address.
+fn caller(address: [u8; 4]) -> Origin {
+    let peer = SocketAddr::from((address, 40_000));
+    let application = SocketAddr::from(([10, 0, 0, 9], 8080));
+    Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) }
+}
+
+/// Adds an HTTP/2 client with this origin and identity that holds `bytes`.
+fn holding(relay: &mut Relay, number: u32, origin: Origin, identity: Option<SpiffeId>, bytes: usize) -> ClientId {
+    let id = connect(relay, number, origin, identity, (Speaks::Http2, Vec::new()));
     let link = relay.link(LinkId::Client(id)).expect("it is open");
     let before = std::mem::replace(&mut link.charged_bytes, bytes);
     relay.budget.charge(before, bytes);
@@ -73,6 +78,24 @@ fn small_connections_stay_when_another_account_holds_more() {
     while relay.relieve(&mut relief) {}
     let are_open = |ids: &[ClientId]| ids.iter().filter(|id| relay.downstreams.get(**id).is_some()).count();
     assert_eq!((are_open(&large), are_open(&small)), (1, 40));
+}
+
+#[test]
+fn a_large_caller_stays_when_another_namespace_holds_more_with_many_identities() {
+    let mut relay = relay(1, Mesh::empty(), false);
+    relay.budget.max_bytes = 12 * MIB;
+    let mut numbers = 1..;
+    let mut add = |workload: &str, bytes| {
+        let identity = format!("spiffe://example.org/ns/{workload}").parse().expect("a SPIFFE id");
+        holding(&mut relay, numbers.next().expect("a number"), caller([10, 0, 1, 1]), Some(identity), bytes)
+    };
+    let gateway = add("edge/sa/gateway", 5 * MIB);
+    let crowd: Vec<_> = (0..40).map(|number| add(&format!("crowd/sa/{number}"), MIB / 4)).collect();
+    let mut relief = Relief::default();
+    while relay.relieve(&mut relief) {}
+    assert!(relay.downstreams.get(gateway).is_some());
+    let closed = crowd.iter().filter(|id| relay.downstreams.get(**id).is_none()).count();
+    assert!((15..=20).contains(&closed), "{closed} of the crowd are closed");
 }
 
 #[test]
@@ -99,7 +122,7 @@ fn the_application_loses_connections_only_if_it_holds_more_than_half_of_the_budg
     for (bytes, is_spared) in [(3 * MIB, true), (5 * MIB, false)] {
         let mut relay = relay(1, Mesh::empty(), false);
         relay.budget.max_bytes = 8 * MIB;
-        let own = holding(&mut relay, 1, outbound(), bytes);
+        let own = holding(&mut relay, 1, outbound(), None, bytes);
         let callers = [[10, 0, 1, 1], [10, 0, 1, 2]].map(|address| client(&mut relay, 2, address, 5 * MIB / 2));
         let mut relief = Relief::default();
         while relay.relieve(&mut relief) {}

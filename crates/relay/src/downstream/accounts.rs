@@ -9,6 +9,9 @@
 //! A call from another workload is charged to the account of that workload's identity. If the workload has shown no
 //! certificate, the call is charged to the account of its address. Each connection of our own application is a separate
 //! account.
+//!
+//! A tenant can make up identities in its namespace, but no namespaces. So the limits on what all callers share count the
+//! identities of a namespace together, too.
 
 use std::sync::Arc;
 
@@ -62,11 +65,36 @@ pub(crate) enum AccountKey {
 /// Identifies an account within its worker.
 pub(crate) type AccountId = Id<Account>;
 
+/// Identifies a namespace within its worker.
+pub(crate) type NamespaceId = Id<Namespace>;
+
+/// The identities of a namespace that have connections to this worker.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    name: Box<str>,
+    accounts: u32,
+    /// Sum of [`Account::calls`] over these accounts.
+    calls: u32,
+}
+
+/// Accounts that share a limited resource as one party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Party {
+    /// All connections of our own application.
+    Application,
+    /// All callers that have shown no certificate.
+    Strangers,
+    /// The identities of a namespace.
+    Namespace(NamespaceId),
+}
+
 /// The state of an account. The worker keeps it while the account has a connection to this worker.
 #[derive(Debug)]
 pub(crate) struct Account {
     /// The key of the account; `None` if the account is a connection of our own application.
     key: Option<AccountKey>,
+    /// The namespace of the account's identity; `None` without an identity.
+    namespace: Option<NamespaceId>,
     connections: u32,
     /// Number of calls that the account has in flight.
     calls: u32,
@@ -104,6 +132,8 @@ impl Count {
 pub(crate) struct Accounts {
     accounts: Slots<Account>,
     by_key: FxHashMap<AccountKey, AccountId>,
+    namespaces: Slots<Namespace>,
+    namespaces_by_name: FxHashMap<Box<str>, NamespaceId>,
     /// Number of accounts that use each lane.
     lanes: [u32; OWN_LANES],
     /// Number of sweeps so far. The windows in which events are counted are measured in sweeps.
@@ -120,8 +150,13 @@ impl Accounts {
             }
             return id;
         }
+        let namespace = match &key {
+            Some(AccountKey::Identity(id)) => Some(self.enter_namespace(&id.workload.namespace)),
+            Some(AccountKey::Address(_)) | None => None,
+        };
         let id = self.accounts.insert(Account {
             key: key.clone(),
+            namespace,
             connections: 1,
             calls: 0,
             open_calls: 0,
@@ -136,6 +171,33 @@ impl Accounts {
         id
     }
 
+    /// Adds an account to the namespace with this name.
+    fn enter_namespace(&mut self, name: &str) -> NamespaceId {
+        if let Some(&id) = self.namespaces_by_name.get(name) {
+            if let Some(namespace) = self.namespaces.get_mut(id) {
+                namespace.accounts += 1;
+            }
+            return id;
+        }
+        let id = self.namespaces.insert(Namespace { name: name.into(), accounts: 1, calls: 0 });
+        self.namespaces_by_name.insert(name.into(), id);
+        id
+    }
+
+    /// Removes an account with this number of calls from its namespace. Forgets the namespace if it has no other
+    /// account.
+    fn leave_namespace(&mut self, id: NamespaceId, calls: u32) {
+        let Some(namespace) = self.namespaces.get_mut(id).certain() else { return };
+        namespace.accounts -= 1;
+        namespace.calls = namespace.calls.saturating_sub(calls);
+        if namespace.accounts > 0 {
+            return;
+        }
+        if let Some(namespace) = self.namespaces.remove(id).certain() {
+            self.namespaces_by_name.remove(&namespace.name);
+        }
+    }
+
     /// Removes a connection from its account. Forgets the account if it has no other connection.
     pub(crate) fn leave(&mut self, id: AccountId) {
         let Some(account) = self.accounts.get_mut(id).certain() else { return };
@@ -144,6 +206,9 @@ impl Accounts {
             return;
         }
         let Some(account) = self.accounts.remove(id).certain() else { return };
+        if let Some(namespace) = account.namespace {
+            self.leave_namespace(namespace, account.calls);
+        }
         if let Some(key) = account.key {
             self.by_key.remove(&key);
         }
@@ -157,34 +222,52 @@ impl Accounts {
         self.accounts.get(id).is_some_and(|account| account.key.is_some())
     }
 
+    /// Returns the party to which an account belongs.
+    pub(crate) fn party(&self, id: AccountId) -> Party {
+        match self.accounts.get(id).map(|account| (&account.key, account.namespace)) {
+            Some((Some(_), Some(namespace))) => Party::Namespace(namespace),
+            Some((Some(_), None)) => Party::Strangers,
+            Some((None, _)) | None => Party::Application,
+        }
+    }
+
     /// Returns whether an account may begin another call. `calls` is the number of calls in flight of all accounts,
     /// including this call. Copies of requests have no account. The limits are:
     ///
     /// - For our own application and for copies: `calls` may not exceed `max_calls`.
-    /// - For a caller with an identity: `calls` plus the account's own calls may not exceed three quarters of
-    ///   `max_calls`.
+    /// - For a caller with an identity: `calls` plus the calls of its namespace plus the account's own calls may not
+    ///   exceed three quarters of `max_calls`. So all identities of a namespace leave half of this bound to others, and
+    ///   one identity leaves two thirds.
     /// - For a caller without an identity: `calls` plus the account's own calls may not exceed half of `max_calls`.
     pub(crate) fn may_begin(&self, id: Option<AccountId>, calls: usize, max_calls: usize) -> bool {
         let account = self.accounts.get(id);
-        let (part, own) = match account.map(|account| (&account.key, account.calls as usize)) {
-            Some((Some(AccountKey::Address(_)), own)) => (max_calls / 2, own),
-            Some((Some(AccountKey::Identity(_)), own)) => (max_calls / 4 * 3, own),
+        // `least` allows a single call, whatever `max_calls` is: `calls` and the other sums are then 1.
+        let (part, used, least) = match account.map(|account| (&account.key, account)) {
+            Some((Some(AccountKey::Address(_)), account)) => (max_calls / 2, account.calls, 2),
+            Some((Some(AccountKey::Identity(_)), account)) => {
+                let of_namespace = self.namespaces.get(account.namespace).map_or(0, |namespace| namespace.calls);
+                (max_calls / 4 * 3, of_namespace + account.calls, 3)
+            }
             Some((None, _)) | None => return calls <= max_calls,
         };
-        calls + own <= part.max(2)
+        calls + used as usize <= part.max(least)
     }
 
     /// Counts a call that has begun.
     pub(crate) fn call_begun(&mut self, id: AccountId) {
-        if let Some(account) = self.accounts.get_mut(id) {
-            account.calls += 1;
+        let Some(account) = self.accounts.get_mut(id) else { return };
+        account.calls += 1;
+        if let Some(namespace) = self.namespaces.get_mut(account.namespace) {
+            namespace.calls += 1;
         }
     }
 
     /// Counts the end of a call.
     pub(crate) fn call_ended(&mut self, id: AccountId) {
-        if let Some(account) = self.accounts.get_mut(id) {
-            account.calls = account.calls.saturating_sub(1);
+        let Some(account) = self.accounts.get_mut(id) else { return };
+        account.calls = account.calls.saturating_sub(1);
+        if let Some(namespace) = self.namespaces.get_mut(account.namespace) {
+            namespace.calls = namespace.calls.saturating_sub(1);
         }
     }
 
@@ -264,25 +347,34 @@ impl Accounts {
         self.sweeps = self.sweeps.wrapping_add(1);
     }
 
-    /// Returns two sums over all accounts: the calls in flight, and the open calls. An open call has an incomplete
+    /// Returns three sums: the calls in flight of all accounts, those of all namespaces, and the open calls. An open call has an incomplete
     /// request and is in flight on a connection that accounts use together ([`Lane::is_common`]).
-    pub(crate) fn call_entries(&self) -> [Entries; 2] {
+    pub(crate) fn call_entries(&self) -> [Entries; 3] {
         let sum = |of: fn(&Account) -> u32| self.accounts.iter().map(|(_, account)| of(account) as usize).sum();
         [
             ("calls of accounts", sum(|account| account.calls)),
+            ("calls of namespaces", self.namespaces.iter().map(|(_, namespace)| namespace.calls as usize).sum()),
             ("open calls of accounts", sum(|account| account.open_calls)),
         ]
     }
 
     /// Returns the number of entries in each table of accounts.
-    pub(crate) fn connection_entries(&self) -> [Entries; 3] {
+    pub(crate) fn connection_entries(&self) -> [Entries; 5] {
         let users: u32 = self.lanes.iter().sum();
-        [("accounts", self.accounts.len()), ("accounts by key", self.by_key.len()), ("users of lanes", users as usize)]
+        [
+            ("accounts", self.accounts.len()),
+            ("accounts by key", self.by_key.len()),
+            ("namespaces", self.namespaces.len()),
+            ("namespaces by name", self.namespaces_by_name.len()),
+            ("users of lanes", users as usize),
+        ]
     }
 
     pub(crate) fn shrink(&mut self) {
         self.accounts.shrink_to_fit();
         self.by_key.shrink_to_fit();
+        self.namespaces.shrink_to_fit();
+        self.namespaces_by_name.shrink_to_fit();
     }
 }
 

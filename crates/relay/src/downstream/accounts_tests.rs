@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use leno_accept::Source;
 
-use super::{AccountKey, Accounts, FIRST_LANE_OF_STRANGERS, Lane, OWN_LANES};
+use super::{AccountId, AccountKey, Accounts, FIRST_LANE_OF_STRANGERS, Lane, OWN_LANES};
 use crate::limits::RelayLimits;
 
 fn address(last: u8) -> Option<AccountKey> {
@@ -111,7 +111,7 @@ fn callers_leave_calls_to_others_and_a_part_to_the_application() {
     let (stranger, own) = (accounts.enter(address(1)), accounts.enter(None));
     let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("a SPIFFE id");
     let member = accounts.enter(Some(AccountKey::Identity(Arc::new(id))));
-    for (account, most) in [(stranger, 25), (member, 37), (own, 100)] {
+    for (account, most) in [(stranger, 25), (member, 25), (own, 100)] {
         let mut begun = 0;
         while begun < 100 {
             accounts.call_begun(account);
@@ -130,4 +130,37 @@ fn callers_leave_calls_to_others_and_a_part_to_the_application() {
     assert!(!accounts.may_begin(Some(stranger), 50, 100), "members have a half that strangers cannot take");
     assert!(accounts.may_begin(Some(member), 50, 100) && !accounts.may_begin(Some(member), 75, 100));
     assert!(accounts.may_begin(None, 100, 100) && !accounts.may_begin(None, 101, 100));
+}
+
+/// Begins calls of an account until its limit, out of 100 calls of which `calls` have begun; returns how many it began.
+fn begin_all(accounts: &mut Accounts, account: AccountId, calls: usize) -> usize {
+    let mut begun = 0;
+    loop {
+        accounts.call_begun(account);
+        if !accounts.may_begin(Some(account), calls + begun + 1, 100) {
+            accounts.call_ended(account);
+            return begun;
+        }
+        begun += 1;
+    }
+}
+
+#[test]
+fn the_identities_of_a_namespace_leave_half_of_their_part_to_other_namespaces() {
+    let mut accounts = Accounts::default();
+    let enter = |accounts: &mut Accounts, workload: &str| {
+        let id = format!("spiffe://example.org/ns/{workload}").parse().expect("a SPIFFE id");
+        accounts.enter(Some(AccountKey::Identity(Arc::new(id))))
+    };
+    let crowd: Vec<_> = (0..50).map(|number| enter(&mut accounts, &format!("crowd/sa/{number}"))).collect();
+    let mut calls = 0;
+    for account in &crowd {
+        calls += begin_all(&mut accounts, *account, calls);
+    }
+    assert_eq!(calls, 37, "half of three quarters of 100");
+    let shop = enter(&mut accounts, "shop/sa/web");
+    assert_eq!(begin_all(&mut accounts, shop, calls), 12);
+    assert_eq!(accounts.call_entries()[1], ("calls of namespaces", 49));
+    crowd.into_iter().chain([shop]).for_each(|account| accounts.leave(account));
+    assert!(accounts.connection_entries().iter().chain(&accounts.call_entries()).all(|(_, entries)| *entries == 0));
 }
