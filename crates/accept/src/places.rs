@@ -21,9 +21,9 @@
 //! tenant can make up as many identities as it likes, but no namespaces.
 //!
 //! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every
-//! connection in `members` is in exactly one of its account's two queues; the `most` of its group has one entry for each
-//! account with connections, and `most_silent` one for each account with silent connections; `largest` has one entry for
-//! each group with connections; `len() <= capacity`.
+//! connection in `members` is in exactly one of its account's two queues; the `most` of its group has one entry for
+//! each account with connections, and `most_silent` one for each account with silent connections; `largest` has one
+//! entry for each group with connections; `len() <= capacity`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,8 @@ pub struct Places<A, K> {
 /// account with the greatest rank loses a connection first.
 type Rank = (usize, Reverse<u64>);
 
-/// A group's number of connections and, to decide between equal numbers, the rank of its account with the greatest rank.
+/// A group's number of connections and, to decide between equal numbers, the rank of its account with the greatest
+/// rank.
 type GroupRank = (usize, Rank);
 
 #[derive(Debug)]

@@ -144,7 +144,8 @@ impl State {
 }
 
 impl Place {
-    /// From now on, counts the connection by the identity that its peer has proved, a SPIFFE id, and not by its address.
+    /// From now on, counts the connection by the identity that its peer has proved, a SPIFFE id, and not by its
+    /// address.
     ///
     /// # Errors
     /// [`Replaced`] if another connection has taken this place. Also if all places for identities are taken and no

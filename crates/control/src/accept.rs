@@ -1,8 +1,8 @@
 //! Accepts the connections of clients. With TLS, completes the handshake before a server reads the connection.
 //!
 //! The number of connections is limited. Connections with a certificate of the mesh are counted by namespace and
-//! identity; other connections are counted by source address, under a separate limit. At a limit, a newer connection may
-//! replace an older connection ([`leno_accept`]); reading the older one then fails.
+//! identity; other connections are counted by source address, under a separate limit. At a limit, a newer connection
+//! may replace an older connection ([`leno_accept`]); reading the older one then fails.
 
 mod trust;
 

@@ -2,10 +2,10 @@
 //! account. An account ([`Holder`]) is an identity with all its connections, or the address of clients without a
 //! certificate.
 //!
-//! All accounts share the [`Capacity`], by the rules of [`Ledger`]: first the namespaces share it, and then the accounts
-//! of each namespace. A stream may have to end so that a client of another namespace finds room. All holders together
-//! stay within the capacity, except for responses ([`Account::hold`]), and for subscriptions to all resources while the
-//! mesh grows ([`Account::set_names`]).
+//! All accounts share the [`Capacity`], by the rules of [`Ledger`]: first the namespaces share it, and then the
+//! accounts of each namespace. A stream may have to end so that a client of another namespace finds room. All holders
+//! together stay within the capacity, except for responses ([`Account::hold`]), and for subscriptions to all resources
+//! while the mesh grows ([`Account::set_names`]).
 
 use std::fmt;
 use std::future::pending;

@@ -4,8 +4,8 @@
 //! While there is room, an account may open any number of streams, and subscribe to any number of names. If there is no
 //! room, other streams may lose theirs to the request (they are *displaced*):
 //!
-//! 1. First, the namespaces that use more than the request's namespace would use afterwards. The namespace that uses the
-//!    most loses first.
+//! 1. First, the namespaces that use more than the request's namespace would use afterwards. The namespace that uses
+//!    the most loses first.
 //! 2. If these namespaces cannot make enough room, the accounts of the request's own namespace that use more than the
 //!    request's account would use afterwards. The account that uses the most loses first.
 //! 3. If these accounts cannot make enough room either, the request is refused, and no stream is displaced.
@@ -15,8 +15,8 @@
 //!
 //! Guarantee for streams and names, if `n` namespaces have streams: a namespace is refused nothing that leaves it with
 //! at most 1/n of the limit. No other namespace displaces a stream of a namespace that uses at most 1/n of the limit.
-//! The number of a namespace's identities makes no difference to other namespaces. Within a namespace, the same holds for
-//! its accounts and the part that the namespace uses.
+//! The number of a namespace's identities makes no difference to other namespaces. Within a namespace, the same holds
+//! for its accounts and the part that the namespace uses.
 //!
 //! Bytes in transit soon become free if clients read, so they have a stricter rule, which seldom displaces a stream: an
 //! account may use as many bytes as it leaves free. A request for more needs another namespace, or another account of

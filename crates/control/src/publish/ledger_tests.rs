@@ -61,10 +61,9 @@ fn check(open: &mut Vec<Open>, request: &Request, is_granted: bool) {
     }
     let (mut displaced, mut kept) = (Vec::new(), Vec::new());
     for mut stream in std::mem::take(open) {
-        match stream.end.try_recv() {
-            Ok(_) => displaced.push(stream),
-            Err(_) => kept.push(stream),
-        }
+        let is_displaced = stream.end.try_recv().is_ok();
+        let group = if is_displaced { &mut displaced } else { &mut kept };
+        group.push(stream);
     }
     *open = kept;
     assert!(is_granted || displaced.is_empty(), "a request that is refused displaces no stream");

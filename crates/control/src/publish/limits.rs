@@ -1,5 +1,6 @@
 //! Limits on what clients may ask for. A client over a limit gets RESOURCE_EXHAUSTED or waits; other clients are not
-//! affected, unless they use more than the client (`ledger`). A limit on subscriptions refuses only the names above it; the client's other subscriptions continue.
+//! affected, unless they use more than the client (`ledger`). A limit on subscriptions refuses only the names above it;
+//! the client's other subscriptions continue.
 //!
 //! The limits for all clients together ([`Capacity`]) fit into the shares of the memory that `crate::budget` reserves
 //! for xDS. `ledger` divides the capacity among the namespaces, and the part of a namespace among its identities.
@@ -28,8 +29,8 @@ pub const REFUSED_NAMES_MAX: usize = 500;
 /// Then the client connects again, perhaps to a replica with room. Envoy asks for a refused name again only on a new
 /// stream.
 pub const REFUSED_STREAM_MAX: Duration = Duration::from_secs(120);
-/// Longest time that a client may take to read the end of its stream after the stream was displaced. Then the connection
-/// is closed, because responses that the client does not read take memory.
+/// Longest time that a client may take to read the end of its stream after the stream was displaced. Then the
+/// connection is closed, because responses that the client does not read take memory.
 pub const DISPLACED_MAX: Duration = Duration::from_secs(5);
 /// Shortest pause between two warnings about refused names, for all clients together.
 pub const REFUSED_WARNING_PAUSE: Duration = Duration::from_secs(10);

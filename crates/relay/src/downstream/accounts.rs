@@ -10,8 +10,8 @@
 //! certificate, the call is charged to the account of its address. Each connection of our own application is a separate
 //! account.
 //!
-//! A tenant can make up identities in its namespace, but no namespaces. So the limits on what all callers share count the
-//! identities of a namespace together, too.
+//! A tenant can make up identities in its namespace, but no namespaces. So the limits on what all callers share count
+//! the identities of a namespace together, too.
 
 use std::sync::Arc;
 
@@ -347,8 +347,9 @@ impl Accounts {
         self.sweeps = self.sweeps.wrapping_add(1);
     }
 
-    /// Returns three sums: the calls in flight of all accounts, those of all namespaces, and the open calls. An open call has an incomplete
-    /// request and is in flight on a connection that accounts use together ([`Lane::is_common`]).
+    /// Returns three sums: the calls in flight of all accounts, those of all namespaces, and the open calls. An open
+    /// call has an incomplete request and is in flight on a connection that accounts use together
+    /// ([`Lane::is_common`]).
     pub(crate) fn call_entries(&self) -> [Entries; 3] {
         let sum = |of: fn(&Account) -> u32| self.accounts.iter().map(|(_, account)| of(account) as usize).sum();
         [
