@@ -23,4 +23,4 @@ mod server;
 
 pub use content::Content;
 pub use exposition::Exposition;
-pub use server::{CONNECTIONS_MAX, serve, serve_behind_proxy};
+pub use server::{CONNECTIONS_MAX, ReachedAt, serve, serve_behind_proxy};

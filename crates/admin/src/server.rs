@@ -3,8 +3,8 @@
 //! Any Pod of a cluster can reach the endpoint. Each connection carries one request, and ends after [`CONNECTION_MAX`]
 //! unless it carries a stream. When [`CONNECTIONS_MAX`] connections are open, a new connection replaces the oldest
 //! connection of the address that has the most connections. So the endpoint answers a kubelet's probe, however many
-//! connections other clients open. Two kinds of requests get only the [`PUBLIC`] pages: requests from other machines,
-//! and requests whose `Host` is the name of a website.
+//! connections other clients open. Two kinds of requests get only the [`PUBLIC`] pages and the pages below [`PROBES`]:
+//! requests from other machines, and requests whose `Host` is the name of a website.
 //!
 //! [`serve_behind_proxy`] serves private pages to callers that the workload's proxy allows. A caller that reaches the
 //! port without going through the proxy gets no page.
@@ -55,8 +55,15 @@ const HEADER_MAX_BYTES: usize = 8_192;
 /// The pages for clients on other machines.
 const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
 
+/// The paths below this one are public too: a kubelet requests these pages, to probe an application through its proxy.
+const PROBES: &str = "/probe/";
+
 /// The path of the metrics, the page that takes the most time to produce.
 const METRICS: &str = "/metrics";
+
+/// The IP address at which a client has reached the admin endpoint. Each request has it among its extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReachedAt(pub IpAddr);
 
 /// Time for which all clients on other machines get the same copy of the metrics. So a flood of scrapes costs at most
 /// one scrape per second in each format.
@@ -65,7 +72,7 @@ const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
 /// Decides which callers get the private pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// Callers on loopback. Other callers get the [`PUBLIC`] pages.
+    /// Callers on loopback. Other callers get the [`PUBLIC`] pages and the pages below [`PROBES`].
     Loopback,
     /// Callers whose source address equals the destination address: programs on this machine. One of them is the proxy,
     /// which relays the calls of remote callers. A remote machine cannot forge this, because Linux drops packets from
@@ -137,7 +144,11 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
     /// Answers the request of a connection. Sets `is_stream` if the response is a stream of lines.
     async fn answer_connection(&self, stream: TcpStream, address: SocketAddr, is_stream: &Cell<bool>) {
         let is_local = self.access.is_local(&stream, address);
-        let service = service_fn(move |request| async move {
+        let reached_at = stream.local_addr().ok().map(|own| ReachedAt(own.ip().to_canonical()));
+        let service = service_fn(move |mut request: Request<Incoming>| async move {
+            if let Some(reached_at) = reached_at {
+                request.extensions_mut().insert(reached_at);
+            }
             let answer = self.answer(request, is_local).await;
             is_stream.set(answer.body().is_stream());
             Ok::<_, Infallible>(answer)
@@ -156,7 +167,7 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
 
     async fn answer(&self, request: Request<Incoming>, is_local: bool) -> Answer {
         let path = request.uri().path();
-        let is_public = self.access == Access::Loopback && PUBLIC.contains(&path);
+        let is_public = self.access == Access::Loopback && (PUBLIC.contains(&path) || path.starts_with(PROBES));
         if !is_public {
             if !is_local {
                 return self.access.refuse(path);

@@ -217,7 +217,7 @@ fn callers_from_elsewhere_get_health_and_numbers_and_nothing_else() {
     run(async {
         let Some(outer) = outer_address() else { return };
         let port = start().await;
-        for path in ["/live", "/ready", "/metrics"] {
+        for path in ["/live", "/ready", "/metrics", "/probe/tcp/8080"] {
             assert!(get(outer, outer, port, path).await.starts_with("HTTP/1.1 200 "), "{path}");
         }
         for path in ["/", "/config", "/clients", "/balancer", "/limits", "/log-level", "/nothing", "//live"] {
@@ -239,6 +239,22 @@ fn callers_from_elsewhere_get_health_and_numbers_and_nothing_else() {
             "{:?}: {answer}",
             started.elapsed()
         );
+    });
+}
+
+#[test]
+fn a_page_learns_at_which_address_its_client_reached_the_endpoint() {
+    run(async {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        spawn_local(serve(listener, async |request: Request<Incoming>| {
+            let ReachedAt(ip) = *request.extensions().get::<ReachedAt>().expect("every request has it");
+            text(StatusCode::OK, format!("{ip}\n"))
+        }));
+        for last in [1, 7] {
+            let answer = get(loopback(1), loopback(last), port, "/live").await;
+            assert!(answer.ends_with(&format!("\r\n127.0.0.{last}\n")), "{answer}");
+        }
     });
 }
 

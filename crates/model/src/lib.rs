@@ -44,6 +44,7 @@ pub mod sorted;
 pub mod spelling;
 pub mod spiffe;
 pub mod tap;
+pub mod tcp_probe;
 pub mod traffic;
 pub mod translate;
 pub mod typed;

@@ -13,6 +13,7 @@ use leno_model::policy::{DefaultInboundPolicy, Probe};
 use leno_model::protocol::PortRanges;
 use leno_model::proxy;
 use leno_model::settings::parse_duration;
+use leno_model::tcp_probe::TcpProbe;
 use leno_relay::limits::Limits;
 use leno_relay::{Door, ForwardedFor};
 
@@ -77,6 +78,11 @@ pub(crate) struct Args {
     /// Kubelet probe of the own application, for example 8080/healthz: allowed whatever the policies say; may be repeated
     #[arg(long = "probe", value_name = "PORT/PATH", requires = "identity")]
     pub(crate) probes: Vec<Probe>,
+
+    /// Kubelet's TCP probe of the own application and its timeout, for example 8080/1s: the admin page /probe/tcp/8080
+    /// connects to the port; may be repeated
+    #[arg(long = "tcp-probe", value_name = "PORT/TIME", requires = "identity")]
+    pub(crate) tcp_probes: Vec<TcpProbe>,
 
     /// Log each call in this format [default: no access log]
     #[arg(long, value_name = "FORMAT", value_enum)]

@@ -76,6 +76,8 @@ fn every_usage_error_is_one_line_that_names_the_flag() {
         ("--control c:1 --identity ns/a/sa/b --issuer c:2 --token t --trust-bundle b --svid-lifetime 1h", "--token"),
         ("--control c:1 --opaque-ports 3306", "--identity"),
         ("--config d --identity ns/a/sa/b --issuer ca --opaque-ports 0", "--opaque-ports"),
+        ("--config d --tcp-probe 8080/1s", "--identity"),
+        ("--config d --identity ns/a/sa/b --issuer ca --tcp-probe 8080", "for example 8080/1s"),
         ("--config d --limit streams", "--limit help"),
         ("--config d --limit no_such_limit=1", "no_such_limit"),
         ("--config d extra", "extra"),

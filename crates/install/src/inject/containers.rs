@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use leno_model::proxy;
 
+use super::tcp::{self, Replaced};
 use super::{Options, PodProbe, Settings, probes};
 use crate::names::{
     ANCHORS, CERTIFICATES_PORT, CONTROL, CONTROL_NAMESPACE, INIT, PROXY, TOKEN_AUDIENCE, TRUST_BUNDLE, XDS_PORT,
@@ -73,6 +74,7 @@ pub(super) fn proxy(
     settings: &Settings,
     options: &Options,
     probes: &[PodProbe],
+    tcp_probes: &[Replaced],
     application: Option<&str>,
 ) -> Container {
     Container {
@@ -83,7 +85,7 @@ pub(super) fn proxy(
         // Run the proxy below a supervisor. After a crash, the supervisor starts the proxy again in a fraction of the
         // time that the kubelet needs.
         command: Some(["/leno-proxy", "supervise"].map(str::to_owned).to_vec()),
-        args: Some(arguments(settings, options, probes, application)),
+        args: Some(arguments(settings, options, probes, tcp_probes, application)),
         env: Some(pod_fields()),
         ports: Some(vec![
             port("leno-inbound", settings.inbound_port),
@@ -139,7 +141,13 @@ pub(super) fn volume() -> Volume {
 }
 
 /// Returns the proxy's arguments. The kubelet replaces `$(NAME)` with the variable's value.
-fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe], application: Option<&str>) -> Vec<String> {
+fn arguments(
+    settings: &Settings,
+    options: &Options,
+    probes: &[PodProbe],
+    tcp_probes: &[Replaced],
+    application: Option<&str>,
+) -> Vec<String> {
     let mut args = identity_arguments(options);
     args.extend([
         // Listen on IPv4 and on IPv6, because leno-init redirects the connections of both. On a node without IPv6, the
@@ -174,6 +182,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe], applic
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
     option(&mut args, "--http-ports", &settings.http_ports);
     args.extend(probes::options(probes));
+    args.extend(tcp::options(tcp_probes));
     args
 }
 

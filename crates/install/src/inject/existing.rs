@@ -19,33 +19,50 @@ use serde_json::{Value, json};
 
 use super::containers::TRACE_SERVICE;
 use super::plan::{Additions, INIT_CONTAINERS, VOLUMES, items};
+use super::tcp::{self, Replaced};
 use super::{Options, Outcome, Skipped, probes, reserved};
 use crate::annotations::Mistake;
 use crate::names::{INIT, PROXY};
 use crate::patch::Operation;
 
+/// The proxy's options that [`keep`] corrects: the probes, and the name of the application.
+const CORRECTED: [&str; 3] = [probes::OPTION, tcp::OPTION, TRACE_SERVICE];
+
 /// Keeps the existing containers, and corrects only the arguments that depend on the application: its probes, and its
-/// name. A later webhook may have added a container with a probe, or a label. If the containers or the volume differ
-/// from ours, for example because another version of Leno injected them, this function only adds missing probes. `ours`
-/// are the items that the injector would add.
+/// name. A later webhook may have added a container with a probe, or a label. Replaces TCP probes of such containers. If
+/// the containers or the volume differ from ours, for example because another version of Leno injected them, this
+/// function only adds missing probes: another version may not have the pages for TCP probes. `ours` are the items that
+/// the injector would add. Also returns warnings for the author of the Pod.
 ///
 /// # Errors
 /// If the containers or the volume differ from ours, and the installation reserves a protecting annotation for
 /// namespaces (see `reserved::protecting`). With different containers, a Pod could evade that protection.
-pub(super) fn keep(template: &Value, ours: &Additions, options: &Options) -> Result<Outcome, Vec<Mistake>> {
+pub(super) fn keep(
+    template: &Value,
+    ours: &Additions,
+    options: &Options,
+) -> Result<(Outcome, Vec<String>), Vec<Mistake>> {
     let of_containers = ours.init_containers.iter().filter_map(|container| difference(template, container));
     let of_volumes = ours.volumes.iter().filter_map(|volume| other_sources(template, volume));
     let differences: Vec<String> = of_containers.chain(of_volumes).collect();
     let reserved = reserved::protecting(options);
     if differences.is_empty() || reserved.is_empty() {
-        let correct: fn(&Value, &Container) -> Option<Operation> =
-            if differences.is_empty() { correction } else { probe_correction };
-        let patch: Vec<Operation> =
+        let is_ours = differences.is_empty();
+        let correct: fn(&Value, &Container) -> Option<Operation> = if is_ours { correction } else { probe_correction };
+        let mut patch: Vec<Operation> =
             ours.init_containers.iter().filter_map(|container| correct(template, container)).collect();
-        return Ok(match patch.is_empty() {
+        let mut warnings = Vec::new();
+        if is_ours {
+            patch.extend(ours.tcp_probe_changes(|probe| probe.is_pending(template)));
+        } else {
+            let pending = ours.tcp_probes.iter().filter(|probe| probe.is_pending(template));
+            warnings.extend(pending.map(Replaced::beside_other_proxy));
+        }
+        let outcome = match patch.is_empty() {
             true => Outcome::Skipped(Skipped::HasProxy),
             false => Outcome::Injected { patch, replaced: true },
-        });
+        };
+        return Ok((outcome, warnings));
     }
     let fix = format!(
         "remove {INIT} and {PROXY} from the Pod, so that the injector adds its own: webhook.namespaceOnly lists {}",
@@ -198,11 +215,10 @@ fn find<'a>(template: &'a Value, name: &str) -> Option<(usize, &'a Value)> {
     items(template, INIT_CONTAINERS).iter().enumerate().find(|(_, item)| item["name"] == name)
 }
 
-/// Returns the arguments of a container, except the arguments that [`keep`] corrects. These are the probes and the name
-/// of the application. An argument that is not text becomes `None`.
+/// Returns the arguments of a container, except the arguments that [`keep`] corrects. An argument that is not text
+/// becomes `None`.
 fn texts(container: &Value) -> Vec<Option<&str>> {
-    let is_corrected =
-        |argument: &str| option_of(argument).is_some_and(|option| [probes::OPTION, TRACE_SERVICE].contains(&option));
+    let is_corrected = |argument: &str| option_of(argument).is_some_and(|option| CORRECTED.contains(&option));
     let list = container.get("args").and_then(Value::as_array).into_iter().flatten();
     list.map(Value::as_str).filter(|argument| !argument.is_some_and(is_corrected)).collect()
 }

@@ -59,6 +59,9 @@ pub(super) fn additions(settings: &Settings, options: &Options) -> Additions {
         volumes: vec![containers::volume(), volume()],
         label: LABEL,
         program: Some(Program { variables: variables(), mount: mount(true) }),
+        // Without a proxy, a TCP probe reaches the application.
+        tcp_probes: Vec::new(),
+        admin_port: settings.admin_port,
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` checks ports,
 //! users and the DNS policy, `containers` makes the containers, and `plan` makes the patch. The patch for a proxy
-//! leaves the application's containers and fields as they are. `grpc` makes the items of a Pod that gets an identity
-//! and no proxy. `existing` decides about a Pod that already has the containers of a proxy. `options` and
-//! `installation` check the values that an installation sets for all Pods.
+//! leaves the application's containers as they are, except their TCP probes (`tcp`). `probes` finds the probes that the
+//! proxy allows. `grpc` makes the items of a Pod that gets an identity and no proxy. `existing` decides about a Pod that
+//! already has the containers of a proxy. `options` and `installation` check the values that an installation sets for
+//! all Pods.
 
 mod conflicts;
 mod containers;
@@ -18,6 +19,7 @@ mod probes;
 mod reserved;
 mod settings;
 mod skip;
+mod tcp;
 
 use serde_json::{Map, Value};
 
@@ -28,6 +30,7 @@ pub use options::{BadOptions, Options};
 pub use probes::{PodProbe, Unasked, of_arguments as probes_of_arguments, of_pod as probes_of_pod};
 pub use settings::{BadSetting, Settings};
 pub use skip::{Skipped, Traits, Wish, asks_for_injection, is_never_meshed};
+pub use tcp::unreplaced as unreplaced_tcp_probes;
 
 use crate::annotations::{Mistake, label, ours, unknown};
 use crate::names::{GRPC, PROXY};
@@ -40,7 +43,8 @@ pub enum Asked {
     /// existing proxy is replaced.
     ByName,
     /// The cluster calls the injector for every Pod. A Pod gets a proxy only if an annotation enables injection. An
-    /// existing proxy stays; the injector only corrects its arguments for the probes and for the application's name.
+    /// existing proxy stays; the injector only corrects its arguments for the probes and for the application's name, and
+    /// replaces TCP probes.
     ByAnnotation,
 }
 
@@ -103,22 +107,29 @@ pub fn inject(
         return Err(conflicts);
     }
     let skipped = settings.skip_inbound_ports.parse().unwrap_or_default();
-    let probes = probes::of_pod(template, &skipped);
+    let restored = tcp::restored(template);
+    let probes = probes::of_pod(&restored, &skipped);
+    let tcp::TcpProbes { replaced, warnings: of_tcp_probes } = tcp::of_pod(&restored, &skipped);
     let additions = plan::Additions {
         init_containers: vec![
             containers::init(&settings),
-            containers::proxy(&settings, options, &probes, application(template)),
+            containers::proxy(&settings, options, &probes, &replaced, application(template)),
         ],
         volumes: vec![containers::volume()],
         label: "true",
         program: None,
+        tcp_probes: replaced,
+        admin_port: settings.admin_port,
     };
     let mut warnings: Vec<String> = typos(template).chain(reserved::loosened(&inherited, &settings)).collect();
     warnings.extend(probes::warnings(&probes, &settings));
+    warnings.extend(of_tcp_probes);
     warnings.extend(conflicts::dns_warning(template, PROXY));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
-            existing::keep(template, &additions, options)?
+            let (outcome, of_kept_proxy) = existing::keep(template, &additions, options)?;
+            warnings.extend(of_kept_proxy);
+            outcome
         }
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::containers::IDENTITY_VOLUME;
 use super::grpc::{self, BOOTSTRAP, BOOTSTRAP_VARIABLE, SERVER_NAME_VARIABLE};
+use super::tcp::{self, Replaced};
 use crate::annotations::INJECTED_LABEL;
 use crate::names::{GRPC, INIT, PROXY};
 use crate::patch::{Operation, escape};
@@ -25,8 +26,20 @@ pub(super) struct Additions {
     pub(super) volumes: Vec<Volume>,
     /// The value of the label [`INJECTED_LABEL`].
     pub(super) label: &'static str,
-    /// The changes to every container of the application; `None` if these containers stay as they are.
+    /// The items that every container of the application gets; `None` if the containers get no items.
     pub(super) program: Option<Program>,
+    /// The application's TCP probes, which the proxy makes in the kubelet's place.
+    pub(super) tcp_probes: Vec<Replaced>,
+    /// The port of the proxy's admin endpoint, which has the pages for the TCP probes.
+    pub(super) admin_port: u16,
+}
+
+impl Additions {
+    /// Returns the changes that replace the TCP probes which `is_meant` selects.
+    pub(super) fn tcp_probe_changes(&self, is_meant: impl Fn(&Replaced) -> bool) -> Vec<Operation> {
+        let meant = self.tcp_probes.iter().filter(|probe| is_meant(probe));
+        meant.flat_map(|probe| probe.changes(self.admin_port)).collect()
+    }
 }
 
 /// The items that a container of the application gets with the gRPC sidecar: the mount of the sidecar's files, and the
@@ -61,16 +74,13 @@ pub(super) fn inject(template: &Value, additions: &Additions) -> Option<Plan> {
     let volumes: Vec<Value> = additions.volumes.iter().map(to_value).collect();
     let had = our_items(template);
     let mut patch = removals_from_programs(template);
-    let programs = additions.program.as_ref().map(|program| additions_to_programs(template, program));
+    let programs = additions_to_programs(template, additions);
     // An item that is removed and then added again is not a change.
-    let has_programs = match &programs {
-        Some(added) => is_undone(template, &patch, added),
-        None => patch.is_empty(),
-    };
+    let has_programs = is_undone(template, &patch, &programs);
     if has_programs && had.is_same(&wanted, &volumes) && label(template).is_some_and(|label| label == additions.label) {
         return None;
     }
-    patch.extend(programs.into_iter().flatten());
+    patch.extend(programs);
     patch.extend(had.removals());
     if is_list(template, INIT_CONTAINERS) {
         patch.extend(wanted.into_iter().rev().map(|container| add(&format!("{INIT_CONTAINERS}/0"), container)));
@@ -164,9 +174,10 @@ fn programs(template: &Value) -> impl Iterator<Item = (String, &Value)> {
     of(INIT_CONTAINERS).chain(of(CONTAINERS))
 }
 
-/// Returns the changes that remove our variables and mounts from the application's containers.
+/// Returns the changes that remove our variables and mounts from the application's containers, and that restore their
+/// TCP probes.
 fn removals_from_programs(template: &Value) -> Vec<Operation> {
-    let mut patch = Vec::new();
+    let mut patch = tcp::restorations(template);
     for (path, container) in programs(template) {
         let variables = items(container, "/env");
         let is_bootstrap = |at: usize| {
@@ -198,13 +209,14 @@ fn without(list: &str, indexes: Vec<usize>, length: usize) -> Vec<Operation> {
     indexes.into_iter().rev().map(|at| Operation::Remove { path: format!("{list}/{at}") }).collect()
 }
 
-/// Returns the changes that add our variables and mount to the application's containers, after
-/// [`removals_from_programs`].
-fn additions_to_programs(template: &Value, program: &Program) -> Vec<Operation> {
+/// Returns the changes that add our variables and mount to the application's containers, and that replace their TCP
+/// probes, after [`removals_from_programs`].
+fn additions_to_programs(template: &Value, additions: &Additions) -> Vec<Operation> {
+    let mut patch = additions.tcp_probe_changes(|_| true);
+    let Some(program) = &additions.program else { return patch };
     let mut bare = template.clone();
     // Cannot fail: the removals were computed from this template.
     let _ = crate::patch::apply(&mut bare, &removals_from_programs(template));
-    let mut patch = Vec::new();
     for (path, container) in programs(&bare) {
         let has = |name: &str| items(container, "/env").iter().any(|variable| is_named(variable, &[name]));
         let missing = program.variables.iter().filter(|variable| !has(&variable.name)).map(to_value).collect();

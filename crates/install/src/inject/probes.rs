@@ -3,19 +3,20 @@
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
 //! The proxy therefore gets the port and the path of each probe on its command line, and allows exactly these requests.
 //! These permissions are fixed while the Pod runs, since the command line of a running Pod cannot be changed. A TCP
-//! probe needs no permission: it only connects, and sends no request.
+//! probe sends no request, so it needs no permission. But it would not reach the application: see `tcp`.
 
 use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;
 use serde_json::Value;
 
-use super::plan::is_ours;
+use super::plan::{is_ours, items};
 use super::settings::Settings;
 
 /// The proxy's option that allows a probe; it may be repeated.
 pub(super) const OPTION: &str = "--probe";
 
-const KINDS: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
+/// The fields of a container that are probes.
+const FIELDS: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
 
 /// A probe that a kubelet sends to a container over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +43,43 @@ pub enum Unasked {
     Port,
 }
 
-/// Returns the network probes of the application in a Pod or a Pod template. Leaves out probes that bypass the proxy:
-/// probes of a port in `skipped`, and probes of another host.
+/// A probe in a Pod's spec, of any kind.
+pub(super) struct Placed<'a> {
+    pub(super) container: &'a Value,
+    /// The field of the container, for example `livenessProbe`.
+    field: &'static str,
+    /// The path of the probe in the Pod or its template.
+    pub(super) at: String,
+    pub(super) probe: &'a Value,
+}
+
+impl Placed<'_> {
+    /// Names the probe for users, for example `livenessProbe of container web`.
+    pub(super) fn name(&self) -> String {
+        format!("{} of container {}", self.field, self.container["name"].as_str().unwrap_or_default())
+    }
+}
+
+/// Finds all probes of the application in a Pod or a Pod template.
+pub(super) fn placed(template: &Value) -> impl Iterator<Item = Placed<'_>> {
+    ["/spec/containers", "/spec/initContainers"].into_iter().flat_map(move |list| {
+        let containers = items(template, list).iter().enumerate().filter(|(_, container)| !is_ours(container));
+        containers.flat_map(move |(index, container)| {
+            let probe = move |field: &'static str| {
+                let probe = container.get(field)?;
+                Some(Placed { container, field, at: format!("{list}/{index}/{field}"), probe })
+            };
+            FIELDS.into_iter().filter_map(probe)
+        })
+    })
+}
+
+/// Returns the probes with a request to the application in a Pod or a Pod template. Leaves out probes that bypass the
+/// proxy: probes of a port in `skipped`, and probes of another host.
 pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
-    let list = |name: &str| template.pointer(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let containers = list("/spec/containers").iter().chain(list("/spec/initContainers"));
-    let applications = containers.filter(|container| !is_ours(container));
-    let probes = applications.flat_map(|container| {
-        let name = container["name"].as_str().unwrap_or_default().to_owned();
-        let found =
-            KINDS.into_iter().filter_map(move |kind| Some((kind, of_container(container, container.get(kind)?)?)));
-        found.map(move |(kind, (port, asks))| PodProbe { name: format!("{kind} of container {name}"), port, asks })
+    let probes = placed(template).filter_map(|placed| {
+        let (port, asks) = of_container(placed.container, placed.probe)?;
+        Some(PodProbe { name: placed.name(), port, asks })
     });
     probes.filter(|probe| probe.port.is_none_or(|port| !skipped.contains(port))).collect()
 }
@@ -79,7 +106,7 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
 }
 
 /// Returns the number of a probe's port. The probe may give the port by the name that the container defines for it.
-fn port(container: &Value, port: &Value) -> Option<u16> {
+pub(super) fn port(container: &Value, port: &Value) -> Option<u16> {
     let named = |name: &str| {
         let mut ports = container["ports"].as_array().into_iter().flatten();
         ports.find(|port| port["name"] == name)?["containerPort"].as_u64()

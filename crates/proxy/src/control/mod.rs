@@ -11,6 +11,7 @@ mod retry;
 mod shared;
 mod source;
 mod tap;
+mod tcp_probes;
 mod traces;
 mod workers;
 
@@ -50,6 +51,7 @@ use discovery::{Discovery, QUESTIONS_MAX};
 use shared::{Phase, Shared};
 use source::Source;
 use tap::OpenTaps;
+use tcp_probes::TcpProbes;
 use traces::Exporter;
 use workers::{WorkerTemplate, log_serving, start_access_log};
 
@@ -132,9 +134,17 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     // Empty until the proxy can serve. While it is empty, the admin pages report what the proxy waits for.
     let serving: Rc<OnceCell<Rc<Shared>>> = Rc::default();
     let asked = serving.clone();
-    spawn_local(leno_admin::serve(admin, async move |request| match asked.get() {
-        Some(shared) => pages::answer(request, shared).await,
-        None => pages::answer_early(&request),
+    let tcp_probes = TcpProbes::new(args.tcp_probes);
+    spawn_local(leno_admin::serve(admin, async move |request| {
+        // These pages need no certificate. If they did, the kubelet would restart a healthy application while its proxy
+        // waits for a certificate after a crash.
+        if let Some(answer) = tcp_probes.answer(&request).await {
+            return answer;
+        }
+        match asked.get() {
+            Some(shared) => pages::answer(request, shared).await,
+            None => pages::answer_early(&request),
+        }
     }));
     if let Some(tap) = tap {
         let asked = serving.clone();

@@ -1,12 +1,12 @@
-//! Checks whether policies let kubelets probe the applications. If a policy denies a probe, the kubelet may restart a
-//! healthy application.
+//! Checks whether kubelets can probe the applications. If a policy denies a probe, the kubelet may restart a healthy
+//! application. If a TCP probe reaches only the proxy, the kubelet takes a broken application for healthy.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use leno_install::inject::{PodProbe, inbound_ports, probes_of_arguments, probes_of_pod};
+use leno_install::inject::{PodProbe, inbound_ports, probes_of_arguments, probes_of_pod, unreplaced_tcp_probes};
 use leno_model::mesh::Mesh;
 use leno_model::policy::{AuthorizationPolicy, Caller, Decision, Reason, Request};
 use leno_model::spiffe::{SpiffeId, Workload};
@@ -17,11 +17,11 @@ use crate::cluster::pods;
 /// Checks the probes of `meshed`, the Pods that have a proxy.
 pub(super) fn findings(meshed: &[&Pod], policies: &[Arc<AuthorizationPolicy>]) -> Vec<Finding> {
     let mesh = Mesh::new("default", Vec::new(), [], policies.to_vec(), Vec::new());
-    let denied: Vec<Finding> = meshed.iter().flat_map(|pod| of_pod(pod, &mesh)).collect();
-    if denied.is_empty() { vec![Finding::ok("no policy denies a probe")] } else { denied }
+    let findings: Vec<Finding> = meshed.iter().flat_map(|pod| of_pod(pod, &mesh)).collect();
+    if findings.is_empty() { vec![Finding::ok("no policy denies a probe")] } else { findings }
 }
 
-/// A finding for each probe that the Pod's proxy denies.
+/// A finding for each probe that the Pod's proxy denies, and for each TCP probe that reaches only the proxy.
 fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     let Ok(template) = serde_json::to_value(pod) else { return Vec::new() };
     let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -30,6 +30,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     );
     let told = probes_of_arguments(pods::proxy(pod).and_then(|proxy| proxy.args.as_deref()).unwrap_or_default());
     let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+    let restart = || pods::owner(pod).restart(&pod.namespace().unwrap_or_default());
     let finding = |probe: &PodProbe| {
         if probe.asks.as_ref().is_ok_and(|asked| told.contains(asked)) {
             return None;
@@ -38,13 +39,15 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
         let why = format!("the {} of {name} is denied: {reason}", probe.name);
         Some(match &probe.asks {
             Err(unasked) => Finding::failed(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\""),
-            Ok(_) => {
-                let restart = pods::owner(pod).restart(&pod.namespace().unwrap_or_default());
-                Finding::failed(format!("{why}; its proxy does not know the probe"), restart)
-            }
+            Ok(_) => Finding::failed(format!("{why}; its proxy does not know the probe"), restart()),
         })
     };
-    probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect()
+    let denied = probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect::<Vec<_>>();
+    let blind = unreplaced_tcp_probes(&template, &ports.skipped).into_iter().map(|probe| {
+        let why = "it reaches only the proxy, since an older version of Leno injected the Pod";
+        Finding::warning(format!("the {probe} of {name} succeeds even if the application is down: {why}"), restart())
+    });
+    denied.into_iter().chain(blind).collect()
 }
 
 /// Returns why the Pod's policies deny a probe from the Pod's node; `None` if they allow the probe.

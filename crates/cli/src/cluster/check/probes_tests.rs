@@ -65,7 +65,26 @@ fn a_probe_that_a_default_or_a_policy_denies_is_told() {
 fn a_probe_that_nothing_denies_is_fine() {
     assert_eq!(checked(&pod(&http(), &[]), &[]), [FINE]);
     assert_eq!(checked(&pod(&http(), &[]), &[policy(&["192.168.0.0/24"])]), [FINE]);
-    assert_eq!(checked(&pod(&json!({"tcpSocket": {"port": 8080}}), &[DENY]), &[]), [FINE]);
     let elsewhere = json!({"httpGet": {"port": 9090, "path": "/healthz"}});
     assert_eq!(checked(&pod(&elsewhere, &[]), &[policy(&[])]), [FINE]);
+}
+
+#[test]
+fn a_tcp_probe_that_reaches_only_the_proxy_is_told() {
+    let arguments = ["--admin-port=4191".to_owned()];
+    let with_init = |probe: Value| {
+        let mut pod = pod(&probe, &[DENY]);
+        let init = pod.spec.as_mut().and_then(|spec| spec.init_containers.as_mut()).expect("init containers");
+        let mut redirection = init[0].clone();
+        redirection.name = "leno-init".to_owned();
+        redirection.args = Some(arguments.to_vec());
+        init.insert(0, redirection);
+        pod
+    };
+    let found = checked(&with_init(json!({"tcpSocket": {"port": 8080}})), &[]);
+    let expected =
+        "Warning: the livenessProbe of container app of shop/cart-1 succeeds even if the application is down: ";
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    let replaced = json!({"httpGet": {"path": "/probe/tcp/8080", "port": 4191}});
+    assert_eq!(checked(&with_init(replaced), &[]), [FINE]);
 }
