@@ -78,7 +78,9 @@ fn an_installation_runs_apart_on_two_nodes_and_high_availability_on_three() {
         let deployment = find(&objects, "Deployment", "leno-control");
         assert_eq!(deployment["spec"]["replicas"], replicas);
         assert!(deployment.pointer("/spec/template/spec/affinity/podAntiAffinity").is_some());
-        assert_eq!(find(&objects, "PodDisruptionBudget", "leno-control")["spec"]["maxUnavailable"], 1);
+        let budget = &find(&objects, "PodDisruptionBudget", "leno-control")["spec"];
+        assert_eq!(budget["maxUnavailable"], 1);
+        assert_eq!(budget["unhealthyPodEvictionPolicy"], "AlwaysAllow", "an unready replica must not stop a drain");
         let injector = find(&objects, "MutatingWebhookConfiguration", "leno-injector");
         assert_eq!(injector["webhooks"][0]["failurePolicy"], "Ignore");
         assert_eq!(find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"]["failurePolicy"], "Fail");
