@@ -38,7 +38,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR", requires = "inject_config", conflicts_with = "config")]
     pub(crate) webhooks: Option<SocketAddr>,
 
-    /// The webhooks' options for new proxies: inject.yaml of the ConfigMap leno-config
+    /// The webhooks' options for new proxies: the Pod's annotation control.leno.dev/inject.yaml, as a file
     #[arg(long, value_name = "FILE", requires = "webhooks", conflicts_with = "config")]
     pub(crate) inject_config: Option<PathBuf>,
 

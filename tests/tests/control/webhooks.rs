@@ -394,7 +394,7 @@ fn webhooks_do_not_start_without_what_they_set_proxies_up_with() {
     };
     let named = format!("--inject-config {}: ", path.display());
     let printed = run();
-    assert!(printed.contains(&named) && printed.contains("mount the ConfigMap leno-config there"), "{printed}");
+    assert!(printed.contains(&named) && printed.contains("control.leno.dev/inject.yaml"), "{printed}");
     fs::write(&path, "{proxy: {workers: many}}").expect("a file");
     let printed = run();
     assert!(printed.contains(&named) && printed.contains("\"many\""), "{printed}");

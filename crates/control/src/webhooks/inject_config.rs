@@ -1,5 +1,6 @@
-//! The injector's options for all proxies: a file that is read again when it changes. In a cluster, the file is the
-//! mounted ConfigMap `leno-config`, which the kubelet replaces while we run.
+//! The injector's options for all proxies: a file that is read again when it changes. In a cluster, the file is an
+//! annotation of our own Pod. So the options of a replica change only with its Pod: while an upgrade is stuck, the
+//! replicas of the old version keep injecting the old proxy.
 
 use std::convert::Infallible;
 use std::fs;
@@ -19,7 +20,7 @@ const CHECK: Duration = Duration::from_secs(2);
 /// The reason why no options could be read from the file. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadConfig {
-    #[error("{0}; mount the ConfigMap leno-config there, which leno install makes")]
+    #[error("{0}; mount the Pod's annotation control.leno.dev/inject.yaml there, as leno install does")]
     Unreadable(#[from] io::Error),
     #[error("{0}; compare it with the ConfigMap leno-config that leno install makes")]
     NotOptions(BadOptions),
@@ -90,8 +91,8 @@ impl InjectConfig {
     }
 }
 
-/// Reads the options, and warns of unknown fields. Unknown fields are no error: after an unfinished upgrade, the
-/// ConfigMap may come from a newer version, and replicas of this version must still be able to start.
+/// Reads the options, and warns of unknown fields. Unknown fields are no error: the chart may be newer than this program,
+/// if its value image.version names our version, and we must still be able to start.
 fn parse(path: &Path, text: &str) -> Result<Options, BadConfig> {
     let (options, unknown) = Options::read_known(text)?;
     if !unknown.is_empty() {

@@ -62,7 +62,7 @@ fn a_first_file_that_is_missing_or_wrong_is_an_error_that_says_what_to_do() {
     let error = |path: &Path| InjectConfig::open(path).err().expect("an error").to_string();
     assert!(
         error(&directory.path().join("none"))
-            .ends_with("mount the ConfigMap leno-config there, which leno install makes")
+            .ends_with("mount the Pod's annotation control.leno.dev/inject.yaml there, as leno install does")
     );
     let said = error(&path);
     assert!(said.contains("\"many\"") && said.contains("compare it with the ConfigMap leno-config"), "{said}");

@@ -340,6 +340,27 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
 }
 
 #[test]
+fn the_injectors_configuration_is_a_part_of_the_control_planes_revision() {
+    let sets = ["image.version=9", "proxy.cpuLimit=1", "webhook.excludedNamespaces=[ci]"];
+    let template = |sets: &[&str]| {
+        let objects = rendered(sets, false).expect("it renders");
+        let template = find(&objects, "Deployment", "leno-control")["spec"]["template"].clone();
+        let own = template["metadata"]["annotations"]["control.leno.dev/inject.yaml"].as_str().expect("text");
+        assert_eq!(Options::read(own).expect("the injector takes it"), injector_options(&objects));
+        assert_eq!(own, find(&objects, "ConfigMap", "leno-config")["data"]["inject.yaml"], "leno check reads this one");
+        template
+    };
+    let (usual, changed) = (template(&[]), template(&sets));
+    assert_ne!(usual["metadata"], changed["metadata"], "a changed setting makes new Pods");
+    // No volume is an object that changes for the Pods of the old revision too.
+    let volumes = usual["spec"]["volumes"].as_array().expect("volumes");
+    assert!(volumes.iter().all(|volume| volume.get("configMap").is_none()), "{volumes:?}");
+    let config = volumes.iter().find(|volume| volume["name"] == "config").expect("the options");
+    let field = json!({"fieldPath": "metadata.annotations['control.leno.dev/inject.yaml']"});
+    assert_eq!(config["downwardAPI"], json!({"items": [{"path": "inject.yaml", "fieldRef": field}]}));
+}
+
+#[test]
 fn a_setting_that_would_stop_every_new_pod_is_refused_before_it_is_rendered() {
     let refused = |set: &str| rendered(&[set], false).expect_err(set);
     assert!(
@@ -440,6 +461,7 @@ fn the_schema_has_the_form_of_what_proxies_parse() {
 fn injected_control(template: &Value, options: &Options) -> Value {
     let mut pod = template.clone();
     apply(&mut pod, &uninject(template)).expect("it fits");
+    let own_annotations = pod["metadata"]["annotations"].take();
     pod["metadata"]["annotations"] = json!({
         "leno.dev/skip-inbound-ports": "15010,15012,15017,15021",
         "leno.dev/skip-outbound-ports": "1-65535",
@@ -447,7 +469,7 @@ fn injected_control(template: &Value, options: &Options) -> Value {
     let decision = inject(&pod, &Default::default(), Asked::ByName, options).expect("no mistakes");
     let Outcome::Injected { patch, .. } = decision.outcome else { panic!("{decision:?}") };
     apply(&mut pod, &patch).expect("it fits");
-    pod["metadata"].as_object_mut().expect("a mapping").shift_remove("annotations");
+    pod["metadata"]["annotations"] = own_annotations;
 
     let proxy = pod.pointer_mut("/spec/initContainers/1").and_then(Value::as_object_mut).expect("the proxy");
     // Remove the proxy's postStart hook: it would delay leno-control until the proxy is ready, but the proxy needs a
@@ -527,9 +549,11 @@ fn a_control_plane_without_a_proxy_needs_no_more_than_the_strictest_pod_security
     assert_eq!(level(&meshed), "privileged");
     let plain = rendered(&["control.meshed=false"], false).expect("it renders");
     assert_eq!(level(&plain), "restricted");
-    let template = &find(&plain, "Deployment", "leno-control")["spec"]["template"];
-    assert_eq!(uninject(template), []);
-    let written = yaml::write(template);
+    let mut template = find(&plain, "Deployment", "leno-control")["spec"]["template"].clone();
+    assert_eq!(uninject(&template), []);
+    // The annotation has the options for the proxies of other Pods.
+    template["metadata"]["annotations"].take();
+    let written = yaml::write(&template);
     assert!(!written.contains("leno-proxy") && !written.contains("/var/run/leno"), "{written}");
 }
 
@@ -640,11 +664,13 @@ fn helm_renders_the_same_objects() {
     }
 }
 
-/// Parses the YAML text within an object, because Helm and our renderer order keys differently.
+/// Parses the YAML texts within an object, because Helm and our renderer order keys differently.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
-    if let Some(text) = object.pointer_mut("/data/inject.yaml") {
-        *text = yaml::read(text.as_str().expect("text")).expect("it is YAML");
+    for path in ["/data/inject.yaml", "/spec/template/metadata/annotations/control.leno.dev~1inject.yaml"] {
+        if let Some(text) = object.pointer_mut(path) {
+            *text = yaml::read(text.as_str().expect("text")).expect("it is YAML");
+        }
     }
     object
 }
