@@ -40,15 +40,19 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
 }
 
 /// Returns a warning if our container `program` may not be able to resolve the control plane's name. With the DNS policy
-/// `Default`, a Pod uses the DNS servers of its node, which usually do not know the names of the cluster's Services.
+/// `Default`, a Pod uses the DNS servers of its node, which usually do not know the names of the cluster's Services. With
+/// `None`, a Pod uses the DNS servers in its own spec. We do not know which DNS servers know the cluster's Services.
 pub(super) fn dns_warning(template: &Value, program: &str) -> Option<String> {
-    let is_default = template.pointer("/spec/dnsPolicy").is_some_and(|policy| policy == "Default");
-    is_default.then(|| {
-        format!(
-            "with dnsPolicy: Default, {program} asks the node's DNS servers; if they do not know the cluster's Services, the Pod never \
-             starts; use dnsPolicy: ClusterFirst"
-        )
-    })
+    let policy = template.pointer("/spec/dnsPolicy")?.as_str()?;
+    let servers = match policy {
+        "Default" => "the node's DNS servers",
+        "None" => "the DNS servers in dnsConfig",
+        _ => return None,
+    };
+    Some(format!(
+        "with dnsPolicy: {policy}, {program} asks {servers}; if they do not know the cluster's Services, the Pod never starts; \
+         use dnsPolicy: ClusterFirst"
+    ))
 }
 
 /// Finds ports that the proxy would use for two purposes. Returns each port with the annotation that sets it.

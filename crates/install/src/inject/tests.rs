@@ -271,7 +271,7 @@ fn a_container_that_runs_as_the_proxys_user_is_a_mistake() {
 }
 
 #[test]
-fn the_author_of_a_pod_that_asks_its_nodes_dns_servers_is_warned() {
+fn the_author_of_a_pod_that_asks_other_dns_servers_than_the_clusters_is_warned() {
     let warnings = |policy: &str| {
         let mut template = template();
         template["spec"]["dnsPolicy"] = json!(policy);
@@ -280,7 +280,10 @@ fn the_author_of_a_pod_that_asks_its_nodes_dns_servers_is_warned() {
     let expected = "with dnsPolicy: Default, leno-proxy asks the node's DNS servers; if they do not know the cluster's Services, the \
                     Pod never starts; use dnsPolicy: ClusterFirst";
     assert_eq!(warnings("Default"), [expected]);
-    for policy in ["ClusterFirst", "ClusterFirstWithHostNet", "None"] {
+    let expected = "with dnsPolicy: None, leno-proxy asks the DNS servers in dnsConfig; if they do not know the cluster's Services, the \
+                    Pod never starts; use dnsPolicy: ClusterFirst";
+    assert_eq!(warnings("None"), [expected]);
+    for policy in ["ClusterFirst", "ClusterFirstWithHostNet"] {
         assert_eq!(warnings(policy), [""; 0], "{policy}");
     }
 }
