@@ -16,6 +16,8 @@ pub const INJECT: &str = "leno.dev/inject";
 /// The label of injected Pods. The value is `true` in a Pod with a proxy, and `grpc` in a Pod with the sidecar for
 /// gRPC.
 pub const INJECTED_LABEL: &str = "leno.dev/injected";
+/// Kubernetes' annotation of a mirror Pod: the object that a kubelet creates for a static Pod.
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
 pub(crate) const HTTP_PORTS: &str = "leno.dev/http-ports";
 pub(crate) const SKIP_INBOUND_PORTS: &str = "leno.dev/skip-inbound-ports";

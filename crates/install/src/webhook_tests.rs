@@ -83,6 +83,18 @@ fn a_pod_on_its_nodes_network_is_let_through_with_a_warning_if_it_asked_itself()
 }
 
 #[test]
+fn a_static_pod_of_a_meshed_namespace_is_let_through() {
+    let mut pod = pod();
+    pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "7", "leno.dev/skip-inbound-ports": "22"});
+    pod["spec"]["nodeName"] = json!("node-1");
+    let namespace_only = vec!["leno.dev/skip-inbound-ports".to_owned()];
+    for options in [Options::default(), Options { namespace_only, ..Options::default() }] {
+        let response = mutate(&create(pod.clone()), &shop(json!({"leno.dev/inject": "enabled"})), &options);
+        assert!(response.allowed && response.patch.is_none() && response.warnings.is_empty(), "{response:?}");
+    }
+}
+
+#[test]
 fn a_policy_is_validated_as_the_mesh_reads_it() {
     let policy = |allow: Value| {
         create(json!({

@@ -115,6 +115,9 @@ fn the_api_server_refuses_what_the_injector_would_have_given_a_proxy_and_nothing
             assert_eq!(taken.is_ok(), expected, "{own:?} {spec} in {word:?}: {taken:?}");
         }
     }
+    let annotations = json!({"kubernetes.io/config.mirror": "7"});
+    let mirror = json!({"metadata": {"annotations": annotations}, "spec": {"nodeName": "node-1"}});
+    assert_eq!(try_pod(&cluster, &mirror, "guarded-yes"), Ok(()), "its kubelet runs it anyway");
     let refused = try_pod(&cluster, &json!({"metadata": {}}), "guarded-yes").expect_err("it has no proxy");
     assert!(refused.contains("Type leno check to see why"), "{refused}");
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::{Resource, ResourceExt};
-use leno_install::annotations::INJECT;
+use leno_install::annotations::{INJECT, MIRROR_POD};
 use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports};
 use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, GRPC, PROXY};
 use leno_model::manifest::read_object;
@@ -167,6 +167,7 @@ fn wish(pod: &Pod) -> Wish {
         inject: pod.annotations().get(INJECT).map(String::as_str),
         has_host_network: pod.spec.host_network,
         is_windows: systems.contains(&Some("windows")),
+        is_mirror: pod.annotations().contains_key(MIRROR_POD),
     };
     traits.wish()
 }

@@ -68,6 +68,7 @@ fn a_pod_without_a_proxy_says_whether_it_should_have_one() {
     assert_eq!(bare(json!({ "annotations": { "leno.dev/inject": "disabled" } }), json!({})), None);
     assert_eq!(bare(json!({}), json!({ "hostNetwork": true })), None);
     assert_eq!(bare(json!({}), json!({ "os": { "name": "windows" } })), None);
+    assert_eq!(bare(json!({ "annotations": { "kubernetes.io/config.mirror": "7" } }), json!({})), None);
     assert_eq!(bare(json!({}), json!({ "nodeSelector": { "kubernetes.io/os": "windows" } })), None);
     assert!(bare(json!({}), json!({ "nodeSelector": { "kubernetes.io/os": "linux" } })).is_some());
     assert!(bare(json!({}), json!({ "nodeSelector": { "disk": "fast" } })).is_some());

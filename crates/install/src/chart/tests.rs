@@ -161,10 +161,26 @@ fn the_guard_knows_a_windows_pod_by_the_fields_that_the_injector_reads() {
 }
 
 #[test]
+fn neither_the_injector_nor_the_guard_looks_at_static_pods() {
+    for sets in [&[][..], &["webhook.namespaceOnly=[leno.dev/inject]"]] {
+        let objects = rendered(sets, false).expect("it renders");
+        let injector = &find(&objects, "MutatingWebhookConfiguration", "leno-injector")["webhooks"][0];
+        let guard = &find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"];
+        for conditions in [&injector["matchConditions"], &guard["matchConditions"]] {
+            let conditions = conditions.as_array().expect("conditions");
+            let condition = conditions.iter().find(|condition| condition["name"] == "not-static").expect("it is there");
+            let expression = condition["expression"].as_str().expect("CEL");
+            assert!(expression.contains(&format!("!('{}' in", crate::annotations::MIRROR_POD)), "{expression}");
+        }
+    }
+}
+
+#[test]
 fn where_only_namespaces_decide_no_pod_can_leave_the_mesh() {
     let objects = rendered(&["webhook.namespaceOnly=[leno.dev/inject]"], false).expect("it renders");
     let injector = &find(&objects, "MutatingWebhookConfiguration", "leno-injector")["webhooks"][0];
-    assert_eq!(injector["matchConditions"].as_array().map(Vec::len), Some(1), "a disabled Pod is reviewed too");
+    let conditions = injector["matchConditions"].as_array().expect("conditions");
+    assert!(conditions.iter().all(|condition| condition["name"] != "not-disabled"), "a disabled Pod is reviewed too");
     let variables = find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"]["variables"].clone();
     let exempt = variables.as_array().expect("variables").iter().find(|variable| variable["name"] == "isExempt");
     assert_eq!(exempt.expect("the variable")["expression"], "false");

@@ -85,7 +85,8 @@ pub fn inject(
     options: &Options,
 ) -> Result<Decision, Vec<Mistake>> {
     let annotations = template.pointer("/metadata/annotations").and_then(Value::as_object);
-    if asked == Asked::ByAnnotation && skip::concerns_the_mesh(annotations, namespace) {
+    let is_reviewed = asked == Asked::ByAnnotation && !skip::is_mirror(annotations);
+    if is_reviewed && skip::concerns_the_mesh(annotations, namespace) {
         let reserved = reserved::annotations_of_pod(annotations, namespace, options);
         if !reserved.is_empty() {
             return Err(reserved);

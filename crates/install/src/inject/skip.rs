@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::{Asked, Namespace};
-use crate::annotations::INJECT;
+use crate::annotations::{INJECT, MIRROR_POD};
 use crate::names::CONTROL_NAMESPACE;
 
 /// Namespaces of the cluster's own components: a broken mesh must not stop them.
@@ -43,6 +43,9 @@ pub enum Skipped {
     /// The Pod uses its node's network.
     HostNetwork,
     Windows,
+    /// The kubelet created the Pod for a static Pod. It runs the static Pod as its file on the node describes it,
+    /// whatever the API server stores or refuses.
+    MirrorPod,
     /// The Pod has the proxy of another mesh.
     OtherMesh(String),
     /// The Pod already has a proxy of ours, which stays unchanged.
@@ -64,6 +67,7 @@ impl fmt::Display for Skipped {
                 f.write_str("hostNetwork: true; redirecting its connections would redirect its node's")
             }
             Self::Windows => f.write_str("its operating system is Windows, and the proxy's is Linux"),
+            Self::MirrorPod => f.write_str("it is a static Pod, and only the file on its node can change it"),
             Self::OtherMesh(container) => {
                 write!(f, "it has {container}, the proxy of another mesh; take that out first")
             }
@@ -82,6 +86,9 @@ pub struct Traits<'a> {
     pub has_host_network: bool,
     /// Whether the Pod names Windows as its operating system, in `spec.os` or in its node selector.
     pub is_windows: bool,
+    /// Whether the Pod is the mirror Pod of a static Pod. A user who sets the annotation gains nothing: no kubelet runs
+    /// the containers of a mirror Pod.
+    pub is_mirror: bool,
 }
 
 /// The request of a Pod's spec for a proxy or an identity, without regard to its namespace. [`Wish::is_for_a_proxy`]
@@ -104,6 +111,7 @@ impl<'a> Traits<'a> {
             inject: word(annotations),
             has_host_network: template.pointer("/spec/hostNetwork") == Some(&Value::Bool(true)),
             is_windows: OS_FIELDS.iter().any(|path| template.pointer(path).is_some_and(|os| os == WINDOWS)),
+            is_mirror: is_mirror(annotations),
         }
     }
 
@@ -111,7 +119,7 @@ impl<'a> Traits<'a> {
     /// would run outside of this mesh unnoticed.
     pub fn wish(&self) -> Wish {
         match self.inject {
-            _ if self.has_host_network || self.is_windows => Wish::NoProxy,
+            _ if self.has_host_network || self.is_windows || self.is_mirror => Wish::NoProxy,
             Some(word) if word.trim() == DISABLED => Wish::NoProxy,
             Some(word) if word.trim() == GRPC_WORD => Wish::Grpc,
             Some(_) => Wish::Proxy,
@@ -196,8 +204,16 @@ pub(super) fn reason(
     if traits.is_windows {
         return Some(Skipped::Windows);
     }
+    if traits.is_mirror {
+        return Some(Skipped::MirrorPod);
+    }
     let mut names = containers(template).filter_map(|container| container.get("name")?.as_str());
     names.find(|name| OTHER_PROXIES.contains(name)).map(|name| Skipped::OtherMesh(name.to_owned()))
+}
+
+/// Returns whether a Pod is the mirror Pod of a static Pod.
+pub(super) fn is_mirror(annotations: Option<&Map<String, Value>>) -> bool {
+    annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_POD))
 }
 
 /// Returns the value of [`INJECT`]. A value that is not text becomes empty text, which is invalid.

@@ -30,6 +30,8 @@ fn a_pod_that_can_have_no_proxy_is_not_missed_and_one_with_another_meshs_is() {
     ] {
         assert_eq!(wish(&json!({"spec": spec})), Wish::NoProxy, "{spec}");
     }
+    let mirror = json!({"metadata": {"annotations": {MIRROR_POD: "7", INJECT: "enabled"}}, "spec": {}});
+    assert_eq!(wish(&mirror), Wish::NoProxy);
     let linux = json!({"os": {"name": "linux"}, "nodeSelector": {"kubernetes.io/os": "linux", "disk": "windows"}});
     assert_eq!(wish(&json!({"spec": linux})), Wish::AsNamespace);
     assert_eq!(wish(&json!({"spec": {"containers": [{"name": "istio-proxy"}]}})), Wish::AsNamespace);
