@@ -166,8 +166,10 @@ impl Settings {
         let mut bearers = HashMap::new();
         let mut mistakes = Vec::new();
         for (bearer, annotations) in [(Bearer::Namespace, namespace), (Bearer::Pod, pod)] {
+            // A list may be empty, but a value that is not text is no empty list.
+            let is_text = |name: &str| annotations.and_then(|all| all.get(name)).is_some_and(Value::is_string);
             for (name, value) in ours(annotations) {
-                if settings.set(name, value).is_some() {
+                if is_text(name) && settings.set(name, value).is_some() {
                     bearers.insert(name, bearer);
                 } else {
                     mistakes.push(Mistake::annotation(bearer, name, value, allowed(name)));
@@ -329,14 +331,15 @@ fn number(value: &str) -> Option<u16> {
     digits?.parse().ok().filter(|number| *number != 0)
 }
 
+/// Checks a list of ports. The list may be empty, so that a Pod can undo the list of its namespace.
 fn ports(value: &str) -> Option<String> {
-    value.parse::<PortRanges>().ok()?;
-    Some(without_spaces(value))
+    (value.is_empty() || value.parse::<PortRanges>().is_ok()).then(|| without_spaces(value))
 }
 
+/// Checks a list of networks, which may be empty too.
 fn subnets(value: &str) -> Option<String> {
     let is_subnet = |part: &str| part.contains('/') && part.trim().parse::<Network>().is_ok();
-    value.split(',').all(is_subnet).then(|| without_spaces(value))
+    (value.is_empty() || value.split(',').all(is_subnet)).then(|| without_spaces(value))
 }
 
 fn without_spaces(value: &str) -> String {

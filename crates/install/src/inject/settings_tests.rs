@@ -78,8 +78,9 @@ fn values_that_almost_work_do_not() {
         (FORWARDED_CLIENT_CERT, "yes"),
         (FORWARDED_FOR, "yes"),
         (SKIP_INBOUND_PORTS, "2000-1000"),
+        (SKIP_INBOUND_PORTS, ","),
         (SKIP_SUBNETS, "10.0.0.1"),
-        (SKIP_SUBNETS, ""),
+        (SKIP_SUBNETS, ","),
         (DEFAULT_INBOUND_POLICY, "allow"),
         (PROXY_IMAGE, "leno-proxy:1.0"),
         (PROXY_IMAGE, "a b"),
@@ -113,7 +114,23 @@ fn values_that_almost_work_do_not() {
     for (name, value) in wrong {
         assert!(read(&json!({}), &json!({name: value})).is_err(), "{name}: {value:?}");
     }
-    assert!(read(&json!({}), &json!({PROXY_WORKERS: 2})).is_err(), "annotations are text");
+    for name in [PROXY_WORKERS, SKIP_INBOUND_PORTS] {
+        assert!(read(&json!({}), &json!({name: 2})).is_err(), "annotations are text");
+    }
+}
+
+#[test]
+fn an_empty_list_undoes_the_list_of_the_namespace() {
+    let lists = [OPAQUE_PORTS, HTTP_PORTS, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS];
+    let namespace: Map<String, Value> = lists
+        .map(|name| (name.to_owned(), json!("22")))
+        .into_iter()
+        .chain([(SKIP_SUBNETS.to_owned(), json!("10.0.0.0/8"))])
+        .collect();
+    let pod: Map<String, Value> = namespace.keys().map(|name| (name.clone(), json!(" "))).collect();
+    let (namespace, pod) = (Value::Object(namespace), Value::Object(pod));
+    assert_ne!(read(&namespace, &json!({})), Ok(Settings::default()));
+    assert_eq!(read(&namespace, &pod), Ok(Settings::default()));
 }
 
 #[test]
