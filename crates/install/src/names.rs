@@ -46,5 +46,7 @@ pub const CERTIFICATES_PORT: u16 = 15_012;
 pub const CONTROL_ADMIN_PORT: u16 = 15_014;
 /// Kubernetes' service account for a Pod that names none.
 pub const DEFAULT_SERVICE_ACCOUNT: &str = "default";
+/// The label of a namespace with the level of Pod Security admission that the API server enforces there.
+pub const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 /// Helm's annotation on each object of a release.
 pub const HELM_RELEASE: &str = "meta.helm.sh/release-name";

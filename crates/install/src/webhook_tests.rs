@@ -267,6 +267,29 @@ fn a_typo_that_keeps_a_pod_out_of_the_mesh_is_a_warning() {
 }
 
 #[test]
+fn a_namespace_whose_pod_security_refuses_the_proxy_is_told() {
+    let warnings = |level: &str, word: &str| {
+        let labels = json!({"pod-security.kubernetes.io/enforce": level});
+        let metadata = json!({"name": "shop", "labels": labels, "annotations": {"leno.dev/inject": word}});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let response = validate(&AdmissionRequest { namespace: String::new(), ..create(object) });
+        assert!(response.allowed);
+        response.warnings
+    };
+    for level in ["baseline", "restricted"] {
+        let expected = format!(
+            "label pod-security.kubernetes.io/enforce: {level} does not allow leno-init, which needs NET_ADMIN, so no Pod \
+             with a proxy can start here; set the label to privileged, or give the Pods no proxy with leno.dev/inject: grpc"
+        );
+        assert_eq!(warnings(level, "enabled"), [expected]);
+        for word in ["disabled", "grpc"] {
+            assert_eq!(warnings(level, word), [""; 0], "{word}");
+        }
+    }
+    assert_eq!(warnings("privileged", "enabled"), [""; 0]);
+}
+
+#[test]
 fn a_namespace_is_never_refused_and_told_what_is_wrong() {
     let namespace = |annotations: Value| {
         let object =

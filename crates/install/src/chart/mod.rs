@@ -10,7 +10,7 @@ mod values;
 use serde_json::{Map, Value, json};
 
 use crate::inject;
-use crate::names::{CONFIG, CONTROL_NAMESPACE};
+use crate::names::{CONFIG, CONTROL_NAMESPACE, POD_SECURITY};
 use crate::schema;
 use crate::yaml::{self, Fault};
 
@@ -131,7 +131,7 @@ fn namespace(is_meshed: bool) -> Value {
             "name": CONTROL_NAMESPACE,
             "labels": {
                 "app.kubernetes.io/part-of": "leno",
-                "pod-security.kubernetes.io/enforce": pod_security,
+                POD_SECURITY: pod_security,
             },
         },
     })

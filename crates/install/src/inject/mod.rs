@@ -32,8 +32,8 @@ pub use settings::{BadSetting, Settings};
 pub use skip::{Skipped, Traits, Wish, asks_for_injection, is_never_meshed};
 pub use tcp::unreplaced as unreplaced_tcp_probes;
 
-use crate::annotations::{Mistake, label, ours, unknown};
-use crate::names::{GRPC, PROXY};
+use crate::annotations::{INJECT, Mistake, label, ours, unknown};
+use crate::names::{GRPC, INIT, POD_SECURITY, PROXY};
 use crate::patch::Operation;
 
 /// The origin of a request to inject a proxy: a user or the cluster.
@@ -168,12 +168,26 @@ fn inject_grpc(
 
 /// Returns the errors in the annotations and labels of a namespace, one line each.
 ///
-/// The errors are misspelt names, values with which the injector would reject the namespace's Pods, and labels that
-/// should be annotations.
+/// The errors are misspelt names, values with which the injector would reject the namespace's Pods, labels that should be
+/// annotations, and a level of Pod Security admission with which the API server refuses Pods with a proxy.
 pub fn review_namespace(namespace: &Value) -> Vec<String> {
     let annotations = namespace.pointer("/metadata/annotations").and_then(Value::as_object);
     let mistakes = Settings::default().with_annotations(annotations, None).err().unwrap_or_default();
-    mistakes.iter().map(ToString::to_string).chain(typos(namespace)).collect()
+    let mistakes = mistakes.iter().map(ToString::to_string);
+    mistakes.chain(pod_security(namespace, annotations)).chain(typos(namespace)).collect()
+}
+
+/// Returns a warning if the namespace asks for proxies, and its level of Pod Security admission does not allow
+/// `leno-init`. The sidecar for gRPC satisfies every level.
+fn pod_security(namespace: &Value, annotations: Option<&Map<String, Value>>) -> Option<String> {
+    let enforced = namespace.get("metadata")?.get("labels")?.get(POD_SECURITY)?.as_str()?;
+    let asks = annotations?.get(INJECT)?.as_str()?.trim() == "enabled";
+    (asks && ["baseline", "restricted"].contains(&enforced)).then(|| {
+        format!(
+            "label {POD_SECURITY}: {enforced} does not allow {INIT}, which needs NET_ADMIN, so no Pod with a proxy can start here; \
+             set the label to privileged, or give the Pods no proxy with {INJECT}: grpc"
+        )
+    })
 }
 
 /// Returns a line for each annotation that has our prefix but does not exist, and for each label that should be an

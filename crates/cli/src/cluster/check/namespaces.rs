@@ -1,10 +1,11 @@
 //! Finds mistakes in the annotations and labels of namespaces: unknown annotations, values that make the webhook refuse
-//! Pods, and labels that should be annotations.
+//! Pods, labels that should be annotations, and a level of Pod Security admission that does not allow proxies.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
 use leno_install::inject::review_namespace;
+use leno_install::names::POD_SECURITY;
 
 use super::report::Finding;
 
@@ -25,6 +26,9 @@ fn fix(namespace: &Namespace, line: &str) -> String {
     let name = namespace.name_any();
     let label = namespace.labels().iter().find(|(label, _)| line.starts_with(&format!("label {label}:")));
     match label {
+        Some((label, _)) if label == POD_SECURITY => {
+            format!("kubectl label namespace {name} --overwrite {label}=privileged")
+        }
         // Do not copy this value from the label to the annotation: it is not valid there, and the webhook would refuse
         // the namespace's Pods.
         Some((label, value)) if label == INJECT && !["enabled", "disabled", "grpc"].contains(&value.as_str()) => {

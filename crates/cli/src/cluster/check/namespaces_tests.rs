@@ -48,6 +48,15 @@ fn each_mistake_of_a_namespace_has_its_own_fix() {
 }
 
 #[test]
+fn a_level_of_pod_security_that_allows_no_proxy_is_found() {
+    let labels = json!({"pod-security.kubernetes.io/enforce": "baseline"});
+    let finding = of(&json!({"name": "shop", "labels": labels, "annotations": {"leno.dev/inject": "enabled"}}));
+    assert_eq!(finding.verdict, Verdict::Warning);
+    let expected = "kubectl label namespace shop --overwrite pod-security.kubernetes.io/enforce=privileged";
+    assert_eq!(finding.fix.as_deref(), Some(expected));
+}
+
+#[test]
 fn other_labels_are_no_mistake() {
     let labels = json!({"kubernetes.io/metadata.name": "shop", "leno.dev/team": "a"});
     let finding = of(&json!({"name": "shop", "labels": labels, "annotations": {"leno.dev/inject": "enabled"}}));
