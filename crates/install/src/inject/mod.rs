@@ -16,6 +16,7 @@ mod installation;
 mod options;
 mod plan;
 mod probes;
+mod qos;
 mod reserved;
 mod settings;
 mod skip;
@@ -126,6 +127,7 @@ pub fn inject(
     warnings.extend(probes::warnings(&probes, &settings));
     warnings.extend(of_tcp_probes);
     warnings.extend(conflicts::dns_warning(template, PROXY));
+    warnings.extend(qos::warning(template, &settings));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
             let (outcome, of_kept_proxy) = existing::keep(template, &additions, options)?;
