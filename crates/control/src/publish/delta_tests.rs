@@ -241,6 +241,62 @@ fn a_new_cluster_does_not_make_the_removal_of_another_one_early() {
     assert!(added < route && route < place(Kind::Cluster, &format!("-{ECHO}")), "{order:?}");
 }
 
+/// [`two`] with another balancer for `echo`: only the Cluster of `echo` differs.
+fn two_with_another_balancer() -> String {
+    let annotated = "metadata: {name: echo, annotations: {leno.dev/balancer: random}}";
+    two().replacen("metadata: {name: echo}", annotated, 1)
+}
+
+/// Subscribes to all Clusters and to their endpoints, and returns the versions of both.
+fn with_endpoints_of_all(client: &Client<'_>) -> [std::collections::HashMap<String, String>; 2] {
+    [(Kind::Cluster, &["*"][..]), (Kind::Endpoints, &[ECHO, OTHER])].map(|(kind, names)| {
+        sent(client, &subscribe(kind, names));
+        let response = client.next::<Delta>().expect("a response");
+        sent(client, &ack(&response));
+        assert_eq!(got(client), None);
+        response.resources.into_iter().map(|resource| (resource.name, resource.version)).collect()
+    })
+}
+
+#[test]
+fn envoy_gets_the_endpoints_of_a_cluster_again_after_each_update_of_the_cluster() {
+    let state = state(&two());
+    let (envoy, proxy) = (Client::envoy::<Delta>(&state), Client::new::<Delta>(&state, Dialect::Envoy));
+    with_endpoints_of_all(&envoy);
+    with_endpoints_of_all(&proxy);
+
+    state.set_mesh(mesh(&two_with_another_balancer()));
+    let cluster = envoy.next::<Delta>().expect("the Cluster");
+    assert_eq!((cluster.type_url.as_str(), names(&cluster)), (Kind::Cluster.type_url(), vec![ECHO.to_owned()]));
+    // Envoy acknowledges the Cluster only after it has got the endpoints.
+    let endpoints = envoy.next::<Delta>().expect("the Cluster's endpoints");
+    assert_eq!((endpoints.type_url.as_str(), names(&endpoints)), (Kind::Endpoints.type_url(), vec![ECHO.to_owned()]));
+    for response in [&endpoints, &cluster] {
+        sent(&envoy, &ack(response));
+    }
+    assert_eq!(got(&envoy), None);
+
+    assert_eq!(got(&proxy), Some(vec![ECHO.to_owned()]));
+    assert_eq!(got(&proxy), None, "a proxy keeps the endpoints that it has");
+}
+
+#[test]
+fn an_envoy_that_comes_back_gets_the_endpoints_of_the_clusters_that_have_changed() {
+    let state = state(&two());
+    let before = Client::envoy::<Delta>(&state);
+    let [clusters, endpoints] = with_endpoints_of_all(&before);
+    before.close();
+
+    state.set_mesh(mesh(&two_with_another_balancer()));
+    let after = Client::envoy::<Delta>(&state);
+    sent(&after, &DeltaDiscoveryRequest { initial_resource_versions: clusters, ..subscribe(Kind::Cluster, &["*"]) });
+    assert_eq!(got(&after), Some(vec![ECHO.to_owned()]));
+    let both = subscribe(Kind::Endpoints, &[ECHO, OTHER]);
+    sent(&after, &DeltaDiscoveryRequest { initial_resource_versions: endpoints, ..both });
+    assert_eq!(got(&after), Some(vec![ECHO.to_owned()]), "the other Cluster has not changed");
+    assert_eq!(got(&after), None);
+}
+
 #[test]
 fn a_kind_that_is_not_known_is_not_answered() {
     let state = state(&two());

@@ -120,6 +120,13 @@ impl<'a> Client<'a> {
         Self::of::<E>(state, dialect, "default", None)
     }
 
+    /// Envoy with the xDS variant `E` in the namespace `default`, without a certificate.
+    pub(crate) fn envoy<E: Exchange>(state: &'a State) -> Self {
+        let client = Self::new::<E>(state, Dialect::Envoy);
+        client.with_session(|session| session.warms_clusters = true);
+        client
+    }
+
     /// A client of the xDS variant `E` in a namespace. It has a certificate if `service_account` is given.
     pub(crate) fn of<E: Exchange>(
         state: &'a State,

@@ -52,6 +52,9 @@ pub(super) struct Entry {
     /// Whether the client has subscribed again since we last sent it the resource. We then send the resource even if it
     /// has not changed.
     pub(super) is_asked_again: bool,
+    /// Only for a Cluster of Envoy: whether we sent a new version of the Cluster, and have not sent the Cluster's
+    /// endpoints since.
+    pub(super) lacks_endpoints: bool,
     /// The version that the client rejected. Boxed, since few entries have one.
     pub(super) refused: Option<Box<Refused>>,
 }

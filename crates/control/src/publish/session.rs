@@ -43,6 +43,9 @@ pub(crate) struct Session {
     pub(super) id: ClientId,
     pub(super) variant: Variant,
     pub(super) audience: Audience,
+    /// Whether the client is Envoy. After each update of a Cluster, Envoy waits until it gets the Cluster's endpoints,
+    /// even if they have not changed. It acknowledges the Cluster only then, or after 15 s.
+    pub(super) warms_clusters: bool,
     pub(super) kinds: [KindState; 4],
     /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
@@ -150,6 +153,7 @@ impl Session {
             id,
             variant,
             audience,
+            warms_clusters: false,
             kinds: Default::default(),
             account: Some(account),
             nonces: 0,
@@ -508,7 +512,8 @@ impl Session {
         let is_named = entry.is_some_and(|entry| entry.is_named);
         let is_wanted = is_named || (state.wants_all && catalog.is_among_all(kind, name));
         let found = if is_wanted { catalog.get(kind, name, &self.audience) } else { Found::Missing };
-        let is_asked_again = entry.is_some_and(|entry| entry.is_asked_again);
+        let is_asked_again = entry.is_some_and(|entry| entry.is_asked_again)
+            || (kind == Kind::Endpoints && self.is_lacking_endpoints(name));
         match (found, entry.map(|entry| entry.sent)) {
             (Found::Resource(written), Some(Sent::Version(sent))) if sent == written.version && !is_asked_again => {
                 Step::Nothing
@@ -525,6 +530,11 @@ impl Session {
             (_, Some(Sent::Absent)) if is_asked_again => Step::Remove,
             (_, _) => Step::Nothing,
         }
+    }
+
+    /// Whether the client waits for the endpoints of the Cluster with this name.
+    fn is_lacking_endpoints(&self, name: &str) -> bool {
+        self.kinds[Kind::Cluster.index()].entries.get(name).is_some_and(|cluster| cluster.lacks_endpoints)
     }
 
     /// Records that the client has the current version of a resource from an earlier stream. To compare the versions,
@@ -546,6 +556,7 @@ impl Session {
 
     /// Records the resources that are sent now, and returns the content of the response.
     fn apply(&mut self, kind: Kind, steps: Vec<(Arc<str>, Step)>) -> Applied {
+        let must_warm = self.warms_clusters && kind == Kind::Cluster;
         let entries = &mut self.kinds[kind.index()].entries;
         let mut applied = Applied::default();
         for (name, step) in steps {
@@ -555,8 +566,11 @@ impl Session {
                     let entry = entries.entry(name.clone()).or_default();
                     entry.is_asked_again = false;
                     let now = Sent::Version(written.version);
-                    let is_change = match std::mem::replace(&mut entry.sent, now) {
-                        before @ Sent::Version(_) => before != now,
+                    let before = std::mem::replace(&mut entry.sent, now);
+                    // Envoy ignores a Cluster that it has already.
+                    entry.lacks_endpoints |= must_warm && before != now;
+                    let is_change = match before {
+                        Sent::Version(_) => before != now,
                         Sent::Absent => true,
                         // Count these bytes as requested, not as a change. Otherwise a client could avoid its rate
                         // limit: it could unsubscribe and subscribe again, or open another stream.
@@ -580,7 +594,28 @@ impl Session {
                 Step::Keep(_) | Step::Nothing => {}
             }
         }
+        self.follow_with_endpoints(kind, &applied.names);
         applied
+    }
+
+    /// Makes the endpoints of sent Clusters due for a client that waits for them, or records that they were sent. If
+    /// the client has not subscribed to the endpoints yet, it gets them when it subscribes, even if it claims to have
+    /// them from an earlier stream.
+    fn follow_with_endpoints(&mut self, kind: Kind, names: &[Arc<str>]) {
+        if !self.warms_clusters {
+            return;
+        }
+        let [clusters, endpoints, ..] = &mut self.kinds;
+        for name in names {
+            let Some(cluster) = clusters.entries.get_mut(name) else { continue };
+            match kind {
+                Kind::Cluster if cluster.lacks_endpoints && endpoints.entries.contains_key(name) => {
+                    endpoints.pending.insert(name.clone());
+                }
+                Kind::Endpoints => cluster.lacks_endpoints = false,
+                Kind::Cluster | Kind::Listener | Kind::Route => {}
+            }
+        }
     }
 }
 

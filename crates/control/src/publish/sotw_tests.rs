@@ -124,6 +124,30 @@ fn clusters_that_are_repeated_with_a_change_count_as_asked_for_and_the_change_do
 }
 
 #[test]
+fn envoy_gets_the_endpoints_of_a_cluster_again_after_each_update_of_the_cluster() {
+    let state = state(&two());
+    let envoy = Client::envoy::<StateOfTheWorld>(&state);
+    ask(&envoy, Kind::Cluster, &[], None);
+    let clusters = envoy.next::<StateOfTheWorld>().expect("the Clusters");
+    ask(&envoy, Kind::Cluster, &[], Some(&clusters));
+    ask(&envoy, Kind::Endpoints, &[ECHO, OTHER], None);
+    let endpoints = envoy.next::<StateOfTheWorld>().expect("their endpoints");
+    ask(&envoy, Kind::Endpoints, &[ECHO, OTHER], Some(&endpoints));
+    assert!(envoy.next::<StateOfTheWorld>().is_none());
+
+    let annotated = "metadata: {name: echo, annotations: {leno.dev/balancer: random}}";
+    state.set_mesh(mesh(&two().replacen("metadata: {name: echo}", annotated, 1)));
+    let changed = envoy.next::<StateOfTheWorld>().expect("the Clusters");
+    assert_eq!(self::clusters(&changed), [ECHO, OTHER]);
+    let again = envoy.next::<StateOfTheWorld>().expect("the endpoints of the Cluster that changed");
+    assert_eq!((again.type_url.as_str(), again.resources.len()), (Kind::Endpoints.type_url(), 1));
+    assert_eq!(again.resources[0].value, endpoints.resources[0].value);
+    ask(&envoy, Kind::Endpoints, &[ECHO, OTHER], Some(&again));
+    ask(&envoy, Kind::Cluster, &[], Some(&changed));
+    assert!(envoy.next::<StateOfTheWorld>().is_none());
+}
+
+#[test]
 fn endpoints_that_are_dropped_and_asked_for_again_count_as_asked_for() {
     let state = state(&two());
     let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use hyper::body::Bytes;
+use leno_model::traffic::XdsClient;
 use leno_xds::Kind;
 use prost::Message;
 use tokio::sync::mpsc;
@@ -15,6 +16,7 @@ use tonic::{Code, Status, Streaming};
 use super::accounts::{Account, Displacement};
 use super::audience::audience;
 use super::clients::{Introduction, lock};
+use super::ignored::program;
 use super::limits::{DISPLACED_MAX, READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX};
 use super::metered::Meter;
 use super::pace::Purse;
@@ -240,12 +242,10 @@ impl Stream {
             address: peer.address,
             identity: peer.identity.as_ref().map(ToString::to_string),
         };
-        let session = Arc::new(Mutex::new(Session::new(
-            id,
-            E::VARIANT,
-            audience(peer, node, state.cluster_domain.clone()),
-            account,
-        )));
+        let audience = audience(peer, node, state.cluster_domain.clone());
+        let mut session = Session::new(id, E::VARIANT, audience, account);
+        session.warms_clusters = program(&node.user_agent_name) == Some(XdsClient::Envoy);
+        let session = Arc::new(Mutex::new(session));
         state.clients.join(id, introduction.clone(), session.clone());
         let Introduction { node, user_agent, address, .. } = &introduction;
         tracing::info!(node, user_agent, %address, "xds: a client connected");
