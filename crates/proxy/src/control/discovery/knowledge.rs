@@ -3,7 +3,8 @@
 //!
 //! The answers form a graph: subjects lead to clusters, and a cluster's routes lead to further clusters. A new resource
 //! changes only its own part of the graph and of the mesh. A resource is forgotten when nothing in the graph leads to
-//! it any more. A route takes effect once all its backends are known; until then the previous route stays in force.
+//! it any more. A route takes effect once all its backends are known; until then the previous route stays in force, and
+//! its backends stay in the mesh even if the control plane has removed them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -210,13 +211,16 @@ impl Knowledge {
 
     /// Updates the mesh. Call it once for each response, so that all resources of the response take effect together.
     pub(super) fn settle(&mut self) {
-        let touched = std::mem::take(&mut self.touched_clusters);
-        let mut routed = touched.clone();
-        for key in &touched {
-            routed.extend(self.settle_cluster(key));
-        }
-        for key in &routed {
-            self.settle_routes(key);
+        // When a route takes effect, removed clusters that only the previous route needed are touched again.
+        while !self.touched_clusters.is_empty() {
+            let touched = std::mem::take(&mut self.touched_clusters);
+            let mut routed = touched.clone();
+            for key in &touched {
+                routed.extend(self.settle_cluster(key));
+            }
+            for key in &routed {
+                self.settle_routes(key);
+            }
         }
         for subject in std::mem::take(&mut self.touched_subjects) {
             let is_answered = self.is_answered(&subject);
@@ -379,6 +383,16 @@ impl Knowledge {
                 self.forget_if_unwanted(backend);
             }
         }
+        // The previous routes may have kept some of their backends in the mesh.
+        let is_gone = |backend: &ClusterKey| self.clusters.get(backend).is_some_and(KnownCluster::is_gone);
+        let gone: Vec<ClusterKey> = before.into_iter().filter(is_gone).collect();
+        self.touched_clusters.extend(gone);
+    }
+
+    /// Whether routes in force lead to a cluster, and newer routes that will replace them wait for their backends.
+    fn has_waiting_parent(&self, key: &ClusterKey, known: &KnownCluster) -> bool {
+        let mut parents = known.parents.iter().filter_map(|parent| self.clusters.get(parent));
+        parents.any(|parent| parent.routes.is_waiting_with(key))
     }
 
     /// Forgets the routes of a cluster. Call this when the last subject whose calls were balanced over the cluster is
@@ -402,6 +416,11 @@ impl Knowledge {
     /// Puts the current knowledge of a cluster into the mesh; returns the clusters whose routes may have waited for it.
     fn settle_cluster(&mut self, key: &ClusterKey) -> Vec<ClusterKey> {
         let Some(known) = self.clusters.get(key) else { return Vec::new() };
+        if known.is_gone() && self.has_waiting_parent(key, known) {
+            // The control plane removes a cluster once we have acknowledged the routes that no longer need it. But these
+            // routes are not in force yet, and calls that follow the previous routes would fail without the cluster.
+            return known.parents.iter().cloned().collect();
+        }
         let cluster = known.joined();
         if self.draft.mesh().cluster(key).is_some() != cluster.is_some() {
             known.subjects().for_each(|subject| self.draft.look_again(subject));

@@ -166,6 +166,74 @@ spec:
     assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051"]);
 }
 
+/// A route for `echo` that sends all calls to one backend.
+fn route_to(backend: &str) -> String {
+    format!(
+        "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {{name: all, namespace: default}}
+spec:
+  parentRefs: [{{group: '', kind: Service, name: echo}}]
+  rules: [{{backendRefs: [{{name: {backend}, port: 80}}]}}]
+"
+    )
+}
+
+/// A server on which the calls of `echo` go to `v1`, and the server after `v2` has replaced `v1`.
+fn before_and_after() -> [Server; 2] {
+    let (v1, v2) = (service("v1", "10.96.0.11", "127.0.1.1"), service("v2", "10.96.0.12", "127.0.1.2"));
+    [Server::new(&[ECHO, &route_to("v1"), &v1]), Server::new(&[ECHO, &route_to("v2"), &v2])]
+}
+
+/// Returns the only backend of the routes of `echo`. The mesh must have its endpoints.
+fn backend(knowledge: &Knowledge) -> String {
+    let key = leno_xds::name::cluster_key("echo.default:50051").expect("a cluster's name");
+    let table = knowledge.mesh().routes(&key, "default").expect("a table");
+    let backend = table.destinations().next().expect("a backend");
+    assert!(knowledge.mesh().cluster(backend).is_some_and(|cluster| !cluster.endpoints.is_empty()), "{backend}");
+    backend.to_string()
+}
+
+/// The control plane removes a Service once the proxy has acknowledged the new routes. At this time, the proxy may
+/// still wait for the new backends.
+#[test]
+fn a_removed_backend_stays_until_the_routes_without_it_take_effect() {
+    let [before, after] = before_and_after();
+    for order in [[Kind::Cluster, Kind::Endpoints], [Kind::Endpoints, Kind::Cluster]] {
+        let mut knowledge = asked(&["echo:50051"]);
+        learn(&mut knowledge, &before);
+        let routes = after.resource(Kind::Route, "echo.default:50051").expect("routes");
+        take(&mut knowledge, Kind::Route, "echo.default:50051", Some(&routes)).expect("they can be read");
+        for kind in order {
+            take(&mut knowledge, kind, "v1.default:80", None).expect("nothing to read");
+            assert_eq!(backend(&knowledge), "v1.default:80", "{kind:?}");
+        }
+        learn(&mut knowledge, &after);
+        assert_eq!(backend(&knowledge), "v2.default:80");
+        assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051", "v2.default:80"]);
+    }
+}
+
+#[test]
+fn a_removed_backend_that_is_called_directly_is_gone_when_the_routes_without_it_take_effect() {
+    let [before, after] = before_and_after();
+    let mut knowledge = asked(&["echo:50051", "v1:80"]);
+    learn(&mut knowledge, &before);
+    let routes = after.resource(Kind::Route, "echo.default:50051").expect("routes");
+    take(&mut knowledge, Kind::Route, "echo.default:50051", Some(&routes)).expect("they can be read");
+    take(&mut knowledge, Kind::Cluster, "v1.default:80", None).expect("nothing to read");
+    let v1 = leno_xds::name::cluster_key("v1.default:80").expect("a cluster's name");
+    assert!(knowledge.mesh().cluster(&v1).is_some());
+    for kind in [Kind::Cluster, Kind::Endpoints] {
+        let resource = after.resource(kind, "v2.default:80").expect("the server has it");
+        take(&mut knowledge, kind, "v2.default:80", Some(&resource)).expect("it can be read");
+    }
+    assert_eq!(backend(&knowledge), "v2.default:80");
+    assert!(knowledge.mesh().cluster(&v1).is_none());
+    assert!(knowledge.wants(Kind::Cluster, "v1.default:80"), "a subject still leads to it");
+}
+
 /// A connection waits until the proxy knows whether it may parse the connection's bytes.
 #[test]
 fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {

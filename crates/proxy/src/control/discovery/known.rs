@@ -57,6 +57,11 @@ impl KnownCluster {
         }
     }
 
+    /// Whether the control plane has removed the cluster, or its endpoints: both are removed together.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self.cluster, Some(None)) || matches!(self.endpoints, Some(None))
+    }
+
     /// Whether the cluster's routes are known, or the cluster is known to have no routes.
     pub(super) fn has_routes(&self) -> bool {
         self.routes.current.is_some()
@@ -74,6 +79,12 @@ impl KnownCluster {
 }
 
 impl Routes {
+    /// Whether the current routes lead to the cluster `key`, and newer routes wait to replace them.
+    pub(super) fn is_waiting_with(&self, key: &ClusterKey) -> bool {
+        let mut current = self.current.iter().flatten().filter(|_| self.next.is_some());
+        current.any(|table| table.destinations().any(|destination| destination == key))
+    }
+
     /// Returns every cluster to which the current or next routes lead.
     pub(super) fn destinations(&self) -> BTreeSet<ClusterKey> {
         let tables = self.current.iter().flatten().chain(&self.next);
