@@ -13,6 +13,7 @@ use leno_xds::{Dialect, Kind, View, cluster, endpoints, inbound, listener, route
 use prost::Message;
 
 use super::changes::Changes;
+use super::departed::Departed;
 use super::kept::{Kept, Place};
 use super::metrics::Metrics;
 use super::subject::Subject;
@@ -66,6 +67,7 @@ pub(super) struct Readers {
 #[derive(Debug)]
 pub(crate) struct Catalog {
     mesh: Arc<Mesh>,
+    departed: Departed,
     trust_domain: TrustDomain,
     /// The number of the mesh, in the order in which meshes were served.
     number: u64,
@@ -88,7 +90,8 @@ impl Catalog {
     /// `trust_domain` is the trust domain of the mesh's workloads. At most `max_bytes` of encoded resources are kept.
     pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, max_bytes: usize, metrics: Arc<Metrics>) -> Self {
         let stock = Stock { mesh: 0, kept: Kept::new(max_bytes) };
-        Self { mesh, trust_domain, number: 0, metrics, stock: Arc::new(Mutex::new(stock)) }
+        let departed = Departed::default();
+        Self { mesh, departed, trust_domain, number: 0, metrics, stock: Arc::new(Mutex::new(stock)) }
     }
 
     /// Makes the catalog of the next mesh. The unchanged resources stay kept.
@@ -104,8 +107,9 @@ impl Catalog {
             }
         }
         drop(stock);
+        let departed = self.departed.next(&changes, &self.mesh, &mesh);
         let (trust_domain, metrics) = (self.trust_domain.clone(), self.metrics.clone());
-        (Self { mesh, trust_domain, number, metrics, stock: self.stock.clone() }, changes)
+        (Self { mesh, departed, trust_domain, number, metrics, stock: self.stock.clone() }, changes)
     }
 
     pub(crate) fn mesh(&self) -> &Mesh {
@@ -148,6 +152,17 @@ impl Catalog {
                 }
                 found
             }
+        }
+    }
+
+    /// Returns the Cluster with this name as it was before the mesh lost it; `None` if it is not kept.
+    pub(super) fn departed(&self, name: &str, audience: &Audience) -> Option<Arc<Written>> {
+        let Audience { namespace, cluster_domain, .. } = audience;
+        let Subject::Cluster(key) = Subject::of(Kind::Cluster, name, namespace, cluster_domain)? else { return None };
+        let value = cluster::write(self.departed.find(&key)?, self.view(audience)).encode_to_vec();
+        match self.unkept(Kind::Cluster, Some(value)) {
+            Found::Resource(written) => Some(written),
+            Found::TooLarge | Found::Missing => None,
         }
     }
 

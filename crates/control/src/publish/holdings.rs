@@ -20,8 +20,8 @@ pub(super) struct KindState {
     /// Names whose resources may have changed. The next response checks them.
     pub(super) pending: BTreeSet<Arc<str>>,
     /// Names of removed resources whose removal we have not sent yet, since the client may still have a listener or
-    /// route that refers to them. We do not check these names again until we may send the removal. Otherwise a client
-    /// that delays it for ever would cause endless checks.
+    /// route that refers to them. We do not check these names again until we may send the removal, or until another
+    /// complete list is due. Otherwise a client that delays the removal for ever would cause endless checks.
     pub(super) held_back: BTreeSet<Arc<str>>,
     /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,

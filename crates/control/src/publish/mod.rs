@@ -6,11 +6,11 @@
 //!
 //! `state` takes each new mesh, `changes` and `changed_pods` compare it with the last mesh, and `subscribers` finds the
 //! clients that subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to
-//! send; `catalog` encodes each resource once for all clients, and `kept` stores the encoded resources within a memory
-//! budget. `accept` accepts connections, `service` answers calls, and `stream` is one client's loop. `accounts`, with
-//! `ledger` and `metered`, limits how much each namespace and each identity may use; `pace` and `sources` limit the
-//! rates of each identity. `refused` tells a client which names exceed a limit. `clients`, with `ignored`, and
-//! `metrics` feed the admin endpoint.
+//! send; `catalog` encodes each resource once for all clients, `kept` stores the encoded resources within a memory
+//! budget, and `departed` stores removed clusters for clients that still need them. `accept` accepts connections,
+//! `service` answers calls, and `stream` is one client's loop. `accounts`, with `ledger` and `metered`, limits how much
+//! each namespace and each identity may use; `pace` and `sources` limit the rates of each identity. `refused` tells a
+//! client which names exceed a limit. `clients`, with `ignored`, and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;
@@ -19,6 +19,7 @@ mod changed_pods;
 mod changes;
 mod clients;
 mod delta;
+mod departed;
 mod holdings;
 mod ignored;
 mod kept;

@@ -34,7 +34,7 @@ pub(crate) enum Variant {
     /// A response has only the changed resources.
     Delta,
     /// A response has all clusters or all listeners whenever one of them changes, because the client removes a resource
-    /// that is missing from the response.
+    /// that is missing from the response. It also repeats the removed clusters that the client still needs.
     StateOfTheWorld,
 }
 
@@ -443,7 +443,8 @@ impl Session {
 
     fn batch(&mut self, kind: Kind, catalog: &Catalog) -> Option<Batch> {
         let is_whole = self.is_whole(kind);
-        if !self.is_named_by_others(kind) {
+        // A complete list must repeat the resources that are held back, or remove them.
+        if is_whole || !self.is_named_by_others(kind) {
             let state = &mut self.kinds[kind.index()];
             state.pending.append(&mut state.held_back);
         }
@@ -463,17 +464,15 @@ impl Session {
                 break;
             }
         }
-        let only_removes = !steps.is_empty() && steps.iter().all(|(_, step)| matches!(step, Step::Remove));
-        // A complete list cannot leave a removal out, so such a list waits only if it has no other change.
-        if (only_removes || !is_whole) && self.is_named_by_others(kind) {
-            let state = &mut self.kinds[kind.index()];
-            let has = |name: &str| {
-                matches!(state.entries.get(name).map(|entry| entry.sent), Some(Sent::Version(_) | Sent::Claimed(_)))
+        let must_answer = is_whole && self.kinds[kind.index()].is_answer_due;
+        let all_remove = !steps.is_empty() && steps.iter().all(|(_, step)| matches!(step, Step::Remove));
+        let only_removes = all_remove && !must_answer;
+        if self.is_named_by_others(kind) {
+            let waits = |(name, step): &mut (Arc<str>, Step)| {
+                matches!(step, Step::Remove) && (only_removes || self.can_keep(kind, name, catalog))
             };
-            let waits =
-                |(name, step): &mut (Arc<str>, Step)| matches!(step, Step::Remove) && (only_removes || has(name));
             let held_back: Vec<_> = steps.extract_if(.., waits).map(|(name, _)| name).collect();
-            state.held_back.extend(held_back);
+            self.kinds[kind.index()].held_back.extend(held_back);
             if only_removes {
                 return None;
             }
@@ -491,10 +490,15 @@ impl Session {
             return None;
         }
         if is_whole {
-            let all = self.kinds[kind.index()].entries.keys();
-            let found = all.map(|name| (name.clone(), catalog.get(kind, name, &self.audience)));
-            let sent = |(name, found)| if let Found::Resource(written) = found { Some((name, written)) } else { None };
-            resources = found.filter_map(sent).collect();
+            let state = &self.kinds[kind.index()];
+            let listed = |name: &Arc<str>| match catalog.get(kind, name, &self.audience) {
+                Found::Resource(written) => Some((name.clone(), written)),
+                Found::Missing if state.held_back.contains(name) => {
+                    Some((name.clone(), self.departed(kind, name, catalog)?))
+                }
+                Found::Missing | Found::TooLarge => None,
+            };
+            resources = state.entries.keys().filter_map(listed).collect();
         }
         let bytes: usize = resources.iter().map(|(_, written)| written.any.value.len()).sum();
         self.unpaid_bytes += bytes.saturating_sub(changed_bytes);
@@ -504,6 +508,22 @@ impl Session {
         state.last_nonce = Some(nonce.clone());
         state.outstanding = Some(Outstanding { number, nonce: nonce.clone(), names });
         Some(Batch { kind, nonce, resources, removed })
+    }
+
+    /// Whether the client has a removed resource, and keeps it if the next response does not remove it. From a complete
+    /// list, it keeps only the resources that the list repeats.
+    fn can_keep(&self, kind: Kind, name: &str, catalog: &Catalog) -> bool {
+        let sent = self.kinds[kind.index()].entries.get(name).map(|entry| entry.sent);
+        matches!(sent, Some(Sent::Version(_) | Sent::Claimed(_)))
+            && (!self.is_whole(kind) || self.departed(kind, name, catalog).is_some())
+    }
+
+    /// Returns a removed Cluster for a complete list that repeats it; `None` if the catalog does not have the version
+    /// that the client has. Another version would make Envoy wait for the Cluster's endpoints, which do not exist.
+    fn departed(&self, kind: Kind, name: &str, catalog: &Catalog) -> Option<Arc<Written>> {
+        let sent = self.kinds[kind.index()].entries.get(name)?.sent;
+        let written = catalog.departed(name, &self.audience).filter(|_| kind == Kind::Cluster)?;
+        (sent == Sent::Version(written.version)).then_some(written)
     }
 
     fn step(&self, kind: Kind, name: &str, catalog: &Catalog) -> Step {

@@ -254,6 +254,46 @@ fn a_name_above_a_limit_is_refused_without_an_answer_and_taken_once_there_is_roo
     assert_eq!(second.resources.len(), 1);
 }
 
+/// A Service `front` whose calls a route sends to `backend`.
+fn front_to(backend: &str) -> String {
+    service("front", &["10.1.0.3"])
+        + &format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: front}}\nspec:\n  \
+             parentRefs: [{{group: '', kind: Service, name: front}}]\n  \
+             rules: [{{backendRefs: [{{name: {backend}, port: 80}}]}}]\n---\n"
+        )
+        + &service(backend, &["10.1.0.4"])
+}
+
+#[test]
+fn a_list_that_adds_a_cluster_repeats_a_removed_one_until_the_routes_have_changed() {
+    const FRONT: &str = "front.default:80";
+    let state = state(&front_to("echo"));
+    let client = Client::envoy::<StateOfTheWorld>(&state);
+    ask(&client, Kind::Cluster, &[], None);
+    let first = client.next::<StateOfTheWorld>().expect("the Clusters");
+    assert_eq!(clusters(&first), [ECHO, FRONT]);
+    ask(&client, Kind::Cluster, &[], Some(&first));
+    ask(&client, Kind::Route, &[FRONT], None);
+    let route = client.next::<StateOfTheWorld>().expect("the routes");
+    ask(&client, Kind::Route, &[FRONT], Some(&route));
+
+    state.set_mesh(mesh(&front_to("other")));
+    let both = client.next::<StateOfTheWorld>().expect("the Clusters");
+    assert_eq!(clusters(&both), [ECHO, FRONT, OTHER]);
+    assert_eq!(both.resources[0], first.resources[0]);
+    assert!(client.next::<StateOfTheWorld>().is_none());
+    ask(&client, Kind::Cluster, &[], Some(&both));
+    let route = client.next::<StateOfTheWorld>().expect("the routes");
+    assert_eq!(route.type_url, Kind::Route.type_url());
+    assert!(client.next::<StateOfTheWorld>().is_none(), "the client may still have the old routes");
+    ask(&client, Kind::Route, &[FRONT], Some(&route));
+    let without = client.next::<StateOfTheWorld>().expect("the Clusters");
+    assert_eq!(clusters(&without), [FRONT, OTHER]);
+    ask(&client, Kind::Cluster, &[], Some(&without));
+    assert!(client.next::<StateOfTheWorld>().is_none());
+}
+
 /// The removal waits for the client's answer about its routes. Meanwhile, no work for the session may be due: its stream
 /// would repeat this work for ever, and never read the client's answer.
 #[test]
