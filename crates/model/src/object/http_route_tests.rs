@@ -408,10 +408,6 @@ fn parents_are_checked() {
             "5: spec.parentRefs[0].group: \"A b\" is not an API group; use at most 253 lower-case letters, digits, dashes and dots",
         ),
         ("[{kind: 'a b', name: a}]", "5: spec.parentRefs[0].kind: \"a b\" is not a kind; write Service"),
-        (
-            "[{kind: Service, name: echo}]",
-            "5: spec.parentRefs[0].group: gateway.networking.k8s.io has no kind Service; write `group: \"\"`",
-        ),
         ("[{group: '', kind: Service}]", "5: spec.parentRefs[0].name: missing; name the Service"),
         (
             "[{group: '', kind: Service, name: echo, port: 65536}]",

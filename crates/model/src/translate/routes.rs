@@ -13,7 +13,7 @@ use super::place;
 use super::references::{Known, NO_PORTS_FIX, no_ports, no_service};
 use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
-use crate::object::route::{Parent, Refusal, Spot};
+use crate::object::route::{GROUP, Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
 use crate::problem::{Notice, Place, Problem, listed};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
@@ -135,7 +135,11 @@ impl Attached {
     /// Adds a notice about a parent that the mesh does not handle.
     fn pass_over(&mut self, route: &Route, parent: &Parent) {
         let kind = parent.reference.kind.as_deref().unwrap_or("Gateway");
-        let what = format!("ignored: it is a {kind}, and the mesh routes calls to Services only");
+        let what = if parent.lacks_group() {
+            format!("ignored: {GROUP}, the default group, has no kind Service; to name a Service, write `group: \"\"`")
+        } else {
+            format!("ignored: it is a {kind}, and the mesh routes calls to Services only")
+        };
         self.notices.push(Notice { place: place_of(route, &parent.spot), what });
     }
 

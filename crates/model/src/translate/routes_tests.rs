@@ -216,6 +216,21 @@ fn a_parent_of_another_kind_has_no_status_here() {
     );
 }
 
+/// Kubernetes stores such a parent: its group is Gateway API's, by default.
+#[test]
+fn a_service_without_its_group_is_ignored_and_the_other_parents_are_not() {
+    for group in ["", "group: gateway.networking.k8s.io, "] {
+        let translation = with(&[http("shop/a", &format!("{{{group}kind: Service, name: cart-v2}}, {CART}"), "[{}]")]);
+        assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
+        assert!(table(&translation.mesh, "shop").is_some());
+        assert_eq!(translation.mesh.routes(&key("cart-v2.shop", 80), "shop"), None);
+        let what = "ignored: gateway.networking.k8s.io, the default group, has no kind Service; to name a Service, write \
+                    `group: \"\"`";
+        let line = format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}");
+        assert!(lines(&translation.notices).contains(&line), "{:?}", translation.notices);
+    }
+}
+
 #[test]
 fn a_status_repeats_the_parent_as_it_is_written() {
     let translation = with(&[http("shop/a", "{group: '', kind: Service, name: cart, sectionName: http}", "[{}]")]);

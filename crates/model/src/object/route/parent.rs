@@ -21,6 +21,13 @@ impl Parent {
         let ParentRef { group, kind, .. } = &self.reference;
         group.as_deref().unwrap_or(GROUP).is_empty() && kind.as_deref() == Some(SERVICE)
     }
+
+    /// Returns whether the parent names a Service in Gateway API's own group, which has no such kind. The author
+    /// probably left out the group, and the group's default applies.
+    pub(crate) fn lacks_group(&self) -> bool {
+        let ParentRef { group, kind, .. } = &self.reference;
+        group.as_deref().unwrap_or(GROUP) == GROUP && kind.as_deref() == Some(SERVICE)
+    }
 }
 
 pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<[Parent]> {
@@ -38,10 +45,6 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
         let field = format!("{FIELD}[{index}]");
         if written.name.is_empty() {
             reading.problem(&format!("{field}.name"), "missing", "name the Service");
-        }
-        if written.kind.as_deref() == Some(SERVICE) && written.group.as_deref().unwrap_or(GROUP) == GROUP {
-            let what = format!("{GROUP} has no kind Service");
-            reading.problem(&format!("{field}.group"), what, "write `group: \"\"`");
         }
         let (group, kind) = (written.group.as_deref(), written.kind.as_deref());
         check_reference(&field, group, kind, written.namespace.as_deref(), reading);
