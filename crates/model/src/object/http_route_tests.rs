@@ -502,7 +502,7 @@ fn filters_that_do_not_go_together_are_refused() {
 }
 
 #[test]
-fn a_match_that_cannot_be_tried_matches_nothing() {
+fn a_match_with_an_unsupported_pattern_is_dropped() {
     let rule = "{matches: [{headers: [{name: a, type: RegularExpression, value: '('}]}, {method: GET}]}";
     let matches = route(&with_rules(&format!("[{rule}]"))).rules[0].matches.clone();
     assert_eq!(matches, [Arc::new(Match { method: Some("GET".into()), ..Match::any() })]);

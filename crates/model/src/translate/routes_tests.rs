@@ -672,6 +672,27 @@ fn a_route_that_shares_some_matches_with_an_older_one_says_how_many() {
     assert_eq!(accepted(&translation, "b"), "in force for Service shop/cart");
 }
 
+#[test]
+fn requests_of_a_match_with_an_unsupported_pattern_follow_the_next_rule_and_the_status_says_so() {
+    for (kind, bad, good) in [
+        ("HTTPRoute", "{path: {type: RegularExpression, value: '/a('}}", "{path: {value: /a.B/D}}"),
+        ("GRPCRoute", "{method: {type: RegularExpression, service: 'a('}}", "{method: {service: a.B, method: D}}"),
+    ] {
+        let rules = format!(
+            "[{{name: bad, matches: [{bad}, {good}], backendRefs: [{{name: cart, port: 80}}]}}, {{name: next}}]"
+        );
+        let translation = with(&[route(kind, "shop/a", CART, &rules)]);
+        assert_eq!(found(&translation, "shop", call("/a.B/C")).as_deref(), Some("next"), "{kind}");
+        let table = table(&translation.mesh, "shop").expect("a table");
+        let other = table.find(&call("/a.B/D")).expect("the rule with the other match").rule;
+        assert_eq!(other.name.as_deref(), Some("bad"), "{kind}");
+        assert!(matches!(other.backends[0].to, BackendTarget::Invalid(_)), "{kind}: its requests are rejected");
+        assert_eq!(reasons(&translation), [(false, Reason::UnsupportedValue), RESOLVED]);
+        let message = &translation.routes[0].conditions[0].message;
+        assert!(message.contains("Leno drops the match: its requests follow the next rule"), "{message}");
+    }
+}
+
 /// A rule of a route can have hundreds of invalid references, and each of the route's Services would repeat them.
 #[test]
 fn a_route_with_thousands_of_errors_reports_the_first_of_them_and_their_number() {

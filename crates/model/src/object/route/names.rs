@@ -93,6 +93,9 @@ pub(in crate::object) fn text_match(
 
 /// Compiles a pattern. `None` if the pattern is invalid or unsupported, with a refusal of the rule. Also `None`,
 /// without a refusal, if the route's patterns are already too large.
+///
+/// The caller drops a match whose pattern could not be compiled, because nothing tells which requests the match should
+/// select (GEP-1364, "Drop Rule"). To reject a superset of these requests could reject all requests to the Service.
 pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
     if !reading.may_compile() {
         return None;
@@ -102,7 +105,9 @@ pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<
         Ok(pattern) => reading.compiled(pattern),
         Err(error) => {
             let what = format!("{} is not a supported regular expression: {error}", quoted(text));
-            let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds";
+            let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds; until then, Leno \
+                       drops the match: its requests follow the next rule that matches them, or are rejected if no rule \
+                       does, and requests that another match of the rule selects are rejected";
             reading.refuse(field, Reason::UnsupportedValue, what, fix);
         }
     }
