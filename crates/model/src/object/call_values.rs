@@ -60,7 +60,12 @@ pub(super) fn http_codes(mut codes: Vec<u16>) -> Result<Box<[u16]>, Fault> {
     }
 }
 
-/// Checks the maximum number of retries of one request.
+/// Checks the maximum number of retries of one request in a route, in which 0 turns retries off.
+pub(super) fn retries(written: i64) -> Result<u8, Fault> {
+    if written == 0 { Ok(0) } else { attempts(written) }
+}
+
+/// Checks the maximum number of retries of one request in a policy.
 pub(super) fn attempts(written: i64) -> Result<u8, Fault> {
     let attempts = u8::try_from(written).ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts));
     attempts.ok_or_else(|| {

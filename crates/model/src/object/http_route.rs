@@ -13,7 +13,9 @@ use super::route::{Reading, RuleParts, header_matches, path_fault, pattern, quer
 use crate::manifest::Review;
 use crate::route::status::Reason;
 use crate::route::{Match, PathMatch, RouteKind};
-use crate::traffic::{CallPolicy, DEFAULT_BACKOFF, GrpcCodes, Mode, Retry, Setting, TimeLimit};
+use crate::traffic::{
+    BACKOFF_MAX, CallPolicy, DEFAULT_BACKOFF, GrpcCodes, Mode, RETRIES_MAX, Retry, Setting, TimeLimit,
+};
 
 /// The `kind` of an HTTPRoute.
 pub(crate) const KIND: &str = "HTTPRoute";
@@ -119,8 +121,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     let set_by: Arc<str> = reading.object().into();
     let (request_timeout, backend_request_timeout) =
         read_timeouts(&format!("{field}.timeouts"), &rule.timeouts.unwrap_or_default(), &set_by, reading);
-    let retry = rule.retry.and_then(|retry| read_retry(&format!("{field}.retry"), retry, reading));
-    let retry = retry.map(|retry| Setting::enforced(retry, &set_by));
+    let retry = rule.retry.and_then(|retry| read_retry(&format!("{field}.retry"), retry, &set_by, reading));
     let calls = CallPolicy { request_timeout, backend_request_timeout, retry, ..CallPolicy::default() };
     let parts = RuleParts {
         name: rule.name,
@@ -205,20 +206,41 @@ fn supported<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, 
 
 /// Reads the retry settings of a rule (GEP-1731). `None` if a value is invalid or not supported. For gRPC calls, each
 /// HTTP code selects the gRPC status with the same meaning.
-fn read_retry(field: &str, written: WrittenRetry, reading: &mut Reading<'_, '_>) -> Option<Retry> {
+///
+/// Kubernetes accepts any number of retries and any pause. Values above our limits are lowered to the limits: the calls
+/// are still retried, and to reject them would be worse.
+fn read_retry(
+    field: &str,
+    written: WrittenRetry,
+    set_by: &Arc<str>,
+    reading: &mut Reading<'_, '_>,
+) -> Option<Setting<Retry>> {
     let codes = call_values::http_codes(written.codes.unwrap_or_default());
     let http_codes = valid(&format!("{field}.codes"), codes, reading)?;
-    let attempts = call_values::attempts(written.attempts.unwrap_or(1));
-    let attempts = supported(&format!("{field}.attempts"), attempts, reading)?;
-    let field = format!("{field}.backoff");
+    let attempts_field = format!("{field}.attempts");
+    let written_attempts = written.attempts.unwrap_or(1);
+    if written_attempts > i64::from(RETRIES_MAX) {
+        let what = format!("{written_attempts} retries of one request; the proxy sends at most {RETRIES_MAX}");
+        reading.remark(&attempts_field, what);
+    }
+    let attempts = call_values::retries(written_attempts.min(RETRIES_MAX.into()));
+    let attempts = supported(&attempts_field, attempts, reading)?;
+    let backoff_field = format!("{field}.backoff");
     let backoff = match written.backoff.as_deref() {
-        Some(text) => {
-            let pause = valid(&field, call_values::duration(text), reading)?;
-            supported(&field, call_values::backoff(pause), reading)?
-        }
+        Some(text) => valid(&backoff_field, call_values::duration(text), reading)?,
         None => DEFAULT_BACKOFF,
     };
-    Some(Retry { grpc_codes: GrpcCodes::like_http(&http_codes), http_codes, attempts, backoff })
+    if backoff > BACKOFF_MAX {
+        let what = format!("a pause of {backoff:?} before a retry; the proxy begins with a pause of {BACKOFF_MAX:?}");
+        reading.remark(&backoff_field, what);
+    }
+    let backoff = backoff.min(BACKOFF_MAX);
+    Some(Setting {
+        value: Retry { grpc_codes: GrpcCodes::like_http(&http_codes), http_codes, attempts, backoff },
+        // No retries: this also overrides the retries that a less specific policy sets.
+        mode: if attempts == 0 { Mode::Off } else { Mode::Enforce },
+        set_by: set_by.clone(),
+    })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
 use crate::object::route::{GROUP, Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
-use crate::problem::{Notice, Place, Problem, listed};
+use crate::problem::{Notice, Place, Problem, in_a_line, listed};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
 use crate::route::{Candidate, RouteKind, RouteName, TABLE_MAX_BYTES};
 use admitted::{Admitted, admitted};
@@ -24,6 +24,8 @@ use sharing::{Resolved, Tables};
 /// Limit on the errors that are reported for one route. A route of the largest size may have thousands of references,
 /// and each may be wrong.
 const PROBLEMS_MAX: usize = 16;
+/// Limit on the remarks, and on the ports without the route, that a status message lists.
+const REMARKS_MAX: usize = 8;
 
 /// The result of attaching all routes to their Services.
 #[derive(Default)]
@@ -162,7 +164,7 @@ impl Attached {
             let (mut accepted, mut refusal) = (String::new(), None);
             match self.groups(attachment, admitted) {
                 Ok((groups, message)) => {
-                    accepted = message;
+                    accepted = with_remarks(message, route);
                     for group in groups {
                         let cluster = &group.0.clone();
                         let Some(list) = tables.list(group, route) else { continue };
@@ -277,6 +279,14 @@ impl<'a> Findings<'a> {
             reported.push(Problem { place, what, fix: "correct the reported errors first".to_owned() });
         }
         reported
+    }
+}
+
+/// Adds the route's remarks to the status message of a route in force.
+fn with_remarks(message: String, route: &Route) -> String {
+    match in_a_line(&route.remarks, REMARKS_MAX).as_str() {
+        "" => message,
+        remarks => format!("{message}. {remarks}"),
     }
 }
 

@@ -673,6 +673,19 @@ fn a_route_that_shares_some_matches_with_an_older_one_says_how_many() {
 }
 
 #[test]
+fn a_status_tells_which_values_are_lowered() {
+    let rules = "[{retry: {attempts: 20}, backendRefs: [{name: cart, port: 80}]}]";
+    let translation = with(&[http("shop/a", CART, rules)]);
+    assert_eq!(
+        accepted(&translation, "a"),
+        "in force for Service shop/cart. spec.rules[0].retry.attempts: 20 retries of one request; the proxy sends at \
+         most 10"
+    );
+    let retry = only_rule(&translation).calls.retry.expect("retries");
+    assert_eq!(retry.value.attempts, 10);
+}
+
+#[test]
 fn requests_of_a_match_with_an_unsupported_pattern_follow_the_next_rule_and_the_status_says_so() {
     for (kind, bad, good) in [
         ("HTTPRoute", "{path: {type: RegularExpression, value: '/a('}}", "{path: {value: /a.B/D}}"),

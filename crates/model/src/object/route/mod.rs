@@ -72,6 +72,9 @@ pub struct Route {
     /// The rules, in the order of the object. If the route's compiled patterns exceed the limit of any table of routes,
     /// some matches are missing; the table then rejects the whole route.
     pub rules: Box<[RouteRule]>,
+    /// Remarks on fields whose values the mesh lowers to its limits, each with the path of its field. The route's status
+    /// lists them.
+    pub remarks: Box<[Box<str>]>,
     /// Size in bytes of all compiled patterns, including the patterns of matches that are missing in `rules`.
     pattern_bytes: usize,
 }

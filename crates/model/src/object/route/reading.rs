@@ -23,6 +23,7 @@ pub(in crate::object) struct Reading<'r, 'a> {
     /// Refusals of the rule that is being read.
     refusals: Vec<Refusal>,
     rules: Vec<RouteRule>,
+    remarks: Vec<Box<str>>,
     /// Size in bytes of the patterns compiled so far.
     pattern_bytes: usize,
 }
@@ -38,7 +39,7 @@ pub(in crate::object) struct RuleParts {
 
 impl<'r, 'a> Reading<'r, 'a> {
     pub(in crate::object) fn new(kind: RouteKind, review: &'r mut Review<'a>) -> Self {
-        Self { review, kind, refusals: Vec::new(), rules: Vec::new(), pattern_bytes: 0 }
+        Self { review, kind, refusals: Vec::new(), rules: Vec::new(), remarks: Vec::new(), pattern_bytes: 0 }
     }
 
     /// Reports a mistake.
@@ -49,6 +50,12 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Adds a notice; the route stays valid.
     pub(in crate::object) fn notice(&mut self, field: &str, what: impl Into<String>) {
         self.review.notice(field, what);
+    }
+
+    /// Adds a notice that the route's status repeats; the route stays valid.
+    pub(in crate::object) fn remark(&mut self, field: &str, what: String) {
+        self.remarks.push(format!("{field}: {what}").into());
+        self.notice(field, what);
     }
 
     /// Records that the mesh does not support a part of the rule that is being read.
@@ -188,6 +195,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             created: metadata.creation_timestamp.as_ref().map(|created| created.0.as_second()),
             parents,
             rules: rules.into(),
+            remarks: std::mem::take(&mut self.remarks).into(),
             pattern_bytes: self.pattern_bytes,
         };
         let matches = route.match_count();
