@@ -46,6 +46,8 @@ struct Attachment<'a> {
     parent_namespace: &'a str,
     /// The clusters of the Service's ports to which the route is attached, or why there are none.
     clusters: Result<Vec<ClusterKey>, Refusal>,
+    /// The clusters of opaque ports that the parent selects. A route that matches requests is not attached to them.
+    opaque: Vec<ClusterKey>,
 }
 
 /// Attaches routes, which must be in order of file and line.
@@ -83,7 +85,11 @@ fn name_of(route: &Route) -> (&str, &str) {
 impl<'a> Attachment<'a> {
     fn new(route: &'a Route, parent: &'a Parent, known: &Known<'_>) -> Self {
         let parent_namespace = parent.reference.namespace.as_deref().unwrap_or(&route.identity.namespace);
-        Self { route, parent, parent_namespace, clusters: clusters(route.kind, parent, parent_namespace, known) }
+        let (clusters, opaque) = match clusters(route.kind, parent, parent_namespace, known) {
+            Ok((clusters, opaque)) => (Ok(clusters), opaque),
+            Err(fault) => (Err(fault), Vec::new()),
+        };
+        Self { route, parent, parent_namespace, clusters, opaque }
     }
 
     fn group(&self, cluster: &ClusterKey) -> Group<'a> {
@@ -91,9 +97,14 @@ impl<'a> Attachment<'a> {
     }
 }
 
-/// Returns the clusters of the Service `parent`: of all its ports, or of the port that the reference names. Leaves out
-/// opaque ports if the route matches requests.
-fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<ClusterKey>, Refusal> {
+/// Returns the clusters of the Service `parent`: of all its ports, or of the port that the reference names. If the route
+/// matches requests, the clusters of opaque ports are in a list of their own, which is the second one.
+fn clusters(
+    kind: RouteKind,
+    parent: &Parent,
+    namespace: &str,
+    known: &Known<'_>,
+) -> Result<(Vec<ClusterKey>, Vec<ClusterKey>), Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
         let spot = parent.spot.clone();
@@ -122,15 +133,37 @@ fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>
         return Err(fault(what, "use one of them"));
     }
     if !kind.is_of_requests() {
-        return Ok(keys);
+        return Ok((keys, Vec::new()));
     }
-    let spoken: Vec<ClusterKey> = keys.into_iter().filter(|key| !known.is_opaque(key)).collect();
+    let (opaque, spoken): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| known.is_opaque(key));
     if spoken.is_empty() {
         let what =
             format!("the protocol there is opaque to the mesh, because of Service {namespace}/{name} or its port");
         return Err(fault(what, "correct leno.dev/opaque-ports or appProtocol, if it is HTTP"));
     }
-    Ok(spoken)
+    Ok((spoken, opaque))
+}
+
+/// Returns whether both routes are TCPRoutes. If two TCPRoutes compete for a port, both are accepted, although only one
+/// of them gets the connections (GEP-2644).
+fn are_twins(route: &Route, first: &Route) -> bool {
+    (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp)
+}
+
+/// Returns why the table of a port does not have a route, and the fix. `first` is the first route of the table.
+fn loss(route: &Route, cluster: &ClusterKey, first: &Route) -> (String, &'static str) {
+    let (namespace, name) = name_of(first);
+    let before = format!("{cluster} has {} {namespace}/{name}, which goes before", first.kind.name());
+    if are_twins(route, first) {
+        (before, "put the backendRefs of both into one")
+    } else if route.kind == first.kind {
+        let most = TABLE_MAX_BYTES >> 20;
+        let what =
+            format!("with it the routes of {cluster} would take more than {most} MiB, and older routes come first");
+        (what, "remove matches, filters or long patterns, or distribute them over several ports")
+    } else {
+        (before, "use routes of one kind for a port")
+    }
 }
 
 impl Attached {
@@ -210,36 +243,30 @@ impl Attached {
         let groups = clusters.iter().map(|cluster| attachment.group(cluster));
         let (has, lacks): (Vec<_>, Vec<_>) =
             groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
+        let taken: Vec<(&ClusterKey, &Route)> =
+            lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first))).collect();
+        let opaque = attachment.opaque.iter().map(|cluster| format!("{cluster} is opaque to the mesh"));
+        let losses = taken.iter().map(|(cluster, first)| loss(route, cluster, first).0);
+        let without: Vec<String> = opaque.chain(losses).collect();
+        let whys = in_a_line(&without, REMARKS_MAX);
         let in_force = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
-        // If two TCPRoutes compete for a port, both are accepted, although only one of them gets the connections
-        // (GEP-2644).
-        let is_twin = |first: &Route| (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
-        let mut goes_before = lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first)));
-        let Some((cluster, first)) = goes_before.clone().find(|(_, first)| is_twin(first)).or(goes_before.next())
-        else {
+        let elsewhere = match without.len() {
+            0 => String::new(),
+            count => format!(". Not in force at {count} of its ports: {whys}"),
+        };
+        let Some((cluster, first)) = taken.iter().find(|(_, first)| are_twins(route, first)).or(taken.first()) else {
             let shadow = has.iter().find_map(|group| admitted.get(group)?.shadow(route, &group.0));
-            let Some(shadow) = shadow else { return Ok((has, in_force)) };
+            let Some(shadow) = shadow else { return Ok((has, in_force + &elsewhere)) };
             // The route stays accepted although older routes get some of its calls, as with two TCPRoutes (GEP-2644).
             self.notices.push(Notice { place: place_of(route, &parent.spot), what: shadow.clone() });
-            return Ok((has, format!("{in_force}, but {shadow}")));
+            return Ok((has, format!("{in_force}, but {shadow}{elsewhere}")));
         };
-        let (namespace, name) = name_of(first);
-        let before = format!("{cluster} has {} {namespace}/{name}, which goes before", first.kind.name());
-        let (what, fix) = if is_twin(first) {
-            (before, "put the backendRefs of both into one")
-        } else if route.kind == first.kind {
-            let most = TABLE_MAX_BYTES >> 20;
-            let what =
-                format!("with it the routes of {cluster} would take more than {most} MiB, and older routes come first");
-            (what, "remove matches, filters or long patterns, or distribute them over several ports")
-        } else {
-            (before, "use routes of one kind for a port")
-        };
+        let (what, fix) = loss(route, cluster, first);
         let spot = parent.spot.clone();
-        if has.is_empty() && !is_twin(first) {
+        if has.is_empty() && !are_twins(route, first) {
             return Err(Refusal { spot, reason: Reason::Conflicted, what, fix: fix.to_owned() });
         }
-        let message = if has.is_empty() { format!("{what}; {fix}") } else { in_force };
+        let message = if has.is_empty() { format!("{whys}; {fix}") } else { in_force + &elsewhere };
         self.notices.push(Notice { place: place_of(route, &spot), what });
         Ok((has, message))
     }

@@ -560,6 +560,27 @@ fn a_route_that_lost_one_of_its_ports_is_accepted_for_the_others() {
         lines(&translation.notices)
             .contains(&format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/http: {what}"))
     );
+    let message = format!("in force for Service shop/cart. Not in force at 1 of its ports: {what}");
+    assert_eq!(accepted(&translation, "http"), message);
+}
+
+#[test]
+fn a_status_names_the_opaque_ports_where_the_route_is_not_in_force() {
+    let ports = "[{name: http, port: 80}, {name: db, port: 3306}, {name: own, port: 90}]";
+    let services = format!(
+        "{SERVICES}- {{apiVersion: v1, kind: Service, metadata: {{name: web, namespace: shop, annotations: \
+         {{leno.dev/opaque-ports: '90'}}}}, spec: {{ports: {ports}}}}}\n"
+    );
+    let of = |kind: &str| {
+        let route = route(kind, "shop/a", "{group: '', kind: Service, name: web}", &to_cart("a"));
+        translated(&[("a-services.yaml", &services), ("routes.yaml", route.trim_start_matches("---\n"))])
+    };
+    assert_eq!(
+        accepted(&of("HTTPRoute"), "a"),
+        "in force for Service shop/web. Not in force at 2 of its ports: web.shop:3306 is opaque to the mesh. web.shop:90 \
+         is opaque to the mesh"
+    );
+    assert_eq!(accepted(&of("TCPRoute"), "a"), "in force for Service shop/web");
 }
 
 #[test]
