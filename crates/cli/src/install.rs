@@ -80,8 +80,8 @@ impl Options {
     /// Writes the objects as YAML.
     ///
     /// # Errors
-    /// If a value is not allowed, if the objects would reset the values of an existing installation or replace it by an
-    /// older version, or if standard output cannot be written.
+    /// If a value is not allowed, if the objects would reset the values of an existing installation, replace it by an
+    /// older version or change its trust domain, or if standard output cannot be written.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let values = self.chosen()?;
         let rendered = render(&values, self.parts())?;
@@ -98,12 +98,17 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses to reset the values of an installation, and to replace it by an older version.
+    /// Refuses to reset the values of an installation, to replace it by an older version, and to change its trust
+    /// domain.
     fn refuse(&self, running: &Running, values: &Value, version: &str) -> Result<(), Box<dyn Error>> {
         // With --crds, nothing can be reset: custom resource definitions do not depend on values.
         if !self.crds {
             let defaults = default_values(false)?;
             running.refuse_reset(&difference(values, &defaults), &defaults)?;
+            running.refuse_trust_domain(values)?;
+            if let Some(warning) = running.unchecked_trust_domain() {
+                eprintln!("leno: {warning}");
+            }
         }
         Ok(running.refuse_older(version)?)
     }

@@ -72,6 +72,21 @@ fn what_was_chosen_is_written_down_and_nothing_else() {
 }
 
 #[test]
+fn an_installation_needs_the_trust_domain_of_an_authority_that_is_there() {
+    let running = Running { trust_domain: Some("example.org".to_owned()), ..Running::default() };
+    let refused = |options: &Options| {
+        let values = options.chosen().expect("values");
+        options.refuse(&running, &values, "0.1.0").err().map(|refusal| refusal.to_string())
+    };
+    let line = refused(&options()).expect("it is refused");
+    assert!(line.contains("--set trustDomain=example.org"), "{line}");
+    let set = vec!["trustDomain=example.org".to_owned()];
+    let values = ValueOptions { set, ..ValueOptions::default() };
+    assert_eq!(refused(&Options { values, ..options() }), None);
+    assert_eq!(refused(&Options { crds: true, ..options() }), None);
+}
+
+#[test]
 fn definitions_alone_do_not_depend_on_values_but_on_the_version() {
     let deployment = json!({"metadata": {"name": "leno-control", "labels": {VERSION_LABEL: "0.2.0"}}});
     let config =
@@ -79,6 +94,7 @@ fn definitions_alone_do_not_depend_on_values_but_on_the_version() {
     let running = Running {
         config: Some(serde_json::from_value(config).expect("a ConfigMap")),
         deployment: Some(serde_json::from_value(deployment).expect("a Deployment")),
+        ..Running::default()
     };
     let refused = |crds: bool, version: &str| {
         let options = Options { crds, ..options() };

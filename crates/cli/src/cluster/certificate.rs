@@ -49,6 +49,13 @@ impl Certificate {
         })
     }
 
+    /// The trust domain in an authority's certificate; `None` if the certificate has not exactly one URI, or if the URI
+    /// is not a SPIFFE id without a path. The control plane does not accept such an authority.
+    pub(crate) fn trust_domain(&self) -> Option<&str> {
+        let [uri] = self.uris.as_slice() else { return None };
+        uri.strip_prefix("spiffe://").filter(|domain| !domain.is_empty() && !domain.contains('/'))
+    }
+
     /// Parses the certificates of a PEM text.
     ///
     /// # Errors

@@ -19,6 +19,19 @@ fn a_workloads_certificate_says_who_it_is_who_signed_it_and_until_when() {
 }
 
 #[test]
+fn only_an_authoritys_certificate_names_a_trust_domain() {
+    let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let mut certificate = Certificate::read_all(authority(now).certificate_pem().as_bytes()).expect("one").remove(0);
+    assert_eq!(certificate.trust_domain(), Some("example.org"));
+    for uris in [&["spiffe://example.org/ns/shop/sa/web"][..], &["https://example.org"], &["spiffe://"], &[]] {
+        certificate.uris = uris.iter().map(ToString::to_string).collect();
+        assert_eq!(certificate.trust_domain(), None, "{uris:?}");
+    }
+    certificate.uris = vec!["spiffe://a".to_owned(), "spiffe://b".to_owned()];
+    assert_eq!(certificate.trust_domain(), None);
+}
+
+#[test]
 fn what_is_no_certificate_is_told() {
     assert_eq!(Certificate::read_all(b"hello"), Err("it has no certificate".to_owned()));
     let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

@@ -4,14 +4,17 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use leno_install::chart::merge;
-use leno_install::names::{CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, VERSION_LABEL};
+use leno_install::names::{
+    CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, ISSUER, ISSUER_CERTIFICATE, VERSION_LABEL,
+};
 use leno_model::problem::in_a_line;
 use semver::Version;
 use serde_json::{Map, Value};
 
+use super::certificate::Certificate;
 use super::connect::{Cluster, ClusterError};
 use crate::install::VALUES_ANNOTATION;
 
@@ -23,6 +26,12 @@ const CHANGES_MAX: usize = 5;
 pub(crate) struct Running {
     pub(crate) config: Option<ConfigMap>,
     pub(crate) deployment: Option<Deployment>,
+    /// The trust domain of the issuing authority. `None` without an authority, and if its certificate names no trust
+    /// domain.
+    pub(crate) trust_domain: Option<String>,
+    /// Why the Secret of the issuing authority could not be read. Users without the right to read it may still install
+    /// and upgrade.
+    pub(crate) unread_authority: Option<ClusterError>,
 }
 
 /// The reason why `leno install` or `leno upgrade` refuses to write manifests. Each message names the remedy.
@@ -51,16 +60,29 @@ pub(crate) enum Refusal {
         "version {running} is installed, and this command would install {new}, which is older; use leno {running} or newer"
     )]
     Older { running: String, new: String },
+    #[error(
+        "trustDomain would be {new}, and the issuing authority in Secret {CONTROL_NAMESPACE}/{ISSUER} has the trust domain {authority}, \
+         so no new Pod would get a certificate; --set trustDomain={authority}, or first write an authority with the URI spiffe://{new} \
+         into the Secret"
+    )]
+    TrustDomain { authority: String, new: String },
 }
 
 impl Running {
-    /// Reads the version and values of the installation.
+    /// Reads the version and values of the installation, and the trust domain of its authority.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, ClusterError> {
-        let (config, deployment) = tokio::try_join!(
+        let authority =
+            async { Ok::<_, ClusterError>(cluster.get(cluster.within::<Secret>(CONTROL_NAMESPACE), ISSUER).await) };
+        let (config, deployment, authority) = tokio::try_join!(
             cluster.get(cluster.within(CONTROL_NAMESPACE), CONFIG),
             cluster.get(cluster.within(CONTROL_NAMESPACE), CONTROL),
+            authority,
         )?;
-        Ok(Self { config, deployment })
+        let (trust_domain, unread_authority) = match authority {
+            Ok(secret) => (secret.as_ref().and_then(trust_domain), None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok(Self { config, deployment, trust_domain, unread_authority })
     }
 
     /// The installation's values that differ from the chart's defaults. `None` if `is_reset`, with which they are
@@ -93,6 +115,26 @@ impl Running {
         if changes.is_empty() { Ok(()) } else { Err(Refusal::Resets { changes: in_a_line(&changes, CHANGES_MAX) }) }
     }
 
+    /// Refuses values whose `trustDomain` is not the trust domain of the issuing authority. The control plane does not
+    /// accept an authority of another trust domain, and the injector would still give new proxies the new trust domain.
+    ///
+    /// `clusterDomain` has no such check: no object of the cluster records the cluster's DNS domain.
+    pub(crate) fn refuse_trust_domain(&self, values: &Value) -> Result<(), Refusal> {
+        let new = values["trustDomain"].as_str().unwrap_or_default();
+        match &self.trust_domain {
+            Some(authority) if authority != new => {
+                Err(Refusal::TrustDomain { authority: authority.clone(), new: new.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The warning to print if [`Self::refuse_trust_domain`] could not compare the trust domains.
+    pub(crate) fn unchecked_trust_domain(&self) -> Option<String> {
+        let why = &self.unread_authority.as_ref()?.what;
+        Some(format!("cannot tell whether trustDomain is the trust domain of the issuing authority: {why}"))
+    }
+
     /// Refuses to install an older version.
     pub(crate) fn refuse_older(&self, new: &str) -> Result<(), Refusal> {
         let running = self.deployment.as_ref().and_then(|deployment| deployment.labels().get(VERSION_LABEL));
@@ -117,6 +159,12 @@ fn changed(name: &str, old: &Value, new: &Value, changes: &mut Vec<String>) {
     } else if old != new {
         changes.push(format!("{name}: {old} would become {new}"));
     }
+}
+
+/// Returns the trust domain of the authority in the Secret.
+fn trust_domain(secret: &Secret) -> Option<String> {
+    let certificates = Certificate::read_all(&secret.data.as_ref()?.get(ISSUER_CERTIFICATE)?.0).ok()?;
+    certificates.first()?.trust_domain().map(str::to_owned)
 }
 
 fn is_helms(config: &ConfigMap) -> bool {

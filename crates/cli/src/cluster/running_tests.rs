@@ -1,10 +1,15 @@
+use std::time::SystemTime;
+
+use k8s_openapi::ByteString;
+use leno_identity::authority::Authority;
 use serde_json::json;
 
 use super::*;
+use crate::cluster::connect::tests::with_api_server;
 
 fn installed_with(values: &Value) -> Running {
     let config = json!({"metadata": {"name": CONFIG, "annotations": {VALUES_ANNOTATION: values.to_string()}}});
-    Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), deployment: None }
+    Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), ..Running::default() }
 }
 
 fn refused(running: &Running, chosen: &Value) -> Option<String> {
@@ -38,11 +43,60 @@ fn an_installation_with_the_same_values_or_over_nothing_is_written() {
 fn what_helm_or_nobody_knows_installed_is_not_written_over() {
     let annotated = |annotations: Value| {
         let config = json!({"metadata": {"name": CONFIG, "annotations": annotations}});
-        Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), deployment: None }
+        Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), ..Running::default() }
     };
     let helms = annotated(json!({HELM_RELEASE: "leno"}));
     assert_eq!(helms.refuse_reset(&json!({}), &json!({})), Err(Refusal::Helms));
     assert_eq!(annotated(json!({})).refuse_reset(&json!({}), &json!({})), Err(Refusal::NoValues));
+}
+
+#[test]
+fn a_trust_domain_that_the_authority_does_not_have_is_refused_with_the_value_to_set() {
+    let running = Running { trust_domain: Some("cluster.local".to_owned()), ..Running::default() };
+    let refused = |domain: &str| {
+        running.refuse_trust_domain(&json!({"trustDomain": domain})).err().map(|refusal| refusal.to_string())
+    };
+    assert_eq!(refused("cluster.local"), None);
+    let line = refused("example.org").expect("it is refused");
+    assert!(line.starts_with("trustDomain would be example.org, and the issuing authority"), "{line}");
+    assert!(line.contains("; --set trustDomain=cluster.local, or "), "{line}");
+    assert_eq!(Running::default().refuse_trust_domain(&json!({"trustDomain": "example.org"})), Ok(()));
+}
+
+/// Reads an installation in a cluster whose API server answers the request for the Secret of the authority with this
+/// answer, and has no other object.
+fn read(status: u16, answer: &Value) -> Running {
+    let missing = json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "NotFound", "code": 404});
+    let reply = |path: &str| match path.ends_with("/secrets/leno-identity-issuer") {
+        true => (status, answer.clone()),
+        false => (404, missing.clone()),
+    };
+    with_api_server(reply, async |cluster| Running::read(&cluster).await).expect("the installation")
+}
+
+#[test]
+fn the_trust_domain_is_read_from_the_authoritys_certificate() {
+    let domain = "example.org".parse().expect("a trust domain");
+    let anchor = Authority::create_anchor(domain, SystemTime::now()).expect("an anchor");
+    let data = json!({"tls.crt": ByteString(anchor.certificate_pem().as_bytes().to_vec())});
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "leno-identity-issuer"}, "data": data});
+    let running = read(200, &secret);
+    assert_eq!(running.trust_domain.as_deref(), Some("example.org"));
+    assert_eq!(running.unchecked_trust_domain(), None);
+}
+
+#[test]
+fn an_authority_that_the_user_may_not_read_is_a_warning_and_not_an_error() {
+    let refusal = json!({"kind": "Status", "status": "Failure", "message": "no secrets for jane", "code": 403});
+    let running = read(403, &refusal);
+    assert_eq!(running.trust_domain, None);
+    let warning = running.unchecked_trust_domain().expect("a warning");
+    assert!(
+        warning.starts_with("cannot tell whether trustDomain is the trust domain of the issuing authority: "),
+        "{warning}"
+    );
+    assert!(warning.ends_with("no secrets for jane"), "{warning}");
 }
 
 #[test]

@@ -42,6 +42,9 @@ impl Options {
             Ok::<_, ClusterError>((running, find(&cluster, &[CHART_LABEL]).await))
         })??;
         let rendered = self.rendered(&running)?;
+        if let Some(warning) = running.unchecked_trust_domain() {
+            eprintln!("leno: {warning}");
+        }
         io::stdout().write_all(rendered.text.as_bytes())?;
         match found {
             Ok(inventory) => {
@@ -66,6 +69,7 @@ impl Options {
         self.values.put_on(&mut values)?;
         let rendered = render(&values, Parts::All)?;
         running.refuse_older(&rendered.version)?;
+        running.refuse_trust_domain(&values)?;
         Ok(rendered)
     }
 }

@@ -27,6 +27,7 @@ fn running(version: &str, annotations: &Value) -> Running {
     Running {
         config: Some(serde_json::from_value(config).expect("a ConfigMap")),
         deployment: Some(serde_json::from_value(deployment).expect("a Deployment")),
+        ..Running::default()
     }
 }
 
@@ -50,6 +51,17 @@ fn what_was_chosen_at_the_installation_stays_and_what_is_set_now_comes_over_it()
 }
 
 #[test]
+fn an_upgrade_does_not_change_the_trust_domain_of_the_authority() {
+    let running = Running { trust_domain: Some("cluster.local".to_owned()), ..with_values(&json!({})) };
+    let error = upgraded(&["--set", "trustDomain=example.org"], &running).expect_err("it is refused");
+    assert!(error.starts_with("trustDomain would be example.org"), "{error}");
+    assert!(upgraded(&["--set", "trustDomain=cluster.local"], &running).is_ok());
+    // The authority already has the new trust domain.
+    let running = Running { trust_domain: Some("example.org".to_owned()), ..running };
+    assert!(upgraded(&["--set", "trustDomain=example.org"], &running).is_ok());
+}
+
+#[test]
 fn values_can_be_forgotten() {
     let chosen = with_values(&json!({"control": {"replicas": 5}}));
     assert_eq!(replicas(&upgraded(&["--reset-values"], &chosen).expect("it renders")), 2);
@@ -61,7 +73,7 @@ fn an_upgrade_is_told_by_the_next_upgrade() {
     let objects = upgraded(&["--set", "control.replicas=4"], &with_values(&json!({"trustDomain": "a.example"})))
         .expect("it renders");
     let config = objects.into_iter().find(|object| object["metadata"]["name"] == CONFIG).expect("the ConfigMap");
-    let next = Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), deployment: None };
+    let next = Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), ..Running::default() };
     assert_eq!(next.values(false), Ok(Some(json!({"trustDomain": "a.example", "control": {"replicas": 4}}))));
 }
 

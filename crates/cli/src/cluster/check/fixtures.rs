@@ -61,6 +61,9 @@ pub(super) fn installed(now: SystemTime) -> Installed {
             "spec": {"replicas": 1, "selector": {}, "template": {}},
             "status": {"availableReplicas": 1},
         })))),
+        config: Some(object(json!({
+            "metadata": {"name": "leno-config"}, "data": {"inject.yaml": "trustDomain: cluster.local"},
+        }))),
         pods: Ok(vec![pod(&json!({"conditions": [{"type": "Ready", "status": "True"}]}))]),
         issuer: Ok(Some(secret)),
         namespaces: Ok(vec![object(

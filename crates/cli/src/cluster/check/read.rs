@@ -45,6 +45,8 @@ pub(super) struct Installed {
     /// The CustomResourceDefinitions in the order of [`DEFINITIONS`]; `None` for a definition that does not exist.
     pub(super) definitions: Read<Vec<Option<CustomResourceDefinition>>>,
     pub(super) deployment: Read<Option<Deployment>>,
+    /// The ConfigMap leno-config; `None` if it does not exist or cannot be read.
+    pub(super) config: Option<ConfigMap>,
     /// Pods of the control plane.
     pub(super) pods: Read<Vec<Pod>>,
     pub(super) issuer: Read<Option<Secret>>,
@@ -99,7 +101,8 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         cluster.list(control(), CONTROL_LABELS),
         cluster.get(cluster.within(CONTROL_NAMESPACE), ISSUER),
     );
-    let (namespaces, meshed, bundles, injector, validator, guard, routes) = tokio::join!(
+    let (config, namespaces, meshed, bundles, injector, validator, guard, routes) = tokio::join!(
+        config_map(cluster, CONTROL_NAMESPACE, CONFIG),
         cluster.list(cluster.global(), ""),
         cluster.list(cluster.within_or_all(None), INJECTED_LABEL),
         bundles(cluster),
@@ -118,6 +121,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         namespace,
         definitions,
         deployment,
+        config,
         pods,
         issuer,
         namespaces,
@@ -171,7 +175,7 @@ async fn config_map(cluster: &Cluster, namespace: &str, name: &str) -> Option<Co
 }
 
 /// Returns the options in the ConfigMap, without the fields that only a newer version knows.
-fn options_of(config: &ConfigMap) -> Option<Options> {
+pub(super) fn options_of(config: &ConfigMap) -> Option<Options> {
     let text = config.data.as_ref()?.get("inject.yaml")?;
     Options::read_known(text).ok().map(|(options, _)| options)
 }

@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
-use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VALIDATOR};
+use leno_install::names::{
+    ANCHORS, CONFIG, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VALIDATOR,
+};
 
 use super::installed::NAMESPACE;
 use super::proxies;
-use super::read::Installed;
+use super::read::{Installed, options_of};
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, rfc3339, same_anchors};
 use crate::cluster::connect::ClusterError;
@@ -33,7 +35,7 @@ pub(super) fn authority_ends(facts: &Installed) -> Option<SystemTime> {
 
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime) {
     list.check(AUTHORITY, &[NAMESPACE], || match &facts.issuer {
-        Ok(Some(secret)) => authority(secret, now),
+        Ok(Some(secret)) => authority(secret, facts.config.as_ref(), now),
         Ok(None) => vec![Finding::failed(
             format!("there is no Secret {ISSUER}, which the control plane makes once it runs"),
             format!("to see why it does not run: kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control"),
@@ -49,7 +51,7 @@ pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime)
     list.check("webhooks", &[NAMESPACE], || webhooks(facts, anchors));
 }
 
-fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
+fn authority(secret: &Secret, config: Option<&ConfigMap>, now: SystemTime) -> Vec<Finding> {
     let get = format!("kubectl get secret -n {CONTROL_NAMESPACE} {ISSUER} -o yaml shows it");
     let read = |key: &str| {
         Certificate::read_all(value(secret, key))
@@ -73,7 +75,31 @@ fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
     let issuer =
         issuers.first().map(|issuer| valid("the issuing authority", issuer, issuer.validity.least_left(), &renew, now));
     let anchors = anchors.iter().map(|anchor| valid("the anchor", anchor, ANCHOR_LEAST, rotate, now));
-    issuer.into_iter().chain(anchors).collect()
+    let other_domain = issuers.first().and_then(|issuer| other_trust_domain(issuer, config?));
+    other_domain.into_iter().chain(issuer).chain(anchors).collect()
+}
+
+/// Compares the trust domain of the issuing authority with the trust domain of the installation. The control plane does
+/// not accept an authority of another trust domain, and a proxy gets no certificate for another trust domain.
+fn other_trust_domain(issuer: &Certificate, config: &ConfigMap) -> Option<Finding> {
+    let ours = options_of(config)?.trust_domain;
+    let first = format!("write an authority with the URI spiffe://{ours} into the Secret");
+    match issuer.trust_domain() {
+        Some(theirs) if theirs == ours => None,
+        Some(theirs) => Some(Finding::failed(
+            format!(
+                "the issuing authority has the trust domain {theirs}, and ConfigMap {CONTROL_NAMESPACE}/{CONFIG} has {ours}: no new Pod \
+                 gets a certificate, and no new replica of the control plane becomes ready"
+            ),
+            format!("leno upgrade --set trustDomain={theirs} | kubectl apply -f -; or {first}"),
+        )),
+        None => Some(Finding::failed(
+            format!(
+                "{ISSUER_CERTIFICATE} of Secret {ISSUER} has no trust domain: it must have exactly one URI, spiffe://{ours}"
+            ),
+            first,
+        )),
+    }
 }
 
 fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now: SystemTime) -> Finding {

@@ -51,6 +51,25 @@ fn a_secret_that_holds_something_else_is_told_by_its_key() {
     assert_eq!(check.why, "tls.crt of Secret leno-identity-issuer: it has no certificate");
 }
 
+#[test]
+fn an_authority_of_another_trust_domain_than_the_installations_fails() {
+    let with = |text: &str| {
+        let config = json!({"metadata": {"name": "leno-config"}, "data": {"inject.yaml": text}});
+        checked(&Installed { config: Some(object(config)), ..installed(now()) }, now(), AUTHORITY).remove(0)
+    };
+    assert_eq!(with("trustDomain: cluster.local").verdict, Verdict::Ok);
+    let check = with("trustDomain: example.org");
+    assert_eq!(check.verdict, Verdict::Failed);
+    let told =
+        "the issuing authority has the trust domain cluster.local, and ConfigMap leno/leno-config has example.org";
+    assert!(check.why.starts_with(told), "{}", check.why);
+    let fix = check.fix.expect("what to type");
+    assert!(fix.starts_with("leno upgrade --set trustDomain=cluster.local | kubectl apply -f -; or "), "{fix}");
+    // A user may lack the right to read the ConfigMap.
+    let unknown = Installed { config: None, ..installed(now()) };
+    assert_eq!(checked(&unknown, now(), AUTHORITY)[0].verdict, Verdict::Ok);
+}
+
 /// A Pod that has the label of meshed Pods and this container.
 fn labelled(namespace: &str, container: &str, phase: &str) -> Pod {
     object(json!({
