@@ -25,6 +25,10 @@ const ASK_MAX: Duration = Duration::from_secs(10);
 /// `leno upgrade` reads it to keep these values.
 pub(crate) const VALUES_ANNOTATION: &str = "leno.dev/install-values";
 
+/// Annotation of the ConfigMap leno-config that records the version of the `leno` that rendered the installation. The
+/// label of the Deployment has the version of the images, which `image.version` may pin to another version.
+pub(crate) const VERSION_ANNOTATION: &str = "leno.dev/install-version";
+
 /// Options of `leno install`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -70,10 +74,18 @@ pub(crate) enum Parts {
 pub(crate) struct Rendered {
     /// The objects of the chosen [`Parts`], as YAML.
     pub(crate) text: String,
-    /// The version of the installation's control plane.
-    pub(crate) version: String,
+    pub(crate) versions: Versions,
     /// The objects in `text`, as values.
     pub(crate) objects: Vec<Value>,
+}
+
+/// The versions of a rendered installation. They differ if `image.version` pins the images.
+#[derive(Clone, Debug)]
+pub(crate) struct Versions {
+    /// The version of the `leno` that renders the objects.
+    pub(crate) objects: String,
+    /// The tag of the images.
+    pub(crate) images: String,
 }
 
 impl Options {
@@ -87,7 +99,7 @@ impl Options {
         let rendered = render(&values, self.parts())?;
         if !self.offline {
             match self.installed()? {
-                Ok(running) => self.refuse(&running, &values, &rendered.version)?,
+                Ok(running) => self.refuse(&running, &values, &rendered.versions)?,
                 Err(unknown) => eprintln!(
                     "leno: cannot tell whether Leno is installed already: {}; --offline skips this check",
                     unknown.what
@@ -100,7 +112,7 @@ impl Options {
 
     /// Refuses to reset the values of an installation, to replace it by an older version, and to change its trust
     /// domain.
-    fn refuse(&self, running: &Running, values: &Value, version: &str) -> Result<(), Box<dyn Error>> {
+    fn refuse(&self, running: &Running, values: &Value, versions: &Versions) -> Result<(), Box<dyn Error>> {
         // With --crds, nothing can be reset: custom resource definitions do not depend on values.
         if !self.crds {
             let defaults = default_values(false)?;
@@ -110,7 +122,7 @@ impl Options {
                 eprintln!("leno: {warning}");
             }
         }
-        Ok(running.refuse_older(version)?)
+        Ok(running.refuse_older(versions)?)
     }
 
     /// Reads the installation in the cluster. The outer error is that no runtime could be started; the inner error is
@@ -164,15 +176,17 @@ impl ValueOptions {
 /// # Errors
 /// If a value is not allowed.
 pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartError> {
-    let mut rendered = Rendered { text: String::new(), version: String::new(), objects: Vec::new() };
+    let versions = Versions { objects: env!("CARGO_PKG_VERSION").to_owned(), images: String::new() };
+    let mut rendered = Rendered { text: String::new(), versions, objects: Vec::new() };
     let chosen = difference(values, &default_values(false)?).to_string();
     for mut object in objects(values)? {
         if object["kind"] == "Deployment" {
             let version = object["metadata"]["labels"][VERSION_LABEL].as_str();
-            rendered.version = version.unwrap_or_default().to_owned();
+            rendered.versions.images = version.unwrap_or_default().to_owned();
         }
         if object["metadata"]["name"] == CONFIG {
-            object["metadata"]["annotations"] = json!({VALUES_ANNOTATION: chosen});
+            object["metadata"]["annotations"] =
+                json!({VALUES_ANNOTATION: chosen, VERSION_ANNOTATION: rendered.versions.objects});
         }
         let is_definition = object["kind"] == "CustomResourceDefinition";
         if parts == Parts::All || is_definition == (parts == Parts::Definitions) {

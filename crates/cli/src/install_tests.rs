@@ -10,6 +10,11 @@ fn options() -> Options {
     }
 }
 
+/// The versions of an installation that pins no images.
+fn versions(version: &str) -> Versions {
+    Versions { objects: version.to_owned(), images: version.to_owned() }
+}
+
 fn text(options: &Options) -> Result<String, Box<dyn Error>> {
     Ok(render(&options.chosen()?, options.parts())?.text)
 }
@@ -59,6 +64,7 @@ fn what_was_chosen_is_written_down_and_nothing_else() {
         let text = text(&Options { values, ..options() }).expect("it renders");
         let documents = yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value);
         let config = documents.into_iter().find(|object| object["metadata"]["name"] == CONFIG).expect("the ConfigMap");
+        assert_eq!(config["metadata"]["annotations"][VERSION_ANNOTATION], env!("CARGO_PKG_VERSION"));
         let chosen = config["metadata"]["annotations"][VALUES_ANNOTATION].as_str().expect("an annotation");
         serde_json::from_str::<Value>(chosen).expect("JSON")
     };
@@ -76,7 +82,7 @@ fn an_installation_needs_the_trust_domain_of_an_authority_that_is_there() {
     let running = Running { trust_domain: Some("example.org".to_owned()), ..Running::default() };
     let refused = |options: &Options| {
         let values = options.chosen().expect("values");
-        options.refuse(&running, &values, "0.1.0").err().map(|refusal| refusal.to_string())
+        options.refuse(&running, &values, &versions("0.1.0")).err().map(|refusal| refusal.to_string())
     };
     let line = refused(&options()).expect("it is refused");
     assert!(line.contains("--set trustDomain=example.org"), "{line}");
@@ -99,7 +105,11 @@ fn definitions_alone_do_not_depend_on_values_but_on_the_version() {
     let refused = |crds: bool, version: &str| {
         let options = Options { crds, ..options() };
         let values = options.chosen().expect("values");
-        options.refuse(&running, &values, version).err().map(|refusal| refusal.to_string()).unwrap_or_default()
+        options
+            .refuse(&running, &values, &versions(version))
+            .err()
+            .map(|refusal| refusal.to_string())
+            .unwrap_or_default()
     };
     assert_eq!(refused(true, "0.2.0"), "");
     assert!(refused(true, "0.1.0").starts_with("version 0.2.0 is installed"));

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::certificate::Certificate;
 use super::connect::{Cluster, ClusterError};
-use crate::install::VALUES_ANNOTATION;
+use crate::install::{VALUES_ANNOTATION, VERSION_ANNOTATION, Versions};
 
 /// Maximum number of changed values that the message of a refusal lists.
 const CHANGES_MAX: usize = 5;
@@ -60,6 +60,11 @@ pub(crate) enum Refusal {
         "version {running} is installed, and this command would install {new}, which is older; use leno {running} or newer"
     )]
     Older { running: String, new: String },
+    #[error(
+        "images of version {running} are installed, and image.version is {new}, which is older; leave image.version out: --set \
+         image.version="
+    )]
+    OlderImages { running: String, new: String },
     #[error(
         "trustDomain would be {new}, and the issuing authority in Secret {CONTROL_NAMESPACE}/{ISSUER} has the trust domain {authority}, \
          so no new Pod would get a certificate; --set trustDomain={authority}, or first write an authority with the URI spiffe://{new} \
@@ -135,15 +140,29 @@ impl Running {
         Some(format!("cannot tell whether trustDomain is the trust domain of the issuing authority: {why}"))
     }
 
-    /// Refuses to install an older version.
-    pub(crate) fn refuse_older(&self, new: &str) -> Result<(), Refusal> {
-        let running = self.deployment.as_ref().and_then(|deployment| deployment.labels().get(VERSION_LABEL));
-        match running {
-            Some(running) if compare(new, running) == Some(Ordering::Less) => {
-                Err(Refusal::Older { running: running.clone(), new: new.to_owned() })
-            }
-            _ => Ok(()),
+    /// Refuses to install an older version: objects of an older `leno`, or older images.
+    ///
+    /// The label of the Deployment has the version of the images. This is the version of the `leno` that rendered the
+    /// objects too, unless `image.version` pins the images: then the label is a tag of the user, which compares with no
+    /// version of Leno.
+    pub(crate) fn refuse_older(&self, new: &Versions) -> Result<(), Refusal> {
+        let label = self.deployment.as_ref().and_then(|deployment| deployment.labels().get(VERSION_LABEL));
+        let label = label.filter(|_| self.pinned_images().is_none());
+        let recorded = self.config.as_ref().and_then(|config| config.annotations().get(VERSION_ANNOTATION));
+        let is_older = |new: &str, running: &str| compare(new, running) == Some(Ordering::Less);
+        if let Some(running) = label.into_iter().chain(recorded).find(|running| is_older(&new.objects, running)) {
+            return Err(Refusal::Older { running: running.clone(), new: new.objects.clone() });
         }
+        match label.filter(|running| is_older(&new.images, running)) {
+            Some(running) => Err(Refusal::OlderImages { running: running.clone(), new: new.images.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The value of `image.version` that this installation records. `None` if the images have the version of the `leno`
+    /// that installed them.
+    fn pinned_images(&self) -> Option<String> {
+        self.config.as_ref().and_then(pinned_images)
     }
 }
 
@@ -159,6 +178,13 @@ fn changed(name: &str, old: &Value, new: &Value, changes: &mut Vec<String>) {
     } else if old != new {
         changes.push(format!("{name}: {old} would become {new}"));
     }
+}
+
+/// Returns the value of `image.version` in the installation's values. `None` if it is not set, and for an installation
+/// by Helm, whose values the ConfigMap does not record.
+pub(crate) fn pinned_images(config: &ConfigMap) -> Option<String> {
+    let values: Value = serde_json::from_str(config.annotations().get(VALUES_ANNOTATION)?).ok()?;
+    values["image"]["version"].as_str().filter(|version| !version.is_empty()).map(str::to_owned)
 }
 
 /// Returns the trust domain of the authority in the Secret.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::connect::{ClusterError, Connect};
 use super::running::Running;
 use super::uninstall::{CHART_LABEL, Found, find, sort};
-use crate::install::{Parts, Rendered, ValueOptions, render};
+use crate::install::{Parts, Rendered, ValueOptions, Versions, render};
 
 /// Options of `leno upgrade`.
 #[derive(Args)]
@@ -42,7 +42,7 @@ impl Options {
             Ok::<_, ClusterError>((running, find(&cluster, &[CHART_LABEL]).await))
         })??;
         let rendered = self.rendered(&running)?;
-        if let Some(warning) = running.unchecked_trust_domain() {
+        for warning in running.unchecked_trust_domain().into_iter().chain(kept_images(&rendered.versions)) {
             eprintln!("leno: {warning}");
         }
         io::stdout().write_all(rendered.text.as_bytes())?;
@@ -68,10 +68,22 @@ impl Options {
         }
         self.values.put_on(&mut values)?;
         let rendered = render(&values, Parts::All)?;
-        running.refuse_older(&rendered.version)?;
+        running.refuse_older(&rendered.versions)?;
         running.refuse_trust_domain(&values)?;
         Ok(rendered)
     }
+}
+
+/// The warning to print if `image.version` keeps the images at another version than the objects, so that this upgrade
+/// does not upgrade the programs.
+fn kept_images(versions: &Versions) -> Option<String> {
+    let Versions { objects, images } = versions;
+    (images != objects).then(|| {
+        format!(
+            "image.version pins the images to {images}, so this upgrade does not install the programs of {objects}; --set \
+             image.version= installs them"
+        )
+    })
 }
 
 /// Returns a line for each installed object of the chart that is not among the rendered objects. Each line ends with

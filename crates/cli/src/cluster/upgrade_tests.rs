@@ -4,7 +4,7 @@ use leno_install::yaml;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::install::VALUES_ANNOTATION;
+use crate::install::{VALUES_ANNOTATION, VERSION_ANNOTATION};
 
 #[derive(Parser)]
 struct Line {
@@ -89,6 +89,48 @@ fn what_cannot_be_upgraded_says_what_to_type_instead() {
     assert!(refused(&running("0.1.0", &json!({VALUES_ANNOTATION: "{"}))).contains("is not JSON"));
     let unknown = with_values(&json!({"controll": {}}));
     assert!(refused(&unknown).starts_with("controll: there is no such field"), "{}", refused(&unknown));
+}
+
+#[test]
+fn pinned_images_are_kept_with_a_warning_and_can_be_unpinned() {
+    let pinned = running("2024.1.5", &json!({VALUES_ANNOTATION: r#"{"image": {"version": "2024.1.5"}}"#}));
+    let rendered = |arguments: &[&str]| {
+        let line = Line::parse_from(["upgrade"].iter().chain(arguments));
+        line.options.rendered(&pinned).expect("it renders").versions
+    };
+    let kept = rendered(&[]);
+    assert_eq!(kept.images, "2024.1.5");
+    let warning = kept_images(&kept).expect("a warning");
+    assert!(warning.starts_with("image.version pins the images to 2024.1.5, so this upgrade"), "{warning}");
+    assert!(warning.ends_with("--set image.version= installs them"), "{warning}");
+    // The tag of a user's own image is not a version of Leno, so any version of Leno may replace it.
+    let unpinned = rendered(&["--set", "image.version="]);
+    assert_eq!(unpinned.images, env!("CARGO_PKG_VERSION"));
+    assert_eq!(kept_images(&unpinned), None);
+}
+
+#[test]
+fn pinned_images_do_not_hide_that_a_newer_leno_installed_the_objects() {
+    let annotations =
+        |version: &str| json!({VALUES_ANNOTATION: r#"{"image": {"version": "0.0.1"}}"#, VERSION_ANNOTATION: version});
+    let newer = running("0.0.1", &annotations("99.0.0"));
+    for arguments in [&["--set", "image.version="][..], &[]] {
+        let error = upgraded(arguments, &newer).expect_err("a newer leno installed it");
+        assert!(error.starts_with("version 99.0.0 is installed, and this command would install "), "{error}");
+    }
+    assert!(upgraded(&[], &running("0.0.1", &annotations("0.0.1"))).is_ok());
+}
+
+#[test]
+fn images_are_not_pinned_to_an_older_version_than_the_installed_one() {
+    let ours = env!("CARGO_PKG_VERSION");
+    let installed = running(ours, &json!({VALUES_ANNOTATION: "{}", VERSION_ANNOTATION: ours}));
+    let error = upgraded(&["--set", "image.version=0.0.1"], &installed).expect_err("it is older");
+    assert!(
+        error.starts_with(&format!("images of version {ours} are installed, and image.version is 0.0.1")),
+        "{error}"
+    );
+    assert!(upgraded(&["--set", "image.version=built-by-me"], &installed).is_ok());
 }
 
 /// The objects of an installation with these values, as the API server lists them.

@@ -15,6 +15,7 @@ use super::report::{Checklist, Finding};
 use super::{cilium, namespaces, new_pods, trust};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::pods;
+use crate::cluster::running::pinned_images;
 use leno_lab::http::Answer;
 
 pub(super) const NAMESPACE: &str = "namespace";
@@ -58,7 +59,8 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
     trust::conclude(&mut list, facts, now);
     list.section("answers of the control plane");
     list.check(READY, &[PODS], || facts.answers.iter().map(ready).collect::<Vec<_>>());
-    list.check("its version", &[DEPLOYMENT], || version(facts.deployment.as_ref()));
+    let pinned = facts.config.as_ref().and_then(pinned_images);
+    list.check("its version", &[DEPLOYMENT], || version(facts.deployment.as_ref(), pinned.as_deref()));
     list.check("what you configured", &[PODS], || configured(&facts.answers));
     kubernetes::gateway(&mut list, &facts.routes);
     list
@@ -151,7 +153,9 @@ fn ready(answer: &ControlAnswer) -> Finding {
     }
 }
 
-fn version(deployment: Result<&Option<Deployment>, &ClusterError>) -> Finding {
+/// Compares the version of the control plane with the version of this `leno`. `pinned` is the installation's
+/// `image.version`, which an upgrade keeps.
+fn version(deployment: Result<&Option<Deployment>, &ClusterError>, pinned: Option<&str>) -> Finding {
     let ours = env!("CARGO_PKG_VERSION");
     let deployment = match deployment {
         Ok(deployment) => deployment.as_ref(),
@@ -159,6 +163,10 @@ fn version(deployment: Result<&Option<Deployment>, &ClusterError>) -> Finding {
     };
     match deployment.and_then(|deployment| deployment.labels().get(VERSION_LABEL)) {
         Some(theirs) if theirs == ours => Finding::ok(theirs.clone()),
+        Some(theirs) if pinned == Some(theirs.as_str()) => Finding::warning(
+            format!("image.version pins it to {theirs}, and this leno is {ours}"),
+            format!("leno upgrade --set image.version= | kubectl apply -f - installs {ours}"),
+        ),
         Some(theirs) => Finding::warning(
             format!("it is {theirs}, and this leno is {ours}"),
             format!("use the leno of {theirs}, or {UPGRADE}"),

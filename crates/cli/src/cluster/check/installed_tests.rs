@@ -115,6 +115,21 @@ fn a_control_plane_of_another_version_is_a_warning() {
 }
 
 #[test]
+fn an_upgrade_that_would_keep_pinned_images_is_not_advised() {
+    let deployment = object(json!({
+        "metadata": {"labels": {"app.kubernetes.io/version": "0.0.1"}},
+        "spec": {"selector": {}, "template": {}}, "status": {"availableReplicas": 1},
+    }));
+    let values = r#"{"image": {"version": "0.0.1"}}"#;
+    let config = object(json!({"metadata": {"annotations": {"leno.dev/install-values": values}}}));
+    let facts = Installed { deployment: Ok(Some(deployment)), config: Some(config), ..installed(now()) };
+    let check = named(&conclude(&facts, now()), "its version").remove(0);
+    assert_eq!(check.verdict, Verdict::Warning);
+    assert!(check.why.starts_with("image.version pins it to 0.0.1, and this leno is "), "{}", check.why);
+    assert!(check.fix.is_some_and(|fix| fix.starts_with("leno upgrade --set image.version= | kubectl apply -f -")));
+}
+
+#[test]
 fn mistakes_that_the_control_plane_found_are_warnings_with_their_fix() {
     let mut facts = installed(now());
     let mut check = |field: &str, object: &str| {
