@@ -144,6 +144,10 @@ fn deployment(namespace: &str) -> String {
     )
 }
 
+const STATEFUL_SET: &str = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: closed}, spec: {
+    serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}},
+    spec: {containers: [{name: app, image: app}]}}}}";
+
 fn pods(cluster: &Cluster, namespace: &str) -> Vec<String> {
     let names = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "name"]);
     names.lines().map(|name| name.trim_start_matches("pod/").to_owned()).collect()
@@ -173,16 +177,20 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
     for namespace in ["closed", "open"] {
         cluster.apply(&deployment(namespace));
     }
+    cluster.apply(STATEFUL_SET);
     wait_for("the other namespace has its Pods", PATIENCE, || (pods(&cluster, "open").len() == 2).then_some(()));
     wait_for("the refusal is an Event", PATIENCE, || {
         let events = cluster.kubectl(&["-n", "closed", "get", "events", "--field-selector=reason=FailedCreate"]);
-        (events.contains("replicaset/web-") && events.contains("leno-guard")).then_some(())
+        let is_told = ["replicaset/web-", "statefulset/db", "leno-guard"].iter().all(|words| events.contains(words));
+        is_told.then_some(())
     });
     assert_eq!(pods(&cluster, "closed"), [""; 0]);
     let told = check(&cluster, &["--proxy"]);
     assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses Pods of meshed namespaces"), "{told}");
     assert!(told.contains("kubectl delete validatingadmissionpolicybinding leno-guard"), "{told}");
-    assert!(told.contains("Pods of replicaset closed/web-"), "{told}");
+    assert!(told.contains("Pods of deployment closed/web are refused: pods "), "{told}");
+    assert!(told.contains("Pods of statefulset closed/db are refused: pods "), "{told}");
+    cluster.kubectl(&["-n", "closed", "delete", "statefulset", "db"]);
 
     drop(installed);
     let control = Control::start(&cluster);

@@ -1,8 +1,8 @@
 //! `leno check`: checks whether Leno can be installed, whether it is installed correctly, and whether its proxies work.
 //!
 //! `read` fetches the objects from the cluster. The other modules are pure and draw conclusions from these objects:
-//! `kubernetes`, `cilium`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and
-//! `ports`.
+//! `kubernetes`, `cilium`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `refused`,
+//! `probes` and `ports`.
 //! A [`report::Checklist`] skips a check if one of the check's prerequisites failed.
 
 mod absence;
@@ -17,6 +17,7 @@ mod pre;
 mod probes;
 mod proxies;
 mod read;
+mod refused;
 mod report;
 mod trust;
 

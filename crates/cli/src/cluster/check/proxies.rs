@@ -3,12 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod};
 use kube::ResourceExt;
 use leno_install::annotations::{INJECT, PROXY_VERSION};
 use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, asks_for_injection, inject, typos};
-use leno_install::names::{GUARD, PROXY, VERSION_LABEL};
+use leno_install::names::{PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
 use super::absence;
@@ -16,7 +15,7 @@ use super::installed::{DEPLOYMENT, NAMESPACE};
 use super::kubernetes::API_SERVER;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
-use super::{ports, probes, trust};
+use super::{ports, probes, refused, trust};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::identity::Shown;
@@ -29,9 +28,6 @@ use crate::cluster::scrape::Scrape;
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
-
-/// Name of the injector's webhook. The API server quotes this name in its message when it refuses a Pod.
-const WEBHOOK: &str = "inject.leno.dev";
 
 const REFUSED: &str = "refused Pods";
 const ANNOTATIONS: &str = "annotations";
@@ -53,8 +49,8 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, installed, &proxies.options)),
         Err(error) => vec![error.into()],
     });
-    list.check(REFUSED, &[API_SERVER], || match &proxies.replica_sets {
-        Ok(sets) => refused(sets, &meshed(installed)),
+    list.check(REFUSED, &[API_SERVER], || match &proxies.creators {
+        Ok(creators) => checked(&|pods| refused::findings(creators, &meshed(installed), pods)),
         Err(error) => vec![error.into()],
     });
     list.check(ANNOTATIONS, &[API_SERVER], || checked(&misspelt));
@@ -136,54 +132,6 @@ fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
     };
     let found: Vec<Finding> = pods.iter().flat_map(of_pod).collect();
     if found.is_empty() { vec![Finding::ok("the annotations and labels of Pods have no mistake")] } else { found }
-}
-
-/// Returns the command to run if a ResourceQuota refuses Pods. A quota that covers limits or requests requires them of
-/// every container, so the proxy's containers need them too.
-fn for_quota(message: &str, namespace: &str) -> String {
-    const ANNOTATIONS: [(&str, &str); 4] = [
-        ("limits.cpu", "leno.dev/proxy-cpu-limit=1"),
-        ("limits.memory", "leno.dev/proxy-memory-limit=128Mi"),
-        ("requests.cpu", "leno.dev/proxy-cpu-request=10m"),
-        ("requests.memory", "leno.dev/proxy-memory-request=16Mi"),
-    ];
-    let named =
-        ANNOTATIONS.iter().filter(|(resource, _)| message.contains(resource)).map(|(_, annotation)| *annotation);
-    match named.collect::<Vec<_>>().as_slice() {
-        [] => format!("kubectl describe resourcequota -n {namespace}; leno-init and leno-proxy count too"),
-        annotations => format!(
-            "kubectl annotate namespace {namespace} {} gives leno-init and leno-proxy that much; if the sum is too large, raise the quota: \
-             kubectl describe resourcequota -n {namespace}",
-            annotations.join(" ")
-        ),
-    }
-}
-
-/// Finds ReplicaSets whose Pods the API server refuses because of the mesh. `meshed` lists the namespaces with proxies
-/// or gRPC sidecars.
-fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
-    let finding = |set: &ReplicaSet| {
-        let mut conditions = set.status.as_ref()?.conditions.iter().flatten();
-        let is_ours = |message: &str| message.contains(GUARD) || message.contains(WEBHOOK);
-        let is_of_quota = |message: &str| message.contains("failed quota") || message.contains("exceeded quota");
-        let failure = conditions.find(|one| one.type_ == "ReplicaFailure" && one.status == "True")?;
-        let message = failure.message.as_deref()?;
-        let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
-        let why = format!("Pods of replicaset {namespace}/{name} are refused: {}", line(message));
-        if is_of_quota(message) && (message.contains(PROXY) || meshed.contains(&namespace)) {
-            return Some(Finding::failed(why, for_quota(message, &namespace)));
-        }
-        if !is_ours(message) {
-            return None;
-        }
-        Some(Finding::failed(
-            why,
-            "once the control plane answers, the controller tries again within 17 minutes; kubectl rollout restart of its Deployment does \
-             at once",
-        ))
-    };
-    let found: Vec<Finding> = replica_sets.iter().filter_map(finding).collect();
-    if found.is_empty() { vec![Finding::ok("no Deployment's Pods are refused")] } else { found }
 }
 
 /// The namespaces whose annotation asks for proxies or for gRPC sidecars, which give identities to gRPC programs.

@@ -3,6 +3,7 @@ use std::time::UNIX_EPOCH;
 use serde_json::json;
 
 use super::super::fixtures::{DAY, installed, named, object};
+use super::super::refused::Creators;
 use super::super::report::{Check, Verdict};
 use super::*;
 
@@ -36,7 +37,7 @@ fn checked(installed: &Installed, proxies: &Proxies, name: &str) -> Vec<Check> {
 fn of(pods: Vec<Pod>) -> Proxies {
     Proxies {
         pods: Ok(pods),
-        replica_sets: Ok(Vec::new()),
+        creators: Ok(Creators::default()),
         services: Ok(Vec::new()),
         metrics: Default::default(),
         shown: Ok(Vec::new()),
@@ -115,48 +116,6 @@ fn typos_on_pods_and_labels_that_should_be_annotations_are_found() {
         checks[0].why.starts_with("shop/web-1: ") && checks[0].why.ends_with("did you mean leno.dev/opaque-ports?")
     );
     assert!(checks[1].why.starts_with("shop/web-2: label leno.dev/inject: it has no effect"), "{}", checks[1].why);
-}
-
-#[test]
-fn a_replica_set_whose_pods_the_guard_refuses_is_named() {
-    let with = |message: &str| {
-        let condition = json!({"type": "ReplicaFailure", "status": "True", "message": message});
-        let set = object(json!({
-            "metadata": {"name": "web-5f", "namespace": "shop"},
-            "spec": {"selector": {}}, "status": {"replicas": 0, "conditions": [condition]},
-        }));
-        checked(&installed(now()), &Proxies { replica_sets: Ok(vec![set]), ..of(Vec::new()) }, REFUSED).remove(0)
-    };
-    let check = with(
-        "pods \"web-5f-1\" is forbidden: ValidatingAdmissionPolicy 'leno-guard' with binding 'leno-guard' denied request",
-    );
-    assert_eq!(check.verdict, Verdict::Failed);
-    assert!(check.why.starts_with("Pods of replicaset shop/web-5f are refused: pods"), "{}", check.why);
-    assert_eq!(with("serviceaccount \"web\" not found").verdict, Verdict::Ok);
-}
-
-#[test]
-fn a_quota_that_refuses_pods_is_told_with_the_annotations_to_set() {
-    let with = |namespace: &str, message: &str| {
-        let condition = json!({"type": "ReplicaFailure", "status": "True", "message": message});
-        let set = object(json!({
-            "metadata": {"name": "web-5f", "namespace": namespace},
-            "spec": {"selector": {}}, "status": {"replicas": 0, "conditions": [condition]},
-        }));
-        checked(&installed(now()), &Proxies { replica_sets: Ok(vec![set]), ..of(Vec::new()) }, REFUSED).remove(0)
-    };
-    let check = with(
-        "shop",
-        "pods \"web-5f-1\" is forbidden: failed quota: small: must specify limits.cpu for: leno-init,leno-proxy",
-    );
-    assert_eq!(check.verdict, Verdict::Failed);
-    let fix = check.fix.expect("what to type");
-    assert!(fix.starts_with("kubectl annotate namespace shop leno.dev/proxy-cpu-limit=1 gives"), "{fix}");
-    let exceeded =
-        "pods \"web-5f-1\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4";
-    assert!(with("shop", exceeded).fix.is_some_and(|fix| fix.starts_with("kubectl describe resourcequota -n shop")));
-    // A quota in a namespace without proxies does not concern the mesh.
-    assert_eq!(with("other", exceeded).verdict, Verdict::Ok);
 }
 
 #[test]

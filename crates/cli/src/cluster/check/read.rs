@@ -8,12 +8,12 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod, Secret, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectList};
 use leno_install::annotations::INJECTED_LABEL;
 use leno_install::inject::Options;
 use leno_install::names::{
@@ -24,6 +24,7 @@ use leno_model::policy::{AuthorizationPolicy, Mode};
 
 use super::cilium;
 use super::kubernetes::Routes;
+use super::refused::{self, Creators};
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, FORWARDS_MAX};
 use crate::cluster::identity::{self, Shown};
@@ -76,8 +77,7 @@ pub(super) struct ControlAnswer {
 pub(super) struct Proxies {
     /// Every Pod, including Pods without a proxy.
     pub(super) pods: Read<Vec<Pod>>,
-    /// ReplicaSets create the Pods of Deployments, and their status reports Pods that the API server refused.
-    pub(super) replica_sets: Read<Vec<ReplicaSet>>,
+    pub(super) creators: Read<Creators>,
     /// Metrics of each running meshed Pod, by namespace and name.
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
     /// For each proxy, the certificate that it presents to its peers and, if peers would reject it, the reason.
@@ -137,10 +137,8 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
 
 /// Reads the objects that concern proxies, in one namespace or in all.
 pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxies {
-    let (pods, replica_sets): (Read<Vec<Pod>>, Read<Vec<ReplicaSet>>) = tokio::join!(
-        cluster.list(cluster.within_or_all(namespace), ""),
-        cluster.list(cluster.within_or_all(namespace), ""),
-    );
+    let (pods, creators): (Read<Vec<Pod>>, _) =
+        tokio::join!(cluster.list(cluster.within_or_all(namespace), ""), creators(cluster, namespace));
     let is_running = |pod: &&Pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY);
     let running = || pods.iter().flatten().filter(is_running);
     let (services, metrics, shown, policies, options) = tokio::join!(
@@ -154,7 +152,29 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
         found.all.retain(|policy| policy.mode != Mode::Unreadable);
         found.all
     });
-    Proxies { pods, replica_sets, services, metrics, shown, policies, options }
+    Proxies { pods, creators, services, metrics, shown, policies, options }
+}
+
+/// Reads the objects that create Pods, and the Events about Pods that the API server refused.
+async fn creators(cluster: &Cluster, namespace: Option<&str>) -> Read<Creators> {
+    let (replica_sets, stateful_sets, daemon_sets, jobs, events) = tokio::try_join!(
+        cluster.list(cluster.within_or_all(namespace), ""),
+        cluster.list(cluster.within_or_all(namespace), ""),
+        cluster.list(cluster.within_or_all(namespace), ""),
+        cluster.list(cluster.within_or_all(namespace), ""),
+        failed_creates(cluster, namespace),
+    )?;
+    let has_more_events = events.metadata.continue_.is_some_and(|token| !token.is_empty());
+    let events = events.items;
+    Ok(Creators { replica_sets, stateful_sets, daemon_sets, jobs, events, has_more_events })
+}
+
+/// Lists at most [`refused::EVENTS_MAX`] Events about Pods that controllers could not create.
+async fn failed_creates(cluster: &Cluster, namespace: Option<&str>) -> Read<ObjectList<Event>> {
+    let reason = format!("reason={}", refused::FAILED_CREATE);
+    let params = ListParams::default().fields(&reason).limit(refused::EVENTS_MAX);
+    let list = cluster.within_or_all::<Event>(namespace).list(&params).await;
+    list.map_err(|error| cluster.explain(&error))
 }
 
 /// Reads the injector's options.
