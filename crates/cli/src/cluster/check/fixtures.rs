@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::read::{ControlAnswer, Installed};
 use super::report::{Check, Checklist};
+use super::trial::Trial;
 use leno_lab::http::Answer;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -80,6 +81,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
             config: answer(r#"{"problems": []}"#),
         }],
         routes: Ok(Default::default()),
+        trial: Some(Trial::accepted("shop", &["leno-init", "leno-proxy"])),
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kubernetes::{self, API_SERVER};
 use super::read::{ControlAnswer, DEFINITIONS, Installed};
 use super::report::{Checklist, Finding};
-use super::{cilium, namespaces, new_pods, trust};
+use super::{cilium, namespaces, new_pods, trial, trust};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::pods;
 use crate::cluster::running::pinned_images;
@@ -51,6 +51,7 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
         Err(error) => error.into(),
     });
     new_pods::conclude(&mut list, facts);
+    trial::conclude(&mut list, facts);
     list.check("namespaces", &[API_SERVER], || match &facts.namespaces {
         Ok(all) => namespaces::findings(all),
         Err(error) => vec![error.into()],

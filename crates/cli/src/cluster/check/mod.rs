@@ -1,8 +1,9 @@
 //! `leno check`: checks whether Leno can be installed, whether it is installed correctly, and whether its proxies work.
 //!
-//! `read` fetches the objects from the cluster. The other modules are pure and draw conclusions from these objects:
-//! `kubernetes`, `cilium`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `refused`,
-//! `probes` and `ports`.
+//! `read` fetches the objects from the cluster; `trial` and `pre` also ask the API server for dry runs. Otherwise the
+//! modules are pure and draw conclusions from the objects:
+//! `kubernetes`, `cilium`, `pre`, `images`, `installed`, `new_pods`, `trial`, `namespaces`, `trust`, `proxies` with
+//! `refused`, `probes` and `ports`.
 //! A [`report::Checklist`] skips a check if one of the check's prerequisites failed.
 
 mod absence;
@@ -19,6 +20,7 @@ mod proxies;
 mod read;
 mod refused;
 mod report;
+mod trial;
 mod trust;
 
 #[cfg(test)]

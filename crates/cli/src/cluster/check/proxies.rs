@@ -143,7 +143,7 @@ pub(super) fn meshed(installed: &Installed) -> Vec<String> {
 }
 
 /// The namespaces that the injector skips.
-fn excluded(installed: &Installed) -> Vec<String> {
+pub(super) fn excluded(installed: &Installed) -> Vec<String> {
     let injector = installed.injector.as_ref().ok().and_then(Option::as_ref);
     let selectors = |injector: &MutatingWebhookConfiguration| {
         let webhooks = injector.webhooks.iter().flatten();

@@ -25,6 +25,7 @@ use leno_model::policy::{AuthorizationPolicy, Mode};
 use super::cilium;
 use super::kubernetes::Routes;
 use super::refused::{self, Creators};
+use super::trial::{self, Trial};
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, FORWARDS_MAX};
 use crate::cluster::identity::{self, Shown};
@@ -64,6 +65,9 @@ pub(super) struct Installed {
     /// The answers from the admin ports of the control plane's ready Pods.
     pub(super) answers: Vec<ControlAnswer>,
     pub(super) routes: Read<Routes>,
+    /// The attempt to create a Pod; `None` if no control plane runs that could answer, or if no namespace may have
+    /// proxies.
+    pub(super) trial: Option<Trial>,
 }
 
 /// The answers from the admin port of one Pod of the control plane.
@@ -115,7 +119,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
     let running: Vec<(String, u16)> = running.map(|pod| (pod.name_any(), pods::control_admin_port(pod))).collect();
     let ask = |(pod, port)| ask_control(cluster, pod, port);
     let answers = stream::iter(running).map(ask).buffered(FORWARDS_MAX).collect().await;
-    Installed {
+    let mut installed = Installed {
         version,
         cilium,
         namespace,
@@ -132,7 +136,10 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         guard,
         answers,
         routes,
-    }
+        trial: None,
+    };
+    installed.trial = trial::read(cluster, &installed).await;
+    installed
 }
 
 /// Reads the objects that concern proxies, in one namespace or in all.

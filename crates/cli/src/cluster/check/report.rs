@@ -19,7 +19,8 @@ pub(crate) enum Verdict {
     /// The component works, but not as intended.
     Warning,
     Failed,
-    /// The check did not run, because a check that it depends on failed.
+    /// The check did not run: a check that it depends on failed, the user lacks a right, or the cluster has nothing to
+    /// check.
     #[serde(rename = "not run")]
     NotRun,
 }
@@ -69,6 +70,11 @@ impl Finding {
     /// A check that did not run, because `need` failed or did not run.
     pub(super) fn not_run(need: &str) -> Self {
         Self { verdict: Verdict::NotRun, why: format!("first: {need}"), fix: None }
+    }
+
+    /// A check that did not run for another reason than a failed check.
+    pub(super) fn skipped(why: impl Into<String>) -> Self {
+        Self { verdict: Verdict::NotRun, why: line(&why.into()), fix: None }
     }
 
     /// Downgrades a failure to a warning, for a fault despite which the installation works.

@@ -1,0 +1,207 @@
+//! Checks whether the API server reaches the injector's webhook: asks it to create a Pod as a dry run, which calls the
+//! webhook and stores nothing.
+//!
+//! The other checks cannot find out: a firewall between the API server and the nodes, or a network plug-in whose Pods
+//! the API server cannot reach, blocks the webhook although the control plane is well.
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::ResourceExt;
+use kube::api::PostParams;
+use leno_install::annotations::INJECT;
+use leno_install::inject::{asks_for_injection, is_never_meshed};
+use leno_install::names::{CONTROL_NAMESPACE, GRPC, GUARD, INIT, INJECTOR, PROXY};
+use serde_json::json;
+
+use super::installed::{NAMESPACE, PODS};
+use super::new_pods::NEW_PODS;
+use super::proxies::excluded;
+use super::read::Installed;
+use super::refused::{WEBHOOK, for_limits};
+use super::report::{Checklist, Finding};
+use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::pods;
+use crate::cluster::printable::line;
+
+pub(super) const INJECTION: &str = "injection";
+
+/// Where the control plane serves its webhooks.
+const PORT: u16 = 15_017;
+
+/// Maximum number of namespaces in which one check tries to create a Pod. A trial takes at most the timeout of the
+/// webhook, 5 s by default.
+const TRIALS_MAX: usize = 3;
+
+/// The namespace for the trial if no namespace is meshed. Every cluster has it.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// An attempt to create a Pod, as a dry run.
+pub(super) struct Trial {
+    namespace: String,
+    /// Whether the namespace asks for proxies. Otherwise the annotation of the trial's Pod asks.
+    is_meshed: bool,
+    answer: Answer,
+}
+
+/// The API server's answer to a [`Trial`].
+enum Answer {
+    /// The API server would have created this Pod.
+    Accepted(Box<Pod>),
+    /// The user may not create Pods in the namespace.
+    NotAllowed,
+    /// The API server would have refused the Pod, with this message.
+    Refused(String),
+    /// The API server did not answer.
+    Failed(ClusterError),
+}
+
+/// Tries to create a Pod in a namespace of the mesh. If the answer shows nothing about the webhook, tries the next
+/// namespace. `None` if no control plane runs that could answer, or if no namespace may have proxies.
+pub(super) async fn read(cluster: &Cluster, installed: &Installed) -> Option<Trial> {
+    let mut trial = None;
+    for (namespace, is_meshed) in namespaces(installed) {
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let created = cluster.within::<Pod>(&namespace).create(&dry_run, &template(is_meshed)).await;
+        let answer = match created {
+            Ok(pod) => Answer::Accepted(Box::new(pod)),
+            // Only a missing right has these words: admission plug-ins refuse with the status 403 too.
+            Err(kube::Error::Api(status)) if status.message.contains("cannot create resource \"pods\"") => {
+                Answer::NotAllowed
+            }
+            Err(kube::Error::Api(status)) => Answer::Refused(status.message),
+            Err(error) => Answer::Failed(cluster.explain(&error)),
+        };
+        let is_conclusive = answer.is_conclusive();
+        trial = Some(Trial { namespace, is_meshed, answer });
+        if is_conclusive {
+            break;
+        }
+    }
+    trial
+}
+
+/// The namespaces in which to try, and whether each is meshed. Without a meshed namespace, the trial's Pod itself asks
+/// for a proxy.
+fn namespaces(installed: &Installed) -> Vec<(String, bool)> {
+    let is_served = installed.pods.iter().flatten().any(|pod| pods::why_not_ready(pod).is_none());
+    if !is_served || !matches!(installed.injector, Ok(Some(_))) {
+        return Vec::new();
+    }
+    let excluded = excluded(installed);
+    let may_be_meshed = |name: &String| !is_never_meshed(name) && !excluded.contains(name);
+    let is_meshed = |namespace: &&Namespace| {
+        let asks = namespace.annotations().get(INJECT).is_some_and(|word| asks_for_injection(word));
+        asks && namespace.metadata.deletion_timestamp.is_none()
+    };
+    let meshed = installed.namespaces.iter().flatten().filter(is_meshed).map(ResourceExt::name_any);
+    let meshed: Vec<_> = meshed.filter(may_be_meshed).map(|name| (name, true)).take(TRIALS_MAX).collect();
+    if !meshed.is_empty() {
+        return meshed;
+    }
+    let default = Some(DEFAULT_NAMESPACE.to_owned()).filter(may_be_meshed);
+    default.into_iter().map(|name| (name, false)).collect()
+}
+
+/// The Pod of a trial, in a namespace that is meshed or not. It satisfies the strictest level of Pod Security, and the
+/// usual ResourceQuotas.
+fn template(is_meshed: bool) -> Pod {
+    let annotations = if is_meshed { json!({}) } else { json!({INJECT: "enabled"}) };
+    let least = json!({"cpu": "1m", "memory": "1Mi"});
+    let pod = json!({
+        "metadata": {"generateName": "leno-check-", "annotations": annotations},
+        "spec": {
+            "securityContext": {"runAsNonRoot": true, "runAsUser": 65_534, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "app", "image": "leno-check", "resources": {"requests": least, "limits": least},
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    });
+    serde_json::from_value(pod).expect("it is a Pod")
+}
+
+impl Answer {
+    /// Whether the answer shows that the API server reaches the webhook, or that it does not.
+    fn is_conclusive(&self) -> bool {
+        match self {
+            Self::Accepted(_) | Self::Failed(_) => true,
+            Self::NotAllowed => false,
+            Self::Refused(message) => [GUARD, WEBHOOK, INIT, PROXY, GRPC].iter().any(|name| message.contains(name)),
+        }
+    }
+}
+
+/// Reports whether the API server reaches the webhook.
+pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
+    list.check(INJECTION, &[NAMESPACE, PODS, NEW_PODS], || match (&facts.trial, &facts.injector) {
+        (Some(trial), _) => trial.finding(),
+        (None, Err(error)) => error.into(),
+        (None, Ok(None)) => Finding::skipped(format!("there is no MutatingWebhookConfiguration {INJECTOR}")),
+        (None, Ok(Some(_))) => Finding::skipped("there is no namespace whose Pods may have proxies"),
+    });
+}
+
+impl Trial {
+    /// A trial in which the API server accepted a Pod with these init containers.
+    #[cfg(test)]
+    pub(super) fn accepted(namespace: &str, init_containers: &[&str]) -> Self {
+        let named: Vec<_> = init_containers.iter().map(|name| json!({"name": name})).collect();
+        let pod = json!({"spec": {"initContainers": named, "containers": []}});
+        let answer = Answer::Accepted(Box::new(serde_json::from_value(pod).expect("it is a Pod")));
+        Self { namespace: namespace.to_owned(), is_meshed: true, answer }
+    }
+
+    fn finding(&self) -> Finding {
+        let namespace = &self.namespace;
+        let message = match &self.answer {
+            Answer::Accepted(pod) if pods::sidecar(pod).is_some() => {
+                return Finding::ok(format!(
+                    "the API server reaches the webhook: a new Pod in namespace {namespace} would get its proxy"
+                ));
+            }
+            Answer::Accepted(_) => {
+                return unreachable(format!(
+                    "a new Pod in namespace {namespace} would start without a proxy: the webhook {INJECTOR} does not answer the API server"
+                ));
+            }
+            Answer::NotAllowed => {
+                return Finding::skipped(format!(
+                    "you may not create Pods in namespace {namespace}, so this cannot try whether the API server reaches the webhook"
+                ));
+            }
+            Answer::Failed(error) => return error.into(),
+            Answer::Refused(message) => line(message),
+        };
+        let refuses = format!("the API server refuses a new Pod in namespace {namespace}: {message}");
+        let is_denied = message.contains(&format!("admission webhook \"{WEBHOOK}\" denied the request"));
+        if is_denied && !self.is_meshed {
+            // webhook.namespaceOnly may forbid the annotation of the trial's Pod.
+            Finding::ok(format!("the API server reaches the webhook: it refuses a new Pod in namespace {namespace}"))
+        } else if is_denied {
+            Finding::warning(refuses, format!("the webhook answers; correct what it names in namespace {namespace}"))
+        } else if message.contains(WEBHOOK) && message.contains("x509") {
+            Finding::failed(refuses, "the API server does not accept the webhook's certificate: see the check webhooks")
+        } else if message.contains(GUARD) || message.contains(WEBHOOK) {
+            unreachable(refuses)
+        } else if [INIT, PROXY, GRPC].iter().any(|name| message.contains(name)) {
+            let change = || format!("change what the message names; {INIT} needs root and NET_ADMIN");
+            Finding::failed(refuses, for_limits(&message, namespace).unwrap_or_else(change))
+        } else {
+            Finding::skipped(format!("{refuses}, so this cannot tell whether the API server reaches the webhook"))
+        }
+    }
+}
+
+/// A finding about a webhook that the API server cannot reach, although the control plane runs.
+fn unreachable(why: String) -> Finding {
+    Finding::failed(
+        why,
+        format!(
+            "let the API servers reach port {PORT} of the Pods of leno-control in namespace {CONTROL_NAMESPACE}, through firewalls and \
+             NetworkPolicies: docs/kubernetes.md has the rule for each kind of cluster"
+        ),
+    )
+}
+
+#[cfg(test)]
+#[path = "trial_tests.rs"]
+mod tests;
