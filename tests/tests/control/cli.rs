@@ -280,6 +280,36 @@ fn who_may_not_is_told_so_in_one_line() {
     assert!(shown.contains("kubectl auth can-i create configmaps"), "{shown}");
 }
 
+/// The right to write roles and bindings, without the rights that the roles of an installation grant.
+const WRITER_OF_ROLES: &str = "\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: cli-writer}
+rules:
+- {apiGroups: [rbac.authorization.k8s.io], resources: ['*'], verbs: [create, get, patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: cli-writer}
+subjects: [{kind: ServiceAccount, name: default, namespace: cli-stranger}]
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cli-writer}
+";
+
+#[test]
+fn who_may_write_roles_but_not_grant_their_rights_is_told_before_the_installation() {
+    let Some(cluster) = Cluster::get() else { return };
+    let _clean = Clean::new(&cluster);
+    cluster.namespace("cli-stranger");
+    cluster.apply(WRITER_OF_ROLES);
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let shown = stdout(&leno_as(&stranger(&cluster, directory.path()), &["check", "--pre"]));
+    for role in ["ClusterRole leno-control", "Role leno-control"] {
+        let words = format!("you may not grant the rights of {role}, because you do not hold them all: ");
+        assert!(shown.contains(&words), "{words} is not in\n{shown}");
+    }
+    cluster.kubectl(&["delete", "clusterrole/cli-writer", "clusterrolebinding/cli-writer"]);
+}
+
 #[test]
 fn a_cluster_that_cannot_be_reached_is_told_with_the_way_to_mend_it() {
     let Some(cluster) = Cluster::get() else { return };

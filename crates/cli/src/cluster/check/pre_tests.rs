@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::super::report::{Check, Verdict};
 use super::*;
+use crate::cluster::connect::tests::with_api_server;
 
 /// A node that already has the images of the installation.
 fn node() -> Node {
@@ -25,7 +26,7 @@ fn facts() -> Facts {
     Facts {
         version: Ok(info),
         cilium: None,
-        forbidden: Ok(Vec::new()),
+        lacks: Ok(Lacks::default()),
         deployment: Ok(None),
         webhooks: Ok(Vec::new()),
         nodes: Ok(vec![node()]),
@@ -44,13 +45,88 @@ fn an_empty_cluster_is_ready() {
 
 #[test]
 fn rights_that_are_missing_are_named_with_the_question_to_ask() {
-    let forbidden = vec!["clusterroles.rbac.authorization.k8s.io".to_owned(), "namespaces".to_owned()];
-    let check = found(&Facts { forbidden: Ok(forbidden), ..facts() }, "rights");
-    assert_eq!(check.verdict, Verdict::Failed);
-    assert_eq!(check.why, "you may not create clusterroles.rbac.authorization.k8s.io, namespaces");
-    assert!(
-        check.fix.is_some_and(|fix| fix.ends_with("kubectl auth can-i create clusterroles.rbac.authorization.k8s.io"))
+    let verbs = vec![
+        ("create", vec!["clusterroles.rbac.authorization.k8s.io".to_owned(), "namespaces".to_owned()]),
+        ("patch", vec!["services".to_owned()]),
+    ];
+    let facts = Facts { lacks: Ok(Lacks { verbs, ..Lacks::default() }), ..facts() };
+    let list = conclude(&facts, &plan(&[]));
+    let checks: Vec<&Check> = list.checks().iter().filter(|check| check.name == "rights").collect();
+    assert!(checks.iter().all(|check| check.verdict == Verdict::Failed), "{checks:?}");
+    assert_eq!(checks[0].why, "you may not create clusterroles.rbac.authorization.k8s.io, namespaces");
+    let fix = checks[0].fix.as_deref().expect("what to type");
+    assert!(fix.ends_with("kubectl auth can-i create clusterroles.rbac.authorization.k8s.io"), "{fix}");
+    assert_eq!(checks[1].why, "you may not patch services");
+}
+
+const ESCALATION: &str = "clusterroles.rbac.authorization.k8s.io \"leno-control\" is forbidden: user \"jane\" (groups=[]) is attempting \
+                          to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\"]}";
+
+/// Returns the rights that a user lacks in a cluster without the namespace leno. The API server answers each question
+/// for a right with `is_allowed`, and each dry run of a ClusterRole with this status and message.
+fn lacking(is_allowed: bool, status: u16, message: &str) -> Lacks {
+    let plan = plan(&[]);
+    let refusal = |code: u16, message: &str| {
+        (code, json!({"kind": "Status", "status": "Failure", "message": message, "code": code}))
+    };
+    let reply = |path: &str| match path {
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => {
+            (201, json!({"metadata": {}, "spec": {}, "status": {"allowed": is_allowed}}))
+        }
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/leno/roles" => refusal(404, "namespaces \"leno\" not found"),
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles" if status == 201 => (201, json!({"metadata": {}})),
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles" => refusal(status, message),
+        other => panic!("{other}"),
+    };
+    with_api_server(reply, async |cluster| lacks(&cluster, &plan).await).expect("the rights")
+}
+
+#[test]
+fn a_user_with_all_rights_lacks_none() {
+    for (status, message) in [(201, ""), (409, "clusterroles \"leno-control\" already exists")] {
+        let lacks = lacking(true, status, message);
+        assert!(lacks.verbs.is_empty() && lacks.roles.is_empty(), "{lacks:?}");
+        assert_eq!(rights(&lacks)[0].verdict, Verdict::Ok);
+    }
+}
+
+#[test]
+fn a_user_without_rights_lacks_each_verb_for_each_kind() {
+    let lacks = lacking(false, 403, "clusterroles is forbidden: User \"jane\" cannot create resource \"clusterroles\"");
+    assert_eq!(lacks.verbs.iter().map(|(verb, _)| *verb).collect::<Vec<_>>(), VERBS);
+    assert!(lacks.verbs.iter().all(|(_, kinds)| kinds.len() == plan(&[]).creations.len()), "{lacks:?}");
+    assert!(lacks.roles.is_empty(), "{lacks:?}");
+}
+
+#[test]
+fn a_user_who_does_not_hold_the_rights_of_the_control_plane_may_not_grant_them() {
+    let findings = rights(&lacking(true, 403, ESCALATION));
+    assert_eq!(findings.len(), 2, "the ClusterRole and the Role: {findings:?}");
+    for (finding, role) in findings.iter().zip(["ClusterRole leno-control", "Role leno-control"]) {
+        assert_eq!(finding.verdict, Verdict::Failed);
+        let told = format!("you may not grant the rights of {role}, because you do not hold them all: ");
+        assert!(finding.why.starts_with(&told) && !finding.why.contains('\n'), "{}", finding.why);
+        assert!(
+            finding
+                .fix
+                .as_deref()
+                .is_some_and(|fix| fix.ends_with("the verbs escalate and bind for roles and clusterroles"))
+        );
+    }
+}
+
+#[test]
+fn roles_that_may_not_be_bound_or_are_refused_otherwise_are_named() {
+    let role = || "Role leno-control".to_owned();
+    let long = "x".repeat(2 * MESSAGE_MAX);
+    let roles = vec![RefusedRole::NotBound { role: role() }, RefusedRole::Unknown { role: role(), message: long }];
+    let findings = rights(&Lacks { roles, ..Lacks::default() });
+    assert_eq!(
+        (findings[0].verdict, &*findings[0].why),
+        (Verdict::Failed, "you may create Role leno-control, but not bind it")
     );
+    assert_eq!(findings[1].verdict, Verdict::Warning);
+    assert!(findings[1].why.ends_with("xxx...") && findings[1].why.len() < 2 * MESSAGE_MAX, "{}", findings[1].why);
 }
 
 #[test]
