@@ -82,7 +82,7 @@ struct Group<A> {
     most: BTreeSet<(Rank, A)>,
 }
 
-impl<A> Group<A> {
+impl<A: Ord> Group<A> {
     /// Returns the group's rank; `None` if it has no connection.
     fn rank(&self) -> Option<GroupRank> {
         self.most.last().map(|(rank, _)| (self.connections, *rank))

@@ -15,7 +15,7 @@ fn the_ports_in_the_containers_arguments_are_read_back() {
         opaque_ports: "3306".to_owned(),
         ..Settings::default()
     };
-    let ports = read(&[init(&settings), proxy(&settings, &Options::default(), &[], None)]);
+    let ports = read(&[init(&settings), proxy(&settings, &Options::default(), &[], &[], None)]);
     assert!(ports.skipped.contains(22) && ports.skipped.contains(8005) && !ports.skipped.contains(3306));
     assert!([4143, 4191, 15_008].iter().all(|own| ports.skipped.contains(*own)), "the proxy's own");
     assert!(ports.opaque.contains(3306) && !ports.opaque.contains(22));
