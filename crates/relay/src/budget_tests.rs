@@ -119,7 +119,7 @@ fn the_connections_of_equal_accounts_are_closed_in_turns_for_one_sum() {
 
 #[test]
 fn the_application_loses_connections_only_if_it_holds_more_than_half_of_the_budget() {
-    for (bytes, is_spared) in [(3 * MIB, true), (5 * MIB, false)] {
+    for (bytes, is_spared) in [(3 * MIB, true), (6 * MIB, false)] {
         let mut relay = relay(1, Mesh::empty(), false);
         relay.budget.max_bytes = 8 * MIB;
         let own = holding(&mut relay, 1, outbound(), None, bytes);
