@@ -35,8 +35,11 @@ impl Relay {
                     Some(cluster) => self.update_cluster(id, cluster.clone()),
                     None => self.lose_cluster(id, Standing::Removed),
                 },
-                TargetKey::Address(address) => self.update_cluster(id, self.cluster_of_address(mesh, *address)),
-                TargetKey::Local(_) => {}
+                // See `change_addresses`.
+                TargetKey::Address(address) if mesh.unanswered_address(*address).is_none() => {
+                    self.update_cluster(id, self.cluster_of_address(mesh, *address));
+                }
+                TargetKey::Address(_) | TargetKey::Local(_) => {}
             }
         }
         self.targets.renew_routes();
@@ -90,8 +93,15 @@ impl Relay {
 
     /// Updates the clusters of those `addresses` that our application calls directly ([`TargetKey::Address`]). The
     /// addresses must be canonical.
+    ///
+    /// Skips an address without a complete answer. The new answer may name a cluster whose endpoints have not arrived
+    /// yet. An update would replace the endpoint by an endpoint without a proxy, and the calls that wait for a
+    /// connection would go in clear. When the answer is complete, [`Changes::answered`] has the address.
     fn change_addresses(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
         for address in addresses {
+            if self.targets.mesh().unanswered_address(address).is_some() {
+                continue;
+            }
             if let Some(id) = self.targets.find(&TargetKey::Address(address)) {
                 let cluster = self.cluster_of_address(self.targets.mesh(), address);
                 self.update_cluster(id, cluster);

@@ -3,6 +3,7 @@ use leno_model::mesh::Draft;
 use super::*;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::{Door, Origin};
+use crate::effect::Effect;
 use crate::fixtures::{begin_connections, call, mesh_of, relay, service};
 
 /// An address without a Service.
@@ -72,12 +73,17 @@ fn proxy_at_address(relay: &Relay) -> Option<String> {
     state.cluster.endpoints[0].proxy.as_ref().map(|proxy| proxy.identity.to_string())
 }
 
+/// Returns the cluster of a Service whose only endpoint has a proxy, and the address [`ADDRESS`].
+fn proxied() -> Arc<Cluster> {
+    let proxied = "annotations: {leno.dev/identity: ns/other/sa/other, leno.dev/inbound-port: '30666'}, labels:";
+    let manifests = service("other", &["10.0.0.7"]).replace("8080", "80").replace("labels:", proxied);
+    Arc::clone(&mesh_of(manifests).clusters()[0])
+}
+
 /// The EndpointSlice of any Service that the application calls may list the address.
 #[test]
 fn calls_to_an_address_go_to_the_endpoint_of_the_service_that_the_answer_about_the_address_names() {
-    let proxied = "annotations: {leno.dev/identity: ns/other/sa/other, leno.dev/inbound-port: '30666'}, labels:";
-    let manifests = service("other", &["10.0.0.7"]).replace("8080", "80").replace("labels:", proxied);
-    let cluster = Arc::clone(&mesh_of(manifests).clusters()[0]);
+    let cluster = proxied();
     let address: SocketAddr = ADDRESS.parse().expect("an address");
     let mut draft = Draft::new("default");
     draft.set_cluster(&cluster.key, Some(cluster.clone()));
@@ -92,6 +98,54 @@ fn calls_to_an_address_go_to_the_endpoint_of_the_service_that_the_answer_about_t
         let (mesh, changes) = draft.take();
         relay.change_mesh(&mesh, &changes);
         assert_eq!(proxy_at_address(&relay).as_deref(), expected);
+    }
+}
+
+/// Returns whether each connection that the relay has requested uses mutual TLS.
+fn requested_connections(relay: &mut Relay) -> Vec<bool> {
+    let effects = relay.take_effects().into_iter();
+    let connections = effects.filter_map(|effect| match effect {
+        Effect::Connect { tls, .. } => Some(tls.is_some()),
+        _ => None,
+    });
+    connections.collect()
+}
+
+/// Another Service may begin to list the address of an endpoint with a proxy. The answer about the address then names
+/// this Service before the proxy knows the Service's endpoints.
+#[test]
+fn a_call_that_waits_for_a_connection_stays_encrypted_while_a_new_answer_about_its_address_is_incomplete() {
+    let address: SocketAddr = ADDRESS.parse().expect("an address");
+    let subject = Subject::Address(address);
+    let cluster = proxied();
+    let alpha = Cluster { key: ClusterKey { service: "alpha".into(), ..cluster.key.clone() }, ..(*cluster).clone() };
+    for is_whole in [false, true] {
+        let mut draft = Draft::new("default");
+        draft.set_cluster(&cluster.key, Some(cluster.clone()));
+        draft.set_address(address, Some(&cluster.key), false);
+        draft.set_answered(&subject, true);
+        let mut relay = relay(1, draft.mesh().clone(), true);
+        draft.take();
+        call_to(&mut relay, 0, ADDRESS);
+        assert_eq!(requested_connections(&mut relay), [true]);
+
+        draft.set_address(address, Some(&alpha.key), false);
+        draft.set_answered(&subject, false);
+        for is_complete in [false, true] {
+            if is_complete {
+                draft.set_cluster(&alpha.key, Some(Arc::new(alpha.clone())));
+                draft.set_answered(&subject, true);
+            }
+            let (mesh, changes) = draft.take();
+            match is_whole {
+                true => relay.set_mesh(&mesh),
+                false => relay.change_mesh(&mesh, &changes),
+            }
+            relay.dispatch();
+            assert!(requested_connections(&mut relay).is_empty(), "{is_whole} {is_complete}");
+            assert_eq!(proxy_at_address(&relay).as_deref(), Some("ns/other/sa/other"), "{is_whole} {is_complete}");
+        }
+        assert_eq!(relay.calls.len(), 1);
     }
 }
 
