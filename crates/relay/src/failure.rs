@@ -30,7 +30,7 @@ pub struct FailedConnection {
 }
 
 /// Reason why a connection failed. The text has the reason and the remedy.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum ConnectionFailure {
     /// The TLS handshake failed.
     Handshake(rustls::Error),

@@ -6,12 +6,14 @@ use leno_model::spiffe::SpiffeId;
 
 use super::*;
 use crate::downstream::client::Speaks;
+use crate::failure::ConnectionFailure;
 use crate::fixtures::{
     TO_CART, begin_to_connect, call, client, connect, connect_endpoint, establish_http2, fields, flush, http2_caller,
     is_open, mesh_of, outbound, read, service, sweep, upgraded,
 };
 use crate::limits::ms;
 use crate::link::opaque::{Contents, MAX_UNRELEASED_BYTES};
+use crate::metrics::Direction;
 use crate::pool::upstream::UpstreamId;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n";
@@ -261,7 +263,9 @@ fn a_server_whose_endpoint_has_left_sees_our_new_certificate_on_a_connection_of_
 
     sweep(&mut relay, Duration::from_secs(1));
     let failed = begin_to_connect(&mut relay);
-    relay.close_upstream(failed, "refused");
+    relay.end_upstream(failed, &ConnectionFailure::NoSocket { error: "no file descriptor is left".to_owned() });
+    let count = |why| relay.metrics.failed_connection_count(Direction::Outbound, why);
+    assert_eq!((count("no-socket"), count("connect-failed")), (1, 0), "the server is not the cause");
     sweep(&mut relay, Duration::from_secs(1));
     assert!(relay.pools.upstream(old).expect("its stream is open").is_outdated);
     let (shown, _server) = connect_http2_endpoint(&mut relay);

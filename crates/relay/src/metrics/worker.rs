@@ -205,6 +205,11 @@ impl WorkerMetrics {
     pub fn count_failed_connection(&self, direction: Direction, why: &'static str) {
         self.failed_connections.count((direction, why));
     }
+
+    /// Returns the number of failed connections of one kind.
+    pub fn failed_connection_count(&self, direction: Direction, why: &'static str) -> u64 {
+        self.failed_connections.get((direction, why))
+    }
 }
 
 /// Returns the labels of the series that counts all Services beyond the limit on series.

@@ -178,7 +178,7 @@ impl Relay {
         }
         if !upstream.ready && is_beside {
             let direction = self.direction_to(upstream.cluster);
-            self.report_server(direction, upstream.address, ConnectionFailure::Connect { error: why.to_string() });
+            self.report_server(direction, upstream.address, why.clone());
         } else if !upstream.ready && !upstream.has_failed {
             self.connecting_failed(upstream.pool, why);
         } else if upstream.key.hop.is_shared() && upstream.link.codec.stream_count() > upstream.cancelled.len() {
