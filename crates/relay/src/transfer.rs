@@ -147,6 +147,11 @@ impl Relay {
     fn read_ended(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<(), Closed> {
         let now = self.now;
         let Some(link) = self.link(id) else { return Ok(()) };
+        if link.closing_since.is_some() && link.codec.refuses_rest() && !link.is_unwritable() {
+            // The close would reset the connection, and the kernel would drop the output that the client has not read.
+            // A sweep closes the connection after the client has read the output, or has read nothing for too long.
+            return Ok(());
+        }
         if !link.codec.is_half_closable() || link.closing_since.is_some() || link.is_unwritable() {
             return Err(Closed::End);
         }

@@ -421,19 +421,26 @@ fn reset_after_end(relay: &mut Relay, upstream: LinkId) {
 
 #[test]
 fn an_opaque_client_gets_the_last_bytes_and_a_reset_if_the_server_resets_after_its_end() {
-    let (mut relay, id) = client(Speaks::Opaque(Contents::Unknown));
-    let client = LinkId::Client(id);
-    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
-    assert!(relay.begin_read(upstream).is_some());
-    relay.receive(upstream, b"bye");
-    relay.receive(client, b"more");
-    reset_after_end(&mut relay, upstream);
-    assert_eq!(relay.link(client).expect("its output waits").output(), b"bye");
-    flush(&mut relay, client);
-    assert!(relay.link(client).expect("it gets the last bytes first").is_closing());
-    sweep(&mut relay, Duration::from_secs(3));
-    assert!(!is_open(&mut relay, client));
-    assert!(relay.take_effects().iter().any(|effect| matches!(effect, Effect::Abort(_))));
+    for has_client_ended in [false, true] {
+        let (mut relay, id) = client(Speaks::Opaque(Contents::Unknown));
+        let client = LinkId::Client(id);
+        let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+        assert!(relay.begin_read(upstream).is_some());
+        relay.receive(upstream, b"bye");
+        relay.receive(client, b"more");
+        reset_after_end(&mut relay, upstream);
+        assert_eq!(relay.link(client).expect("its output waits").output(), b"bye");
+        flush(&mut relay, client);
+        assert!(relay.link(client).expect("it gets the last bytes first").is_closing());
+        if has_client_ended {
+            relay.receive_end(client);
+            assert!(!aborts(&mut relay), "the kernel may still hold the last bytes");
+        }
+        assert!(is_open(&mut relay, client));
+        sweep(&mut relay, Duration::from_secs(3));
+        assert!(!is_open(&mut relay, client));
+        assert!(aborts(&mut relay), "{has_client_ended}");
+    }
 }
 
 #[test]

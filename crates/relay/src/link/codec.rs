@@ -247,13 +247,18 @@ impl Codec {
     }
 
     /// Ends the call of an opaque connection whose server has sent everything, and does not accept all bytes of the
-    /// client. The client still gets the output, and then a reset. After a clean end, the client would believe that the
-    /// server has accepted its bytes.
+    /// client. The client still gets the output. After a clean end, the client would believe that the server has
+    /// accepted its bytes, so a reset follows where the protocol has one:
+    ///
+    /// - Opaque bytes: the proxy closes its sending side after the output. If the client does not close its own side
+    ///   too, a TCP reset follows after a second. If the client has closed its side, TCP sends no reset any more.
+    /// - HTTP/2: RST_STREAM follows. The stream ends cleanly if content still waits for the client's windows, because a
+    ///   reset would drop this content.
+    /// - HTTP/1: a tunnel, such as CONNECT, always ends cleanly.
     pub(crate) fn refuse_rest(&mut self, stream: StreamKey) {
         match self {
             // The end of the response is in the output, so the reset follows it (RFC 9113 section 8.5).
             Self::Http2(http2) if http2.queued_on(stream) == 0 => http2.reset(stream, ErrorCode::CONNECT_ERROR),
-            // A reset would drop the content that waits for the client's windows.
             Self::Http2(http2) => http2.stop_receiving(stream),
             Self::Http1(http1) => http1.stop_receiving(stream),
             Self::Opaque(opaque) => opaque.refuse_rest(),
@@ -478,6 +483,11 @@ impl Codec {
                 opaque.is_aborted() || opaque.refuses_rest() || (opaque.is_open() && !opaque.is_guess())
             }
         }
+    }
+
+    /// Returns whether the end of the connection is a reset that follows the output ([`Self::refuse_rest`]).
+    pub(crate) fn refuses_rest(&self) -> bool {
+        matches!(self, Self::Opaque(opaque) if opaque.refuses_rest())
     }
 
     /// Returns whether the connection is a guess: we assume opaque bytes and a server that speaks first, and neither
