@@ -75,7 +75,7 @@ pub struct Limits {
     pub max_settings: u32,
     /// Maximum number per period of empty DATA, HEADERS and CONTINUATION frames and frames of unknown types, in
     /// addition to one frame for each stream opened. RST_STREAM frames on closed streams count too, in addition to one
-    /// for each stream closed, and one for each DATA or HEADERS frame that we sent in the period.
+    /// for each stream closed, and one for each DATA or HEADERS frame that we sent in this period or the period before.
     pub max_empty_frames: u32,
     /// Maximum number of GOAWAY frames per period. A correct peer sends two: the first announces the end, the second
     /// names the last stream (RFC 9113 section 6.8). A third may report an error.

@@ -26,6 +26,8 @@ pub(super) struct Floods {
     sent: u32,
     /// RST_STREAM frames on closed streams since `window_began` that may answer the frames in `sent`.
     answering_resets: u32,
+    /// DATA and HEADERS frames sent in the period before `window_began` that RST_STREAM frames may still answer.
+    unanswered_before: u32,
     /// Number of RST_STREAM frames that may still arrive late: one for each stream that was closed, in any period.
     late_resets_left: u32,
     /// Number of our PING frames that the peer has not acknowledged.
@@ -48,6 +50,7 @@ impl Floods {
             opened: 0,
             sent: 0,
             answering_resets: 0,
+            unanswered_before: 0,
             late_resets_left: 0,
             pings_unanswered: 0,
             uncredited_bytes: 0,
@@ -65,6 +68,7 @@ impl Floods {
         self.advanced = now;
         if now.saturating_duration_since(self.window_began) >= FLOOD_WINDOW {
             (self.window_began, self.counts) = (now, [0; Flood::COUNT]);
+            self.unanswered_before = self.sent.saturating_sub(self.answering_resets);
             (self.opened, self.sent, self.answering_resets) = (0, 0, 0);
         }
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
@@ -120,10 +124,15 @@ impl Floods {
     /// such cases, and both may happen to all streams of a connection at once:
     /// - The peer reset the stream before it learned that the stream was closed, for example because the same deadline
     ///   passed on both sides.
-    /// - The peer answers each of our frames on a stream that it has closed (Go's `net/http` does so).
+    /// - The peer answers each of our frames on a stream that it has closed (Go's `net/http` does so). The answers to
+    ///   the last frames of a period may arrive in the next period.
     pub(super) fn count_late_reset(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
         if let Some(left) = self.late_resets_left.checked_sub(1) {
             self.late_resets_left = left;
+            return Ok(());
+        }
+        if let Some(left) = self.unanswered_before.checked_sub(1) {
+            self.unanswered_before = left;
             return Ok(());
         }
         if self.answering_resets < self.sent {

@@ -77,7 +77,8 @@ pub enum Event<'a> {
         by_peer: bool,
     },
     /// The peer will close the connection. It did not process streams above `last_stream`
-    /// ([`Connection::streams_above`]). A further GOAWAY causes an event only if its last stream is lower.
+    /// ([`Connection::streams_above`]). A further GOAWAY causes an event only if its last stream is lower, or its code
+    /// differs.
     GoAway {
         /// The highest stream that the peer may have processed.
         last_stream: u32,
@@ -172,7 +173,8 @@ pub struct Connection {
     /// The last stream identifier in our final GOAWAY; `None` until that GOAWAY is sent.
     goaway_sent: Option<u32>,
     shutting_down: bool,
-    goaway_received: Option<u32>,
+    /// The lowest last stream identifier in the peer's GOAWAYs, and the error code of the latest GOAWAY.
+    goaway_received: Option<(u32, ErrorCode)>,
 }
 
 /// Opaque data of the PING whose acknowledgement shows that the peer has seen our GOAWAY (RFC 9113 section 6.8).
@@ -343,9 +345,9 @@ impl Connection {
         self.incomplete_since
     }
 
-    /// The last stream of the peer's GOAWAY, if one arrived.
+    /// The lowest last stream of the peer's GOAWAYs, if one arrived.
     pub fn goaway_received(&self) -> Option<u32> {
-        self.goaway_received
+        self.goaway_received.map(|(last_stream, _)| last_stream)
     }
 
     /// Announces the end of the connection with a GOAWAY (RFC 9113 section 6.8). Open streams finish. We accept new

@@ -208,6 +208,17 @@ fn the_last_stream_of_several_goaways_only_falls() {
 }
 
 #[test]
+fn a_goaway_with_another_error_code_is_reported_even_if_it_excludes_no_further_stream() {
+    let mut client = Endpoint::client(Limits::client());
+    client.open(&request(), true);
+    for (last, code) in [(1, 0), (1, 2), (3, 2), (MAX_31_BITS, 11)] {
+        client.feed(&frames::goaway(last, code));
+    }
+    let goaways = [0, 2, 11].map(|code| Happening::GoAway { last_stream: 1, code: ErrorCode(code) });
+    assert_eq!(client.take(), goaways);
+}
+
+#[test]
 fn a_reset_of_a_stream_that_has_ended_is_ignored() {
     let mut client = Endpoint::client(Limits::client());
     client.open(&request(), true);

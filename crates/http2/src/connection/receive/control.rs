@@ -123,13 +123,14 @@ impl Connection {
             return Err(ConnectionError::coded(ErrorCode::FRAME_SIZE_ERROR, "GOAWAY is too short"));
         };
         self.floods.count(Flood::GoAway, &self.limits)?;
-        let last_stream = last & MAX_31_BITS;
-        // The caller looks at all open streams for each event, so a GOAWAY that excludes no further stream causes none.
-        if self.goaway_received.is_some_and(|before| before <= last_stream) {
+        let last_stream = (last & MAX_31_BITS).min(self.goaway_received().unwrap_or(MAX_31_BITS));
+        let code = ErrorCode(code);
+        // The caller looks at all open streams for each event. So a GOAWAY causes no event if it excludes no further
+        // stream and has the same error code.
+        if self.goaway_received.replace((last_stream, code)) == Some((last_stream, code)) {
             return Ok(None);
         }
-        self.goaway_received = Some(last_stream);
-        Ok(Some(Event::GoAway { last_stream, code: ErrorCode(code) }))
+        Ok(Some(Event::GoAway { last_stream, code }))
     }
 
     pub(super) fn on_window_update(&mut self, header: FrameHeader, payload: &[u8]) -> Received {
