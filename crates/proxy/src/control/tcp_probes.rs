@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -16,6 +17,7 @@ use leno_admin::answer::{Answer, text, wrong_method};
 use leno_model::tcp_probe::{PATH, TcpProbe};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
+use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 /// Difference between the kubelet's timeout and ours: the answer must reach the kubelet within the kubelet's timeout,
@@ -26,6 +28,10 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(200);
 /// one second, so each probe of a kubelet gets a result of its own.
 const RESULT_AGE_MAX: Duration = Duration::from_millis(500);
 
+/// Maximum number of addresses with a result, for each port. A kubelet uses one or two addresses of the Pod. A program
+/// in the Pod can use any loopback address.
+const ADDRESSES_MAX: usize = 8;
+
 /// The TCP probes of the application, by port.
 pub(super) struct TcpProbes(BTreeMap<u16, Port>);
 
@@ -33,14 +39,23 @@ pub(super) struct TcpProbes(BTreeMap<u16, Port>);
 struct Port {
     /// Longest time to establish a connection.
     connect_max: Duration,
-    /// The latest result for each address of the Pod. The lock allows one connection at a time.
-    latest: Mutex<BTreeMap<IpAddr, Probed>>,
+    /// The recent results. The lock allows one connection at a time.
+    latest: Arc<Mutex<Results>>,
 }
+
+/// The latest result for each address of the Pod.
+type Results = BTreeMap<IpAddr, Probed>;
 
 struct Probed {
     at: Instant,
     /// Why the application did not accept the connection.
     result: Result<(), String>,
+}
+
+impl Probed {
+    fn is_recent(&self) -> bool {
+        self.at.elapsed() < RESULT_AGE_MAX
+    }
 }
 
 impl TcpProbes {
@@ -81,21 +96,42 @@ impl Port {
     /// # Errors
     /// The reason why the application did not accept the connection.
     async fn probe(&self, address: SocketAddr) -> Result<(), String> {
-        let mut latest = self.latest.lock().await;
-        if let Some(probed) = latest.get(&address.ip()).filter(|probed| probed.at.elapsed() < RESULT_AGE_MAX) {
+        let mut latest = self.latest.clone().lock_owned().await;
+        if let Some(probed) = latest.get(&address.ip()).filter(|probed| probed.is_recent()) {
             return probed.result.clone();
         }
-        let result = match timeout(self.connect_max, TcpStream::connect(address)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(format!("the application does not accept connections at {address}: {error}")),
-            Err(_) => {
-                let waited_ms = self.connect_max.as_millis();
-                Err(format!("the application accepted no connection at {address} within {waited_ms} ms"))
-            }
-        };
-        latest.insert(address.ip(), Probed { at: Instant::now(), result: result.clone() });
-        result
+        let connect_max = self.connect_max;
+        // If the requester closes its connection, this function never continues. The task still records the result, so
+        // that the next request opens no further connection.
+        let probing = spawn_local(async move {
+            let result = connect(address, connect_max).await;
+            record(&mut latest, address.ip(), result.clone());
+            result
+        });
+        probing.await.unwrap_or_else(|error| Err(format!("the proxy could not finish the probe: {error}")))
     }
+}
+
+async fn connect(address: SocketAddr, connect_max: Duration) -> Result<(), String> {
+    match timeout(connect_max, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(format!("the application does not accept connections at {address}: {error}")),
+        Err(_) => {
+            let waited_ms = connect_max.as_millis();
+            Err(format!("the application accepted no connection at {address} within {waited_ms} ms"))
+        }
+    }
+}
+
+/// Records a result, and drops the results that are not recent. If there are still too many, drops the oldest result.
+fn record(latest: &mut Results, ip: IpAddr, result: Result<(), String>) {
+    latest.retain(|_, probed| probed.is_recent());
+    if latest.len() >= ADDRESSES_MAX
+        && let Some(oldest) = latest.iter().min_by_key(|(_, probed)| probed.at).map(|(ip, _)| *ip)
+    {
+        latest.remove(&oldest);
+    }
+    latest.insert(ip, Probed { at: Instant::now(), result });
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use std::net::Ipv4Addr;
 use leno_admin::answer::not_found;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 use super::*;
@@ -104,6 +104,37 @@ fn a_flood_of_requests_opens_few_connections_to_the_application_and_closes_them_
         }
         assert!((1..=most).contains(&accepted), "{accepted} connections, and {most} is the most");
     });
+}
+
+/// The admin endpoint drops the answer of a request when the requester closes its connection.
+#[test]
+fn requests_whose_requester_does_not_wait_open_few_connections_to_the_application() {
+    run(async {
+        let (listener, port) = application().await;
+        let admin = start(&[probe(port)]).await;
+        let request = format!("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path(port));
+        let began = Instant::now();
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).await.expect("a connection");
+            stream.write_all(request.as_bytes()).await.expect("it is sent");
+        }
+        let mut accepted = 0;
+        while let Ok(Ok(_)) = timeout(Duration::from_millis(100), listener.accept()).await {
+            accepted += 1;
+        }
+        let most = 1 + began.elapsed().as_millis() / RESULT_AGE_MAX.as_millis();
+        assert!((1..=most).contains(&accepted), "{accepted} connections, and {most} is the most");
+    });
+}
+
+#[test]
+fn results_are_kept_for_a_limited_number_of_addresses() {
+    let mut latest = Results::new();
+    for last in 1..=100 {
+        record(&mut latest, Ipv4Addr::new(127, 0, 0, last).into(), Ok(()));
+        assert!(latest.len() <= ADDRESSES_MAX);
+    }
+    assert!(latest.contains_key(&IpAddr::from([127, 0, 0, 100])), "the latest result is kept");
 }
 
 #[test]
