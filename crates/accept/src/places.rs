@@ -1,29 +1,34 @@
 //! Places: a limited number of connections, shared fairly among accounts. An account is a source address or an
-//! identity. Accounts can form groups ([`Places::grouped`]), such as the identities of a namespace. Otherwise, each
-//! account is a group of its own.
+//! identity. Accounts can form groups ([`Places::grouped`]), such as the identities of a namespace. Otherwise, all
+//! accounts are one group.
 //!
 //! While places are free, an account may take any number of them. When no place is free, a new connection takes the
-//! place of another connection, so that a few silent connections never lock other clients out:
+//! place of another connection. The first of these rules that applies selects that connection. If `n` groups have
+//! connections, the equal part of a group is `capacity / n`.
 //!
-//! 1. The account with the largest number of silent connections loses its oldest silent connection.
-//! 2. If no connection is silent, the group with the largest number of connections loses a connection: the oldest
-//!    connection of its account that has the most. This happens only if that group then still has at least as many
-//!    connections as the new connection's group.
-//! 3. Otherwise, the account with the most connections in the new connection's own group loses its oldest connection.
-//!    This happens only if that account then still has at least as many connections as the new connection's account.
-//! 4. Otherwise, the new connection is rejected.
+//! 1. Of the groups with silent connections, the rule looks at the group with the most connections. It applies if this
+//!    group has more than its equal part, and is the new connection's own group or has more connections than that
+//!    group. The group's account with the most silent connections then loses its oldest silent connection.
+//! 2. The group with the most connections loses the oldest connection of its account with the most. This happens only
+//!    if the group then still has at least as many connections as the new connection's group.
+//! 3. In the new connection's own group, the account with the most silent connections loses its oldest silent
+//!    connection.
+//! 4. In the new connection's own group, the account with the most connections loses its oldest connection. This
+//!    happens only if that account then still has at least as many connections as the new connection's account.
+//! 5. The new connection is rejected.
 //!
 //! If several accounts have the largest number, the oldest of their connections is closed. If the order of addresses
 //! decided instead, a flood from many addresses would always close the connections of the greatest address.
 //!
-//! So if `n` groups have connections, and no connection is silent, a group finds room for `capacity / n` connections,
-//! and other groups never take the place of one of so few connections. More accounts do not enlarge a group's part: a
-//! tenant can make up as many identities as it likes, but no namespaces.
+//! So a group finds room for its equal part, and other groups never take the place of one of so few connections, silent
+//! or not. More accounts do not enlarge a group's part: a tenant can make up as many identities as it likes, but no
+//! namespaces. Without groups, only rules 3 to 5 apply, so a few silent connections never lock other clients out.
 //!
 //! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every
 //! connection in `members` is in exactly one of its account's two queues; the `most` of its group has one entry for
 //! each account with connections, and `most_silent` one for each account with silent connections; `largest` has one
-//! entry for each group with connections; `len() <= capacity`.
+//! entry for each group with connections, and `largest_silent` one for each group with silent connections;
+//! `len() <= capacity`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,13 +54,15 @@ pub struct Places<A, K> {
     capacity: usize,
     members: FxHashMap<K, Member<A>>,
     accounts: FxHashMap<A, Account<K>>,
-    /// Returns the account that stands for the group of an account.
-    group_of: fn(&A) -> A,
-    groups: FxHashMap<A, Group<A>>,
+    /// Returns the account that stands for the group of an account; `None` if all accounts are one group.
+    group_of: Option<fn(&A) -> A>,
+    /// The groups, by their name: the account that stands for the group, or `None` for the only group.
+    groups: FxHashMap<Option<A>, Group<A>>,
     /// All groups, ordered by their rank.
-    largest: BTreeSet<(GroupRank, A)>,
-    /// The accounts that have silent connections, ordered by a rank that counts only silent connections.
-    most_silent: BTreeSet<(Rank, A)>,
+    largest: BTreeSet<(GroupRank, Option<A>)>,
+    /// The groups that have silent connections, ordered by a rank that counts only the silent connections of an
+    /// account.
+    largest_silent: BTreeSet<(GroupRank, Option<A>)>,
     next_serial: u64,
 }
 
@@ -80,12 +87,19 @@ struct Group<A> {
     connections: usize,
     /// The accounts, ordered by their rank, which counts all of their connections.
     most: BTreeSet<(Rank, A)>,
+    /// The accounts that have silent connections, ordered by a rank that counts only silent connections.
+    most_silent: BTreeSet<(Rank, A)>,
 }
 
 impl<A: Ord> Group<A> {
     /// Returns the group's rank; `None` if it has no connection.
     fn rank(&self) -> Option<GroupRank> {
         self.most.last().map(|(rank, _)| (self.connections, *rank))
+    }
+
+    /// Returns the group's rank among the groups with silent connections; `None` if it has no silent connection.
+    fn silent_rank(&self) -> Option<GroupRank> {
+        self.most_silent.last().map(|(rank, _)| (self.connections, *rank))
     }
 }
 
@@ -114,14 +128,18 @@ impl<K> Account<K> {
 }
 
 impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
-    /// Each account is a group of its own.
+    /// The accounts share the places equally.
     pub fn new(capacity: usize) -> Self {
-        Self::grouped(capacity, A::clone)
+        Self::with(capacity, None)
     }
 
     /// Accounts for which `group_of` returns the same form a group. The groups share the places equally, then the
     /// accounts of each group.
     pub fn grouped(capacity: usize, group_of: fn(&A) -> A) -> Self {
+        Self::with(capacity, Some(group_of))
+    }
+
+    fn with(capacity: usize, group_of: Option<fn(&A) -> A>) -> Self {
         Self {
             capacity,
             members: FxHashMap::default(),
@@ -129,7 +147,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
             group_of,
             groups: FxHashMap::default(),
             largest: BTreeSet::new(),
-            most_silent: BTreeSet::new(),
+            largest_silent: BTreeSet::new(),
             next_serial: 0,
         }
     }
@@ -199,19 +217,48 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     /// Returns the connection that a new connection of `account` replaces; `None` if the new connection must be
     /// rejected.
     fn victim(&self, account: &A) -> Option<K> {
-        if let Some((_, silent)) = self.most_silent.last() {
-            return self.accounts.get(silent)?.silent.values().next().copied();
+        let name = self.name_of(account);
+        let own = self.groups.get(&name);
+        let own_holds = own.map_or(0, |own| own.connections);
+        let groups = self.groups.len() + usize::from(own.is_none());
+        if let Some(((holds, _), group)) = self.largest_silent.last()
+            && holds * groups > self.capacity
+            && (*group == name || *holds > own_holds)
+        {
+            return self.oldest_silent(self.groups.get(group)?);
         }
-        let own = self.groups.get(&(self.group_of)(account));
+        // If the largest group had silent connections, and more connections than the own group, it would be above its
+        // equal part, and the rule above would have applied. So in the rest, look at its settled connections only.
         let ((holds, _), largest) = self.largest.last()?;
-        let is_from_others = *holds > own.map_or(0, |own| own.connections) + 1;
-        let group = if is_from_others { self.groups.get(largest)? } else { own? };
-        let ((holds, _), most) = group.most.last()?;
-        let is_fair = is_from_others || *holds > self.held_by(account) + 1;
-        is_fair.then(|| self.accounts.get(most)?.settled.values().next().copied())?
+        if *holds > own_holds + 1 {
+            let (_, most) = self.groups.get(largest)?.most.last()?;
+            return self.oldest_settled(most);
+        }
+        let own = own?;
+        if let Some(silent) = self.oldest_silent(own) {
+            return Some(silent);
+        }
+        let ((holds, _), most) = own.most.last()?;
+        if *holds > self.held_by(account) + 1 { self.oldest_settled(most) } else { None }
     }
 
-    /// Changes an account's queues, and keeps its group, `largest` and `most_silent` up to date.
+    /// Returns the oldest silent connection of the account with the most in a group; `None` if the group has no silent
+    /// connection.
+    fn oldest_silent(&self, group: &Group<A>) -> Option<K> {
+        let (_, account) = group.most_silent.last()?;
+        self.accounts.get(account)?.silent.values().next().copied()
+    }
+
+    fn oldest_settled(&self, account: &A) -> Option<K> {
+        self.accounts.get(account)?.settled.values().next().copied()
+    }
+
+    /// Returns the name of an account's group.
+    fn name_of(&self, account: &A) -> Option<A> {
+        self.group_of.map(|group_of| group_of(account))
+    }
+
+    /// Changes an account's queues, and keeps its group, `largest` and `largest_silent` up to date.
     fn change<R>(&mut self, account: &A, change: impl FnOnce(&mut Account<K>) -> R) {
         let queues = self
             .accounts
@@ -223,17 +270,20 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         if after.0.is_none() {
             self.accounts.remove(account);
         }
-        reorder(&mut self.most_silent, account, before.1, after.1);
-        let name = (self.group_of)(account);
-        let group = self.groups.entry(name.clone()).or_insert_with(|| Group { connections: 0, most: BTreeSet::new() });
-        let (group_before, [had, has]) = (group.rank(), [before.0, after.0].map(|rank| rank.map_or(0, |(len, _)| len)));
+        let name = self.name_of(account);
+        let new = || Group { connections: 0, most: BTreeSet::new(), most_silent: BTreeSet::new() };
+        let group = self.groups.entry(name.clone()).or_insert_with(new);
+        let group_before = (group.rank(), group.silent_rank());
+        let [had, has] = [before.0, after.0].map(|rank| rank.map_or(0, |(len, _)| len));
         group.connections = group.connections + has - had;
         reorder(&mut group.most, account, before.0, after.0);
-        let group_after = group.rank();
-        if group_after.is_none() {
+        reorder(&mut group.most_silent, account, before.1, after.1);
+        let group_after = (group.rank(), group.silent_rank());
+        if group_after.0.is_none() {
             self.groups.remove(&name);
         }
-        reorder(&mut self.largest, &name, group_before, group_after);
+        reorder(&mut self.largest, &name, group_before.0, group_after.0);
+        reorder(&mut self.largest_silent, &name, group_before.1, group_after.1);
     }
 }
 

@@ -102,7 +102,7 @@ fn no_sequence_of_steps_breaks_the_bound_or_leaves_anything_behind() {
     }
     inside.into_iter().for_each(|key| places.leave(key));
     assert!(places.accounts.is_empty() && places.groups.is_empty());
-    assert!(places.largest.is_empty() && places.most_silent.is_empty());
+    assert!(places.largest.is_empty() && places.largest_silent.is_empty());
 }
 
 /// The group of an account of this test: its tens.
@@ -138,6 +138,31 @@ fn accounts_of_one_group_share_its_part() {
     assert_eq!(places.enter(11, 6), Entry::Full);
 }
 
+/// Each connection of the control plane is silent for a moment: from its handshake to its first request.
+#[test]
+fn a_group_with_many_accounts_does_not_take_the_places_of_silent_connections_of_another_group() {
+    let mut places = Places::grouped(4, tens);
+    for (account, key) in [(10, 0), (11, 1), (12, 2), (13, 3)] {
+        fill(&mut places, account, key, 1);
+        places.settle(key);
+    }
+    assert_eq!(places.enter(20, 4), Entry::Replaces(0));
+    assert_eq!(places.enter(14, 5), Entry::Full, "the only silent connection belongs to a smaller group");
+    assert_eq!(places.enter(21, 5), Entry::Replaces(1), "the group gets its equal part");
+    assert_eq!(places.enter(14, 6), Entry::Full);
+    assert_eq!(places.enter(22, 6), Entry::Replaces(4), "the group has its equal part, and a silent connection");
+}
+
+#[test]
+fn a_silent_connection_of_the_largest_group_yields_first() {
+    let mut places = Places::grouped(4, tens);
+    for (account, key) in [(10, 0), (11, 1), (12, 2), (20, 3)] {
+        fill(&mut places, account, key, 1);
+    }
+    [0, 2].into_iter().for_each(|key| places.settle(key));
+    assert_eq!(places.enter(30, 4), Entry::Replaces(1));
+}
+
 #[test]
 fn no_sequence_of_steps_takes_the_equal_part_of_a_group() {
     const CAPACITY: usize = 12;
@@ -146,8 +171,12 @@ fn no_sequence_of_steps_takes_the_equal_part_of_a_group() {
     let mut inside: Vec<(u32, u8)> = Vec::new();
     for key in 0..50_000 {
         if random.u8(..4) == 0 && !inside.is_empty() {
-            let (key, _) = inside.swap_remove(random.usize(..inside.len()));
-            places.leave(key);
+            let place = random.usize(..inside.len());
+            if random.bool() {
+                places.settle(inside[place].0);
+            } else {
+                places.leave(inside.swap_remove(place).0);
+            }
             continue;
         }
         // One group has ten accounts, the others have one.
@@ -170,7 +199,10 @@ fn no_sequence_of_steps_takes_the_equal_part_of_a_group() {
                 continue;
             }
         }
-        places.settle(key);
+        // Some connections stay silent.
+        if random.bool() {
+            places.settle(key);
+        }
         inside.push((key, account));
         assert_eq!(places.len(), inside.len());
     }
