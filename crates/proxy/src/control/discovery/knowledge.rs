@@ -4,7 +4,7 @@
 //! The answers form a graph: subjects lead to clusters, and a cluster's routes lead to further clusters. A new resource
 //! changes only its own part of the graph and of the mesh. A resource is forgotten when nothing in the graph leads to
 //! it any more. A route takes effect once all its backends are known; until then the previous route stays in force, and
-//! its backends stay in the mesh even if the control plane has removed them.
+//! its backends stay in the mesh even if the control plane has removed them, for a limited time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +28,9 @@ pub(super) struct Knowledge {
     namespace: Box<str>,
     asked: AskedSubjects,
     clusters: BTreeMap<ClusterKey, KnownCluster>,
+    /// The clusters that the control plane has removed, and that the mesh still has because newer routes wait for their
+    /// backends. Each has the time since when it is kept; `None` until [`Knowledge::drop_overdue`] has seen it.
+    kept: BTreeMap<ClusterKey, Option<Instant>>,
     /// Versions of the known resources, by kind and name. We send them on a new stream, so that the control plane need
     /// not send unchanged resources again.
     versions: [BTreeMap<String, String>; Kind::ALL.len()],
@@ -52,6 +55,7 @@ impl Knowledge {
             namespace: namespace.into(),
             asked: AskedSubjects::new(subjects_max),
             clusters: BTreeMap::new(),
+            kept: BTreeMap::new(),
             versions: Default::default(),
             wishes: Wishes::default(),
             draft: Draft::new(namespace),
@@ -228,6 +232,37 @@ impl Knowledge {
         }
     }
 
+    /// Drops the removed clusters that the mesh has kept for `most`. The backends for which the newer routes wait may
+    /// never arrive, for example because the control plane refuses their names. Returns when to call this again; `None`
+    /// if no removed cluster is kept.
+    pub(super) fn drop_overdue(&mut self, now: Instant, most: Duration) -> Option<Instant> {
+        let is_overdue = |since: &Option<Instant>| since.is_some_and(|since| now - since >= most);
+        let overdue: Vec<ClusterKey> =
+            self.kept.iter().filter(|(_, since)| is_overdue(since)).map(|(key, _)| key.clone()).collect();
+        for key in &overdue {
+            let waited_s = most.as_secs();
+            tracing::warn!(
+                "calls that routes send to {key} fail now: the control plane removed {key}, and has not sent the \
+                 backends of the newer routes for {waited_s} s; look for refused names in this log, or look at the \
+                 control plane's log"
+            );
+            if let Some(known) = self.clusters.get_mut(key) {
+                known.is_overdue = true;
+                self.touched_clusters.insert(key.clone());
+            }
+        }
+        if !overdue.is_empty() {
+            self.settle();
+        }
+        let kept = self.kept.values_mut().map(|since| *since.get_or_insert(now));
+        kept.min().map(|since| since + most)
+    }
+
+    /// Restarts the time for which removed clusters are kept: without a stream, no backend could arrive.
+    pub(super) fn restart_kept(&mut self) {
+        self.kept.values_mut().for_each(|since| *since = None);
+    }
+
     /// The version of a resource; `None` if the resource is not known.
     pub(super) fn version(&self, kind: Kind, name: &str) -> Option<&str> {
         self.versions.get(kind.index())?.get(name).map(String::as_str)
@@ -364,6 +399,7 @@ impl Knowledge {
     fn change(&mut self, key: ClusterKey, change: impl FnOnce(&mut KnownCluster)) {
         if let Some(known) = self.clusters.get_mut(&key) {
             change(known);
+            known.is_overdue &= known.is_gone();
             self.touched_clusters.insert(key);
         }
     }
@@ -407,6 +443,7 @@ impl Knowledge {
         if self.clusters.get(key).is_some_and(KnownCluster::is_unwanted) {
             self.clusters.remove(key);
             self.touched_clusters.remove(key);
+            self.kept.remove(key);
             self.draft.forget_cluster(key);
             self.unwant(Kind::Cluster, key.to_string());
             self.unwant(Kind::Endpoints, key.to_string());
@@ -416,11 +453,15 @@ impl Knowledge {
     /// Puts the current knowledge of a cluster into the mesh; returns the clusters whose routes may have waited for it.
     fn settle_cluster(&mut self, key: &ClusterKey) -> Vec<ClusterKey> {
         let Some(known) = self.clusters.get(key) else { return Vec::new() };
-        if known.is_gone() && self.has_waiting_parent(key, known) {
+        if known.is_gone() && !known.is_overdue && self.has_waiting_parent(key, known) {
             // The control plane removes a cluster once we have acknowledged the routes that no longer need it. But these
             // routes are not in force yet, and calls that follow the previous routes would fail without the cluster.
+            if self.draft.mesh().cluster(key).is_some() {
+                self.kept.entry(key.clone()).or_default();
+            }
             return known.parents.iter().cloned().collect();
         }
+        self.kept.remove(key);
         let cluster = known.joined();
         if self.draft.mesh().cluster(key).is_some() != cluster.is_some() {
             known.subjects().for_each(|subject| self.draft.look_again(subject));

@@ -234,6 +234,42 @@ fn a_removed_backend_that_is_called_directly_is_gone_when_the_routes_without_it_
     assert!(knowledge.wants(Kind::Cluster, "v1.default:80"), "a subject still leads to it");
 }
 
+/// The control plane may refuse the names of the new backends.
+#[test]
+fn a_removed_backend_is_dropped_if_the_routes_without_it_wait_too_long() {
+    const MOST: Duration = Duration::from_secs(60);
+    const V1: &str = "v1.default:80";
+    let [before, after] = before_and_after();
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &before);
+    let start = Instant::now();
+    let key = leno_xds::name::cluster_key(V1).expect("a cluster's name");
+    let has_backend = |knowledge: &Knowledge| knowledge.mesh().cluster(&key).is_some();
+    let routes = after.resource(Kind::Route, "echo.default:50051").expect("routes");
+    take(&mut knowledge, Kind::Route, "echo.default:50051", Some(&routes)).expect("they can be read");
+    assert_eq!(knowledge.drop_overdue(start, MOST), None);
+    take(&mut knowledge, Kind::Cluster, V1, None).expect("nothing to read");
+    for waited in [Duration::ZERO, MOST - Duration::from_millis(1)] {
+        assert_eq!(knowledge.drop_overdue(start + waited, MOST), Some(start + MOST));
+        assert!(has_backend(&knowledge));
+    }
+    knowledge.take_mesh();
+    assert_eq!(knowledge.drop_overdue(start + MOST, MOST), None);
+    assert!(!has_backend(&knowledge) && knowledge.take_mesh().1.clusters.contains(&key));
+
+    // If the control plane adds the backend again, the time begins again at the next removal.
+    let cluster = before.resource(Kind::Cluster, V1).expect("a cluster");
+    take(&mut knowledge, Kind::Cluster, V1, Some(&cluster)).expect("it can be read");
+    assert!(has_backend(&knowledge));
+    take(&mut knowledge, Kind::Cluster, V1, None).expect("nothing to read");
+    assert_eq!(knowledge.drop_overdue(start + MOST * 2, MOST), Some(start + MOST * 3));
+    knowledge.restart_kept();
+    assert_eq!(knowledge.drop_overdue(start + MOST * 3, MOST), Some(start + MOST * 4), "there was no stream");
+    learn(&mut knowledge, &after);
+    assert_eq!(backend(&knowledge), "v2.default:80");
+    assert_eq!(knowledge.drop_overdue(start + MOST * 9, MOST), None);
+}
+
 /// A connection waits until the proxy knows whether it may parse the connection's bytes.
 #[test]
 fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {

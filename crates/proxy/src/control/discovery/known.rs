@@ -25,6 +25,11 @@ pub(super) struct KnownCluster {
     /// cluster.
     pub(super) endpoints: Option<Option<Endpoints>>,
     pub(super) routes: Routes,
+    /// Whether the mesh has dropped the cluster, which the control plane has removed, although routes in force still
+    /// lead to it ([`Knowledge::drop_overdue`]).
+    ///
+    /// [`Knowledge::drop_overdue`]: super::knowledge::Knowledge::drop_overdue
+    pub(super) is_overdue: bool,
 }
 
 /// The control plane's answers about a cluster's routes.

@@ -68,6 +68,9 @@ const ROOM_SHARE: usize = 16;
 /// Number of xDS names that the proxy subscribes to for a subject that leads to a Service: a Listener, a Cluster, the
 /// Cluster's endpoints and its routes.
 const NAMES_OF_A_SUBJECT: usize = 4;
+/// Maximum time for which a removed cluster stays in the mesh while newer routes wait for their backends. It is as long
+/// as the longest pause before the proxy asks again for refused names.
+const REMOVED_MAX: Duration = Duration::from_secs(60);
 /// Pause before the next attempt to make room, and before the next warning, while every subject is in use.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
@@ -79,8 +82,8 @@ pub(super) struct Discovery {
     knowledge: Knowledge,
     /// Time for which an unused subject is kept.
     idle: Duration,
-    /// The questions that found no room in the table, at most [`QUESTIONS_MAX`], each with the time at which it arrived,
-    /// the oldest first.
+    /// The questions that found no room in the table, at most [`QUESTIONS_MAX`], each with the time at which it
+    /// arrived, the oldest first.
     without_room: VecDeque<(Subject, Instant)>,
     /// Time for which a question waits for room. After this time, its calls have failed, or their worker asks again.
     patience: Duration,
@@ -169,6 +172,8 @@ impl Discovery {
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
         shared.set_connected(true);
         let (mut session, mut ask_again) = (Session::new(self.node.clone()), AskAgain::new());
+        self.knowledge.restart_kept();
+        let mut drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
         let period = USAGE_EVERY.min(self.idle / 5).max(Duration::from_millis(1));
         let mut look = interval_at(tokio::time::Instant::now() + period, period);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -203,6 +208,7 @@ impl Discovery {
                     let response = response.map_err(|status| explain_status(&status))?;
                     let response = response.ok_or("the control plane ended the stream, as it does when it restarts")?;
                     answers.push_back(session.respond(&response, &mut self.knowledge));
+                    drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
                     let (mesh, changes) = self.knowledge.take_mesh();
                     shared.change_mesh(mesh, changes);
                     if let Some(why) = session.refuse(&response, &self.knowledge) {
@@ -211,6 +217,11 @@ impl Discovery {
                         self.warnings.warn(session.refused(), &why, now);
                     }
                     shared.set_refused_names(session.refused());
+                }
+                () = sleep_until(drop_at.unwrap_or_else(Instant::now).into()), if drop_at.is_some() => {
+                    drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
+                    let (mesh, changes) = self.knowledge.take_mesh();
+                    shared.change_mesh(mesh, changes);
                 }
                 _ = look.tick() => {
                     self.forget(shared, Knowledge::forget_idle).await;
