@@ -18,7 +18,7 @@ use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::link::grpc::{self, Status};
-use crate::metrics::Direction;
+use crate::metrics::{Class, Direction};
 use crate::pool::hop::{Hop, Protocol};
 use crate::target::cluster::ClusterState;
 
@@ -58,6 +58,24 @@ impl Ending {
         ])
     }
 
+    /// Returns the class of a call with these statuses.
+    #[inline]
+    pub(crate) fn class(self, http_status: u16, grpc_status: Option<u8>) -> Class {
+        let has_failed = match self {
+            Self::Cancelled | Self::Complete => return Class::Cancelled,
+            Self::Broken => true,
+            Self::Answered { .. } => is_failure(http_status, grpc_status),
+            Self::ProxyError { why, .. } => is_without_destination(why) || is_failure(http_status, grpc_status),
+        };
+        if has_failed { Class::Failure } else { Class::Success }
+    }
+
+    /// Returns whether the proxy answered the call because it found no destination for it.
+    #[inline]
+    pub(crate) fn found_no_destination(self) -> bool {
+        matches!(self, Self::ProxyError { why, .. } if is_without_destination(why))
+    }
+
     /// Returns whether the client cancelled the call, or the proxy answered with one of these errors.
     fn is_cancelled_or(self, errors: &[&str]) -> bool {
         match self {
@@ -84,6 +102,13 @@ pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) ->
 pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
     is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+/// Returns whether a reason of a [`ProxyError`](crate::call::reply::ProxyError) means that the call has no destination.
+/// The statuses of these errors do not tell: an application answers 404 and UNIMPLEMENTED too, and such an answer is no
+/// failure.
+pub(crate) fn is_without_destination(why: &str) -> bool {
+    ["no-route", "no-matching-rule", "loop"].contains(&why)
 }
 
 /// The server of an attempt.
@@ -155,9 +180,10 @@ impl Relay {
             Ending::ProxyError { grpc_status, .. } => grpc_status,
             Ending::Broken | Ending::Cancelled | Ending::Complete => None,
         };
+        let class = ending.class(call.http_status, grpc_status);
         match ending {
             Ending::Answered { .. } | Ending::ProxyError { .. } => {
-                metrics.response(call.http_status, grpc_status, is_failure(call.http_status, grpc_status), timed);
+                metrics.response(call.http_status, grpc_status, class == Class::Failure, timed);
             }
             Ending::Broken => {
                 // A reset before the response headers counts as 502 (Bad Gateway).
@@ -174,8 +200,7 @@ impl Relay {
         }
         if let Some(route) = &call.route {
             let is_answered = matches!(ending, Ending::Answered { .. });
-            if call.retries > 0 && call.unretried.is_none() && is_answered && !is_failure(call.http_status, grpc_status)
-            {
+            if call.retries > 0 && call.unretried.is_none() && is_answered && class == Class::Success {
                 route.count_retry_success();
             }
             let response_took = call.attempts.latest_sent_at().map(|sent| call.response_time(sent, now));
@@ -186,10 +211,10 @@ impl Relay {
             finish_picks(call, cluster, now, ending);
         }
         if self.access_log.is_on() || self.taps.is_open() {
-            self.log_access(id, ending, grpc_status, latency);
+            self.log_access(id, ending, (class, grpc_status), latency);
         }
         if is_traced {
-            self.finish_trace(id, ending, grpc_status);
+            self.finish_trace(id, ending, (class, grpc_status));
         }
     }
 
@@ -217,7 +242,13 @@ impl Relay {
     }
 
     /// Reports a call to the access log and to taps.
-    fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
+    fn log_access(
+        &mut self,
+        id: CallId,
+        ending: Ending,
+        (class, grpc_status): (Class, Option<u8>),
+        duration: Duration,
+    ) {
         let Some(call) = self.calls.get(id).certain() else { return };
         let Some(client) = self.downstreams.get(call.client) else { return };
         let server = self.server_of(call);
@@ -264,8 +295,7 @@ impl Relay {
         };
         self.access_log.write(&record);
         if self.taps.is_open() {
-            let was_cancelled = matches!(ending, Ending::Cancelled | Ending::Complete);
-            let shown = (&record, was_cancelled);
+            let shown = (&record, class);
             self.taps.show(shown, &call.request, call.tapped.as_deref(), self.now, &mut self.random);
         }
     }

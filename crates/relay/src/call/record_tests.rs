@@ -74,3 +74,27 @@ fn a_client_is_charged_for_calls_that_it_ends_and_not_for_calls_that_rules_polic
         assert!(!is_charged(error.clone()), "{error}");
     }
 }
+
+#[test]
+fn an_answer_of_the_proxy_fails_if_no_destination_was_found_and_the_same_answer_of_an_application_does_not() {
+    let ours = |error: ProxyError| {
+        let (http_status, grpc_status) = error.statuses();
+        let ending = |grpc_status| Ending::ProxyError { why: error.why(), grpc_status };
+        let grpc_status = Some(grpc_status as u8);
+        [ending(None).class(http_status, None), ending(grpc_status).class(200, grpc_status)]
+    };
+    for error in [
+        ProxyError::NoRoute(String::new()),
+        ProxyError::NoMatch { cluster: String::new() },
+        ProxyError::Loop { target: "10.0.0.9:80".parse().expect("an address") },
+        ProxyError::NoEndpoint { cluster: String::new() },
+    ] {
+        assert_eq!(ours(error.clone()), [Class::Failure; 2], "{error}");
+    }
+    let answered = Ending::Answered { grpc_status: Some(Status::Unimplemented as u8), pushback: None };
+    assert_eq!(answered.class(200, Some(Status::Unimplemented as u8)), Class::Success);
+    let redirected = Ending::Answered { grpc_status: None, pushback: None };
+    assert_eq!([404, 302].map(|status| redirected.class(status, None)), [Class::Success; 2]);
+    assert_eq!(Ending::Broken.class(200, None), Class::Failure);
+    assert_eq!(Ending::Cancelled.class(200, Some(0)), Class::Cancelled);
+}

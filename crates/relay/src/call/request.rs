@@ -131,7 +131,7 @@ impl Relay {
     }
 
     /// Assigns a call to its cluster. The cluster counts the call until the call ends.
-    fn join_cluster(&mut self, id: CallId, cluster: ClusterId) {
+    pub(crate) fn join_cluster(&mut self, id: CallId, cluster: ClusterId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.cluster = Some(cluster);
         if let Some(cluster) = self.targets.get_mut(cluster) {

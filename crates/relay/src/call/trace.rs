@@ -17,7 +17,7 @@ use crate::call::record::{Ending, is_failure};
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
-use crate::metrics::{Direction, Exemplar};
+use crate::metrics::{Class, Direction, Exemplar};
 use crate::spent_chains::ChainId;
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
@@ -215,14 +215,14 @@ impl Relay {
 
     /// Passes the spans of a finished call to the exporter, if the call was sampled, was slow or has failed.
     #[cold]
-    pub(crate) fn finish_trace(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>) {
+    pub(crate) fn finish_trace(&mut self, id: CallId, ending: Ending, (class, grpc_status): (Class, Option<u8>)) {
         let now = self.now;
         let Some(trace) = self.calls.get_mut(id).and_then(|call| call.trace.take()) else { return };
         let Some(call) = self.calls.get(id).certain() else { return };
         let duration = now.saturating_duration_since(call.started);
-        let was_cancelled = matches!(ending, Ending::Cancelled | Ending::Complete);
+        let was_cancelled = class == Class::Cancelled;
         let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
-        let has_failed = !was_cancelled && (!is_answered || is_failure(call.http_status, grpc_status));
+        let has_failed = class == Class::Failure;
         if !trace.is_sampled && !self.tracer.keeps(duration, has_failed) {
             return;
         }

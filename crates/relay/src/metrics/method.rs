@@ -69,7 +69,7 @@ pub struct MethodLabels {
 }
 
 /// The outcome of a call, as a number. A number below 100 is the gRPC status. A number from 100 to 999 is the HTTP
-/// status.
+/// status. From 2,000 on, the number is such a status plus 2,000, and the proxy found no destination for the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MethodOutcome(u16);
 
@@ -154,10 +154,19 @@ impl MethodOutcome {
     /// The client cancelled the call.
     pub const CANCELLED: Self = Self(1_001);
 
+    /// Added to the status of calls for which the proxy found no destination. These calls have failed, but an
+    /// application's answer with the same status is no failure.
+    const NO_DESTINATION: u16 = 2_000;
+
     /// Returns the outcome of a call that was answered.
     #[inline]
     pub fn answered(http_status: u16, grpc_status: Option<u8>) -> Self {
         Self(grpc_status.map_or(http_status, u16::from))
+    }
+
+    /// Returns the outcome of a call that the proxy answered because it found no destination for the call.
+    pub fn without_destination(http_status: u16, grpc_status: Option<u8>) -> Self {
+        Self(Self::answered(http_status, grpc_status).0.saturating_add(Self::NO_DESTINATION))
     }
 
     fn is_failure(self) -> bool {
@@ -169,7 +178,7 @@ impl MethodOutcome {
     }
 
     fn labels(self) -> [(&'static str, String); 2] {
-        let status = match self.0 {
+        let status = match self.0.checked_sub(Self::NO_DESTINATION).unwrap_or(self.0) {
             code @ 0..100 => {
                 let name = u8::try_from(code).ok().and_then(GrpcCodes::name);
                 ("grpc_status", name.map_or_else(|| code.to_string(), str::to_owned))

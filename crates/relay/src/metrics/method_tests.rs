@@ -60,6 +60,23 @@ fn calls_of_a_method_are_summed_over_the_workers_by_outcome() {
 }
 
 #[test]
+fn calls_without_a_destination_are_failures_with_their_status() {
+    let worker = WorkerMetrics::new();
+    let series = worker.method(&add());
+    series.ended(MethodOutcome::answered(200, Some(12)), Duration::ZERO);
+    series.ended(MethodOutcome::without_destination(200, Some(12)), Duration::ZERO);
+    series.ended(MethodOutcome::without_destination(404, None), Duration::ZERO);
+    let text = scrape(&[worker]);
+    for outcome in [
+        r#"classification="success",grpc_status="UNIMPLEMENTED""#,
+        r#"classification="failure",grpc_status="UNIMPLEMENTED""#,
+        r#"classification="failure",status_code="404""#,
+    ] {
+        assert_line(&text, &format!("leno_method_responses_total{{{CART},{ADD},{outcome}}} 1"));
+    }
+}
+
+#[test]
 fn http_methods_count_with_their_route() {
     let worker = WorkerMetrics::new();
     let route = RouteName { kind: RouteKind::Http, namespace: "shop".into(), name: "canary".into() };

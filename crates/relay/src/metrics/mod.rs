@@ -7,6 +7,7 @@
 //! cluster gets its first call. The worker keeps the handle, so a call needs no lookup.
 
 mod authorization;
+mod class;
 mod counter;
 mod endpoints;
 mod exemplars;
@@ -28,6 +29,7 @@ mod traffic;
 mod worker;
 
 pub use authorization::{AuthorizationMetrics, Decisions};
+pub use class::Class;
 pub use counter::{Counter, Gauge};
 pub use endpoints::EndpointMetrics;
 pub use exemplars::{Exemplar, ExemplarLines};

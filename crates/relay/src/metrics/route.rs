@@ -21,7 +21,7 @@ use super::labels::Labels;
 use super::series::Part;
 use super::skipped::{self, Skipped, SkippedTotals, reason};
 use super::text::{counter, encode_count, encode_seconds};
-use crate::call::record::is_failure;
+use crate::call::record::{is_failure, is_without_destination};
 
 /// Maximum number of kinds of outcome that one series distinguishes.
 const OUTCOMES: usize = 24;
@@ -477,6 +477,7 @@ impl Outcome {
         let is_failed = match (self.error, self.http_status, self.grpc_status) {
             (Some("cancelled"), ..) => return CANCELLED,
             (Some("reset"), ..) => true,
+            (Some(error), ..) if is_without_destination(error) => true,
             (_, _, Some(status)) => is_failure(200, Some(status)),
             (_, Some(status), None) => is_failure(status, None),
             (error, None, None) => error.is_some(),

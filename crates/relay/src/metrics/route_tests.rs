@@ -93,9 +93,10 @@ fn outcomes_without_a_counter_of_their_own_keep_their_class() {
     series.ended(Some(503), None, None, MS);
     series.ended(Some(200), Some(14), None, MS);
     series.ended(Some(200), None, Some("reset"), MS);
+    series.ended(Some(200), Some(12), Some("no-route"), MS);
     series.ended(Some(200), None, Some("cancelled"), MS);
     let text = scrape(&[worker]);
-    for (class, count) in [("success", 2), ("failure", 3), ("cancelled", 1)] {
+    for (class, count) in [("success", 2), ("failure", 4), ("cancelled", 1)] {
         let labels = format!("{ROUTE},classification=\"{class}\",error=\"other\"");
         assert_line(&text, &format!("outbound_http_route_request_statuses_total{{{labels}}} {count}"));
     }

@@ -15,9 +15,8 @@ use leno_model::tap::{TapSelection, TapSide};
 use leno_model::traffic::MethodLatencies;
 
 use crate::access_log::{Format, Protocol, Queries, Record, format_line};
-use crate::call::record::is_failure;
 use crate::link::grpc;
-use crate::metrics::Direction;
+use crate::metrics::{Class, Direction};
 
 /// Maximum number of taps of one proxy.
 pub const MAX_TAPS: usize = 4;
@@ -156,7 +155,7 @@ impl Taps {
     /// Shows a call that has ended to the taps that select it.
     pub(crate) fn show(
         &mut self,
-        (record, was_cancelled): (&Record<'_>, bool),
+        (record, class): (&Record<'_>, Class),
         request: &FieldSection,
         response: Option<&TappedFields>,
         now: Instant,
@@ -167,7 +166,7 @@ impl Taps {
         for open in &mut self.open {
             let selection = &open.tap.selection;
             let percentile = |permille| latencies.as_mut()?.percentile(method?, permille, now);
-            if !selects(selection, record, was_cancelled, percentile)
+            if !selects(selection, record, class, percentile)
                 || (selection.one_in > 1 && random.u32(..selection.one_in) != 0)
             {
                 continue;
@@ -194,7 +193,10 @@ impl Taps {
             }
             open.tap.offer(&self.line);
         }
-        if let (Some(latencies), Some(method), false) = (latencies, method, was_cancelled) {
+        // A cancelled call would have taken longer.
+        if let (Some(latencies), Some(method)) = (latencies, method)
+            && class != Class::Cancelled
+        {
             latencies.add(method, record.duration, now);
         }
     }
@@ -234,7 +236,7 @@ fn method(name: &mut Vec<u8>, record: &Record<'_>, request: &FieldSection) -> Op
 fn selects(
     selection: &TapSelection,
     record: &Record<'_>,
-    was_cancelled: bool,
+    class: Class,
     percentile: impl FnOnce(u16) -> Option<Duration>,
 ) -> bool {
     let side = match record.direction {
@@ -247,14 +249,12 @@ fn selects(
     };
     let path = record.path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
     let peer = peer.map(|id| (&*id.workload.namespace, &*id.workload.service_account));
-    // A call without an answer failed, too, unless its client cancelled it.
-    let has_failed = !was_cancelled && record.status.is_none_or(|status| is_failure(status, record.grpc_status));
     selection.side.is_none_or(|of| of == side)
         && selection.has_method(path)
         && selection.has_route(record.route.map(|(route, _)| (&*route.namespace, &*route.name)))
         && selection.has_peer(peer)
         && selection.has_status(record.status, record.grpc_status)
-        && (!selection.failed || has_failed)
+        && (!selection.failed || class == Class::Failure)
         && selection.is_slow(record.duration, percentile)
 }
 

@@ -7,12 +7,13 @@ struct Bench {
     taps: Taps,
     now: Instant,
     random: fastrand::Rng,
-    was_cancelled: bool,
+    /// The class of the next calls.
+    class: Class,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { taps: Taps::default(), now: Instant::now(), random: fastrand::Rng::with_seed(7), was_cancelled: false }
+        Self { taps: Taps::default(), now: Instant::now(), random: fastrand::Rng::with_seed(7), class: Class::Success }
     }
 
     fn begin(&mut self, selection: TapSelection) -> Arc<Tap> {
@@ -32,7 +33,7 @@ impl Bench {
         let mut tapped = TappedFields::default();
         tapped.response.push(b":status", b"200");
         tapped.trailers.push(b"grpc-status", b"0");
-        self.taps.show((&record, self.was_cancelled), &request, Some(&tapped), self.now, &mut self.random);
+        self.taps.show((&record, self.class), &request, Some(&tapped), self.now, &mut self.random);
     }
 }
 
@@ -49,9 +50,10 @@ fn each_tap_gets_the_calls_that_it_selects() {
     let web = bench.begin(TapSelection { peer: Some("web".to_owned()), ..TapSelection::default() });
     let cart = bench.begin(TapSelection { peer: Some("cart".to_owned()), ..TapSelection::default() });
     bench.show(|_| {});
+    bench.class = Class::Failure;
     bench.show(|record| record.grpc_status = Some(14));
     bench.show(|record| (record.direction, record.status) = (Direction::Outbound, None));
-    bench.was_cancelled = true;
+    bench.class = Class::Cancelled;
     bench.show(|record| (record.direction, record.status) = (Direction::Outbound, None));
     let count = |tap: &Tap| lines(tap).len();
     assert_eq!(count(&failed), 2, "an answer that failed, and a call without one");
@@ -85,7 +87,7 @@ fn a_percentile_selects_the_calls_that_are_slow_for_their_own_method() {
     bench.now += SECOND;
     show(&mut bench, b"fast", 40 * MS);
     show(&mut bench, b"slow", 40 * MS);
-    bench.was_cancelled = true;
+    bench.class = Class::Cancelled;
     show(&mut bench, b"slow", 200 * MS);
     bench.show(|record| (record.protocol, record.duration) = (Protocol::Opaque, 100 * SECOND));
     let shown: Vec<_> = lines(&tap).iter().map(|call| call["authority"].clone()).collect();

@@ -284,6 +284,9 @@ impl ClusterState {
             series.requests.add(1);
         }
         let outcome = match ending {
+            Ending::ProxyError { .. } if ending.found_no_destination() => {
+                MethodOutcome::without_destination(call.http_status, grpc_status)
+            }
             Ending::Answered { .. } | Ending::ProxyError { .. } => {
                 MethodOutcome::answered(call.http_status, grpc_status)
             }

@@ -292,6 +292,18 @@ fn a_call_that_was_not_sent_counts_under_its_method_if_it_has_a_series() {
 }
 
 #[test]
+fn a_call_without_a_destination_misses_the_objective() {
+    let mut bench = Bench::new();
+    bench.set_objectives("success 99 %");
+    bench.serve("/shop.v1.Cart/Get");
+    let mut call = bench.grpc("/shop.v1.Cart/Get");
+    call.http_status = 200;
+    let ending = Ending::ProxyError { why: "no-matching-rule", grpc_status: Some(12) };
+    bench.state.method_ended(&mut call, ending, Some(12), bench.now, &bench.metrics);
+    assert_eq!(bench.objectives("Get", "success"), some(["2", "1", "0.99"]));
+}
+
+#[test]
 fn without_places_all_methods_count_together() {
     let mut bench = Bench::new();
     let mut call = bench.grpc("/shop.Cart/Add");

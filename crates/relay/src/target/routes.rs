@@ -255,8 +255,15 @@ impl Relay {
                     self.mirror(id, *copies);
                 }
             }
-            Ok(Destination::Redirect(status, location)) => self.redirect(id, status, &location),
-            Err(error) => self.fail(id, &error),
+            // The call goes to no backend, so it counts as a call to the Service that the routes are attached to.
+            Ok(Destination::Redirect(status, location)) => {
+                self.join_cluster(id, cluster);
+                self.redirect(id, status, &location);
+            }
+            Err(error) => {
+                self.join_cluster(id, cluster);
+                self.fail(id, &error);
+            }
         }
     }
 

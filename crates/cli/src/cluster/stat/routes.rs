@@ -166,7 +166,8 @@ fn outcome(sample: &Sample) -> Option<bool> {
     match (error, sample.label("classification")) {
         ("cancelled", _) | (_, "cancelled") => return None,
         (_, "success") => return Some(false),
-        ("reset", _) => return Some(true),
+        // The Service of the call has been removed. An application's UNIMPLEMENTED or 404 is no failure.
+        ("reset" | "no-route", _) => return Some(true),
         _ => {}
     }
     let is_http_failure = http.is_empty() || http.starts_with('5') || http == "429";

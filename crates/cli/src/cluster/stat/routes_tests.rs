@@ -57,6 +57,7 @@ fn a_failed_grpc_call_of_an_http_route_is_a_failure_whatever_its_http_status() {
         r#"http_status="200",grpc_status="UNAVAILABLE",error="""#,
         r#"http_status="200",grpc_status="DEADLINE_EXCEEDED",error="REQUEST_TIMEOUT""#,
         r#"http_status="200",grpc_status="UNAVAILABLE",error="no-endpoint""#,
+        r#"http_status="200",grpc_status="UNIMPLEMENTED",error="no-route""#,
         r#"http_status="200",error="reset""#,
         r#"http_status="503",error="""#,
         r#"http_status="",error="connect-failed""#,
