@@ -18,7 +18,7 @@ use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::link::grpc::{self, Status};
-use crate::metrics::{Class, Direction};
+use crate::metrics::{Class, Direction, TlsLabel, WorkerMetrics};
 use crate::pool::hop::{Hop, Protocol};
 use crate::target::cluster::ClusterState;
 
@@ -166,10 +166,15 @@ impl Relay {
         // An opaque connection lasts as long as the application keeps it, so its duration is no latency.
         let timed = (call.protocol != Protocol::Opaque).then_some(latency);
         let is_traced = call.trace.is_some();
-        let cluster = self.targets.get_mut(call.cluster);
+        let mut cluster = self.targets.get_mut(call.cluster);
         let door = self.downstreams.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
         let direction = door.direction();
-        let series = call.traffic.zip(cluster.as_ref()).and_then(|(place, cluster)| cluster.traffic(place));
+        if call.traffic.is_none()
+            && let Some(cluster) = &mut cluster
+        {
+            call.traffic = Some(count_unsent(cluster, &self.metrics));
+        }
+        let series = call.traffic.zip(cluster.as_deref()).and_then(|(place, cluster)| cluster.traffic(place));
         let metrics = series.unwrap_or_else(|| {
             let unrouted = &*self.unrouted[direction as usize];
             unrouted.request();
@@ -299,6 +304,17 @@ impl Relay {
             self.taps.show(shown, &call.request, call.tapped.as_deref(), self.now, &mut self.random);
         }
     }
+}
+
+/// Counts a call that ends before an endpoint was chosen for it. Returns the index of its series in the cluster: the
+/// series has the labels of the call's destination, and no labels of a server.
+#[cold]
+fn count_unsent(cluster: &mut ClusterState, metrics: &WorkerMetrics) -> u32 {
+    let place = cluster.traffic_place(metrics, TlsLabel::Unknown, None);
+    if let Some(traffic) = cluster.traffic(place) {
+        traffic.request();
+    }
+    place
 }
 
 /// Returns the status that a gRPC client assumes if a response lacks `grpc-status`: UNKNOWN. `None` if the call is not

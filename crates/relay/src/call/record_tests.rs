@@ -3,7 +3,31 @@ use leno_http2::StreamKey;
 use super::*;
 use crate::call::attempt::Stage;
 use crate::call::reply::ProxyError;
-use crate::fixtures::{call, mesh_of, outbound, relay, service};
+use crate::fixtures::{begin_to_connect, call, mesh_of, outbound, relay, service};
+use crate::metrics::fixtures::scrape;
+
+/// Returns the manifest of an HTTPRoute of the Service `cart`. `rules` is YAML on one line.
+fn route(rules: &str) -> String {
+    format!(
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: cart, namespace: shop}}\n\
+         spec: {{parentRefs: [{{group: '', kind: Service, name: cart}}], rules: {rules}}}\n"
+    )
+}
+
+/// Lets our application call the Service `cart` on a new connection with this number.
+fn call_cart(relay: &mut Relay, number: u32) {
+    call(relay, number, outbound(), None, b"GET /items HTTP/1.1\r\nhost: cart.shop\r\n\r\n".to_vec());
+}
+
+/// Returns the samples of a metric that are not 0: their labels, and the value after a space.
+fn samples(relay: &Relay, metric: &str) -> Vec<String> {
+    let text = scrape(std::slice::from_ref(&relay.metrics));
+    let samples = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{'));
+    samples.filter(|sample| !sample.ends_with(" 0")).map(str::to_owned).collect()
+}
+
+/// The labels of the calls to the Service `cart` that were not sent.
+const TO_CART: &str = r#"direction="outbound",authority="cart.shop.svc.cluster.local:80",dst_namespace="shop",dst_service="cart",dst_port="80",tls="unknown""#;
 
 #[test]
 fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
@@ -97,4 +121,39 @@ fn an_answer_of_the_proxy_fails_if_no_destination_was_found_and_the_same_answer_
     assert_eq!([404, 302].map(|status| redirected.class(status, None)), [Class::Success; 2]);
     assert_eq!(Ending::Broken.class(200, None), Class::Failure);
     assert_eq!(Ending::Cancelled.class(200, Some(0)), Class::Cancelled);
+}
+
+#[test]
+fn a_call_that_was_not_sent_counts_at_the_service_that_it_was_addressed_to() {
+    let none = "[{matches: [{path: {value: /other}}], backendRefs: [{name: cart, port: 80}]}]";
+    let weightless = "[{backendRefs: [{name: cart, port: 80, weight: 0}]}]";
+    let moved = "[{filters: [{type: RequestRedirect, requestRedirect: {hostname: a.example}}]}]";
+    let cart = service("cart", &["10.0.0.9"]);
+    let empty = "---\napiVersion: v1\nkind: Service\nmetadata: {name: cart, namespace: shop}\n\
+                 spec: {ports: [{port: 80}]}\n";
+    for (manifests, outcome) in [
+        (cart.clone() + &route(none), r#"classification="failure",status_code="404""#),
+        (cart.clone() + &route(weightless), r#"classification="failure",status_code="500""#),
+        (cart + &route(moved), r#"classification="success",status_code="302""#),
+        (empty.to_owned(), r#"classification="failure",status_code="503""#),
+    ] {
+        let mut relay = relay(1, mesh_of(manifests), false);
+        call_cart(&mut relay, 1);
+        assert_eq!(samples(&relay, "request_total"), [format!("{TO_CART}}} 1")]);
+        assert_eq!(samples(&relay, "response_total"), [format!("{TO_CART},{outcome},grpc_status=\"\"}} 1")]);
+    }
+}
+
+#[test]
+fn a_call_whose_endpoints_cannot_be_connected_to_fails_at_its_service() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    call_cart(&mut relay, 1);
+    let upstream = begin_to_connect(&mut relay);
+    relay.close_upstream(upstream, "refused");
+    relay.dispatch();
+    // The proxy opens no connection for a while, so it chooses no endpoint for the second call.
+    call_cart(&mut relay, 2);
+    let responses = samples(&relay, "response_total");
+    let unsent = format!("{TO_CART},classification=\"failure\",status_code=\"502\",grpc_status=\"\"}} 1");
+    assert!(responses.len() == 2 && responses.contains(&unsent), "{responses:?}");
 }

@@ -56,6 +56,8 @@ pub enum TlsLabel {
     None(NoTlsReason),
     /// The peer is not authenticated: this proxy has no identity.
     Disabled,
+    /// The call was never sent, so it had no peer that could be authenticated.
+    Unknown,
 }
 
 /// Reason why a connection is plaintext.
@@ -143,6 +145,7 @@ impl TlsLabel {
             Self::Opaque => "opaque",
             Self::None(_) => "no_identity",
             Self::Disabled => "disabled",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -165,7 +168,7 @@ impl TlsLabel {
             Self::MutualOther => labels.push((id_label, "other".to_owned())),
             Self::NoCertificate => labels.push((id_label, String::new())),
             Self::None(reason) => labels.push(("no_tls_reason", reason.label().to_owned())),
-            Self::Opaque | Self::Disabled => {}
+            Self::Opaque | Self::Disabled | Self::Unknown => {}
         }
     }
 }

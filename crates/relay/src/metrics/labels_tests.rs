@@ -45,6 +45,7 @@ fn every_state_of_tls_is_told_apart_as_linkerd_does() {
     assert_eq!(tls_labels(TlsLabel::NoCertificate), "direction=inbound tls=true client_id=");
     assert_eq!(tls_labels(TlsLabel::Opaque), "direction=inbound tls=opaque");
     assert_eq!(tls_labels(TlsLabel::Disabled), "direction=inbound tls=disabled");
+    assert_eq!(tls_labels(TlsLabel::Unknown), "direction=inbound tls=unknown");
     assert_eq!(none(NoTlsReason::Loopback), "direction=inbound tls=no_identity no_tls_reason=loopback");
     assert_eq!(
         none(NoTlsReason::NoTlsFromRemote),

@@ -11,7 +11,7 @@ pub(super) const RESPONSE_KINDS: usize = 24;
 
 /// One worker's counts of calls with the same [`TrafficLabels`](super::TrafficLabels).
 ///
-/// A call is counted as soon as its labels are known: when it is first sent, or when the proxy answers it itself. Every
+/// A call is counted as soon as its labels are known: when it is first sent, or when it ends without being sent. Every
 /// [`TrafficMetrics::request`] is followed by exactly one [`TrafficMetrics::response`] or
 /// [`TrafficMetrics::no_response`].
 #[derive(Debug, Default)]

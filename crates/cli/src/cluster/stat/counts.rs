@@ -82,6 +82,8 @@ pub(crate) struct Counts {
     pub(crate) calls: f64,
     /// Number of calls over mutual TLS.
     pub(crate) secure_calls: f64,
+    /// Number of calls that were never sent, so that they were neither encrypted nor in plaintext.
+    pub(crate) unsent_calls: f64,
     pub(crate) successes: f64,
     pub(crate) responses: f64,
     /// Number of calls and connections that policies of the called workload denied.
@@ -131,6 +133,7 @@ impl Counts {
             add(names.calls, &|counts, sample| {
                 counts.calls += sample.value;
                 counts.secure_calls += if is_mutual_tls(sample) { sample.value } else { 0.0 };
+                counts.unsent_calls += if sample.label("tls") == "unknown" { sample.value } else { 0.0 };
             });
             add(names.responses, &|counts, sample| match sample.label("classification") {
                 "cancelled" => {}
@@ -164,6 +167,7 @@ impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.secure_calls += other.secure_calls;
+        self.unsent_calls += other.unsent_calls;
         self.successes += other.successes;
         self.responses += other.responses;
         self.denied += other.denied;
@@ -182,9 +186,9 @@ impl Counts {
         }
     }
 
-    /// Share of calls over mutual TLS, 0 to 1.
+    /// Share of the calls sent that used mutual TLS, 0 to 1.
     pub(crate) fn tls_share(&self) -> Option<f64> {
-        share(self.secure_calls, self.calls)
+        share(self.secure_calls, self.calls - self.unsent_calls)
     }
 
     /// Estimates a latency quantile, in milliseconds, by linear interpolation within a bucket, as Prometheus'

@@ -47,6 +47,16 @@ fn what_grew_in_the_window_is_what_counts() {
 }
 
 #[test]
+fn calls_that_were_never_sent_do_not_lower_the_share_of_mutual_tls() {
+    let page = "request_total{direction=\"outbound\",tls=\"true\"} 30\n\
+                request_total{direction=\"outbound\",tls=\"no_identity\"} 10\n\
+                request_total{direction=\"outbound\",tls=\"unknown\"} 60";
+    let proxies = [growth("", page)];
+    let counts = Counts::of(TRAFFIC, proxies.iter(), |_| true);
+    assert_eq!((counts.calls, counts.tls_share()), (100.0, Some(0.75)));
+}
+
+#[test]
 fn proxies_are_added_up_before_anything_is_divided() {
     let figures = between(&[(0, 400), (1_000, 1_000)]).figures(WINDOW);
     assert_eq!(figures.calls_per_second, 40.0);
