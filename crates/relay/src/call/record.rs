@@ -212,6 +212,8 @@ impl Relay {
             route.ended(call.http_status, grpc_status, ending, (latency, response_took));
         }
         if let Some(cluster) = cluster {
+            // If the call was not sent, its method has not begun.
+            cluster.begin_method(call, &self.metrics, self.limits.relay.max_methods_per_service as usize);
             cluster.method_ended(call, ending, grpc_status, now, &self.metrics);
             finish_picks(call, cluster, now, ending);
         }

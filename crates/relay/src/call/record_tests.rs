@@ -157,3 +157,22 @@ fn a_call_whose_endpoints_cannot_be_connected_to_fails_at_its_service() {
     let unsent = format!("{TO_CART},classification=\"failure\",status_code=\"502\",grpc_status=\"\"}} 1");
     assert!(responses.len() == 2 && responses.contains(&unsent), "{responses:?}");
 }
+
+#[test]
+fn calls_that_a_rule_sends_to_no_valid_backend_miss_the_objective_of_their_service() {
+    const OBJECTIVE: &str = "annotations: {leno.dev/objective: 'GET: success 90 %'}, ";
+    let cart = service("cart", &["10.0.0.9"]).replacen("{name: cart", &format!("{{{OBJECTIVE}name: cart"), 1);
+    for rules in [
+        "[{backendRefs: [{name: cart, port: 80, weight: 0}]}]",
+        "[{backendRefs: [{name: gone, port: 80}]}]",
+        "[{matches: [{path: {value: /other}}], backendRefs: [{name: cart, port: 80}]}]",
+    ] {
+        let mut relay = relay(1, mesh_of(cart.clone() + &route(rules)), false);
+        call_cart(&mut relay, 1);
+        for metric in ["leno_method_objective_calls_total", "leno_method_objective_misses_total"] {
+            let [sample]: [String; 1] = samples(&relay, metric).try_into().expect("one sample");
+            assert!(sample.contains(r#"dst_service="cart""#) && sample.contains(r#"http_method="GET""#), "{sample}");
+            assert!(sample.contains(r#"objective="success""#) && sample.ends_with("} 1"), "{sample}");
+        }
+    }
+}

@@ -49,7 +49,7 @@ pub(crate) enum CallMethod {
     /// The metrics by method do not count the call: it is a mirrored copy, an opaque connection, a tap or a kubelet's
     /// probe.
     Uncounted,
-    /// The call has not been sent yet, so it is not counted yet.
+    /// The call has neither been sent nor ended yet, so it is not counted yet.
     Unknown,
     /// The method had no series when the call began.
     Unnamed(MethodTag),
@@ -195,7 +195,7 @@ impl Methods {
 }
 
 impl ClusterState {
-    /// Counts a call that is sent for the first time. `max` is the limit of methods with a series of their own.
+    /// Counts a call that is sent for the first time, or that ends without being sent. `max` is the limit of methods with a series of their own.
     #[inline]
     pub(crate) fn begin_method(&mut self, call: &mut Call, metrics: &WorkerMetrics, max: usize) {
         if call.method != CallMethod::Unknown {
@@ -330,7 +330,7 @@ impl ClusterState {
     fn series_at_end(&mut self, call: &Call, metrics: &WorkerMetrics) -> Option<&MethodMetrics> {
         let tag = match call.method {
             CallMethod::Uncounted => return None,
-            // The call was never sent, so its method was not looked up before.
+            // `begin_method` gives every call a tag, unless the request is not stored any more.
             CallMethod::Unknown => MethodTag::of(call),
             CallMethod::Unnamed(_) => None,
             CallMethod::Named(tag) => Some(tag),
