@@ -37,6 +37,9 @@ pub struct Configuration {
 pub struct FileStatus {
     path: String,
     serving: Serving,
+    /// The same in words, for `leno problems`; `None` for a valid file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_corrected: Option<&'static str>,
 }
 
 /// The version of a manifest file that is in force.
@@ -109,7 +112,7 @@ impl Configuration {
         let is_new = |problem: &&Problem| before.is_none_or(|before| !before.problems.contains(problem));
         let news: BTreeSet<&str> = self.problems.iter().filter(is_new).map(|problem| &*problem.place.file).collect();
         let invalid = self.files.iter().filter(|file| news.contains(file.path.as_str()));
-        invalid.filter_map(|file| Some(format!("{}: {}", file.path, file.serving.until_corrected()?))).collect()
+        invalid.filter_map(|file| Some(format!("{}: {}", file.path, file.until_corrected?))).collect()
     }
 }
 
@@ -233,7 +236,7 @@ impl ManifestFile {
             (None, _) if self.policies.is_empty() => Serving::Nothing,
             (None, _) => Serving::OnlyPolicies,
         };
-        FileStatus { path: path.to_owned(), serving }
+        FileStatus { path: path.to_owned(), serving, until_corrected: serving.until_corrected() }
     }
 }
 

@@ -99,6 +99,9 @@ fn a_bad_file_at_the_start_does_not_stop_the_good_ones() {
     let configuration = open(&directory).configuration();
     assert_eq!(services(&configuration), ["a"]);
     assert_eq!(files(&configuration), ["a.yaml current", "b.yaml nothing"]);
+    let shown = serde_json::to_value(&configuration.files).expect("it is plain data");
+    assert_eq!(shown[0].get("until_corrected"), None);
+    assert_eq!(shown[1]["until_corrected"], "the file is invalid; no part of it is in force until it is corrected");
     let problems = problems(&configuration);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].contains("b.yaml:4: spec.ports[0].port of Service default/b: "), "{problems:?}");

@@ -25,8 +25,7 @@ const PROBLEMS_MAX: usize = 20;
 /// The problems with their configuration that proxies reported.
 #[derive(Debug, Default)]
 pub(super) struct Configurations {
-    /// For each problem, the workload whose proxy reported it, and the description.
-    pub(super) problems: Vec<(String, String)>,
+    pub(super) problems: Vec<Reported>,
     /// Proxies whose problems are unknown, because their `/config` could not be read, each with the reason.
     pub(super) unread: Vec<(ProxyAt, String)>,
     /// Proxies that report problems, but whose `/config` the dashboard did not request: there were too many such
@@ -36,11 +35,29 @@ pub(super) struct Configurations {
     pub(super) asked: BTreeSet<ProxyAt>,
 }
 
+/// A problem that a proxy has reported.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reported {
+    pub(super) what: String,
+    /// What of the file is in force until the file is corrected; `None` if the problem does not make the file invalid.
+    pub(super) until_corrected: Option<String>,
+    /// The workload of the proxy.
+    pub(super) by: String,
+}
+
 /// The fields of `/config` that the dashboard reads.
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(default)]
     problems: Vec<ConfigurationProblem>,
+    #[serde(default)]
+    files: Vec<ConfigurationFile>,
+}
+
+#[derive(Deserialize)]
+struct ConfigurationFile {
+    path: String,
+    until_corrected: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -75,7 +92,7 @@ impl Configurations {
     }
 
     fn of(pages: Vec<(ProxyAt, Result<String, String>)>) -> Self {
-        let (mut found, mut unread) = (BTreeMap::<String, String>::new(), Vec::new());
+        let (mut found, mut unread) = (BTreeMap::<(String, Option<String>), String>::new(), Vec::new());
         for (proxy, page) in pages {
             let problems = page.and_then(|page| {
                 let read = serde_json::from_str::<Configuration>(&page);
@@ -84,14 +101,18 @@ impl Configurations {
             match problems {
                 Ok(configuration) => {
                     for problem in configuration.problems.iter().take(PROBLEMS_MAX) {
-                        // Keep one copy of a problem: all proxies that read the same file report it.
-                        found.entry(problem.text()).or_insert_with(|| proxy.name.clone());
+                        // Keep one copy of a problem: all proxies that read the same file report it. But a proxy that
+                        // has started since the mistake never had a valid version of the file.
+                        let file = configuration.files.iter().find(|file| file.path == problem.file);
+                        let until_corrected = file.and_then(|file| file.until_corrected.clone());
+                        found.entry((problem.text(), until_corrected)).or_insert_with(|| proxy.name.clone());
                     }
                 }
                 Err(why) => unread.push((proxy, line(&why))),
             }
         }
-        let problems = found.into_iter().map(|(what, proxy)| (proxy, what)).collect();
+        let reported = |((what, until_corrected), by)| Reported { what, until_corrected, by };
+        let problems = found.into_iter().map(reported).collect();
         Self { problems, unread, ..Self::default() }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::configuration::Configurations;
+use super::configuration::{Configurations, Reported};
 use super::denials::{Key, Policy, Row};
 use super::mesh::{Id, Mesh, Node, id};
 use super::objective::Level;
@@ -204,14 +204,21 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
 }
 
 fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
-    let problem = |(proxy, what): &(String, String)| Problem {
+    let problem = |Reported { what, until_corrected, by }: &Reported| Problem {
         severity: Severity::Error,
         kind: "configuration",
-        what: format!("{what} (reported by {proxy})"),
-        fix: "Correct the file. Until then its last valid version stays in force.".to_owned(),
+        what: format!("{what} (reported by {by})"),
+        fix: until_corrected.as_deref().map_or_else(|| "Correct the file.".to_owned(), sentence),
         service: None,
     };
     facts.configuration.problems.iter().map(problem).collect()
+}
+
+/// Makes a sentence of a clause: begins it with a capital letter, and ends it with a full stop.
+fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).chain(['.']).collect()
 }
 
 /// Reports the proxies that have problems with their configuration, but whose `/config` was not read, so that the

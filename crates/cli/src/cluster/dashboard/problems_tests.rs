@@ -199,6 +199,20 @@ fn a_caller_with_an_identity_is_named_as_policies_write_it() {
 }
 
 #[test]
+fn the_remedy_for_a_mistake_in_a_file_names_what_of_the_file_is_in_force() {
+    let reported = |until_corrected: Option<&str>| Reported {
+        what: "a.yaml:4: 80000 is no port".to_owned(),
+        until_corrected: until_corrected.map(str::to_owned),
+        by: "web".to_owned(),
+    };
+    let problems = vec![reported(Some("the file is invalid; no part of it is in force")), reported(None)];
+    let found = found_with(&[], &Configurations { problems, ..Configurations::default() });
+    let fixes: Vec<_> = found.iter().map(|problem| problem.fix.as_str()).collect();
+    assert_eq!(fixes, ["The file is invalid; no part of it is in force.", "Correct the file."]);
+    assert_eq!(found[0].what, "a.yaml:4: 80000 is no port (reported by web)");
+}
+
+#[test]
 fn proxies_whose_problems_of_configuration_are_unknown_are_named() {
     let unread = vec![(proxy_of("web", "web-1"), "it did not send its /config within 3 s".to_owned())];
     let unasked = (0..7).map(|number| proxy_of("cart", &format!("cart-{number}"))).collect();
