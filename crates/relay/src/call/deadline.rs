@@ -26,6 +26,36 @@ use crate::target::routes::CallRoute;
 /// ours: we round the value of the field down, by up to 1 ms, and our timers up, by up to 1 ms.
 const SERVER_AHEAD: Duration = Duration::from_millis(2);
 
+/// If a client cancels a call with less time left than this, the call has reached its deadline: the client's clock for
+/// the deadline starts earlier than ours. For a timeout of more than 1 s, the limit is a hundredth of the timeout.
+const CLIENT_AHEAD: Duration = Duration::from_millis(10);
+
+impl Call {
+    /// Returns how a call has ended, for all that records its end. Many gRPC clients cancel their calls at the deadline,
+    /// a moment before our timer fires. Such a call ends as if our timer had fired first. Otherwise, most calls that
+    /// exceed their deadline would count as cancelled, and not as failed.
+    #[inline]
+    pub(crate) fn recorded_ending(&mut self, ending: Ending, now: Instant) -> Ending {
+        match self.deadline {
+            Some(deadline) if matches!(ending, Ending::Cancelled) => self.cancelled_ending(deadline, now),
+            _ => ending,
+        }
+    }
+
+    #[cold]
+    fn cancelled_ending(&mut self, deadline: Instant, now: Instant) -> Ending {
+        let (whole, left) = (deadline.saturating_duration_since(self.started), deadline.saturating_duration_since(now));
+        // The proxy itself ends a mirrored copy at the copy's deadline.
+        if self.is_mirror() || left >= CLIENT_AHEAD.max(whole / 100) {
+            return Ending::Cancelled;
+        }
+        let error = out_of_time(self);
+        let (http_status, grpc_status) = error.statuses();
+        self.http_status = if self.is_grpc { 200 } else { http_status };
+        Ending::ProxyError { why: error.why(), grpc_status: self.is_grpc.then_some(grpc_status as u8) }
+    }
+}
+
 impl Relay {
     /// Sets the time limits of a call: the timeout that its client asks for and, once the call has a route, the limits
     /// in the policy of its rule.

@@ -7,6 +7,7 @@ use crate::fixtures::{
     relay, service,
 };
 use crate::link::LinkId;
+use crate::metrics::fixtures::scrape;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -78,6 +79,29 @@ fn a_server_that_cancels_a_call_at_its_deadline_ends_it_as_the_proxys_own_timer_
         assert_eq!(received, "4 deadline-exceeded", "{after:?}");
         assert_eq!(relay.metrics.deadline_exceeded_total.get(), 1);
         assert_eq!(record(&relay), (0, true), "the endpoint has not failed, but takes at least this long");
+    }
+}
+
+#[test]
+fn a_call_that_its_client_cancels_at_the_deadline_has_failed() {
+    for (after, failed) in [(500 * MS, false), (995 * MS, true)] {
+        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+        let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
+        assert!(relay.begin_read(client).is_some());
+        let (mut caller, stream) = http2_caller(relay.now, &WITHIN_A_SECOND);
+        caller.send_data(stream, b"question", true);
+        relay.receive(client, caller.output());
+        relay.dispatch();
+        let sent = caller.output().len();
+        caller.advance_output(sent);
+        caller.reset(stream, ErrorCode::CANCEL);
+        relay.set_now(relay.now + after);
+        relay.receive(client, caller.output());
+        assert_eq!((relay.calls.len(), relay.metrics.cancelled_total.get()), (0, 1));
+        let text = scrape(std::slice::from_ref(&relay.metrics));
+        let expired = r#"classification="failure",status_code="200",grpc_status="4"} 1"#;
+        let has_failed = text.lines().any(|line| line.starts_with("response_total{") && line.ends_with(expired));
+        assert_eq!(has_failed, failed, "{after:?}: {text}");
     }
 }
 

@@ -70,6 +70,11 @@ impl Ending {
         if has_failed { Class::Failure } else { Class::Success }
     }
 
+    /// Returns whether the time of the whole call was over.
+    pub(crate) fn has_expired(self) -> bool {
+        matches!(self, Self::ProxyError { why: "deadline-exceeded" | "request-timeout", .. })
+    }
+
     /// Returns whether the proxy answered the call because it found no destination for it.
     #[inline]
     pub(crate) fn found_no_destination(self) -> bool {
@@ -162,6 +167,8 @@ impl Relay {
         } else {
             call
         };
+        let was_cancelled = matches!(ending, Ending::Cancelled | Ending::Complete);
+        let ending = call.recorded_ending(ending, now);
         let latency = now - call.started;
         // An opaque connection lasts as long as the application keeps it, so its duration is no latency.
         let timed = (call.protocol != Protocol::Opaque).then_some(latency);
@@ -195,13 +202,11 @@ impl Relay {
                 let status = if call.http_status == 0 { 502 } else { call.http_status };
                 metrics.response(status, None, true, timed);
             }
-            Ending::Cancelled | Ending::Complete => {
-                metrics.no_response();
-                // Another metric counts the mirrored copies that are dropped.
-                if !call.is_mirror() {
-                    self.metrics.cancelled_total.add(1);
-                }
-            }
+            Ending::Cancelled | Ending::Complete => metrics.no_response(),
+        }
+        // Another metric counts the mirrored copies that are dropped.
+        if was_cancelled && !call.is_mirror() {
+            self.metrics.cancelled_total.add(1);
         }
         if let Some(route) = &call.route {
             let is_answered = matches!(ending, Ending::Answered { .. });

@@ -239,7 +239,7 @@ impl MethodMetrics {
     }
 
     /// Counts a call for the method's objective, if there is one. Must not be called for a call that its client
-    /// cancelled before the deadline.
+    /// cancelled.
     #[inline]
     pub fn count_for_objective(&self, outcome: MethodOutcome, duration: Duration) {
         if let Some(objective) = self.objective() {

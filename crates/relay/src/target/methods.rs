@@ -34,9 +34,6 @@ const MAX_QUIET: u8 = 10;
 const MAX_NAME_BYTES: usize = 200;
 /// Name of the field that marks an answer made by a proxy.
 const PROXY_ERROR: &[u8] = b"leno-proxy-error";
-/// If a client cancels a call with less time left than this, the call has reached its deadline: the client's clock for
-/// the deadline starts earlier than ours. For a timeout of more than 1 s, the limit is a hundredth of the timeout.
-const ALMOST_EXPIRED: Duration = Duration::from_millis(10);
 
 /// Identifies a method within its cluster. Methods with equal tags count as one method, which only makes the metrics
 /// less accurate.
@@ -296,21 +293,17 @@ impl ClusterState {
         series.ended(outcome, now - call.started);
         series.request_messages.add(call.request_messages.take_new().into());
         series.response_messages.add(call.response_messages.take_new().into());
-        let mut is_cancelled = outcome == MethodOutcome::CANCELLED;
         if let Some(deadline) = call.deadline {
             let (whole, left) =
                 (deadline.saturating_duration_since(call.started), deadline.saturating_duration_since(now));
-            let is_expired = is_cancelled && left < ALMOST_EXPIRED.max(whole / 100);
             series.time_left(Measured::Received, whole);
-            series.time_left(Measured::Ended, if is_expired { Duration::ZERO } else { left });
+            // The timer of the client or of the server may have fired a moment before ours.
+            series.time_left(Measured::Ended, if ending.has_expired() { Duration::ZERO } else { left });
             if let Some(sent) = call.attempts.latest_sent_at() {
                 series.time_left(Measured::Sent, deadline.saturating_duration_since(sent));
             }
-            is_cancelled &= !is_expired;
         }
-        // A call that its client cancels at the deadline counts for the objective, because the client has waited for an
-        // answer in vain. Other cancelled calls do not count.
-        if !is_cancelled {
+        if outcome != MethodOutcome::CANCELLED {
             series.count_for_objective(outcome, now - call.started);
         }
         self.release_method(call.method);

@@ -57,6 +57,16 @@ impl Bench {
         self.state.method_ended(&mut call, ending, grpc_status, self.now, &self.metrics);
     }
 
+    /// Ends a call that its client cancels.
+    fn cancel(&mut self, mut call: Call) {
+        let ending = call.recorded_ending(Ending::Cancelled, self.now);
+        let grpc_status = match ending {
+            Ending::ProxyError { grpc_status, .. } => grpc_status,
+            _ => None,
+        };
+        self.state.method_ended(&mut call, ending, grpc_status, self.now, &self.metrics);
+    }
+
     fn serve(&mut self, path: &str) {
         let call = self.grpc(path);
         let call = self.begin(call);
@@ -240,11 +250,18 @@ fn a_client_that_gives_up_at_its_deadline_has_missed_it() {
     for left in [Duration::from_millis(1), Duration::from_secs(1)] {
         let mut call = bench.begin(bench.grpc("/shop.Cart/Add"));
         call.deadline = Some(bench.now + left);
-        bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
+        bench.cancel(call);
     }
     let expired = bench.samples("leno_method_time_left_seconds_bucket{le=\"0.0\"");
     let ended = expired.iter().find(|line| line.contains("at=\"ended\"")).expect("calls with a deadline have ended");
     assert!(ended.ends_with("} 1"), "{ended}");
+    let responses = bench.samples("leno_method_responses_total");
+    for outcome in [
+        "classification=\"failure\",grpc_status=\"DEADLINE_EXCEEDED\"} 1",
+        "classification=\"cancelled\",error=\"cancelled\"} 1",
+    ] {
+        assert!(responses.iter().any(|line| line.ends_with(outcome)), "{responses:?}");
+    }
 }
 
 #[test]
@@ -382,7 +399,7 @@ fn a_cancelled_call_counts_only_if_its_deadline_has_passed() {
         let mut call = bench.begin(bench.grpc("/shop.v1.Cart/Get"));
         call.deadline = deadline_ms.map(|ms| bench.now + Duration::from_millis(ms));
         bench.now += Duration::from_millis(took_ms);
-        bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
+        bench.cancel(call);
     }
     assert_eq!(bench.objectives("Get", "success"), some(["2", "1", "0.99"]));
     assert_eq!(bench.objectives("Get", "latency"), some(["1", "0", "0.5"]));
