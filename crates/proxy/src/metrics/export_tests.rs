@@ -3,8 +3,8 @@ use std::time::{Duration, Instant, SystemTime};
 use leno_admin::Exposition;
 use leno_identity::upkeep::IdentityMetrics;
 use leno_relay::metrics::{
-    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, PeerLabel, TargetLabel, TlsLabel, TrafficLabels,
-    WorkerMetrics,
+    AuthorizationLabels, Class, ConnectionLabels, DecidedBy, Direction, PeerLabel, TargetLabel, TlsLabel,
+    TrafficLabels, WorkerMetrics,
 };
 
 use super::Scrape;
@@ -48,7 +48,7 @@ fn text_of_everything() -> String {
         |direction| TrafficLabels { direction, target: TargetLabel::Port(8080), server: None, tls: TlsLabel::Disabled };
     let cluster = worker.traffic(&calls(Direction::Outbound));
     cluster.request();
-    cluster.response(200, Some(0), false, Some(Duration::from_millis(1)));
+    cluster.response(200, Some(0), Class::Success, Some(Duration::from_millis(1)));
     worker
         .connections(&ConnectionLabels { peer: PeerLabel::Destination, traffic: calls(Direction::Outbound) })
         .opened();

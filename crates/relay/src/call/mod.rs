@@ -149,6 +149,8 @@ pub(crate) struct Call {
     /// rules neither retry nor hedge a tunnel. A tunnel may be silent for any time, even after `request` was dropped.
     pub(crate) is_tunnel: bool,
     pub(crate) response: Response,
+    /// Whether the response is the denial of a policy, which the proxy of the called workload has answered.
+    pub(crate) is_denied: bool,
     pub(crate) http_status: u16,
     /// Number of content bytes received from the client. `response_bytes` is the number of content bytes received from
     /// the endpoint.
@@ -221,6 +223,7 @@ impl Call {
             route: None,
             protocol,
             response: Response::Awaited,
+            is_denied: false,
             http_status: 0,
             request_bytes: 0,
             response_bytes: 0,

@@ -63,6 +63,7 @@ impl Ending {
     pub(crate) fn class(self, http_status: u16, grpc_status: Option<u8>) -> Class {
         let has_failed = match self {
             Self::Cancelled | Self::Complete => return Class::Cancelled,
+            Self::ProxyError { why: "denied", .. } => return Class::Denied,
             Self::Broken => true,
             Self::Answered { .. } => is_failure(http_status, grpc_status),
             Self::ProxyError { why, .. } => is_without_destination(why) || is_failure(http_status, grpc_status),
@@ -192,17 +193,16 @@ impl Relay {
             Ending::ProxyError { grpc_status, .. } => grpc_status,
             Ending::Broken | Ending::Cancelled | Ending::Complete => None,
         };
-        let class = ending.class(call.http_status, grpc_status);
-        match ending {
-            Ending::Answered { .. } | Ending::ProxyError { .. } => {
-                metrics.response(call.http_status, grpc_status, class == Class::Failure, timed);
-            }
-            Ending::Broken => {
-                // A reset before the response headers counts as 502 (Bad Gateway).
-                let status = if call.http_status == 0 { 502 } else { call.http_status };
-                metrics.response(status, None, true, timed);
-            }
-            Ending::Cancelled | Ending::Complete => metrics.no_response(),
+        let class = match ending {
+            Ending::Answered { .. } if call.is_denied => Class::Denied,
+            _ => ending.class(call.http_status, grpc_status),
+        };
+        match (class, ending) {
+            (Class::Cancelled, _) => metrics.no_response(),
+            (Class::Denied, _) => metrics.response(call.http_status, grpc_status, class, None),
+            // A reset before the response headers counts as 502 (Bad Gateway).
+            (_, Ending::Broken) if call.http_status == 0 => metrics.response(502, None, class, timed),
+            _ => metrics.response(call.http_status, grpc_status, class, timed),
         }
         // Another metric counts the mirrored copies that are dropped.
         if was_cancelled && !call.is_mirror() {
@@ -219,7 +219,7 @@ impl Relay {
         if let Some(cluster) = cluster {
             // If the call was not sent, its method has not begun.
             cluster.begin_method(call, &self.metrics, self.limits.relay.max_methods_per_service as usize);
-            cluster.method_ended(call, ending, grpc_status, now, &self.metrics);
+            cluster.method_ended(call, ending, (class, grpc_status), now, &self.metrics);
             finish_picks(call, cluster, now, ending);
         }
         if self.access_log.is_on() || self.taps.is_open() {

@@ -3,7 +3,9 @@ use leno_http2::StreamKey;
 use super::*;
 use crate::call::attempt::Stage;
 use crate::call::reply::ProxyError;
-use crate::fixtures::{begin_to_connect, call, mesh_of, outbound, relay, service};
+use crate::downstream::origin::Origin;
+use crate::fixtures::{begin_to_connect, call, connect_endpoint, mesh_of, outbound, relay, service};
+use crate::link::LinkId;
 use crate::metrics::fixtures::scrape;
 
 /// Returns the manifest of an HTTPRoute of the Service `cart`. `rules` is YAML on one line.
@@ -119,6 +121,8 @@ fn an_answer_of_the_proxy_fails_if_no_destination_was_found_and_the_same_answer_
     assert_eq!(answered.class(200, Some(Status::Unimplemented as u8)), Class::Success);
     let redirected = Ending::Answered { grpc_status: None, pushback: None };
     assert_eq!([404, 302].map(|status| redirected.class(status, None)), [Class::Success; 2]);
+    assert_eq!(ours(ProxyError::Denied(String::new())), [Class::Denied; 2]);
+    assert_eq!(redirected.class(403, None), Class::Success, "an application's answer says nothing about the server");
     assert_eq!(Ending::Broken.class(200, None), Class::Failure);
     assert_eq!(Ending::Cancelled.class(200, Some(0)), Class::Cancelled);
 }
@@ -174,5 +178,32 @@ fn calls_that_a_rule_sends_to_no_valid_backend_miss_the_objective_of_their_servi
             assert!(sample.contains(r#"dst_service="cart""#) && sample.contains(r#"http_method="GET""#), "{sample}");
             assert!(sample.contains(r#"objective="success""#) && sample.ends_with("} 1"), "{sample}");
         }
+    }
+}
+
+#[test]
+fn a_call_that_our_policy_denies_is_neither_a_success_nor_a_failure() {
+    let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {name: cart, namespace: shop}\n\
+                  spec: {allow: [{identities: [ns/shop/sa/web]}]}\n";
+    let mut relay = relay(1, mesh_of(policy.to_owned()), false);
+    let [peer, local] = ["10.0.1.1:40000", "10.0.0.9:8080"].map(|address| address.parse().expect("an address"));
+    let origin = Origin { door: Door::Inbound, peer, local, original_destination: Some(local) };
+    call(&mut relay, 1, origin, None, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec());
+    let [response]: [String; 1] = samples(&relay, "response_total").try_into().expect("one response");
+    assert!(response.ends_with(r#",classification="denied",status_code="403",grpc_status=""} 1"#), "{response}");
+    assert!(samples(&relay, "response_latency_ms_count").is_empty());
+}
+
+#[test]
+fn an_answer_403_is_a_denial_only_if_a_proxy_gave_it() {
+    for (field, class) in [("leno-proxy-error: denied", "denied"), ("x-denied: yes", "success")] {
+        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+        call_cart(&mut relay, 1);
+        let upstream = connect_endpoint(&mut relay);
+        let answer = format!("HTTP/1.1 403 Forbidden\r\n{field}\r\ncontent-length: 0\r\n\r\n");
+        relay.receive(LinkId::Endpoint(upstream), answer.as_bytes());
+        let [response]: [String; 1] = samples(&relay, "response_total").try_into().expect("one response");
+        let outcome = format!(",classification=\"{class}\",status_code=\"403\",grpc_status=\"\"}} 1");
+        assert!(response.ends_with(&outcome), "{response}");
     }
 }

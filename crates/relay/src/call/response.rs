@@ -19,11 +19,11 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
 use crate::failure::ConnectionFailure;
-use crate::link::grpc::Pushback;
+use crate::link::grpc::{Pushback, Status};
 use crate::link::{LinkId, grpc};
 use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
-use crate::target::methods::CallMethod;
+use crate::target::methods::{CallMethod, PROXY_ERROR};
 
 /// If the server sends GOAWAY within this time after the connection was opened, and before its first call, the relay
 /// treats the connection as a failed attempt to connect. If the connection was never ready for calls, the time does not
@@ -95,6 +95,7 @@ impl Relay {
         }
         if section == Section::Response && may_have_failed(fields, end_stream) {
             self.pass_on_spent_chain(id.call, fields);
+            self.note_denial(id.call, fields);
         }
         if section == Section::Response
             && has_route
@@ -127,6 +128,17 @@ impl Relay {
             };
             self.response_complete(id.call, ending);
         }
+    }
+
+    /// Records whether the response to an outbound call is the denial of a policy. For an inbound call, this proxy has
+    /// already decided, and the response is the application's.
+    #[cold]
+    fn note_denial(&mut self, id: CallId, fields: &FieldSection) {
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        let door = self.downstreams.get(call.client).map(|client| client.origin.door);
+        let is_refusal = status_code(fields) == 403 || grpc::status(fields) == Some(Status::PermissionDenied as u8);
+        let is_marked = || fields.iter().any(|line| line.name == PROXY_ERROR && line.value == b"denied");
+        call.is_denied = door == Some(Door::Outbound) && is_refusal && is_marked();
     }
 
     /// Handles a field section that is larger than the client accepts. If the section is an interim response, drops it,

@@ -254,7 +254,7 @@ impl Relay {
             hedges: call.hedges(),
             attempts: attempts.into_iter().map(|attempt| attempt.finish(call, (ending, grpc_status), now)).collect(),
         });
-        if is_offered && !was_cancelled {
+        if is_offered && matches!(class, Class::Success | Class::Failure) {
             let exemplar = Exemplar { trace, duration, at: started + duration };
             if let Some(cluster) = self.targets.get_mut(call.cluster) {
                 cluster.method_traced(call, exemplar, &self.metrics);

@@ -25,7 +25,7 @@ use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_
 use super::traffic::{ResponseKind, TrafficTotals};
 use super::worker::CountBySideAndReason;
 use super::{
-    AuthorizationLabels, AuthorizationMetrics, ConnectionLabels, Counter, Direction, MethodLabels, RouteLabels,
+    AuthorizationLabels, AuthorizationMetrics, Class, ConnectionLabels, Counter, Direction, MethodLabels, RouteLabels,
     TcpMetrics, TrafficLabels, TrafficMetrics, WorkerMetrics,
 };
 
@@ -160,9 +160,13 @@ impl RelayScrape {
             for (kind, count) in &totals.responses {
                 encode_count(responses.encode_family(&(labels.clone(), response_labels(*kind)))?, *count)?;
             }
-            for (class, count) in [("success", totals.other_successes), ("failure", totals.other_failures)] {
+            for (class, count) in [
+                (Class::Success, totals.other_successes),
+                (Class::Failure, totals.other_failures),
+                (Class::Denied, totals.other_denied),
+            ] {
                 if count > 0 {
-                    let others = (labels.clone(), [("classification", class), ("status_code", "other")]);
+                    let others = (labels.clone(), [("classification", class.label()), ("status_code", "other")]);
                     encode_count(responses.encode_family(&others)?, count)?;
                 }
             }
@@ -276,10 +280,9 @@ fn sum_by_key<'a, K: Copy + Ord + 'a, const N: usize>(
 }
 
 fn response_labels(kind: ResponseKind) -> Labels {
-    let classification = if kind.failed { "failure" } else { "success" };
     let grpc_status = kind.grpc_status.map(|status| status.to_string()).unwrap_or_default();
     vec![
-        ("classification", classification.to_owned()),
+        ("classification", kind.class.label().to_owned()),
         ("status_code", kind.http_status.to_string()),
         ("grpc_status", grpc_status),
     ]

@@ -6,7 +6,7 @@ use leno_model::mesh::ClusterKey;
 use crate::metrics::fixtures::{assert_line, inbound, late_scrape, outbound, scrape};
 use crate::metrics::traffic::RESPONSE_KINDS;
 use crate::metrics::{
-    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
+    AuthorizationLabels, Class, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
     TrafficLabels, WorkerMetrics,
 };
 
@@ -20,10 +20,10 @@ fn calls_of_two_workers_are_summed_under_linkerds_names() {
     let clusters = [workers[0].traffic(&outbound(50051)), workers[1].traffic(&outbound(50051))];
     for cluster in &clusters {
         cluster.request();
-        cluster.response(200, Some(0), false, Some(Duration::from_micros(7_500)));
+        cluster.response(200, Some(0), Class::Success, Some(Duration::from_micros(7_500)));
     }
     clusters[0].request();
-    clusters[0].response(503, None, true, Some(Duration::from_millis(1)));
+    clusters[0].response(503, None, Class::Failure, Some(Duration::from_millis(1)));
     clusters[1].request();
 
     let text = scrape(&workers);
@@ -47,16 +47,16 @@ fn responses_beyond_the_limit_on_kinds_keep_their_classification() {
     let worker = WorkerMetrics::new();
     let cluster = worker.traffic(&outbound(50051));
     // The statuses from 300 on claim all counters of the series, so the later responses get none.
-    for (http_status, failed) in
-        (300..400).map(|status| (status, false)).chain([(200, false), (503, true), (500, true)])
-    {
+    let last = [(200, Class::Success), (503, Class::Failure), (500, Class::Failure), (403, Class::Denied)];
+    for (http_status, class) in (300..400).map(|status| (status, Class::Success)).chain(last) {
         cluster.request();
-        cluster.response(http_status, None, failed, None);
+        cluster.response(http_status, None, class, None);
     }
     let text = scrape(&[worker]);
     let others = 100 + 1 - RESPONSE_KINDS;
     assert_line(&text, &format!("response_total{{{ECHO},classification=\"success\",status_code=\"other\"}} {others}"));
     assert_line(&text, &format!("response_total{{{ECHO},classification=\"failure\",status_code=\"other\"}} 2"));
+    assert_line(&text, &format!("response_total{{{ECHO},classification=\"denied\",status_code=\"other\"}} 1"));
 }
 
 #[test]

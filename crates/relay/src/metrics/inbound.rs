@@ -46,7 +46,7 @@ impl Ports {
         for (kind, count) in &totals.responses {
             *port.statuses.entry(Some(kind.http_status)).or_default() += count;
         }
-        let others = totals.other_successes + totals.other_failures;
+        let others = totals.other_successes + totals.other_failures + totals.other_denied;
         if others > 0 {
             *port.statuses.entry(None).or_default() += others;
         }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::metrics::fixtures::{assert_line, inbound, late_scrape, outbound, scrape};
-use crate::metrics::{NoTlsReason, TlsLabel, TrafficLabels, WorkerMetrics};
+use crate::metrics::{Class, NoTlsReason, TlsLabel, TrafficLabels, WorkerMetrics};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -12,10 +12,10 @@ fn calls_of_all_callers_are_summed_by_port_and_status() {
     let cart = workers[1].traffic(&inbound(8080, "cart"));
     for series in [&web, &cart] {
         series.request();
-        series.response(200, Some(14), true, Some(MS));
+        series.response(200, Some(14), Class::Failure, Some(MS));
     }
     web.request();
-    web.response(503, None, true, Some(MS));
+    web.response(503, None, Class::Failure, Some(MS));
     let probe = TrafficLabels { tls: TlsLabel::None(NoTlsReason::Probe), ..inbound(8080, "web") };
     workers[0].traffic(&probe).request();
     workers[0].traffic(&outbound(50051)).request();
@@ -43,11 +43,11 @@ fn calls_of_callers_that_have_left_still_count_for_their_port() {
     for worker in &workers {
         let left = worker.traffic(&inbound(8080, "web"));
         left.request();
-        left.response(503, None, true, Some(MS));
+        left.response(503, None, Class::Failure, Some(MS));
     }
     let held = workers[0].traffic(&inbound(8080, "cart"));
     held.request();
-    held.response(200, None, false, Some(MS));
+    held.response(200, None, Class::Success, Some(MS));
 
     let text = late_scrape(&workers);
     assert!(!text.contains("/sa/web"), "the series of the caller has not ended: {text}");

@@ -94,6 +94,7 @@ pub struct MethodMetrics {
     /// Number of messages in gRPC responses.
     pub response_messages: Counter,
     cancelled: Counter,
+    denied: Counter,
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
     /// The calls whose outcome has no counter in `outcomes`.
     others: Unkeyed,
@@ -119,6 +120,7 @@ struct MethodTotals {
     messages: [u64; 2],
     outcomes: BTreeMap<MethodOutcome, u64>,
     cancelled: u64,
+    denied: u64,
     /// Numbers of successes and failures among the calls whose outcome has no counter of its own.
     other_successes: u64,
     other_failures: u64,
@@ -153,6 +155,8 @@ impl MethodOutcome {
     pub const RESET: Self = Self(1_000);
     /// The client cancelled the call.
     pub const CANCELLED: Self = Self(1_001);
+    /// A policy denied the call.
+    pub const DENIED: Self = Self(1_002);
 
     /// Added to the status of calls for which the proxy found no destination. These calls have failed, but an
     /// application's answer with the same status is no failure.
@@ -206,9 +210,12 @@ impl MethodMetrics {
     /// Counts the end of a call. `duration` is from the request's headers to the response's end.
     #[inline]
     pub fn ended(&self, outcome: MethodOutcome, duration: Duration) {
-        // A cancelled call would have taken longer, so its duration does not show how long the method takes.
-        if outcome == MethodOutcome::CANCELLED {
-            return self.cancelled.add(1);
+        // A cancelled call would have taken longer, and a denied call does not reach the method. So their durations do
+        // not show how long the method takes.
+        match outcome {
+            MethodOutcome::CANCELLED => return self.cancelled.add(1),
+            MethodOutcome::DENIED => return self.denied.add(1),
+            _ => {}
         }
         if !self.outcomes.count(outcome) {
             self.others.count(outcome.is_failure());
@@ -217,7 +224,7 @@ impl MethodMetrics {
     }
 
     /// Records a traced call as the exemplar of its duration's bucket. Call this after [`MethodMetrics::ended`], and
-    /// not for a call that its client cancelled.
+    /// not for a call that its client cancelled or that a policy denied.
     pub fn traced(&self, exemplar: Exemplar) {
         let extras = self.extras.get_or_init(Box::default);
         extras.exemplars.record(bucket(&DURATION_BOUNDS_MS, exemplar.duration), exemplar);
@@ -239,7 +246,7 @@ impl MethodMetrics {
     }
 
     /// Counts a call for the method's objective, if there is one. Must not be called for a call that its client
-    /// cancelled.
+    /// cancelled or that a policy denied.
     #[inline]
     pub fn count_for_objective(&self, outcome: MethodOutcome, duration: Duration) {
         if let Some(objective) = self.objective() {
@@ -261,7 +268,7 @@ impl MethodMetrics {
     /// ended in this series.
     pub fn in_flight(&self) -> i64 {
         let answered = self.outcomes.counts().map(|(_, count)| count).sum::<u64>() + self.outcomes.others();
-        let ended = answered + self.cancelled.get();
+        let ended = answered + self.cancelled.get() + self.denied.get();
         self.requests.get().wrapping_sub(ended).cast_signed()
     }
 
@@ -286,6 +293,7 @@ impl MethodMetrics {
             *totals.outcomes.entry(outcome).or_default() += count;
         }
         totals.cancelled += self.cancelled.get();
+        totals.denied += self.denied.get();
         totals.other_successes += self.others.successes.get();
         totals.other_failures += self.others.failures.get();
         self.durations.add_to(&mut totals.durations);
@@ -380,6 +388,7 @@ impl MethodScrape {
                 ("success", OTHER, totals.other_successes),
                 ("failure", OTHER, totals.other_failures),
                 ("cancelled", "cancelled", totals.cancelled),
+                ("denied", "denied", totals.denied),
             ] {
                 if count > 0 {
                     let labels = (labels.clone(), [("classification", class), ("error", error)]);
@@ -399,7 +408,7 @@ impl MethodScrape {
     }
 
     fn encode_durations(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let help = "Seconds from a call's headers to its response's end, by method; without cancelled calls";
+        let help = "Seconds from a call's headers to its response's end, by method; without cancelled and denied calls";
         let mut metric =
             encoder.encode_descriptor("leno_method_duration_seconds", help, None, MetricType::Histogram)?;
         for (labels, totals) in &self.methods {

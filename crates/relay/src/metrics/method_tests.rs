@@ -38,6 +38,7 @@ fn calls_of_a_method_are_summed_over_the_workers_by_outcome() {
     series.ended(MethodOutcome::answered(404, None), Duration::from_millis(1));
     series.ended(MethodOutcome::RESET, Duration::from_millis(1));
     series.ended(MethodOutcome::CANCELLED, Duration::from_secs(5));
+    series.ended(MethodOutcome::DENIED, Duration::from_secs(5));
 
     let text = scrape(&workers);
     assert_line(&text, &format!("leno_method_requests_total{{{CART},{ADD}}} 6"));
@@ -48,6 +49,7 @@ fn calls_of_a_method_are_summed_over_the_workers_by_outcome() {
         (r#"classification="success",status_code="404""#, 1),
         (r#"classification="failure",error="reset""#, 1),
         (r#"classification="cancelled",error="cancelled""#, 1),
+        (r#"classification="denied",error="denied""#, 1),
     ] {
         assert_line(&text, &format!("{} {count}", responses(outcome)));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::histogram::{BOUNDS, BOUNDS_MS, Histogram, HistogramTotals};
 use super::keyed::{CountByKey, Unkeyed};
-use super::{Counter, Gauge};
+use super::{Class, Counter, Gauge};
 
 /// Maximum number of kinds of response that one series distinguishes: all 17 gRPC statuses and some HTTP statuses.
 pub(super) const RESPONSE_KINDS: usize = 24;
@@ -21,6 +21,7 @@ pub struct TrafficMetrics {
     responses: CountByKey<ResponseKind, RESPONSE_KINDS>,
     /// The responses whose kind has no counter in `responses`.
     others: Unkeyed,
+    other_denied: Counter,
     latency: Histogram<BOUNDS>,
 }
 
@@ -34,13 +35,16 @@ impl TrafficMetrics {
 
     /// Counts a call that was answered, by an endpoint or by the proxy itself.
     ///
-    /// `failed` is whether dashboards count the call as a failure. `latency` is from the request's headers to the
-    /// response's end; `None` if the call is an opaque connection.
+    /// `latency` is from the request's headers to the response's end; `None` if the call is an opaque connection, or if
+    /// a policy denied it.
     #[inline]
-    pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Option<Duration>) {
+    pub fn response(&self, http_status: u16, grpc_status: Option<u8>, class: Class, latency: Option<Duration>) {
         self.in_flight.dec();
-        if !self.responses.count(ResponseKind { failed, http_status, grpc_status }) {
-            self.others.count(failed);
+        if !self.responses.count(ResponseKind { class, http_status, grpc_status }) {
+            match class {
+                Class::Denied => self.other_denied.add(1),
+                class => self.others.count(class == Class::Failure),
+            }
         }
         if let Some(latency) = latency {
             self.latency.record(&BOUNDS_MS, latency);
@@ -62,6 +66,7 @@ impl TrafficMetrics {
         }
         totals.other_successes += self.others.successes.get();
         totals.other_failures += self.others.failures.get();
+        totals.other_denied += self.other_denied.get();
         self.latency.add_to(&mut totals.latency);
     }
 }
@@ -69,8 +74,7 @@ impl TrafficMetrics {
 /// The properties that distinguish responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ResponseKind {
-    /// Whether the call counts as failed.
-    pub(super) failed: bool,
+    pub(super) class: Class,
     /// The `:status`.
     pub(super) http_status: u16,
     /// The `grpc-status`, from the headers or the trailers.
@@ -86,10 +90,11 @@ pub(super) struct TrafficTotals {
     pub(super) in_flight: u64,
     /// Number of responses of each kind.
     pub(super) responses: std::collections::BTreeMap<ResponseKind, u64>,
-    /// Numbers of successes and failures among the responses whose kind has no counter of its own.
+    /// Numbers of successes, failures and denied calls among the responses whose kind has no counter of its own.
     pub(super) other_successes: u64,
     pub(super) other_failures: u64,
-    /// Latencies of all responses.
+    pub(super) other_denied: u64,
+    /// Latencies of all responses, except of denied calls.
     pub(super) latency: HistogramTotals<BOUNDS>,
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{RESPONSE_KINDS, ResponseKind, TrafficMetrics, TrafficTotals};
+use super::{Class, RESPONSE_KINDS, ResponseKind, TrafficMetrics, TrafficTotals};
 
 fn totals(workers: &[&TrafficMetrics]) -> TrafficTotals {
     let mut totals = TrafficTotals::default();
@@ -16,7 +16,7 @@ fn a_call_is_in_flight_until_it_is_answered_or_cancelled() {
     for _ in 0..3 {
         traffic.request();
     }
-    traffic.response(200, Some(0), false, Some(Duration::from_millis(1)));
+    traffic.response(200, Some(0), Class::Success, Some(Duration::from_millis(1)));
     traffic.no_response();
     let totals = totals(&[&traffic]);
     assert_eq!((totals.requests, totals.in_flight, totals.latency.count()), (3, 1, 1));
@@ -27,14 +27,14 @@ fn workers_add_up_by_kind_of_response() {
     let (one, two) = (TrafficMetrics::default(), TrafficMetrics::default());
     for worker in [&one, &two, &two] {
         worker.request();
-        worker.response(200, Some(0), false, Some(Duration::from_millis(1)));
+        worker.response(200, Some(0), Class::Success, Some(Duration::from_millis(1)));
     }
     two.request();
-    two.response(200, Some(14), true, Some(Duration::from_millis(1)));
+    two.response(200, Some(14), Class::Failure, Some(Duration::from_millis(1)));
 
     let responses: Vec<_> = totals(&[&one, &two]).responses.into_iter().collect();
-    let success = ResponseKind { failed: false, http_status: 200, grpc_status: Some(0) };
-    let failure = ResponseKind { failed: true, http_status: 200, grpc_status: Some(14) };
+    let success = ResponseKind { class: Class::Success, http_status: 200, grpc_status: Some(0) };
+    let failure = ResponseKind { class: Class::Failure, http_status: 200, grpc_status: Some(14) };
     assert_eq!(responses, [(success, 3), (failure, 1)]);
 }
 
@@ -43,7 +43,8 @@ fn an_endpoint_that_invents_statuses_does_not_grow_the_table() {
     let traffic = TrafficMetrics::default();
     for http_status in 200..600 {
         traffic.request();
-        traffic.response(http_status, None, http_status >= 500, Some(Duration::ZERO));
+        let class = if http_status >= 500 { Class::Failure } else { Class::Success };
+        traffic.response(http_status, None, class, Some(Duration::ZERO));
     }
     let totals = totals(&[&traffic]);
     assert_eq!(totals.responses.len(), RESPONSE_KINDS);

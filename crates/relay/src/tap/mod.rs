@@ -193,9 +193,9 @@ impl Taps {
             }
             open.tap.offer(&self.line);
         }
-        // A cancelled call would have taken longer.
+        // A cancelled call would have taken longer, and a denied call does not reach the method.
         if let (Some(latencies), Some(method)) = (latencies, method)
-            && class != Class::Cancelled
+            && matches!(class, Class::Success | Class::Failure)
         {
             latencies.add(method, record.duration, now);
         }

@@ -21,7 +21,7 @@ use crate::call::response::status_code;
 use crate::call::{Call, CallId, Response};
 use crate::link::grpc::{self, Status};
 use crate::metrics::{
-    Exemplar, Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, WorkerMetrics,
+    Class, Exemplar, Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, WorkerMetrics,
 };
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
@@ -33,7 +33,7 @@ const MAX_QUIET: u8 = 10;
 /// Longest name of a gRPC method with a series of its own, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 /// Name of the field that marks an answer made by a proxy.
-const PROXY_ERROR: &[u8] = b"leno-proxy-error";
+pub(crate) const PROXY_ERROR: &[u8] = b"leno-proxy-error";
 
 /// Identifies a method within its cluster. Methods with equal tags count as one method, which only makes the metrics
 /// less accurate.
@@ -272,7 +272,7 @@ impl ClusterState {
         &mut self,
         call: &mut Call,
         ending: Ending,
-        grpc_status: Option<u8>,
+        (class, grpc_status): (Class, Option<u8>),
         now: Instant,
         metrics: &WorkerMetrics,
     ) {
@@ -280,15 +280,14 @@ impl ClusterState {
         if !matches!(call.method, CallMethod::Named(_)) {
             series.requests.add(1);
         }
-        let outcome = match ending {
-            Ending::ProxyError { .. } if ending.found_no_destination() => {
+        let outcome = match (class, ending) {
+            (Class::Cancelled, _) => MethodOutcome::CANCELLED,
+            (Class::Denied, _) => MethodOutcome::DENIED,
+            (_, Ending::Broken) => MethodOutcome::RESET,
+            (_, Ending::ProxyError { .. }) if ending.found_no_destination() => {
                 MethodOutcome::without_destination(call.http_status, grpc_status)
             }
-            Ending::Answered { .. } | Ending::ProxyError { .. } => {
-                MethodOutcome::answered(call.http_status, grpc_status)
-            }
-            Ending::Broken => MethodOutcome::RESET,
-            Ending::Cancelled | Ending::Complete => MethodOutcome::CANCELLED,
+            _ => MethodOutcome::answered(call.http_status, grpc_status),
         };
         series.ended(outcome, now - call.started);
         series.request_messages.add(call.request_messages.take_new().into());
@@ -303,7 +302,7 @@ impl ClusterState {
                 series.time_left(Measured::Sent, deadline.saturating_duration_since(sent));
             }
         }
-        if outcome != MethodOutcome::CANCELLED {
+        if matches!(class, Class::Success | Class::Failure) {
             series.count_for_objective(outcome, now - call.started);
         }
         self.release_method(call.method);

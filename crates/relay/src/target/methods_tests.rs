@@ -53,18 +53,22 @@ impl Bench {
         self.state.learn_method(&mut call, &fields, &self.metrics, MAX);
         call.http_status = http_status.parse().expect("a number");
         let grpc_status = call.is_grpc.then(|| trailers_only.map_or(0, |status| status.parse().expect("a number")));
-        let ending = Ending::Answered { grpc_status, pushback: None };
-        self.state.method_ended(&mut call, ending, grpc_status, self.now, &self.metrics);
+        self.end(call, Ending::Answered { grpc_status, pushback: None });
     }
 
     /// Ends a call that its client cancels.
     fn cancel(&mut self, mut call: Call) {
         let ending = call.recorded_ending(Ending::Cancelled, self.now);
+        self.end(call, ending);
+    }
+
+    fn end(&mut self, mut call: Call, ending: Ending) {
         let grpc_status = match ending {
-            Ending::ProxyError { grpc_status, .. } => grpc_status,
-            _ => None,
+            Ending::Answered { grpc_status, .. } | Ending::ProxyError { grpc_status, .. } => grpc_status,
+            Ending::Broken | Ending::Cancelled | Ending::Complete => None,
         };
-        self.state.method_ended(&mut call, ending, grpc_status, self.now, &self.metrics);
+        let class = ending.class(call.http_status, grpc_status);
+        self.state.method_ended(&mut call, ending, (class, grpc_status), self.now, &self.metrics);
     }
 
     fn serve(&mut self, path: &str) {
@@ -302,10 +306,26 @@ fn a_call_that_was_not_sent_counts_under_its_method_if_it_has_a_series() {
     for path in ["/shop.Cart/Add", "/made.Up/Name"] {
         let mut call = bench.grpc(path);
         call.http_status = 200;
-        let ending = Ending::ProxyError { why: "denied", grpc_status: Some(7) };
-        bench.state.method_ended(&mut call, ending, Some(7), bench.now, &bench.metrics);
+        bench.end(call, Ending::ProxyError { why: "no-endpoint", grpc_status: Some(14) });
     }
     assert_eq!(bench.requests(), [sample("shop.Cart", "Add", 2), "grpc_method=\"other\"} 1".to_owned()]);
+}
+
+#[test]
+fn a_denied_call_counts_neither_for_the_objective_nor_for_durations() {
+    let mut bench = Bench::new();
+    bench.set_objectives("success 99 %");
+    bench.serve("/shop.v1.Cart/Get");
+    let mut call = bench.begin(bench.grpc("/shop.v1.Cart/Get"));
+    call.http_status = 200;
+    bench.end(call, Ending::ProxyError { why: "denied", grpc_status: Some(7) });
+    assert_eq!(bench.objectives("Get", "success"), some(["1", "0", "0.99"]));
+    let responses = bench.samples("leno_method_responses_total");
+    let is_denied = |line: &String| line.ends_with("classification=\"denied\",error=\"denied\"} 1");
+    assert!(responses.iter().any(is_denied), "{responses:?}");
+    let durations = bench.samples("leno_method_duration_seconds_count");
+    assert!(durations.iter().all(|line| line.ends_with("} 1")), "{durations:?}");
+    assert_eq!(bench.metrics.calls_in_methods(), 0, "the call is no longer in flight");
 }
 
 #[test]
@@ -315,8 +335,7 @@ fn a_call_without_a_destination_misses_the_objective() {
     bench.serve("/shop.v1.Cart/Get");
     let mut call = bench.grpc("/shop.v1.Cart/Get");
     call.http_status = 200;
-    let ending = Ending::ProxyError { why: "no-matching-rule", grpc_status: Some(12) };
-    bench.state.method_ended(&mut call, ending, Some(12), bench.now, &bench.metrics);
+    bench.end(call, Ending::ProxyError { why: "no-matching-rule", grpc_status: Some(12) });
     assert_eq!(bench.objectives("Get", "success"), some(["2", "1", "0.99"]));
 }
 
@@ -329,7 +348,7 @@ fn without_places_all_methods_count_together() {
     fields.push(b":status", b"200");
     fields.push(b"content-type", b"application/grpc");
     bench.state.learn_method(&mut call, &fields, &bench.metrics, 0);
-    bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
+    bench.end(call, Ending::Cancelled);
     assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);
 }
 
@@ -410,8 +429,8 @@ fn a_reset_call_misses_the_objective() {
     let mut bench = Bench::new();
     bench.set_objectives("success 99 %");
     bench.serve("/shop.v1.Cart/Get");
-    let mut call = bench.begin(bench.grpc("/shop.v1.Cart/Get"));
-    bench.state.method_ended(&mut call, Ending::Broken, None, bench.now, &bench.metrics);
+    let call = bench.begin(bench.grpc("/shop.v1.Cart/Get"));
+    bench.end(call, Ending::Broken);
     assert_eq!(bench.objectives("Get", "success"), some(["2", "1", "0.99"]));
 }
 

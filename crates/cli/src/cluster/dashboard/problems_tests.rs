@@ -166,6 +166,18 @@ fn only_the_name_of_a_service_becomes_a_part_of_a_command() {
 }
 
 #[test]
+fn denied_calls_of_one_caller_do_not_hide_that_all_calls_of_the_others_fail() {
+    let page = format!(
+        "request_total{{{OUTBOUND}}} 100\n\
+         response_total{{{OUTBOUND},classification=\"denied\",status_code=\"403\"}} 96\n\
+         response_total{{{OUTBOUND},classification=\"failure\",status_code=\"503\"}} 4\n"
+    );
+    let found = found(&[("web", &page)]);
+    assert_eq!((found[0].kind, found[0].severity), ("failing calls", Severity::Error), "{found:?}");
+    assert!(found[0].what.starts_with("shop/cart fails 100.0 % of its calls"), "{found:?}");
+}
+
+#[test]
 fn callers_are_told_that_their_calls_are_denied_if_the_denying_proxies_are_not_read() {
     let page = |status: u32| {
         format!(

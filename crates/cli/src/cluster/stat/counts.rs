@@ -29,7 +29,8 @@ const MS: f64 = 1_000.0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
     calls: &'static str,
-    /// Name of the metric that counts responses; its label `classification` is `success` or `failure`.
+    /// Name of the metric that counts responses; its label `classification` is `success`, `failure`, `denied`
+    /// (by a policy) or `cancelled`.
     responses: &'static str,
     latency_bucket: &'static str,
     /// Calls and connections that policies denied.
@@ -135,13 +136,11 @@ impl Counts {
                 counts.secure_calls += if is_mutual_tls(sample) { sample.value } else { 0.0 };
                 counts.unsent_calls += if sample.label("tls") == "unknown" { sample.value } else { 0.0 };
             });
-            add(names.responses, &|counts, sample| match sample.label("classification") {
-                "cancelled" => {}
-                class => {
-                    counts.responses += sample.value;
-                    counts.successes += if class == "success" { sample.value } else { 0.0 };
-                    counts.refused += if is_refusal(sample) { sample.value } else { 0.0 };
-                }
+            add(names.responses, &|counts, sample| {
+                let class = sample.label("classification");
+                counts.responses += if matches!(class, "cancelled" | "denied") { 0.0 } else { sample.value };
+                counts.successes += if class == "success" { sample.value } else { 0.0 };
+                counts.refused += if is_refusal(sample) { sample.value } else { 0.0 };
             });
             for denials in names.denials {
                 add(denials, &|counts, sample| counts.denied += sample.value);

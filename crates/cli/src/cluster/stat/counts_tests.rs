@@ -115,6 +115,16 @@ fn bounds_have_the_unit_of_their_metric() {
 }
 
 #[test]
+fn denied_calls_do_not_hide_failures_and_count_as_refused() {
+    let page = "response_total{classification=\"failure\",status_code=\"200\",grpc_status=\"14\"} 4\n\
+                response_total{classification=\"denied\",status_code=\"200\",grpc_status=\"7\"} 90\n\
+                response_total{classification=\"denied\",status_code=\"403\",grpc_status=\"\"} 6";
+    let proxies = [growth("", page)];
+    let counts = Counts::of(TRAFFIC, proxies.iter(), |_| true);
+    assert_eq!((counts.figures(WINDOW).success_rate, counts.refused), (Some(0.0), 96.0));
+}
+
+#[test]
 fn cancelled_calls_are_no_responses() {
     let page = "leno_method_responses_total{classification=\"success\"} 8\n\
                 leno_method_responses_total{classification=\"failure\"} 2\n\
