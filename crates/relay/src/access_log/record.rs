@@ -76,7 +76,8 @@ pub struct Record<'a> {
     pub trace_id: Option<TraceId>,
     /// The request's `user-agent`.
     pub user_agent: &'a [u8],
-    /// Why the proxy itself ended the call or connection: the value of `leno-proxy-error`.
+    /// Why the proxy itself ended the call or connection, or why an endpoint's response broke off: a value of
+    /// `leno-proxy-error`.
     pub proxy_error: Option<&'static str>,
 }
 

@@ -132,6 +132,11 @@ impl Server {
 }
 
 impl Call {
+    /// Returns the status that the client got; `None` if the client got none, or cancelled the call.
+    pub(crate) fn status_seen(&self, class: Class) -> Option<u16> {
+        (class != Class::Cancelled && self.http_status != 0).then_some(self.http_status)
+    }
+
     /// Counts an attempt that has ended while its call goes on, in the metrics of the route rule that the call matched,
     /// if any. `error` is the reason why the attempt failed; `None` if the endpoint answered.
     #[cold]
@@ -244,6 +249,34 @@ impl Relay {
         Some(Server { address: pool.address, hop: pool.key.hop, id })
     }
 
+    /// Counts a response that an endpoint has broken off among the errors of the proxy. The client gets no error message,
+    /// because the proxy can only reset the client's stream.
+    #[cold]
+    pub(crate) fn count_broken(&self, id: CallId) {
+        let Some(call) = self.calls.get(id).certain() else { return };
+        let door = self.downstreams.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), self.why_broken(call));
+    }
+
+    /// Returns why the response of a call broke off, as a value of `leno-proxy-error`.
+    fn why_broken(&self, call: &Call) -> &'static str {
+        match self.server_of(call).map(|server| server.hop) {
+            // An HTTP/1 server can break a response off only by closing the connection.
+            Some(Hop::Plain(Protocol::Http1)) => "connection-closed",
+            _ => "reset",
+        }
+    }
+
+    /// Returns why a call ended before its endpoint had answered it completely, as a value of `leno-proxy-error`; `None`
+    /// if the proxy did not end the call.
+    pub(crate) fn error_of(&self, call: &Call, ending: Ending) -> Option<&'static str> {
+        match ending {
+            Ending::ProxyError { why, .. } => Some(why),
+            Ending::Broken => Some(self.why_broken(call)),
+            Ending::Answered { .. } | Ending::Cancelled | Ending::Complete => None,
+        }
+    }
+
     /// Handles the end of a connection that the relay wrongly guessed to be opaque. Such a connection was not a call,
     /// so only the balancer records the end. The metrics and the access log do not count it.
     fn forget_guess(&mut self, id: CallId) {
@@ -266,7 +299,6 @@ impl Relay {
         let server = self.server_of(call);
         let direction = client.origin.door.direction();
         let field = |known| call.request.get(known).unwrap_or_default();
-        let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
         let tls = match (direction, &server) {
             (Direction::Inbound, _) => Some(client.tls_label().label()),
             (Direction::Outbound, Some(server)) => Some(self.endpoint_tls(direction, server.hop, server.id()).label()),
@@ -289,7 +321,7 @@ impl Relay {
             authority: field(Known::Authority),
             path: field(Known::Path),
             route: call.route.as_ref().map(|route| (route.name(), route.rule_name())),
-            status: (is_answered && call.http_status != 0).then_some(call.http_status),
+            status: call.status_seen(class),
             grpc_status,
             request_bytes: call.request_bytes,
             response_bytes: call.response_bytes,
@@ -300,10 +332,7 @@ impl Relay {
             request_id: field(Known::XRequestId),
             trace_id: call.trace_id(),
             user_agent: field(Known::UserAgent),
-            proxy_error: match ending {
-                Ending::ProxyError { why, .. } => Some(why),
-                _ => None,
-            },
+            proxy_error: self.error_of(call, ending),
         };
         self.access_log.write(&record);
         if self.taps.is_open() {

@@ -207,3 +207,18 @@ fn an_answer_403_is_a_denial_only_if_a_proxy_gave_it() {
         assert!(response.ends_with(&outcome), "{response}");
     }
 }
+
+#[test]
+fn an_answer_that_the_server_cuts_off_has_the_status_that_the_client_got_and_a_reason() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    call_cart(&mut relay, 1);
+    let endpoint = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(endpoint, b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc");
+    let (_, call) = relay.calls.iter().next().expect("the call goes on");
+    assert_eq!(call.status_seen(Class::Failure), Some(200));
+    assert_eq!(relay.error_of(call, Ending::Broken), Some("connection-closed"));
+    relay.receive_end(endpoint);
+    assert_eq!(samples(&relay, "leno_proxy_errors_total"), [r#"direction="outbound",why="connection-closed"} 1"#]);
+    let [response]: [String; 1] = samples(&relay, "response_total").try_into().expect("one response");
+    assert!(response.ends_with(r#",classification="failure",status_code="200",grpc_status=""} 1"#), "{response}");
+}

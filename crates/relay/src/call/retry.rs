@@ -270,6 +270,7 @@ impl Relay {
             Next::Fail(error) => self.fail(id.call, &error),
             Next::Reset(_) if self.calls.get(id.call).is_some_and(Call::is_mirror) => self.fail_mirror(id.call, true),
             Next::Reset(code) => {
+                self.count_broken(id.call);
                 self.reset_client_stream(client.0, client.1, code);
                 self.end_call(id.call, Ending::Broken);
             }

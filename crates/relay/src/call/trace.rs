@@ -221,7 +221,6 @@ impl Relay {
         let Some(call) = self.calls.get(id).certain() else { return };
         let duration = now.saturating_duration_since(call.started);
         let was_cancelled = class == Class::Cancelled;
-        let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
         let has_failed = class == Class::Failure;
         if !trace.is_sampled && !self.tracer.keeps(duration, has_failed) {
             return;
@@ -242,12 +241,9 @@ impl Relay {
             texts: texts(call, cluster),
             client: client.origin.peer,
             client_id: client.peer_id.clone(),
-            http_status: (is_answered && call.http_status != 0).then_some(call.http_status),
+            http_status: call.status_seen(class),
             grpc_status,
-            proxy_error: match ending {
-                Ending::ProxyError { why, .. } => Some(why),
-                _ => None,
-            },
+            proxy_error: self.error_of(call, ending),
             was_cancelled,
             has_failed,
             retries: call.retries,

@@ -34,7 +34,8 @@ pub struct FinishedCall {
     pub client_id: Option<Arc<SpiffeId>>,
     pub http_status: Option<u16>,
     pub grpc_status: Option<u8>,
-    /// The value of `leno-proxy-error`, if the proxy itself ended the call with an error.
+    /// The value of `leno-proxy-error`, if the proxy itself ended the call with an error or an endpoint's response broke
+    /// off.
     pub proxy_error: Option<&'static str>,
     pub was_cancelled: bool,
     pub has_failed: bool,
