@@ -141,7 +141,7 @@ impl Relay {
 
     /// Counts an inbound call in the metrics of its client. A kubelet's probes have metrics of their own. Does not
     /// count calls to the port where this proxy serves taps, because they are not traffic of the application. The relay
-    /// counts an outbound call later, when its endpoint is known.
+    /// counts an outbound call later, when its endpoint is known or when the call ends without being sent.
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
         let is_probe = self.is_probe(client, id);
         let is_tap = self.targets.get(cluster).is_some_and(ClusterState::is_tap);
