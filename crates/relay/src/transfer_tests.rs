@@ -535,6 +535,20 @@ fn a_client_may_send_on_after_the_server_has_ended_its_side_of_an_upgraded_conne
 }
 
 #[test]
+fn a_reset_of_one_side_of_an_upgraded_connection_resets_the_other_side() {
+    for is_server in [true, false] {
+        let (mut relay, client, upstream) = upgraded();
+        let (failed, other) = if is_server { (upstream, client) } else { (client, upstream) };
+        relay.socket_failed(failed);
+        relay.close(failed, "connection reset by peer");
+        relay.take_effects();
+        let link = relay.link(other).expect("its reset follows");
+        assert!(link.is_aborted() && !link.is_finished(), "an orderly end would hide the reset");
+        assert!(aborts(&mut relay) && !is_open(&mut relay, other));
+    }
+}
+
+#[test]
 fn a_client_need_not_complete_a_frame_while_the_relay_does_not_read() {
     let (mut relay, client) = much_for_a_blocked_client();
     relay.receive(client, &[0, 0, 8, 6]);

@@ -46,6 +46,7 @@ impl Connection {
     }
 
     fn lose_exchange(&mut self, code: ErrorCode) -> Option<Event<'static>> {
+        self.note_cut();
         let exchange = self.exchange.take()?;
         self.end();
         Some(Event::Reset { stream: StreamKey::numbered(exchange.id), token: exchange.token, code, by_peer: true })

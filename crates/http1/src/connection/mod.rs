@@ -225,6 +225,9 @@ impl Connection {
 
     /// Whether we send nothing after the current output. If so, flush the output, then close our side of the
     /// connection. The peer may continue to send, in a tunnel or in a request that has been answered.
+    ///
+    /// False if the connection must end with a TCP reset ([`Connection::must_abort`]). The peer takes a close of our
+    /// side for the end of the content, and a later reset does not change that.
     pub fn ends_output(&self) -> bool {
         let ended = |exchange: &Exchange| {
             let by_closing = match self.role {
@@ -233,7 +236,7 @@ impl Connection {
             };
             exchange.send == Half::Closed && by_closing
         };
-        self.over || self.exchange.as_deref().is_some_and(ended)
+        (self.over && !self.cut_short) || self.exchange.as_deref().is_some_and(ended)
     }
 
     /// Lets a server's next response announce that the connection ends after it (RFC 9112 section 9.6). Until then, the

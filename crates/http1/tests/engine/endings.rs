@@ -130,6 +130,19 @@ fn a_reset_of_content_that_closing_would_end_needs_an_abort() {
     server.data("part", false);
     server.http1.reset(server.key, ErrorCode::INTERNAL_ERROR);
     assert!(server.http1.must_close() && server.http1.must_abort());
+    assert!(!server.http1.ends_output(), "a close of our side would look like the end of the content");
+}
+
+#[test]
+fn a_response_that_closing_would_end_is_aborted_if_its_client_closes_in_the_middle_of_the_request() {
+    let mut server = Endpoint::server();
+    server.feed(b"POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\nab");
+    server.respond(&[(":status", "200")], false);
+    server.data("part", false);
+    server.take();
+    server.end();
+    assert_eq!(server.take(), [reset(ErrorCode::CANCEL)]);
+    assert!(server.http1.must_abort() && !server.http1.ends_output());
 }
 
 #[test]

@@ -139,7 +139,8 @@ impl Worker {
         let takes_output = !wire.is_write_closed() && !link.is_unwritable();
         let written = if takes_output { write(link, wire, now, &mut self.buffers) } else { Ok(()) };
         // Close our side only after the socket has accepted all output, including TLS records.
-        if (link.is_closing() || link.is_finished()) && !link.is_blocked() && !wire.is_pending() {
+        let ends_output = (link.is_closing() || link.is_finished()) && !link.is_aborted();
+        if ends_output && !link.is_blocked() && !wire.is_pending() {
             wire.close_write();
         }
         wire.measure_if_stuck(now, link.is_blocked());

@@ -1,9 +1,11 @@
 //! HTTP/1 clients and servers, byte by byte.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
+
+use socket2::SockRef;
 
 use crate::peer::PATIENCE;
 use crate::proxy::{Proxy, mesh_of, service};
@@ -17,24 +19,51 @@ fn exchange(request: &str, response: &str) -> (String, String) {
 
 /// Like [`exchange`], through the proxy that `start` returns for the address of the server.
 fn exchange_through(start: impl FnOnce(SocketAddr) -> Proxy, request: &str, response: &str) -> (String, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let proxy = start(listener.local_addr().expect("a bound socket"));
-    let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
-    client.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
-    client.write_all(request.as_bytes()).expect("the proxy reads");
-
-    let (mut server, _) = listener.accept().expect("the proxy connects");
-    server.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        server.read_exact(&mut byte).expect("a request");
-        seen.push(byte[0]);
-    }
+    let Asked { _proxy, mut client, mut server, seen } = Asked::through(start, request);
     server.write_all(response.as_bytes()).expect("the proxy reads");
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer, and the end of the connection");
-    (String::from_utf8(seen).expect("text"), answer)
+    (seen, answer)
+}
+
+/// A request that a server has received through the proxy, on these connections.
+struct Asked {
+    _proxy: Proxy,
+    client: TcpStream,
+    server: TcpStream,
+    /// The head of the request, as the server received it.
+    seen: String,
+}
+
+impl Asked {
+    fn through(start: impl FnOnce(SocketAddr) -> Proxy, request: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let proxy = start(listener.local_addr().expect("a bound socket"));
+        let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
+        client.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+        client.write_all(request.as_bytes()).expect("the proxy reads");
+        let (mut server, _) = listener.accept().expect("the proxy connects");
+        server.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+        let seen = read_until(&mut server, "\r\n\r\n");
+        Self { _proxy: proxy, client, server, seen }
+    }
+}
+
+/// Reads from a socket until the text ends with `end`.
+fn read_until(socket: &mut TcpStream, end: &str) -> String {
+    let mut seen = Vec::new();
+    while !seen.ends_with(end.as_bytes()) {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).expect("more bytes");
+        seen.push(byte[0]);
+    }
+    String::from_utf8(seen).expect("text")
+}
+
+/// Checks that the proxy resets a connection. After an orderly close, a read would return the end instead.
+fn expect_reset(socket: &mut TcpStream) {
+    let end = socket.read_to_end(&mut Vec::new());
+    assert_eq!(end.expect_err("an orderly close").kind(), ErrorKind::ConnectionReset);
 }
 
 /// A request that asks the proxy to close the connection after the response.
@@ -100,6 +129,31 @@ fn a_rewritten_path_with_characters_that_uris_may_not_contain_reaches_a_server_o
     let (seen, _) = exchange_through(start, request, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
     assert!(seen.starts_with("GET /new/a?q=<\"> HTTP/1.1\r\n"), "{seen}");
     assert!(seen.to_lowercase().contains("\r\nhost: v1.example\r\n"), "{seen}");
+}
+
+#[test]
+fn a_response_that_only_the_end_of_the_connection_would_end_is_cut_off_with_a_reset() {
+    let asked = Asked::through(|server| Proxy::start(&[server]), "GET / HTTP/1.0\r\nHost: echo.default\r\n\r\n");
+    let Asked { _proxy, mut client, mut server, .. } = asked;
+    server.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n").expect("the proxy reads");
+    read_until(&mut client, "\r\n\r\nabc");
+    drop(server);
+    expect_reset(&mut client);
+}
+
+#[test]
+fn a_reset_of_one_side_of_an_upgraded_connection_reaches_the_other_side_as_a_reset() {
+    let upgrade = "GET / HTTP/1.1\r\nHost: echo.default\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    for is_server in [true, false] {
+        let Asked { _proxy, mut client, mut server, .. } = Asked::through(|server| Proxy::start(&[server]), upgrade);
+        let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+        server.write_all(switch).expect("the proxy reads");
+        read_until(&mut client, "\r\n\r\n");
+        let (failing, mut other) = if is_server { (server, client) } else { (client, server) };
+        SockRef::from(&failing).set_linger(Some(Duration::ZERO)).expect("a TCP socket");
+        drop(failing);
+        expect_reset(&mut other);
+    }
 }
 
 #[test]

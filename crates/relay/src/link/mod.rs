@@ -206,6 +206,12 @@ impl Link {
         self.codec.ends_output() && self.codec.pending_output() == 0
     }
 
+    /// Returns whether the connection must be reset at once. The event loop must not close our side of the socket
+    /// first: the peer would take this for the end of the content, and a later reset would not change that.
+    pub fn is_aborted(&self) -> bool {
+        self.codec.is_aborted()
+    }
+
     /// Begins to close the connection: after the current output, we send nothing more, and wait for the peer to close.
     /// If the proxy closed the socket at once, a TCP reset could discard that output before the peer reads it.
     pub(crate) fn begin_closing(&mut self, now: Instant) {

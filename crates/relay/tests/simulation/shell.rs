@@ -375,7 +375,7 @@ impl Shell {
                 }
             }
         }
-        if (link.is_closing() || link.is_finished()) && !link.is_blocked() {
+        if (link.is_closing() || link.is_finished()) && !link.is_aborted() && !link.is_blocked() {
             wire.is_write_closed = true;
             net.close_write(wire.cable, wire.end);
         }
