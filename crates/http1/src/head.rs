@@ -18,7 +18,7 @@ impl Head {
     pub(crate) fn may_repeat(&self) -> bool {
         match self {
             Self::EmptyLine => false,
-            Self::Request(request) => !request.connect && request.upgrade.is_none(),
+            Self::Request(request) => !request.connect && request.upgrade.is_none() && !request.is_absolute,
             Self::Response(response) => !response.interim,
         }
     }

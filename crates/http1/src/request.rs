@@ -24,10 +24,21 @@ pub(crate) struct RequestHead {
     pub(crate) upgrade: Option<Vec<u8>>,
     /// Whether the client may send another request.
     pub(crate) persistent: bool,
+    /// Whether the target is an absolute URI. The meaning of such a request depends on the connection.
+    pub(crate) is_absolute: bool,
 }
 
-/// Parses a header section up to its empty line, and overwrites `fields`.
-pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) -> Result<RequestHead, ConnectionError> {
+/// The note of `:scheme` in a request that keeps its absolute-form target.
+pub(crate) const ABSOLUTE_FORM: &[u8] = b"absolute-form";
+
+/// Parses a header section up to its empty line, and overwrites `fields`. For `keeps_absolute`, see
+/// [`Connection::keep_absolute_form`](crate::Connection::keep_absolute_form).
+pub(crate) fn parse(
+    bytes: &[u8],
+    limits: &Limits,
+    keeps_absolute: bool,
+    fields: &mut FieldSection,
+) -> Result<RequestHead, ConnectionError> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse_with_uninit_headers(bytes, &mut headers).map_err(|error| explain(error, bytes))?;
@@ -43,6 +54,9 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) ->
         return Err(ConnectionError::new(414, "the request target is too long"));
     }
     let target = target::parse(method, target.as_bytes())?;
+    if !keeps_absolute && target.scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case(b"http")) {
+        return Err(ConnectionError::bad("the request target is neither a path nor an http URI"));
+    }
     let host = host(request.headers, minor)?;
     let control = Control::read(request.headers, minor)?;
     let connect = method == "CONNECT";
@@ -59,7 +73,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) ->
     let may_upgrade = content == Content::None && method != "HEAD" && minor == 1;
     let upgrade = if may_upgrade { control.upgrade(request.headers) } else { None };
 
-    push_pseudo(fields, method, &target, host);
+    push_pseudo(fields, method, &target, host, keeps_absolute);
     let upgrades = upgrade.is_some();
     let dropped = |known| known == Known::Host || (upgrades && known == Known::ContentLength);
     control.push_fields(request.headers, fields, dropped)?;
@@ -76,16 +90,19 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) ->
         connect,
         upgrade,
         persistent: control.is_persistent(minor),
+        is_absolute: target.scheme.is_some(),
     })
 }
 
 const NOT_A_REQUEST: ConnectionError = ConnectionError { status: 400, why: "the bytes are not an HTTP/1 request" };
 
-fn push_pseudo(fields: &mut FieldSection, method: &str, target: &Target<'_>, host: &[u8]) {
+fn push_pseudo(fields: &mut FieldSection, method: &str, target: &Target<'_>, host: &[u8], keeps_absolute: bool) {
     fields.clear();
     fields.push(b":method", method.as_bytes());
-    if method != "CONNECT" {
-        fields.push(b":scheme", b"http");
+    match target.scheme.filter(|_| keeps_absolute) {
+        Some(scheme) => fields.push_with_note(b":scheme", &scheme.to_ascii_lowercase(), ABSOLUTE_FORM),
+        None if method != "CONNECT" => fields.push(b":scheme", b"http"),
+        None => {}
     }
     let authority = target.authority.unwrap_or(host);
     if !authority.is_empty() {

@@ -1,9 +1,13 @@
 use super::*;
 
 fn read(head: &str) -> Result<(RequestHead, Vec<(String, String)>), ConnectionError> {
+    read_on(false, head)
+}
+
+fn read_on(keeps_absolute: bool, head: &str) -> Result<(RequestHead, Vec<(String, String)>), ConnectionError> {
     let mut fields = FieldSection::new();
     fields.push(b"left", b"over");
-    let head = parse(head.as_bytes(), &Limits::server(), &mut fields)?;
+    let head = parse(head.as_bytes(), &Limits::server(), keeps_absolute, &mut fields)?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
     Ok((head, fields.iter().map(|line| (text(line.name), text(line.value))).collect()))
 }
@@ -35,6 +39,22 @@ fn the_authority_of_the_target_wins_over_host() {
     assert_eq!(value(&fields, ":authority").as_deref(), Some("in-target"));
     assert_eq!(value(&fields, ":path").as_deref(), Some("/?q"));
     assert_eq!(value(&fields, "host"), None);
+}
+
+#[test]
+fn a_scheme_other_than_http_is_for_connections_that_keep_the_absolute_form() {
+    for (target, scheme) in [("https://b/a", "https"), ("FTP://b/a", "ftp")] {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: c\r\n\r\n");
+        assert_eq!(read(&head).map(|_| ()).expect_err("another scheme").status, 400);
+        let (head, fields) = read_on(true, &head).expect("well-formed");
+        assert!(head.is_absolute);
+        assert_eq!(value(&fields, ":scheme").as_deref(), Some(scheme));
+        assert_eq!(value(&fields, ":authority").as_deref(), Some("b"));
+        assert_eq!(value(&fields, ":path").as_deref(), Some("/a"));
+    }
+    let (head, fields) = read_on(true, "GET /a HTTP/1.1\r\nHost: c\r\n\r\n").expect("well-formed");
+    assert!(!head.is_absolute);
+    assert_eq!(value(&fields, ":scheme").as_deref(), Some("http"));
 }
 
 #[test]

@@ -22,7 +22,10 @@ fn the_four_forms_are_told_apart() {
 
 #[test]
 fn a_target_that_is_none_of_the_forms_is_refused() {
-    for target in ["*", "a", "a:80", "https://a/", "ftp://a/", "http:///b", "http://", "http:/a", "?a", "", "/a#b"] {
+    for target in ["*", "a", "a:80", "http:///b", "http://", "http:/a", "?a", "", "/a#b"] {
+        assert_eq!(read("GET", target), None, "{target}");
+    }
+    for target in ["ftp:/a", "1ftp://a/", "a_b://c/", "://a/"] {
         assert_eq!(read("GET", target), None, "{target}");
     }
     for target in ["http://user@a/", "http://a,b/", "http://a\\b/", "http://\u{e9}/", "http://a:1:2/", "http://%61/"] {
@@ -30,6 +33,18 @@ fn a_target_that_is_none_of_the_forms_is_refused() {
     }
     for target in ["a", "a:", ":80", "a:b", "a:123456", "/", "http://a:80", "user@a:80", "*", "a:1:80", "::1:80"] {
         assert_eq!(read("CONNECT", target), None, "{target}");
+    }
+}
+
+#[test]
+fn only_an_absolute_uri_has_a_scheme() {
+    for (target, scheme) in [
+        ("http://a/b", Some(&b"http"[..])),
+        ("HTTPS://a", Some(&b"HTTPS"[..])),
+        ("coap+tcp://a/b", Some(&b"coap+tcp"[..])),
+        ("/http://a", None),
+    ] {
+        assert_eq!(parse("GET", target.as_bytes()).expect("a target").scheme, scheme, "{target}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Writes field sections: request and status lines, header fields, trailers (RFC 9112 sections 3 to 5).
 //!
 //! Messages from HTTP/1 keep their form: names keep their spelling, and a status keeps its reason phrase. Spellings and
-//! phrases are stored as notes of the fields ([`FieldSection::iter_with_notes`]). Fields that are added here follow the
-//! spelling of the other fields.
+//! phrases are stored as notes of the fields ([`FieldSection::iter_with_notes`]), and so is the form of a request's
+//! target. Fields that are added here follow the spelling of the other fields.
 //!
 //! HTTP/2 allows more bytes in some places than HTTP/1 does. This module writes no name or value that a reader could
 //! parse as more than one line or field.
@@ -15,6 +15,7 @@ use leno_http2::syntax::{self, is_control, is_token};
 use crate::message::is_for_one_hop;
 use crate::reason;
 use crate::repeats::{Heads, Written};
+use crate::request::ABSOLUTE_FORM;
 use crate::target;
 use crate::trailers::may_be_trailer;
 
@@ -55,6 +56,12 @@ pub(crate) struct Form {
 impl Unwritable {
     /// The error for a request whose `content-length` announces content, but which ends without content.
     pub(crate) const LACKS_CONTENT: Self = Self("content-length announces content, and the request has none");
+    /// The error for a request whose target is a URI with a scheme other than `http`, if the target would lose the
+    /// scheme on its way to the server.
+    pub const OTHER_SCHEME: Self = Self(
+        "its target is a URI with a scheme other than http, and a proxy receives the request; if the server is a \
+         forward proxy, declare its port as opaque",
+    );
 }
 
 /// Checks the fields of a request: HTTP/1.1 cannot express a method, target or host with white space, or a `:path` that
@@ -116,7 +123,7 @@ pub(crate) fn request(
     let authority = authority(fields);
     out.extend_from_slice(method);
     out.push(b' ');
-    out.extend_from_slice(if method == b"CONNECT" { authority } else { fields.get(Known::Path).unwrap_or_default() });
+    write_target(out, fields, method, authority);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     let names = Names::of(fields);
     write_line(out, names.host, authority);
@@ -127,6 +134,31 @@ pub(crate) fn request(
         heads.note_written(written, out.get(start..).unwrap_or_default());
     }
     Ok(())
+}
+
+/// Writes the target of a request. [`check_request`] has checked the method, the authority and the path.
+fn write_target(out: &mut Vec<u8>, fields: &FieldSection, method: &[u8], authority: &[u8]) {
+    if method == b"CONNECT" {
+        return out.extend_from_slice(authority);
+    }
+    let path = fields.get(Known::Path).unwrap_or_default();
+    if let Some(scheme) = kept_scheme(fields).filter(|_| !authority.is_empty()) {
+        for part in [scheme, b"://", authority] {
+            out.extend_from_slice(part);
+        }
+        // In the absolute form, an empty path stands for `*` (RFC 9112 section 3.2.4).
+        if path == b"*" {
+            return;
+        }
+    }
+    out.extend_from_slice(path);
+}
+
+/// Returns the scheme of a request that keeps its absolute-form target.
+fn kept_scheme(fields: &FieldSection) -> Option<&[u8]> {
+    let pseudo = fields.iter_with_notes().take_while(|(line, _)| line.known.is_pseudo());
+    let mut schemes = pseudo.filter(|(line, note)| line.known == Known::Scheme && *note == ABSOLUTE_FORM);
+    schemes.next().map(|(line, _)| line.value)
 }
 
 /// Writes a response's header section.

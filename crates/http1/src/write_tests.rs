@@ -33,6 +33,31 @@ fn a_request_without_authority_has_the_host_it_came_with_or_an_empty_one() {
 }
 
 #[test]
+fn a_request_that_keeps_its_absolute_form_is_written_with_its_present_authority_and_path() {
+    let absolute = |method: &str, path: &str| {
+        let mut fields = FieldSection::new();
+        fields.push(b":method", method.as_bytes());
+        fields.push_with_note(b":scheme", b"ftp", ABSOLUTE_FORM);
+        fields.push(b":authority", b"a");
+        fields.push(b":path", path.as_bytes());
+        fields
+    };
+    let line = |fields: &FieldSection| {
+        let mut out = Vec::new();
+        request(&mut out, fields, Framing::Unframed, None, &mut Heads::default()).expect("it can be written");
+        String::from_utf8(out).expect("text")
+    };
+    let mut fields = absolute("GET", "/b?c");
+    assert_eq!(line(&fields), "GET ftp://a/b?c HTTP/1.1\r\nhost: a\r\n\r\n");
+    fields.set(Known::Authority, b"new");
+    fields.set(Known::Path, b"/d");
+    assert_eq!(line(&fields), "GET ftp://new/d HTTP/1.1\r\nhost: new\r\n\r\n");
+    fields.set(Known::Scheme, b"http");
+    assert_eq!(line(&fields), "GET /d HTTP/1.1\r\nhost: new\r\n\r\n");
+    assert!(line(&absolute("OPTIONS", "*")).starts_with("OPTIONS ftp://a HTTP/1.1\r\n"));
+}
+
+#[test]
 fn what_is_for_one_hop_is_announced_in_connection() {
     let fields = [&PSEUDO[..], &[("te", "trailers"), ("leno-upgrade", "a"), ("keep-alive", "5")]].concat();
     let expected = "GET /b HTTP/1.1\r\nhost: a:1\r\nte: trailers\r\nconnection: upgrade, te\r\nupgrade: a\r\n\r\n";

@@ -80,6 +80,8 @@ pub struct Connection {
     request_starts_at: u64,
     drained: VecDeque<Drained>,
     shutting_down: bool,
+    /// Whether requests keep an absolute-form target ([`Connection::keep_absolute_form`]).
+    keeps_absolute: bool,
     /// Whether our next response announces that the connection ends after that response.
     announces_end: bool,
     /// Whether the peer has closed its side.
@@ -110,11 +112,22 @@ impl Connection {
             request_starts_at: 0,
             drained: VecDeque::new(),
             shutting_down: false,
+            keeps_absolute: false,
             announces_end: false,
             peer_ended: false,
             over: false,
             cut_short: false,
         }
+    }
+
+    /// Lets the requests of a client keep an absolute-form target such as `http://shop/a`, with any scheme (server
+    /// only). If the fields of such a request are sent on another connection of HTTP/1.1, the target has this form
+    /// again, with the `:authority` and the `:path` that the fields then have.
+    ///
+    /// A client uses this form for requests to a forward proxy (RFC 9112 section 3.2.2). Without this call, only the
+    /// scheme `http` is valid, and a request that is sent again has a path as its target.
+    pub fn keep_absolute_form(&mut self) {
+        self.keeps_absolute = true;
     }
 
     /// Parses `input` up to the next event, and removes the parsed bytes from it. Returns `None` at the end of the

@@ -138,7 +138,7 @@ impl Connection {
                 response::parse(section, Asked { head, connect, upgrade }, &self.limits, fields).map(Head::Response)
             }
             (Role::Client, None) => Err(ConnectionError::bad("a response came without a request")),
-            (Role::Server, _) => request::parse(section, &self.limits, fields).map(Head::Request),
+            (Role::Server, _) => request::parse(section, &self.limits, self.keeps_absolute, fields).map(Head::Request),
         }
     }
 

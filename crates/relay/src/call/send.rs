@@ -1,5 +1,6 @@
 //! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for a connection.
 
+use leno_http1::Unwritable;
 use leno_http2::Section;
 use leno_http2::fields::{Defects, Known};
 use leno_http2::limits::DRIBBLE_BYTES;
@@ -169,6 +170,14 @@ impl Relay {
             && !call.request.get(Known::Path).is_some_and(syntax::is_uri_path)
         {
             return self.give_up_attempt(id, &ProxyError::UnusualPath);
+        }
+        // HTTP/2 has no forms of a target, so the application behind the endpoint's proxy gets the path alone. For
+        // another scheme, the path would name another resource.
+        if hop == Hop::Mesh
+            && call.protocol == Protocol::Http1
+            && call.request.get(Known::Scheme).is_some_and(|scheme| scheme != b"http")
+        {
+            return self.give_up_attempt(id, &ProxyError::Unwritable(Unwritable::OTHER_SCHEME));
         }
         hop.dress(&mut call.request, call.protocol, upstream.target);
         let ends_with_body = call.request_ended && call.trailers.is_none();

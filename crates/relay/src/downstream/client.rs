@@ -173,7 +173,7 @@ impl Relay {
     /// loop reads the connection next.
     pub fn add_client(&mut self, accepted: Accepted) -> ClientId {
         let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened, held_since } = accepted;
-        let mut link = Link::new(Some(wire), self.codec_for(speaks, target), self.now);
+        let mut link = Link::new(Some(wire), self.codec_for(speaks, origin.door, target), self.now);
         link.has_received = !first.is_empty();
         link.pending_input = first;
         link.opened = opened;
@@ -197,13 +197,20 @@ impl Relay {
         id
     }
 
-    fn codec_for(&self, speaks: Speaks, target: Option<SocketAddr>) -> Codec {
+    fn codec_for(&self, speaks: Speaks, door: Door, target: Option<SocketAddr>) -> Codec {
         let limits = &self.limits;
         let written = || target.map(|target| target.to_string());
         match speaks {
             Speaks::Http2 => Codec::Http2(Connection::new(Role::Server, limits.client.clone(), self.now)),
             Speaks::Http1 => {
-                Codec::Http1(leno_http1::Connection::new(Role::Server, limits.http1_client.clone(), self.now))
+                let mut http1 = leno_http1::Connection::new(Role::Server, limits.http1_client.clone(), self.now);
+                // The server at the destination may be a forward proxy, which needs the form in which our application
+                // sent the request. Without a known destination, this proxy itself is the forward proxy. An application
+                // behind this proxy always gets the path alone.
+                if door == Door::Outbound && target.is_some() {
+                    http1.keep_absolute_form();
+                }
+                Codec::Http1(http1)
             }
             Speaks::Opaque(contents) => {
                 let name = match &contents {
