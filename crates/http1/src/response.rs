@@ -8,7 +8,7 @@ use leno_http2::fields::Known;
 use crate::error::ConnectionError;
 use crate::limits::{Limits, MAX_FIELDS};
 use crate::list;
-use crate::message::{Content, Control};
+use crate::message::{Content, Control, is_named};
 use crate::reason;
 
 /// The request to which a response belongs.
@@ -30,6 +30,8 @@ pub(crate) struct ResponseHead {
     pub(crate) content: Content,
     /// Whether the connection can be reused.
     pub(crate) persistent: bool,
+    /// How long the server keeps the connection open without a request, in seconds, if the response announces this.
+    pub(crate) keep_alive_s: Option<u16>,
 }
 
 /// Parses a header section up to its empty line, and overwrites `fields`.
@@ -82,7 +84,19 @@ pub(crate) fn parse(
     // Send only one request on a connection to an HTTP/1.0 server. The next request might have content of unknown
     // length, which needs chunked coding, and HTTP/1.0 has no chunked coding.
     let persistent = minor == 1 && control.is_persistent(minor) && content != Content::UntilClose;
-    Ok(ResponseHead { interim, content, persistent })
+    Ok(ResponseHead { interim, content, persistent, keep_alive_s: keep_alive_s(response.headers) })
+}
+
+/// Returns the time in `Keep-Alive: timeout=5`. RFC 9112 does not define the parameters of this field, but Node.js,
+/// Apache httpd and nginx send them in the form of RFC 2068 section 19.7.1.1.
+fn keep_alive_s(headers: &[httparse::Header<'_>]) -> Option<u16> {
+    let values = headers.iter().filter(|header| is_named(header, "keep-alive"));
+    let seconds = values.flat_map(|header| list::members(header.value)).filter_map(|parameter| {
+        let (name, value) = std::str::from_utf8(parameter).ok()?.split_once('=')?;
+        let seconds = value.trim().parse::<u64>().ok().filter(|_| name.trim().eq_ignore_ascii_case("timeout"))?;
+        Some(u16::try_from(seconds).unwrap_or(u16::MAX))
+    });
+    seconds.min()
 }
 
 const NOT_A_RESPONSE: ConnectionError = ConnectionError { status: 502, why: "the bytes are not an HTTP/1 response" };

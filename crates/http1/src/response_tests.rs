@@ -68,11 +68,29 @@ fn a_connection_that_ends_with_the_content_is_not_used_again() {
 }
 
 #[test]
+fn a_response_may_announce_how_long_its_server_keeps_the_connection() {
+    for (fields, seconds) in [
+        ("Keep-Alive: timeout=5\r\n", Some(5)),
+        ("connection: keep-alive\r\nkeep-alive: max=100, Timeout = 72\r\n", Some(72)),
+        ("keep-alive: timeout=9\r\nkeep-alive: timeout=5\r\n", Some(5)),
+        ("keep-alive: timeout=0\r\n", Some(0)),
+        ("keep-alive: timeout=100000\r\n", Some(u16::MAX)),
+        ("keep-alive: timeout=-1, timeout, max=5\r\n", None),
+        ("keep-alive: 300\r\n", None),
+        ("", None),
+    ] {
+        let (head, shown) = read(&format!("HTTP/1.1 204 -\r\n{fields}\r\n"), PLAIN).expect("well-formed");
+        assert_eq!((head.keep_alive_s, shown.len()), (seconds, 1), "{fields}");
+    }
+}
+
+#[test]
 fn a_change_of_protocol_reads_as_a_response_that_is_accepted() {
     let asked = Asked { upgrade: Some(b"foo, websocket"), ..PLAIN };
     let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nx: 1\r\n\r\n";
     let (response, fields) = read(head, asked).expect("well-formed");
-    assert_eq!(response, ResponseHead { interim: false, content: Content::Tunnel, persistent: true });
+    let head = ResponseHead { interim: false, content: Content::Tunnel, persistent: true, keep_alive_s: None };
+    assert_eq!(response, head);
     let expected = [(":status", "200"), ("x", "1"), ("leno-upgrade", "WebSocket")];
     assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }

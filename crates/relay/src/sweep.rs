@@ -227,7 +227,7 @@ impl Relay {
         self.sweep_answered(id);
         let relay = &self.limits.relay;
         let Some(upstream) = self.pools.upstream_mut(id) else { return Verdict::Keep };
-        let is_retired = upstream.retired;
+        let (is_retired, is_nearly_closed) = (upstream.retired, upstream.is_nearly_closed(now));
         let link = &mut upstream.link;
         if link.is_unread_too_long(now, relay) {
             return Verdict::Close(match link.codec.has_windows() {
@@ -256,7 +256,7 @@ impl Relay {
             } else {
                 settings.idle_timeout
             };
-            let idle = past(Some(idle_since), limit);
+            let idle = is_nearly_closed || past(Some(idle_since), limit);
             return if is_retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
         }
         upstream.idle_since = None;

@@ -27,6 +27,49 @@ fn a_server_of_http1_may_leave_its_socket_unread_for_as_long_as_a_client_of_http
     assert!(!is_open(&mut relay, upstream));
 }
 
+/// Returns a relay whose HTTP/1 server has answered a call with these fields, and the connections to the client and to
+/// the server.
+fn answered_with(fields: &str) -> (Relay, LinkId, LinkId) {
+    let (mut relay, id) = client(Speaks::Http1);
+    let client = LinkId::Client(id);
+    relay.receive(client, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n");
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(upstream, format!("HTTP/1.1 200 OK\r\n{fields}content-length: 0\r\n\r\n").as_bytes());
+    flush(&mut relay, client);
+    (relay, client, upstream)
+}
+
+#[test]
+fn a_connection_takes_no_call_shortly_before_its_server_closes_it() {
+    for (fields, idle_ms, takes_call) in [
+        ("keep-alive: timeout=5\r\n", 3_900, true),
+        ("keep-alive: timeout=5\r\n", 4_000, false),
+        ("keep-alive: timeout=1\r\n", 400, true),
+        ("keep-alive: timeout=1\r\n", 500, false),
+        ("keep-alive: timeout=0\r\n", 0, false),
+        ("keep-alive: max=100\r\n", 30_000, true),
+    ] {
+        let (mut relay, client, _) = answered_with(fields);
+        relay.set_now(relay.now + Duration::from_millis(idle_ms));
+        relay.receive(client, b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 0\r\n\r\n");
+        relay.dispatch();
+        let opens = relay.take_effects().iter().any(|effect| matches!(effect, Effect::Connect { .. }));
+        assert_eq!(opens, !takes_call, "{fields} after {idle_ms} ms");
+    }
+}
+
+#[test]
+fn a_connection_is_closed_shortly_before_its_server_closes_it_and_at_our_own_limit_at_the_latest() {
+    for (fields, seconds) in [("keep-alive: timeout=7\r\n", 7), ("keep-alive: timeout=600\r\n", 64)] {
+        let (mut relay, _, upstream) = answered_with(fields);
+        sweep(&mut relay, Duration::from_secs(2));
+        assert!(is_open(&mut relay, upstream), "{fields}");
+        sweep(&mut relay, Duration::from_secs(seconds - 2));
+        assert!(!is_open(&mut relay, upstream), "{fields}");
+    }
+}
+
 #[test]
 fn a_server_of_http2_must_read_its_socket_sooner() {
     let (mut relay, id) = client(Speaks::Http2);

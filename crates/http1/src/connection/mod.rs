@@ -13,7 +13,7 @@ mod send;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http2::{Drained, Event, FieldSection, OutputBuffer, Role, StreamKey};
 
@@ -72,6 +72,8 @@ pub struct Connection {
     last_id: u32,
     /// Number of the latest exchange for which a byte of the response has arrived.
     answered_id: u32,
+    /// How long the server keeps the connection open without a request, in seconds, if a response has announced this.
+    keep_alive_s: Option<u16>,
     out: OutputBuffer,
     /// Number of output bytes that the socket has accepted so far.
     written: u64,
@@ -107,6 +109,7 @@ impl Connection {
             exchange: None,
             last_id: 0,
             answered_id: 0,
+            keep_alive_s: None,
             out: OutputBuffer::default(),
             written: 0,
             request_starts_at: 0,
@@ -216,6 +219,12 @@ impl Connection {
     /// request. Any request may then be sent again on another connection, whatever its method (RFC 9110 section 9.2.2).
     pub fn has_sent(&self, stream: StreamKey) -> bool {
         stream.id < self.last_id || self.written > self.request_starts_at
+    }
+
+    /// Returns how long the server keeps the connection open without a request, if a response has announced this
+    /// (client only).
+    pub fn keep_alive(&self) -> Option<Duration> {
+        self.keep_alive_s.map(|seconds| Duration::from_secs(seconds.into()))
     }
 
     /// Returns the time at which the incomplete header section, chunk size or trailer section began; `None` if nothing

@@ -216,6 +216,8 @@ impl Connection {
         }
         exchange.receive = Half::Body;
         exchange.persistent &= response.persistent;
+        // Some servers do not send the field with every response, for example not with 304.
+        self.keep_alive_s = response.keep_alive_s.or(self.keep_alive_s);
         let refused = exchange.outgoing == Outgoing::Awaited && response.content != Content::Tunnel;
         if response.content == Content::Tunnel {
             exchange.outgoing = Outgoing::Tunnel;

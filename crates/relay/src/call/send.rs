@@ -54,7 +54,7 @@ impl Relay {
 
     /// Sends an attempt that has begun, or lets it wait for a connection.
     pub(crate) fn place(&mut self, Begun { attempt, pool, size }: Begun) {
-        match self.pools.find(pool, size).filter(|_| self.next_in_line(pool).is_none()) {
+        match self.pools.find(pool, size, self.now).filter(|_| self.next_in_line(pool).is_none()) {
             Some(upstream) => self.open_on(attempt, upstream),
             None => self.wait_for_connection(attempt, pool),
         }
@@ -135,7 +135,7 @@ impl Relay {
     #[inline]
     fn next_in_line(&self, pool: PoolId) -> Option<(Turn, AttemptId, UpstreamId)> {
         let size_of = |id: AttemptId| self.calls.get(id.call).map_or(CallSize::Open, CallSize::of);
-        self.pools.next_in_line(pool, size_of)
+        self.pools.next_in_line(pool, size_of, self.now)
     }
 
     /// Opens the stream of an attempt, and sends the part of the request that has arrived.

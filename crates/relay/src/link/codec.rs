@@ -423,6 +423,14 @@ impl Codec {
         }
     }
 
+    /// Returns how long an HTTP/1 server keeps the connection open without a request, if the server has announced this.
+    pub(crate) fn keep_alive(&self) -> Option<Duration> {
+        match self {
+            Self::Http1(http1) => http1.keep_alive(),
+            Self::Http2(_) | Self::Opaque(_) => None,
+        }
+    }
+
     /// Announces the end of the connection. Open streams may finish.
     pub(crate) fn shut_down(&mut self) {
         match self {

@@ -206,13 +206,14 @@ impl Pools {
 
     /// Returns a connection of the pool that can accept a call now.
     #[inline]
-    pub(crate) fn find(&self, id: PoolId, size: CallSize) -> Option<UpstreamId> {
+    pub(crate) fn find(&self, id: PoolId, size: CallSize, now: Instant) -> Option<UpstreamId> {
         let pool = self.pools.get(id)?;
         let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
+        let is_kept = |&id: &UpstreamId| self.upstreams.get(id).is_none_or(|upstream| !upstream.is_nearly_closed(now));
         // The oldest shared connection with room gets the call, so that the other connections become idle.
         match pool.key.hop.is_shared() {
             true => pool.connections.iter().find(has_room),
-            false => pool.connections.free().find(has_room),
+            false => pool.connections.free().filter(is_kept).find(has_room),
         }
     }
 }
@@ -404,10 +405,11 @@ impl Pools {
         &self,
         id: PoolId,
         size_of: impl Fn(AttemptId) -> CallSize,
+        now: Instant,
     ) -> Option<(Turn, AttemptId, UpstreamId)> {
         let waiting = &self.pools.get(id)?.waiting;
         let first = waiting.first()?;
-        let connected = |(turn, attempt)| Some((turn, attempt, self.find(id, size_of(attempt))?));
+        let connected = |(turn, attempt)| Some((turn, attempt, self.find(id, size_of(attempt), now)?));
         connected(first).or_else(|| connected(waiting.first_small().filter(|small| *small != first)?))
     }
 

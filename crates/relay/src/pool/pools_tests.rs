@@ -76,13 +76,13 @@ fn an_unshared_connection_is_found_while_it_is_free() {
     let id = pools.insert(pool(Protocol::Opaque, now));
     let connection = upstream(&pools, id, now);
     let connection = pools.add(connection);
-    assert_eq!(pools.find(id, CallSize::Open), None, "it is being established");
+    assert_eq!(pools.find(id, CallSize::Open, now), None, "it is being established");
     pools.note_ready(connection);
     pools.note_room(connection);
-    assert_eq!(pools.find(id, CallSize::Open), Some(connection));
+    assert_eq!(pools.find(id, CallSize::Open, now), Some(connection));
     pools.retire(connection);
     pools.note_room(connection);
-    assert_eq!(pools.find(id, CallSize::Open), None);
+    assert_eq!(pools.find(id, CallSize::Open, now), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
@@ -31,6 +31,11 @@ use crate::target::cluster::{ClusterId, TargetKey};
 /// [`SMALL_UPLOAD_BYTES`] of content. If less is free, the application is slow to read the content of earlier calls on
 /// this connection, and the new call must use another connection. The value is half of a server's initial window.
 const MIN_WINDOW_BYTES: usize = 32_767;
+
+/// Time before the announced end of an idle connection ([`Codec::keep_alive`]) from which the connection takes no call:
+/// the server would close the connection while the request is on its way. If the server keeps idle connections for less
+/// than twice this time, half of the server's time applies instead.
+const CLOSES_SOON: Duration = Duration::from_secs(1);
 
 /// Identifies a connection to an endpoint within its worker.
 pub type UpstreamId = Id<Upstream>;
@@ -161,6 +166,15 @@ impl Upstream {
             && codec.has_free_stream()
             && self.has_output_room()
             && (fits || codec.stream_count() == 0)
+    }
+
+    /// Returns whether the server will soon close the connection, if the connection is idle. The server has announced
+    /// how long it keeps an idle connection, and this time begins with the last byte of its response.
+    pub(crate) fn is_nearly_closed(&self, now: Instant) -> bool {
+        self.link.codec.keep_alive().is_some_and(|kept| {
+            let usable = kept - CLOSES_SOON.min(kept / 2);
+            now.saturating_duration_since(self.link.last_read) >= usable
+        })
     }
 
     /// Returns whether the output has room for another call. If the connection carries one call at a time, all output
