@@ -24,6 +24,8 @@ pub(crate) struct RequestHead {
     pub(crate) upgrade: Option<Vec<u8>>,
     /// Whether the client may send another request.
     pub(crate) persistent: bool,
+    /// Whether the client waits for a 100 response before it sends the content.
+    pub(crate) expects_continue: bool,
     /// Whether the target is an absolute URI. The meaning of such a request depends on the connection.
     pub(crate) is_absolute: bool,
 }
@@ -90,6 +92,9 @@ pub(crate) fn parse(
         connect,
         upgrade,
         persistent: control.is_persistent(minor),
+        // A server ignores the field in a request of HTTP/1.0, and `100-continue` is its only value (RFC 9110 section
+        // 10.1.1).
+        expects_continue: minor == 1 && content != Content::None && fields.contains(Known::Expect),
         is_absolute: target.scheme.is_some(),
     })
 }

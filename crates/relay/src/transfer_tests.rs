@@ -549,6 +549,24 @@ fn a_reset_of_one_side_of_an_upgraded_connection_resets_the_other_side() {
 }
 
 #[test]
+fn bytes_of_a_client_whose_content_was_not_asked_for_reach_no_server() {
+    let (mut relay, id) = client(Speaks::Http1);
+    let client = LinkId::Client(id);
+    let fields = "host: cart.shop:80\r\nexpect: 100-continue\r\ncontent-length: 40\r\n";
+    relay.receive(client, format!("POST / HTTP/1.1\r\n{fields}\r\n").as_bytes());
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(upstream, b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n");
+    let answer = String::from_utf8_lossy(relay.link(client).expect("it is open").output()).into_owned();
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    flush(&mut relay, client);
+    assert!(!is_open(&mut relay, upstream), "no other call may use it");
+    assert!(relay.link(client).expect("it gets its answer").is_closing());
+    relay.receive(client, REQUEST);
+    assert_eq!(relay.calls.len(), 0);
+}
+
+#[test]
 fn a_client_need_not_complete_a_frame_while_the_relay_does_not_read() {
     let (mut relay, client) = much_for_a_blocked_client();
     relay.receive(client, &[0, 0, 8, 6]);

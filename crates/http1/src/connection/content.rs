@@ -17,6 +17,7 @@ impl Connection {
         *input = rest;
         let exchange = self.exchange.as_deref_mut()?;
         exchange.unreleased += n;
+        exchange.awaits_continue = false;
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
         let left = left - n as u64;
         let end_stream = self.input == Input::Length(n as u64);

@@ -195,6 +195,7 @@ impl Connection {
         exchange.connect = request.connect;
         exchange.peer_is_1_0 = request.is_1_0;
         exchange.upgrade = request.upgrade;
+        exchange.awaits_continue = request.expects_continue;
         // After the exchange with the largest identifier, the connection ends, so identifiers are never reused.
         exchange.persistent = request.persistent && self.last_id < u32::MAX;
         self.exchange = Some(Box::new(exchange));
@@ -208,6 +209,7 @@ impl Connection {
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
         if response.interim {
             exchange.interim_responses += 1;
+            exchange.awaits_continue &= !response.is_continue;
             if exchange.interim_responses > self.limits.max_interim_responses {
                 return Err(ConnectionError::bad("too many interim responses"));
             }
@@ -215,7 +217,7 @@ impl Connection {
             return Ok(Some(Event::Headers { stream, token, section, end_stream: false, oversize: false }));
         }
         exchange.receive = Half::Body;
-        exchange.persistent &= response.persistent;
+        exchange.persistent &= response.persistent && !exchange.awaits_continue;
         // Some servers do not send the field with every response, for example not with 304.
         self.keep_alive_s = response.keep_alive_s.or(self.keep_alive_s);
         let refused = exchange.outgoing == Outgoing::Awaited && response.content != Content::Tunnel;
@@ -249,6 +251,7 @@ impl Connection {
     fn on_chunk_line(&mut self, line: &[u8]) -> Result<(), ConnectionError> {
         let line = chunk::parse_line(line)?;
         let Some(exchange) = self.exchange.as_deref_mut() else { return Ok(()) };
+        exchange.awaits_continue = false;
         exchange.extension_bytes += line.extension_bytes;
         if exchange.extension_bytes > self.limits.max_chunk_extension_bytes as usize {
             return Err(ConnectionError::bad("too many chunk extensions"));

@@ -51,6 +51,7 @@ impl Connection {
         exchange.head = method == b"HEAD";
         exchange.connect = method == b"CONNECT";
         exchange.upgrade = fields.get(Known::LenoUpgrade).filter(|_| !end_stream).map(<[u8]>::to_vec);
+        exchange.awaits_continue = !end_stream && fields.contains(Known::Expect);
         let framing = match content_length {
             _ if exchange.asks_for_tunnel() => Framing::Unframed,
             Some(length) => Framing::Length(length),
@@ -118,10 +119,11 @@ impl Connection {
     /// Sends an interim response, unless the client speaks HTTP/1.0, which has no interim responses (RFC 9110 section
     /// 15.2).
     fn send_interim(&mut self, fields: &FieldSection, heads: &mut Heads) {
-        let Some(exchange) = self.exchange.as_deref() else { return };
+        let Some(exchange) = self.exchange.as_deref_mut() else { return };
         if let Some(status) = status(fields).filter(|status| (100..200).contains(status) && *status != 101)
             && !exchange.peer_is_1_0
         {
+            exchange.awaits_continue &= status != 100;
             let form = Form { framing: Framing::Unframed, persistence: Persistence::Implied };
             write::response(&mut self.out.bytes, status, fields, form, None, heads);
         }
@@ -129,6 +131,8 @@ impl Connection {
 
     fn send_response(&mut self, fields: &FieldSection, end_stream: bool, heads: &mut Heads) {
         let stays_open = !self.shutting_down && !self.announces_end && !self.peer_ended;
+        // The beginning of a chunk's size line shows that the client sends the content.
+        let has_content = !self.incomplete.is_empty();
         let Some(exchange) = self.exchange.as_deref_mut() else { return };
         let Some(status) = status(fields).filter(|&status| status >= 200) else { return self.end() };
         let upgrade = fields.get(Known::LenoUpgrade).filter(|_| status == 200 && exchange.upgrade.is_some());
@@ -152,6 +156,7 @@ impl Connection {
         // Bytes after a rejected CONNECT may have been meant for the tunnel: do not parse them as a request.
         exchange.persistent &= stays_open
             && !exchange.stop_when_sent
+            && (!exchange.awaits_continue || has_content)
             && !exchange.connect
             && !matches!(outgoing, Outgoing::Tunnel | Outgoing::UntilClose);
         let persistence = match exchange.persistent {

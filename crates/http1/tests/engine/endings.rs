@@ -164,6 +164,49 @@ fn a_server_that_stops_receiving_closes_once_it_has_answered() {
     }
 }
 
+const EXPECTS: &str = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n";
+
+#[test]
+fn a_client_whose_content_is_not_asked_for_gets_the_end_of_the_connection_with_the_response() {
+    for (framing, content, closes) in [
+        ("Content-Length: 4", "", true),
+        ("Content-Length: 4", "a", false),
+        ("Transfer-Encoding: chunked", "", true),
+        ("Transfer-Encoding: chunked", "1", false),
+        ("Transfer-Encoding: chunked", "1\r\na\r\n", false),
+        ("Content-Length: 0", "", false),
+    ] {
+        let mut server = Endpoint::server();
+        server.feed(format!("{EXPECTS}{framing}\r\n\r\n{content}").as_bytes());
+        server.respond(&[(":status", "401"), ("content-length", "0")], true);
+        assert_eq!(server.written().contains("connection: close"), closes, "{framing}, {content:?}");
+    }
+    let mut asked = Endpoint::server();
+    asked.feed(format!("{EXPECTS}Content-Length: 4\r\n\r\n").as_bytes());
+    asked.interim(&[(":status", "100")]);
+    asked.respond(&[(":status", "401"), ("content-length", "0")], true);
+    assert!(!asked.written().contains("close"), "the client sends the content");
+}
+
+#[test]
+fn a_connection_is_not_reused_if_its_server_has_answered_without_asking_for_the_content() {
+    let request = [POST, &[("expect", "100-continue"), ("content-length", "4")]].concat();
+    for (interim, sent_before, is_reused) in [
+        ("", "", false),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", "", false),
+        ("HTTP/1.1 100 Continue\r\n\r\n", "", true),
+        ("", "ab", true),
+    ] {
+        let mut client = Endpoint::client(&request, false);
+        client.data(sent_before, false);
+        client.written();
+        client.feed(format!("{interim}HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n").as_bytes());
+        assert_eq!(client.http1.takes_streams(), is_reused, "{interim:?}, {sent_before:?}");
+        client.data(&"abcd"[sent_before.len()..], true);
+        assert_eq!(client.http1.must_close(), !is_reused);
+    }
+}
+
 #[test]
 fn a_server_that_has_the_whole_request_has_nothing_to_stop() {
     let mut server = Endpoint::server();

@@ -14,6 +14,12 @@ impl Relay {
         call.response = Response::Ended;
         if call.request_ended {
             self.end_call(id, Ending::Complete);
+        } else if call.awaits_continue && call.request_bytes == 0 {
+            // The client expected a 100 response, so it need not send the content any more. Its next bytes may be
+            // another request, which must not reach the server as content. So both connections end.
+            let (client, stream) = (call.client, call.client_stream);
+            self.stop_client(client, stream);
+            self.end_call(id, Ending::Complete);
         } else {
             self.calls.wait_for_nothing(id);
             self.expect_content(id);

@@ -115,6 +115,9 @@ pub(crate) struct Call {
     /// Whether the request did not end with its header section. Unlike `request_ended`, this stays the same when the
     /// rest of the request arrives, so policy gives the same answer at any time.
     pub(crate) has_content: bool,
+    /// Whether an HTTP/1 client may send no content at all: its request has `Expect: 100-continue`, and no 100 response
+    /// has followed.
+    pub(crate) awaits_continue: bool,
     /// Whether the client's account counts the call as one with an incomplete request.
     pub(crate) counts_as_open: bool,
     /// Whether the latest piece of request content had only a few bytes, or no content has arrived yet.
@@ -202,6 +205,7 @@ impl Call {
             is_grpc: grpc::is_grpc(&request),
             is_head: method == Some(b"HEAD"),
             is_tunnel,
+            awaits_continue: protocol == Protocol::Http1 && !request_ended && request.contains(Known::Expect),
             fields_bytes: 0,
             request,
             is_guess: false,

@@ -84,6 +84,7 @@ impl Relay {
             if call.attempts.len() > 1 {
                 return;
             }
+            call.awaits_continue &= status_code(fields) != 100;
         }
         call.tell_attempts(section, fields);
         if section == Section::Response
