@@ -244,7 +244,8 @@ impl Relay {
             let (pool, lane) = (upstream.pool, upstream.key.lane);
             let is_unused_opaque = link.codec.is_opaque() && link.codec.takes_streams();
             let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
-            let is_spare = has_others || !lane.is_common();
+            // A private connection is the only one for its client.
+            let is_spare = (has_others || !lane.is_common()) && upstream.owner.is_none();
             let limit = if is_unused_opaque {
                 // The client has left before the connection was established. Do not keep the connection for later
                 // clients: the server may already have sent its greeting, and may soon close the connection if no
