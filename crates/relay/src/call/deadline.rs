@@ -113,21 +113,24 @@ impl Relay {
         }
         let (now, within) = (self.now, ms(self.limits.relay.content_timeout_ms));
         let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
-        call.content_seen = call.request_bytes;
         timetable.wait_for(id, &mut call.due, Due::Content, now, within);
     }
 
-    /// Checks whether content of a request still arrives. If no content has arrived since the latest check, ends the
+    /// Checks whether content of a request still arrives. If the content has paused for `content_timeout_ms`, ends the
     /// call if its response is complete, and otherwise fails it. Exception: if content still waits in the proxy, the
     /// endpoint is slow, and not the client, so the call goes on.
     fn content_is_late(&mut self, id: CallId) {
+        let (now, within) = (self.now, ms(self.limits.relay.content_timeout_ms));
         let Some(call) = self.calls.get(id) else { return };
         if call.request_ended || call.response == Response::Begun {
             return;
         }
-        let waits_here = (call.released as u64) < call.request_bytes;
-        if call.request_bytes > call.content_seen || waits_here {
+        if (call.released as u64) < call.request_bytes {
             return self.expect_content(id);
+        }
+        let left = within.saturating_sub(now.saturating_duration_since(call.content_at));
+        if left > Duration::ZERO {
+            return self.calls.wait_for(id, Due::Content, left, now);
         }
         if call.response == Response::Ended {
             self.stop_client(call.client, call.client_stream);

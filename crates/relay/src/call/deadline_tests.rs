@@ -141,6 +141,22 @@ fn an_endpoint_that_waits_for_the_rest_of_a_request_has_not_failed_and_the_call_
 }
 
 #[test]
+fn an_upload_that_pauses_fails_as_soon_as_its_latest_content_is_as_old_as_the_limit() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let head = b"PUT / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 16\r\n\r\nabcd";
+    let client = call(&mut relay, 0, outbound(), None, head.to_vec());
+    connect_endpoint(&mut relay);
+    let (began, limit) = (relay.now, ms(relay.limits.relay.content_timeout_ms));
+    relay.set_now(began + limit / 2);
+    relay.receive(LinkId::Client(client), b"efgh");
+    for (after, calls) in [(limit + MS, 1), (limit * 3 / 2 - MS, 1), (limit * 3 / 2 + 2 * MS, 0)] {
+        relay.set_now(began + after);
+        relay.expire_deadlines();
+        assert_eq!(relay.calls.len(), calls, "{after:?}");
+    }
+}
+
+#[test]
 fn an_endpoint_that_does_not_answer_an_open_grpc_stream_has_failed() {
     let policy = policy("timeouts: {backendRequest: 100ms}");
     let mut relay = relay(1, mesh_of(policy + &service("cart", &["10.0.0.9"])), false);

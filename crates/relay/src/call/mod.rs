@@ -131,8 +131,9 @@ pub(crate) struct Call {
     pub(crate) started: Instant,
     pub(crate) deadline: Option<Instant>,
     pub(crate) due: DueTimes,
-    /// The value of `request_bytes` at the latest check whether content still arrives.
-    pub(crate) content_seen: u64,
+    /// When content of the request last arrived, or last left for the endpoint. Content that waits in the proxy keeps
+    /// the client from sending more.
+    pub(crate) content_at: Instant,
     /// The route rule that the call matched, if routes are attached to its destination.
     pub(crate) route: Option<CallRoute>,
 
@@ -223,7 +224,7 @@ impl Call {
             started: now,
             deadline: None,
             due: DueTimes::default(),
-            content_seen: 0,
+            content_at: now,
             route: None,
             protocol,
             response: Response::Awaited,

@@ -195,6 +195,9 @@ impl Relay {
             call.end_request(now);
         }
         call.request_bytes += bytes.len() as u64;
+        if !bytes.is_empty() {
+            call.content_at = now;
+        }
         let are_many = call.is_grpc && call.request_messages.read(bytes);
         // Never hold back the bytes of an opaque connection: the client may send no more until the server has answered
         // them.
@@ -326,6 +329,7 @@ impl Relay {
         let sent_bytes = call.attempts.sent_bytes();
         let Some(room) = sent_bytes.checked_sub(call.released).filter(|&room| room > 0) else { return };
         call.released = sent_bytes;
+        call.content_at = self.now;
         let (client, stream) = (call.client, call.client_stream);
         match self.downstreams.get_mut(client) {
             Some(client) => client.link.codec.release(stream, room),
