@@ -6,7 +6,7 @@
 //! `linux/netfilter/nf_tables.h`.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use crate::message::{Attributes, Batch, request};
@@ -59,6 +59,10 @@ enum Comparison {
 }
 
 const TCP: u8 = 6;
+/// The link-local addresses of IPv6 (RFC 4291 section 2.5.6). They have a meaning only together with an interface, and
+/// the original destination of a connection does not tell the proxy the interface. So the proxy could not connect to
+/// such an address.
+const LINK_LOCAL: Subnet = Subnet { address: IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), prefix_bits: 10 };
 /// Length of an interface's name, padded with zeros.
 const INTERFACE_BYTES: usize = 16;
 const LOOPBACK: &[u8; INTERFACE_BYTES] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -113,6 +117,8 @@ fn chains(redirection: &Redirection) -> [Chain; 2] {
     ]
 }
 
+/// Also redirects connections to link-local addresses, although the proxy can only refuse them. Otherwise, a neighbor
+/// on the same link could reach the application without the policies that the proxy enforces.
 fn inbound(redirection: &Redirection) -> Vec<Rule> {
     let mut rules =
         vec![Rule::new().enters_by_loopback().then_return(), Rule::new().has_foreign_destination().then_return()];
@@ -123,8 +129,11 @@ fn inbound(redirection: &Redirection) -> Vec<Rule> {
 }
 
 fn outbound(redirection: &Redirection) -> Vec<Rule> {
-    let mut rules =
-        vec![Rule::new().of_user(redirection.proxy_uid).then_return(), Rule::new().leaves_by_loopback().then_return()];
+    let mut rules = vec![
+        Rule::new().of_user(redirection.proxy_uid).then_return(),
+        Rule::new().leaves_by_loopback().then_return(),
+        skip_subnet(&LINK_LOCAL),
+    ];
     rules.extend(redirection.skip_outbound_ports.iter().map(skip_ports));
     rules.extend(redirection.skip_subnets.iter().map(skip_subnet));
     rules.push(Rule::new().begins_tcp().then_redirect(redirection.outbound_port.get()));

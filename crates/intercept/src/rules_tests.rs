@@ -34,6 +34,7 @@ table inet leno {
     type nat hook output priority -101; policy accept;
     meta skuid 2102 return
     oifname \"lo\" return
+    ip6 daddr fe80::/10 return
     tcp flags syn / fin,syn,rst,ack redirect to :4140
   }
 }
@@ -61,4 +62,5 @@ fn what_is_skipped_returns_before_the_redirection_of_its_own_direction_only() {
                    tcp flags syn / fin,syn,rst,ack redirect to :2\n";
     assert!(outbound.contains(skipped), "{outbound}");
     assert!(outbound.contains("meta skuid 7 return"), "{outbound}");
+    assert!(!inbound.contains("fe80"), "a neighbor must not bypass the proxy: {inbound}");
 }

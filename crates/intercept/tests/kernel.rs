@@ -54,6 +54,7 @@ table inet leno {
 		type nat hook output priority -101; policy accept;
 		meta skuid 2102 return
 		oifname \"lo\" return
+		ip6 daddr fe80::/10 return
 		tcp dport 25 return
 		ip daddr 10.0.0.0/8 return
 		ip daddr 172.16.0.0/12 return
