@@ -95,7 +95,8 @@ pub(crate) enum Error {
 impl Options {
     /// Writes the files with proxies added to their workloads. Writes nothing if the user must first correct a problem.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let mut options = InjectOptions::default();
+        let defaults = InjectOptions::default();
+        let mut options = InjectOptions { injector_version: Some(defaults.proxy.version.clone()), ..defaults };
         let given = |option: Option<String>, setting: &mut String| {
             if let Some(value) = option {
                 *setting = value;

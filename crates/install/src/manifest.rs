@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Map, Value};
 
 use crate::annotations::Mistake;
-use crate::inject::{Asked, Decision, Namespace, Options, Outcome, Skipped, inject, uninject};
+use crate::inject::{Asked, Decision, Namespace, Options, Outcome, Skipped, count_tcp_probes, inject, uninject};
 use crate::patch::{self, Operation};
 use crate::workload::{Workload, workloads};
 use crate::yaml::{self, Document, Fault};
@@ -156,6 +156,20 @@ pub fn uninject_file(text: &str, format: Option<Format>) -> Result<Rewritten, Fa
     }))
 }
 
+/// The annotation in which `kubectl apply` records the fields that it has set.
+const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+
+/// The warning if a TCP probe changes in an object that `kubectl apply` did not create.
+const BOTH_PROBES: &str = "kubectl apply did not create this object, so kubectl apply would keep the old tcpSocket or httpGet of a \
+                           probe beside the new one, and the API server would refuse the object; use kubectl replace -f -";
+
+/// Whether an object comes from the API server, and another program than `kubectl apply` has created it. From such an
+/// object, `kubectl apply` removes no field.
+fn is_unknown_to_apply(object: &Value) -> bool {
+    let has = |path: &str| object.pointer(path).is_some();
+    (has("/metadata/uid") || has("/metadata/resourceVersion")) && !has(LAST_APPLIED)
+}
+
 type Changed = (Vec<Operation>, WorkloadResult, Vec<String>);
 
 fn rewrite(
@@ -168,12 +182,18 @@ fn rewrite(
         let mut edits = Vec::new();
         for workload in workloads(&document.value) {
             let template = document.value.pointer(&workload.template).unwrap_or(&Value::Null);
-            let (patch, mut result, warnings) = change(&workload, template);
+            let tcp_probes = count_tcp_probes(template);
+            let (patch, mut result, mut warnings) = change(&workload, template);
             let patch: Vec<_> = patch.into_iter().map(|operation| operation.within(&workload.template)).collect();
             if let Err(misfit) = patch::apply(&mut document.value, &patch) {
                 let what = misfit.to_string();
                 result =
                     WorkloadResult::Failed(vec![Mistake::Conflict { what, fix: "check its Pod template".to_owned() }]);
+            }
+            let is_replaced =
+                document.value.pointer(&workload.template).is_some_and(|now| count_tcp_probes(now) != tcp_probes);
+            if is_replaced && document.value.pointer(&workload.object).is_some_and(is_unknown_to_apply) {
+                warnings.push(BOTH_PROBES.to_owned());
             }
             edits.extend(patch);
             rewritten.reports.push(Report { workload: workload.to_string(), result, warnings });

@@ -155,3 +155,28 @@ fn an_injected_manifest_keeps_its_comments_and_its_line_ends() {
         assert!(text.contains("    name: leno-proxy"), "{text}");
     }
 }
+
+#[test]
+fn a_tcp_probe_that_changes_in_an_object_that_kubectl_apply_did_not_create_is_told() {
+    let deployment = |metadata: &str, probe: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {metadata}\nspec:\n  template:\n    spec:\n      containers:\n      \
+             - name: web\n        livenessProbe:\n          {probe}\n"
+        )
+    };
+    let (live, tcp) = ("{name: web, uid: \"1\", resourceVersion: \"7\"}", "tcpSocket: {port: 80}");
+    let applied = "{name: web, uid: \"1\", annotations: {kubectl.kubernetes.io/last-applied-configuration: \"{}\"}}";
+    let warnings = |text: &str| inject_text(text).reports.remove(0).warnings;
+    assert_eq!(warnings(&deployment(live, tcp)), [BOTH_PROBES]);
+    for (metadata, probe) in [("{name: web}", tcp), (applied, tcp), (live, "exec: {command: [ls]}")] {
+        assert_eq!(warnings(&deployment(metadata, probe)), [""; 0], "{metadata} {probe}");
+    }
+    // To restore the probe has the same effect.
+    let injected = inject_text(&deployment(live, tcp)).text;
+    let back = uninject_file(&injected, None).expect("it is readable");
+    assert_eq!(back.reports[0].warnings, [BOTH_PROBES]);
+    // The items of a List are objects of their own.
+    let list =
+        format!("apiVersion: v1\nkind: List\nitems:\n- {}", deployment(live, tcp).trim_end().replace('\n', "\n  "));
+    assert_eq!(warnings(&list), [BOTH_PROBES]);
+}

@@ -31,7 +31,8 @@ pub use options::{BadOptions, Options};
 pub use probes::{PodProbe, Unasked, of_arguments as probes_of_arguments, of_pod as probes_of_pod};
 pub use settings::{BadSetting, Settings};
 pub use skip::{Skipped, Traits, Wish, asks_for_injection, is_never_meshed};
-pub use tcp::unreplaced as unreplaced_tcp_probes;
+pub(crate) use tcp::count as count_tcp_probes;
+pub use tcp::{Obstacle, Unreplaced, unreplaced as unreplaced_tcp_probes};
 
 use crate::annotations::{INJECT, Mistake, label, ours, unknown};
 use crate::names::{GRPC, INIT, POD_SECURITY, PROXY};
@@ -111,7 +112,12 @@ pub fn inject(
     let skipped = settings.skip_inbound_ports.parse().unwrap_or_default();
     let restored = tcp::restored(template);
     let probes = probes::of_pod(&restored, &skipped);
-    let tcp::TcpProbes { replaced, warnings: of_tcp_probes } = tcp::of_pod(&restored, &skipped);
+    let found = tcp::of_pod(&restored, &skipped);
+    let mut of_tcp_probes: Vec<String> = found.warnings().collect();
+    // If the cluster asks, the Pod may bring a proxy that already has pages for some probes. These pages must stay.
+    let is_new = |probe: &tcp::Replaced| asked == Asked::ByName || probe.is_pending(template);
+    let (replaced, unsupported) = tcp::without_unsupported(found.replaced, &settings, options, is_new);
+    of_tcp_probes.extend(unsupported);
     let additions = plan::Additions {
         init_containers: vec![
             containers::init(&settings),

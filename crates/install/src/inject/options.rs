@@ -23,6 +23,10 @@ pub struct Options {
     pub excluded_namespaces: Vec<String>,
     /// The default settings of a proxy, before annotations change them.
     pub proxy: Settings,
+    /// The version of the injector, if `proxy.version` may be another version, as with `leno inject --proxy-version`.
+    /// `None` in a cluster: there, the injector is the control plane, and its image has the tag `proxy.version` too.
+    #[serde(skip)]
+    pub injector_version: Option<String>,
 }
 
 impl Default for Options {
@@ -34,6 +38,7 @@ impl Default for Options {
             namespace_only: Vec::new(),
             excluded_namespaces: Vec::new(),
             proxy: Settings::default(),
+            injector_version: None,
         }
     }
 }
@@ -71,6 +76,11 @@ impl Options {
         let mut unknown = Vec::new();
         remove_unknown(&mut value, &serde_json::to_value(Self::default())?, "", &mut unknown);
         Ok((Self::of_value(value)?, unknown))
+    }
+
+    /// The version of the injector.
+    pub(super) fn own_version(&self) -> &str {
+        self.injector_version.as_deref().unwrap_or(&self.proxy.version)
     }
 
     fn of_value(value: Value) -> Result<Self, BadOptions> {

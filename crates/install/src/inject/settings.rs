@@ -10,7 +10,7 @@ use leno_model::settings::parse_duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::conflicts;
+use super::{Options, conflicts};
 use crate::annotations::{
     ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, EGRESS_CONNECT_TIMEOUT, FORWARDED_CLIENT_CERT,
     FORWARDED_FOR, HTTP_PORTS, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT,
@@ -148,6 +148,13 @@ impl Settings {
             }
         }
         settings
+    }
+
+    /// Whether these settings give the proxy another image than the injector's, or another version. Such a proxy may not
+    /// know all options that the injector knows. Compares tags without digests.
+    pub(super) fn is_other_program(&self, options: &Options) -> bool {
+        let is_other_version = without_digest(&self.version) != without_digest(options.own_version());
+        self.image != options.proxy.image || is_other_version
     }
 
     /// Applies the annotations of a namespace, then the annotations of a Pod.
@@ -371,6 +378,10 @@ pub(super) fn tag(value: &str) -> Option<String> {
     let is_digest =
         |digest: &str| digest.strip_prefix("sha256:").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
     (starts && tag.len() <= 128 && tag.bytes().all(allowed) && digest.is_none_or(is_digest)).then(|| value.to_owned())
+}
+
+fn without_digest(version: &str) -> &str {
+    version.split('@').next().unwrap_or_default()
 }
 
 /// Checks that a quantity is a number that is not negative, with or without one of Kubernetes' suffixes or an exponent.

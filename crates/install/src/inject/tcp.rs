@@ -12,9 +12,10 @@ use leno_model::protocol::PortRanges;
 use leno_model::tcp_probe::{PATH, TcpProbe};
 use serde_json::{Value, json};
 
-use super::containers::ADMIN_PORT;
+use super::containers::{ADMIN_PORT, image};
 use super::plan::{INIT_CONTAINERS, items};
-use super::probes::{Placed, Unasked, placed, port};
+use super::probes::{Placed, placed, port};
+use super::{Options, Settings};
 use crate::names::{INIT, PROXY};
 use crate::patch::{Operation, apply};
 
@@ -38,11 +39,54 @@ pub(super) struct Replaced {
     probe: TcpProbe,
 }
 
-/// The TCP probes of a Pod that the injector replaces, and a warning for each TCP probe that it cannot replace.
+/// The TCP probes of a Pod that the injector replaces, and the TCP probes that it cannot replace.
 #[derive(Default)]
 pub(super) struct TcpProbes {
     pub(super) replaced: Vec<Replaced>,
-    pub(super) warnings: Vec<String>,
+    /// Each probe's field and its container, and why the injector cannot replace the probe.
+    kept: Vec<(String, Obstacle)>,
+}
+
+/// A TCP probe of a Pod with a proxy that is still a TCP probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreplaced {
+    /// The probe's field and its container, for example `livenessProbe of container web`.
+    pub name: String,
+    /// Why no injector can replace the probe. `None` if the injector of this version would replace it.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// The reason why the injector cannot replace a TCP probe. The message continues a sentence that begins with the probe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    #[error(
+        "names the host {}, so the injector does not replace it: at an address of this Pod, only the proxy answers, and \
+         the probe always succeeds",
+        quoted(.0)
+    )]
+    Host(String),
+    #[error("is not replaced: the container does not have its port")]
+    Port,
+    #[error("reaches only the proxy and always succeeds: the Pod has more than {} TCP probes", TcpProbe::MAX)]
+    TooMany,
+}
+
+impl Obstacle {
+    /// What the author of the Pod has to change.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            Self::Host(_) => "remove tcpSocket.host",
+            Self::Port => "write the port's number",
+            Self::TooMany => "use fewer",
+        }
+    }
+}
+
+impl TcpProbes {
+    /// Warns of the TCP probes that the injector cannot replace.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.kept.iter().map(|(name, obstacle)| format!("the {name} {obstacle}; {}", obstacle.fix()))
+    }
 }
 
 impl Replaced {
@@ -68,6 +112,33 @@ impl Replaced {
             self.name
         )
     }
+
+    /// Warns that the injector leaves the probe as it is, because the Pod gets a proxy of another version.
+    fn for_other_program(&self, settings: &Settings, options: &Options) -> String {
+        format!(
+            "the {} reaches only the proxy and always succeeds: the injector does not replace the probe, because the Pod's \
+             proxy has the image {}, which may not support TCP probes; use the image {}:{}, or another kind of probe",
+            self.name,
+            image(settings),
+            options.proxy.image,
+            options.own_version()
+        )
+    }
+}
+
+/// Takes out the probes that `is_meant` selects if the Pod gets a proxy of another version: an older proxy does not know
+/// [`OPTION`], and would not start with it. Returns the probes to replace, and a warning for each probe taken out.
+pub(super) fn without_unsupported(
+    replaced: Vec<Replaced>,
+    settings: &Settings,
+    options: &Options,
+    is_meant: impl Fn(&Replaced) -> bool,
+) -> (Vec<Replaced>, Vec<String>) {
+    if !settings.is_other_program(options) {
+        return (replaced, Vec::new());
+    }
+    let (left, rest): (Vec<Replaced>, Vec<Replaced>) = replaced.into_iter().partition(is_meant);
+    (rest, left.iter().map(|probe| probe.for_other_program(settings, options)).collect())
 }
 
 /// Finds the TCP probes of the application. Probes of the ports in `skipped` are left out, because they bypass the
@@ -78,25 +149,18 @@ pub(super) fn of_pod(template: &Value, skipped: &PortRanges) -> TcpProbes {
         let Some(tcp) = placed.probe.get(TCP) else { continue };
         let name = placed.name();
         if let Some(host) = tcp["host"].as_str().filter(|host| !host.is_empty()) {
-            found.warnings.push(format!(
-                "the {name} names the host {}, so the injector does not replace it: at an address of this Pod, only \
-                 the proxy answers, and the probe always succeeds; remove {TCP}.host",
-                quoted(host)
-            ));
+            found.kept.push((name, Obstacle::Host(host.to_owned())));
             continue;
         }
         let Some(port) = port(placed.container, &tcp["port"]) else {
-            found.warnings.push(format!("the {name} is not replaced: {}", Unasked::Port));
+            found.kept.push((name, Obstacle::Port));
             continue;
         };
         if skipped.contains(port) {
             continue;
         }
         if found.replaced.len() == TcpProbe::MAX {
-            found.warnings.push(format!(
-                "the {name} reaches only the proxy and always succeeds: the Pod has more than {} TCP probes; use fewer",
-                TcpProbe::MAX
-            ));
+            found.kept.push((name, Obstacle::TooMany));
             continue;
         }
         let probe = TcpProbe { port, timeout_s: timeout_s(placed.probe) };
@@ -105,10 +169,18 @@ pub(super) fn of_pod(template: &Value, skipped: &PortRanges) -> TcpProbes {
     found
 }
 
-/// Returns the TCP probes that the injector would replace, and that still are TCP probes in this Pod. Connections of such
-/// a probe end at the proxy, so it always succeeds.
-pub fn unreplaced(pod: &Value, skipped: &PortRanges) -> Vec<String> {
-    of_pod(pod, skipped).replaced.into_iter().map(|probe| probe.name).collect()
+/// Returns the TCP probes of a Pod with a proxy that are still TCP probes. Leaves out probes of the ports in `skipped`,
+/// because they bypass the proxy.
+pub fn unreplaced(pod: &Value, skipped: &PortRanges) -> Vec<Unreplaced> {
+    let TcpProbes { replaced, kept } = of_pod(&restored(pod), skipped);
+    let pending = replaced.into_iter().filter(|probe| probe.is_pending(pod));
+    let pending = pending.map(|probe| Unreplaced { name: probe.name, obstacle: None });
+    pending.chain(kept.into_iter().map(|(name, why)| Unreplaced { name, obstacle: Some(why) })).collect()
+}
+
+/// Returns the number of TCP probes in a Pod or a Pod template.
+pub(crate) fn count(template: &Value) -> usize {
+    placed(template).filter(|placed| placed.probe.get(TCP).is_some()).count()
 }
 
 /// The proxy's options for the probes: one for each port, with the longest timeout of the port's probes.

@@ -1,7 +1,8 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{Asked, Decision, Namespace, Options, Outcome, Skipped, inject, uninject};
-use crate::annotations::INJECT;
+use super::{Obstacle, unreplaced};
+use crate::annotations::{INJECT, PROXY_IMAGE, PROXY_VERSION};
 use crate::patch::apply;
 
 /// A Pod whose container `web` has these probes, and the port 8080 with the name `http`.
@@ -143,4 +144,85 @@ fn beside_a_proxy_of_another_version_a_probe_stays_and_its_author_is_warned() {
     assert_eq!(outcome, Outcome::Skipped(Skipped::HasProxy));
     let expected = "the livenessProbe of container web reaches only the proxy and always succeeds";
     assert!(warnings.len() == 1 && warnings[0].starts_with(expected), "{warnings:?}");
+}
+
+#[test]
+fn a_proxy_of_another_version_gets_no_option_that_it_may_not_know() {
+    let plain = pod(&json!({"livenessProbe": {"tcpSocket": {"port": 8080}}}));
+    for (annotation, value, image) in [
+        (PROXY_VERSION, "0.0.1", "leno-proxy:0.0.1".to_owned()),
+        (PROXY_IMAGE, "mine/proxy", format!("mine/proxy:{}", env!("CARGO_PKG_VERSION"))),
+    ] {
+        let mut pod = plain.clone();
+        pod["metadata"]["annotations"] = json!({annotation: value});
+        for asked in [Asked::ByName, Asked::ByAnnotation] {
+            let (injected, warnings) = injected(&pod, asked);
+            assert_eq!(injected["spec"]["containers"], pod["spec"]["containers"], "{asked:?}");
+            assert_eq!(told(&injected), [""; 0], "{asked:?}");
+            let why = format!("because the Pod's proxy has the image {image}, which may not support TCP probes");
+            assert!(warnings.len() == 1 && warnings[0].contains(&why), "{warnings:?}");
+        }
+        // A later injection by name restores a probe that was replaced before.
+        let (mut stored, _) = injected(&plain, Asked::ByName);
+        stored["metadata"]["annotations"] = json!({annotation: value});
+        let (again, _) = injected(&stored, Asked::ByName);
+        assert_eq!(again["spec"]["containers"], plain["spec"]["containers"]);
+    }
+    let mut same = plain.clone();
+    let version = format!("{}@sha256:0123", env!("CARGO_PKG_VERSION"));
+    same["metadata"]["annotations"] = json!({PROXY_VERSION: version});
+    assert_eq!(told(&injected(&same, Asked::ByAnnotation).0), ["8080/1s"]);
+}
+
+#[test]
+fn the_version_that_leno_inject_gives_the_proxy_may_be_another_than_its_own() {
+    let pod = pod(&json!({"livenessProbe": {"tcpSocket": {"port": 8080}}}));
+    let replaces = |version: &str, image: &str| {
+        let mut options = Options { injector_version: Some("0.1.0".to_owned()), ..Options::default() };
+        options.proxy.version = version.to_owned();
+        options.proxy.image = image.to_owned();
+        let decision = inject(&pod, &Namespace::default(), Asked::ByName, &options).expect("no mistakes");
+        let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it is injected") };
+        let mut injected = pod.clone();
+        apply(&mut injected, &patch).expect("it fits");
+        let is_replaced = injected["spec"]["containers"] != pod["spec"]["containers"];
+        assert_eq!(decision.warnings.is_empty(), is_replaced, "{:?}", decision.warnings);
+        is_replaced
+    };
+    assert!(!replaces("0.0.9", "leno-proxy"));
+    // The image is the one of the installation, whose registry `leno inject` does not know.
+    assert!(replaces("0.1.0", "registry.example/leno-proxy"));
+}
+
+#[test]
+fn a_proxy_that_has_pages_for_probes_keeps_them() {
+    // The injector of version 0.0.9 made this Pod, and an annotation pins that version.
+    let mut older = Options::default();
+    older.proxy.version = "0.0.9".to_owned();
+    let by_older = |pod: &Value| {
+        let decision = inject(pod, &Namespace::default(), Asked::ByName, &older).expect("no mistakes");
+        let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it is injected") };
+        let mut injected = pod.clone();
+        apply(&mut injected, &patch).expect("it fits");
+        injected
+    };
+    let mut stored = by_older(&pod(&json!({"livenessProbe": {"tcpSocket": {"port": 8080}}})));
+    assert_eq!(told(&stored), ["8080/1s"]);
+    stored["metadata"]["annotations"] = json!({PROXY_VERSION: "0.0.9"});
+    // The API server adds the default scheme.
+    stored["spec"]["containers"][0]["livenessProbe"]["httpGet"]["scheme"] = json!("HTTP");
+    assert_eq!(decide(&stored, Asked::ByAnnotation).outcome, Outcome::Skipped(Skipped::HasProxy));
+}
+
+#[test]
+fn the_tcp_probes_of_a_running_pod_are_told_with_what_keeps_them() {
+    let (mut stored, _) = injected(&pod(&json!({"livenessProbe": {"tcpSocket": {"port": 8080}}})), Asked::ByName);
+    assert_eq!(unreplaced(&stored, &Default::default()), []);
+    stored["spec"]["containers"][0]["readinessProbe"] = json!({"tcpSocket": {"port": 8080}});
+    stored["spec"]["containers"][0]["startupProbe"] = json!({"tcpSocket": {"port": "grpc"}});
+    let found = unreplaced(&stored, &Default::default());
+    let found: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.obstacle.as_ref())).collect();
+    let expected =
+        [("readinessProbe of container web", None), ("startupProbe of container web", Some(&Obstacle::Port))];
+    assert_eq!(found, expected);
 }

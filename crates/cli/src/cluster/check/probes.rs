@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use leno_install::inject::{PodProbe, inbound_ports, probes_of_arguments, probes_of_pod, unreplaced_tcp_probes};
+use leno_install::annotations::PROXY_VERSION;
+use leno_install::inject::{
+    PodProbe, Unreplaced, inbound_ports, probes_of_arguments, probes_of_pod, unreplaced_tcp_probes,
+};
 use leno_model::mesh::Mesh;
 use leno_model::policy::{AuthorizationPolicy, Caller, Decision, Reason, Request};
 use leno_model::spiffe::{SpiffeId, Workload};
@@ -21,7 +24,7 @@ pub(super) fn findings(meshed: &[&Pod], policies: &[Arc<AuthorizationPolicy>]) -
     if findings.is_empty() { vec![Finding::ok("no policy denies a probe")] } else { findings }
 }
 
-/// A finding for each probe that the Pod's proxy denies, and for each TCP probe that reaches only the proxy.
+/// A finding for each probe that the Pod's proxy denies, and for each TCP probe that the injector has not replaced.
 fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     let Ok(template) = serde_json::to_value(pod) else { return Vec::new() };
     let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -39,15 +42,31 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
         let why = format!("the {} of {name} is denied: {reason}", probe.name);
         Some(match &probe.asks {
             Err(unasked) => Finding::failed(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\""),
-            Ok(_) => Finding::failed(format!("{why}; its proxy does not know the probe"), restart()),
+            Ok(_) => Finding::failed(format!("{why}; its proxy does not know the probe"), anew(&restart())),
         })
     };
     let denied = probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect::<Vec<_>>();
-    let blind = unreplaced_tcp_probes(&template, &ports.skipped).into_iter().map(|probe| {
-        let why = "it reaches only the proxy, since an older version of Leno injected the Pod";
-        Finding::warning(format!("the {probe} of {name} succeeds even if the application is down: {why}"), restart())
+    let unreplaced = unreplaced_tcp_probes(&template, &ports.skipped).into_iter();
+    let blind = unreplaced.map(|Unreplaced { name: probe, obstacle }| match obstacle {
+        None => Finding::warning(
+            format!("the {probe} of {name} reaches only the proxy, so it succeeds even if the application is down"),
+            anew(&restart()),
+        ),
+        Some(obstacle) => {
+            let fix = format!("in the Pod template: {}", obstacle.fix());
+            Finding::warning(format!("the {probe} of {name} {obstacle}"), fix)
+        }
     });
     denied.into_iter().chain(blind).collect()
+}
+
+/// Returns what to do if an older injector did not know the probes of a Pod. A new Pod is not enough if its manifest brings
+/// the proxy of an older `leno inject`, or if the injector is still the older one.
+fn anew(restart: &str) -> String {
+    format!(
+        "if the Pod template has leno-init, run leno inject on it again; otherwise upgrade the control plane, remove \
+         {PROXY_VERSION} if it pins an older proxy, then {restart}"
+    )
 }
 
 /// Returns why the Pod's policies deny a probe from the Pod's node; `None` if they allow the probe.

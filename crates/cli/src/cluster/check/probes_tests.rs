@@ -82,9 +82,25 @@ fn a_tcp_probe_that_reaches_only_the_proxy_is_told() {
         pod
     };
     let found = checked(&with_init(json!({"tcpSocket": {"port": 8080}})), &[]);
-    let expected =
-        "Warning: the livenessProbe of container app of shop/cart-1 succeeds even if the application is down: ";
-    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    let expected = "Warning: the livenessProbe of container app of shop/cart-1 reaches only the proxy, so it succeeds even if the \
+                    application is down";
+    assert_eq!(found, [expected]);
+    let elsewhere = checked(&with_init(json!({"tcpSocket": {"port": 8080, "host": "10.0.0.9"}})), &[]);
+    let expected = "Warning: the livenessProbe of container app of shop/cart-1 names the host \"10.0.0.9\"";
+    assert!(elsewhere.len() == 1 && elsewhere[0].starts_with(expected), "{elsewhere:?}");
+    let unnamed = checked(&with_init(json!({"tcpSocket": {"port": "grpc"}})), &[]);
+    assert!(unnamed.len() == 1 && unnamed[0].ends_with("the container does not have its port"), "{unnamed:?}");
     let replaced = json!({"httpGet": {"path": "/probe/tcp/8080", "port": 4191}});
     assert_eq!(checked(&with_init(replaced), &[]), [FINE]);
+}
+
+#[test]
+fn the_remedy_for_an_older_injector_covers_manifests_with_a_proxy() {
+    let found = findings(&[&pod(&json!({"tcpSocket": {"port": 8080}}), &[])], &[]);
+    let fix = found[0].fix.as_deref().expect("a remedy");
+    assert!(
+        fix.starts_with("if the Pod template has leno-init, run leno inject on it again; otherwise upgrade"),
+        "{fix}"
+    );
+    assert!(fix.ends_with("then kubectl delete pod -n shop cart-1, and create it again"), "{fix}");
 }
