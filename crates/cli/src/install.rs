@@ -98,7 +98,7 @@ impl Options {
         let values = self.chosen()?;
         let rendered = render(&values, self.parts())?;
         if !self.offline {
-            match self.installed()? {
+            match self.installed(&values)? {
                 Ok(running) => self.refuse(&running, &values, &rendered.versions)?,
                 Err(unknown) => eprintln!(
                     "leno: cannot tell whether Leno is installed already: {}; --offline skips this check",
@@ -125,11 +125,18 @@ impl Options {
         Ok(running.refuse_older(versions)?)
     }
 
-    /// Reads the installation in the cluster. The outer error is that no runtime could be started; the inner error is
-    /// why the installation could not be read.
-    fn installed(&self) -> io::Result<Result<Running, ClusterError>> {
+    /// Reads the installation in the cluster, and its authority's trust domain for a comparison with `values`. The outer
+    /// error is that no runtime could be started; the inner error is why the installation could not be read.
+    fn installed(&self, values: &Value) -> io::Result<Result<Running, ClusterError>> {
         block_on(async {
-            let asked = async { Running::read(&self.connect.cluster().await?).await };
+            let asked = async {
+                let cluster = self.connect.cluster().await?;
+                let mut running = Running::read(&cluster).await?;
+                if !self.crds {
+                    running.read_authority(&cluster, values).await;
+                }
+                Ok::<_, ClusterError>(running)
+            };
             let late = |_| Err(ClusterError::new("the API server does not answer", "check that it runs"));
             tokio::time::timeout(ASK_MAX, asked).await.unwrap_or_else(late)
         })

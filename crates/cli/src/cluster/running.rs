@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use leno_install::chart::merge;
 use leno_install::names::{
-    CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, ISSUER, ISSUER_CERTIFICATE, VERSION_LABEL,
+    ANCHORS, CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VERSION_LABEL,
 };
 use leno_model::problem::in_a_line;
 use semver::Version;
@@ -26,8 +26,8 @@ const CHANGES_MAX: usize = 5;
 pub(crate) struct Running {
     pub(crate) config: Option<ConfigMap>,
     pub(crate) deployment: Option<Deployment>,
-    /// The trust domain of the issuing authority. `None` without an authority, and if its certificate names no trust
-    /// domain.
+    /// The trust domain of the issuing authority. `None` before [`Running::read_authority`], without an authority, and if
+    /// its certificate names no trust domain.
     pub(crate) trust_domain: Option<String>,
     /// Why the Secret of the issuing authority could not be read. Users without the right to read it may still install
     /// and upgrade.
@@ -67,27 +67,39 @@ pub(crate) enum Refusal {
     OlderImages { running: String, new: String },
     #[error(
         "trustDomain would be {new}, and the issuing authority in Secret {CONTROL_NAMESPACE}/{ISSUER} has the trust domain {authority}, \
-         so no new Pod would get a certificate; --set trustDomain={authority}, or first write an authority with the URI spiffe://{new} \
-         into the Secret"
+         so the rollout would not finish: no new replica of the control plane would become ready; --set trustDomain={authority}, or \
+         first write an authority with the URI spiffe://{new} into the Secret"
     )]
     TrustDomain { authority: String, new: String },
 }
 
 impl Running {
-    /// Reads the version and values of the installation, and the trust domain of its authority.
+    /// Reads the version and values of the installation.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, ClusterError> {
-        let authority =
-            async { Ok::<_, ClusterError>(cluster.get(cluster.within::<Secret>(CONTROL_NAMESPACE), ISSUER).await) };
-        let (config, deployment, authority) = tokio::try_join!(
+        let (config, deployment) = tokio::try_join!(
             cluster.get(cluster.within(CONTROL_NAMESPACE), CONFIG),
             cluster.get(cluster.within(CONTROL_NAMESPACE), CONTROL),
-            authority,
         )?;
-        let (trust_domain, unread_authority) = match authority {
-            Ok(secret) => (secret.as_ref().and_then(trust_domain), None),
-            Err(error) => (None, Some(error)),
-        };
-        Ok(Self { config, deployment, trust_domain, unread_authority })
+        Ok(Self { config, deployment, ..Self::default() })
+    }
+
+    /// Reads the trust domain of the issuing authority, to compare it with the trust domain in `values`.
+    ///
+    /// The Secret of the authority has private keys, so this function first reads the trust bundle, which has the
+    /// authority's anchors. If they all have the trust domain in `values`, the Secret is not needed. Otherwise the Secret
+    /// decides: the bundle may be older than an authority that a user has just written, and an anchor of another issuer
+    /// may have no trust domain.
+    pub(crate) async fn read_authority(&mut self, cluster: &Cluster, values: &Value) {
+        let bundle = cluster.get(cluster.within::<ConfigMap>(CONTROL_NAMESPACE), TRUST_BUNDLE).await;
+        let anchored = bundle.ok().flatten().as_ref().and_then(anchored_trust_domain);
+        if anchored.is_some() && anchored.as_deref() == values["trustDomain"].as_str() {
+            self.trust_domain = anchored;
+            return;
+        }
+        match cluster.get(cluster.within::<Secret>(CONTROL_NAMESPACE), ISSUER).await {
+            Ok(secret) => self.trust_domain = secret.as_ref().and_then(trust_domain),
+            Err(error) => self.unread_authority = Some(error),
+        }
     }
 
     /// The installation's values that differ from the chart's defaults. `None` if `is_reset`, with which they are
@@ -120,8 +132,9 @@ impl Running {
         if changes.is_empty() { Ok(()) } else { Err(Refusal::Resets { changes: in_a_line(&changes, CHANGES_MAX) }) }
     }
 
-    /// Refuses values whose `trustDomain` is not the trust domain of the issuing authority. The control plane does not
-    /// accept an authority of another trust domain, and the injector would still give new proxies the new trust domain.
+    /// Refuses values whose `trustDomain` is not the trust domain of the issuing authority. A new replica of the control
+    /// plane does not accept an authority of another trust domain, so it would not become ready. The old replicas would
+    /// stay, with the old trust domain.
     ///
     /// `clusterDomain` has no such check: no object of the cluster records the cluster's DNS domain.
     pub(crate) fn refuse_trust_domain(&self, values: &Value) -> Result<(), Refusal> {
@@ -191,6 +204,13 @@ pub(crate) fn pinned_images(config: &ConfigMap) -> Option<String> {
 fn trust_domain(secret: &Secret) -> Option<String> {
     let certificates = Certificate::read_all(&secret.data.as_ref()?.get(ISSUER_CERTIFICATE)?.0).ok()?;
     certificates.first()?.trust_domain().map(str::to_owned)
+}
+
+/// Returns the trust domain of the anchors in a trust bundle; `None` if an anchor has none, or if two anchors differ.
+fn anchored_trust_domain(bundle: &ConfigMap) -> Option<String> {
+    let anchors = Certificate::read_all(bundle.data.as_ref()?.get(ANCHORS)?.as_bytes()).ok()?;
+    let first = anchors.first()?.trust_domain()?;
+    anchors.iter().all(|anchor| anchor.trust_domain() == Some(first)).then(|| first.to_owned())
 }
 
 fn is_helms(config: &ConfigMap) -> bool {

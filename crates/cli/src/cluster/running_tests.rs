@@ -59,31 +59,63 @@ fn a_trust_domain_that_the_authority_does_not_have_is_refused_with_the_value_to_
     assert_eq!(refused("cluster.local"), None);
     let line = refused("example.org").expect("it is refused");
     assert!(line.starts_with("trustDomain would be example.org, and the issuing authority"), "{line}");
+    assert!(line.contains("so the rollout would not finish: no new replica of the control plane would become ready; "));
     assert!(line.contains("; --set trustDomain=cluster.local, or "), "{line}");
     assert_eq!(Running::default().refuse_trust_domain(&json!({"trustDomain": "example.org"})), Ok(()));
 }
 
-/// Reads an installation in a cluster whose API server answers the request for the Secret of the authority with this
-/// answer, and has no other object.
-fn read(status: u16, answer: &Value) -> Running {
+/// Reads the authority for values with the trust domain `example.org`, in a cluster whose API server answers the request
+/// for the authority's Secret with this answer. The trust bundle has the anchors `anchors`; `None` if it does not exist.
+fn read_beside(anchors: Option<&str>, status: u16, answer: &Value) -> Running {
     let missing = json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "NotFound", "code": 404});
-    let reply = |path: &str| match path.ends_with("/secrets/leno-identity-issuer") {
-        true => (status, answer.clone()),
-        false => (404, missing.clone()),
+    let reply = |path: &str| match (path.rsplit('/').next(), anchors) {
+        (Some("leno-identity-issuer"), _) => (status, answer.clone()),
+        (Some("leno-trust-bundle"), Some(anchors)) => {
+            let metadata = json!({"name": "leno-trust-bundle"});
+            let data = json!({"ca.crt": anchors});
+            (200, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}))
+        }
+        _ => (404, missing.clone()),
     };
-    with_api_server(reply, async |cluster| Running::read(&cluster).await).expect("the installation")
+    with_api_server(reply, async |cluster| {
+        let mut running = Running::read(&cluster).await.expect("the installation");
+        running.read_authority(&cluster, &json!({"trustDomain": "example.org"})).await;
+        running
+    })
+}
+
+fn read(status: u16, answer: &Value) -> Running {
+    read_beside(None, status, answer)
+}
+
+fn anchor(domain: &str) -> String {
+    let domain = domain.parse().expect("a trust domain");
+    Authority::create_anchor(domain, SystemTime::now()).expect("an anchor").certificate_pem().to_owned()
+}
+
+fn secret(domain: &str) -> Value {
+    let data = json!({"tls.crt": ByteString(anchor(domain).into_bytes())});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "leno-identity-issuer"}, "data": data})
 }
 
 #[test]
 fn the_trust_domain_is_read_from_the_authoritys_certificate() {
-    let domain = "example.org".parse().expect("a trust domain");
-    let anchor = Authority::create_anchor(domain, SystemTime::now()).expect("an anchor");
-    let data = json!({"tls.crt": ByteString(anchor.certificate_pem().as_bytes().to_vec())});
-    let secret =
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "leno-identity-issuer"}, "data": data});
-    let running = read(200, &secret);
+    let running = read(200, &secret("example.org"));
     assert_eq!(running.trust_domain.as_deref(), Some("example.org"));
     assert_eq!(running.unchecked_trust_domain(), None);
+}
+
+#[test]
+fn the_secret_with_the_keys_is_read_only_if_the_anchors_do_not_have_the_wanted_trust_domain() {
+    let refusal = json!({"kind": "Status", "status": "Failure", "message": "no secrets for jane", "code": 403});
+    let running = read_beside(Some(&anchor("example.org")), 403, &refusal);
+    assert_eq!((running.trust_domain.as_deref(), running.unread_authority), (Some("example.org"), None));
+    // A user has written an authority of a new trust domain, and the control plane has not accepted it yet.
+    let running = read_beside(Some(&anchor("cluster.local")), 200, &secret("example.org"));
+    assert_eq!(running.trust_domain.as_deref(), Some("example.org"));
+    let both = anchor("example.org") + &anchor("cluster.local");
+    let running = read_beside(Some(&both), 200, &secret("cluster.local"));
+    assert_eq!(running.trust_domain.as_deref(), Some("cluster.local"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use leno_install::chart::{default_values, merge};
 use leno_install::names::CONTROL_NAMESPACE;
 use serde_json::Value;
 
-use super::connect::{ClusterError, Connect};
+use super::connect::Connect;
 use super::running::Running;
 use super::uninstall::{CHART_LABEL, Found, find, sort};
 use crate::install::{Parts, Rendered, ValueOptions, Versions, render};
@@ -36,12 +36,14 @@ impl Options {
     /// Writes the objects as YAML. On standard error, writes how to delete the installed objects that this version no
     /// longer renders.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let (running, found) = super::block_on(async {
+        let (running, values, found) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
-            let running = Running::read(&cluster).await?;
-            Ok::<_, ClusterError>((running, find(&cluster, &[CHART_LABEL]).await))
+            let mut running = Running::read(&cluster).await?;
+            let values = self.chosen(&running)?;
+            running.read_authority(&cluster, &values).await;
+            Ok::<_, Box<dyn Error>>((running, values, find(&cluster, &[CHART_LABEL]).await))
         })??;
-        let rendered = self.rendered(&running)?;
+        let rendered = rendered(&running, &values)?;
         for warning in running.unchecked_trust_domain().into_iter().chain(kept_images(&rendered.versions)) {
             eprintln!("leno: {warning}");
         }
@@ -61,17 +63,22 @@ impl Options {
         Ok(())
     }
 
-    fn rendered(&self, running: &Running) -> Result<Rendered, Box<dyn Error>> {
+    /// The values of the installation, with the values of the command line in place of those that it sets.
+    fn chosen(&self, running: &Running) -> Result<Value, Box<dyn Error>> {
         let mut values = default_values(false)?;
         if let Some(kept) = running.values(self.reset_values)? {
             merge(&mut values, kept);
         }
         self.values.put_on(&mut values)?;
-        let rendered = render(&values, Parts::All)?;
-        running.refuse_older(&rendered.versions)?;
-        running.refuse_trust_domain(&values)?;
-        Ok(rendered)
+        Ok(values)
     }
+}
+
+fn rendered(running: &Running, values: &Value) -> Result<Rendered, Box<dyn Error>> {
+    let rendered = render(values, Parts::All)?;
+    running.refuse_older(&rendered.versions)?;
+    running.refuse_trust_domain(values)?;
+    Ok(rendered)
 }
 
 /// The warning to print if `image.version` keeps the images at another version than the objects, so that this upgrade

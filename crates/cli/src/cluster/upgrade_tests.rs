@@ -12,9 +12,14 @@ struct Line {
     options: Options,
 }
 
-fn upgraded(arguments: &[&str], running: &Running) -> Result<Vec<Value>, String> {
+/// Renders the upgrade of `running` with these arguments.
+fn upgrade(arguments: &[&str], running: &Running) -> Result<Rendered, Box<dyn Error>> {
     let line = Line::parse_from(["upgrade"].iter().chain(arguments));
-    let text = line.options.rendered(running).map_err(|error| error.to_string())?.text;
+    rendered(running, &line.options.chosen(running)?)
+}
+
+fn upgraded(arguments: &[&str], running: &Running) -> Result<Vec<Value>, String> {
+    let text = upgrade(arguments, running).map_err(|error| error.to_string())?.text;
     Ok(yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value).collect())
 }
 
@@ -94,17 +99,14 @@ fn what_cannot_be_upgraded_says_what_to_type_instead() {
 #[test]
 fn pinned_images_are_kept_with_a_warning_and_can_be_unpinned() {
     let pinned = running("2024.1.5", &json!({VALUES_ANNOTATION: r#"{"image": {"version": "2024.1.5"}}"#}));
-    let rendered = |arguments: &[&str]| {
-        let line = Line::parse_from(["upgrade"].iter().chain(arguments));
-        line.options.rendered(&pinned).expect("it renders").versions
-    };
-    let kept = rendered(&[]);
+    let versions = |arguments: &[&str]| upgrade(arguments, &pinned).expect("it renders").versions;
+    let kept = versions(&[]);
     assert_eq!(kept.images, "2024.1.5");
     let warning = kept_images(&kept).expect("a warning");
     assert!(warning.starts_with("image.version pins the images to 2024.1.5, so this upgrade"), "{warning}");
     assert!(warning.ends_with("--set image.version= installs them"), "{warning}");
     // The tag of a user's own image is not a version of Leno, so any version of Leno may replace it.
-    let unpinned = rendered(&["--set", "image.version="]);
+    let unpinned = versions(&["--set", "image.version="]);
     assert_eq!(unpinned.images, env!("CARGO_PKG_VERSION"));
     assert_eq!(kept_images(&unpinned), None);
 }

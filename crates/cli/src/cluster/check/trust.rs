@@ -79,8 +79,8 @@ fn authority(secret: &Secret, config: Option<&ConfigMap>, now: SystemTime) -> Ve
     other_domain.into_iter().chain(issuer).chain(anchors).collect()
 }
 
-/// Compares the trust domain of the issuing authority with the trust domain of the installation. The control plane does
-/// not accept an authority of another trust domain, and a proxy gets no certificate for another trust domain.
+/// Compares the trust domain of the issuing authority with the trust domain of the installation. A new replica of the
+/// control plane does not accept an authority of another trust domain, and does not become ready.
 fn other_trust_domain(issuer: &Certificate, config: &ConfigMap) -> Option<Finding> {
     let ours = options_of(config)?.trust_domain;
     let first = format!("write an authority with the URI spiffe://{ours} into the Secret");
@@ -88,10 +88,12 @@ fn other_trust_domain(issuer: &Certificate, config: &ConfigMap) -> Option<Findin
         Some(theirs) if theirs == ours => None,
         Some(theirs) => Some(Finding::failed(
             format!(
-                "the issuing authority has the trust domain {theirs}, and ConfigMap {CONTROL_NAMESPACE}/{CONFIG} has {ours}: no new Pod \
-                 gets a certificate, and no new replica of the control plane becomes ready"
+                "the issuing authority has the trust domain {theirs}, and ConfigMap {CONTROL_NAMESPACE}/{CONFIG} has {ours}: no new \
+                 replica of the control plane becomes ready, so no upgrade finishes"
             ),
-            format!("leno upgrade --set trustDomain={theirs} | kubectl apply -f -; or {first}"),
+            format!(
+                "leno upgrade --set trustDomain={theirs} | kubectl apply -f -, or helm upgrade --set trustDomain={theirs}; or {first}"
+            ),
         )),
         None => Some(Finding::failed(
             format!(

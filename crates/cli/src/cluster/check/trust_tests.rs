@@ -64,7 +64,10 @@ fn an_authority_of_another_trust_domain_than_the_installations_fails() {
         "the issuing authority has the trust domain cluster.local, and ConfigMap leno/leno-config has example.org";
     assert!(check.why.starts_with(told), "{}", check.why);
     let fix = check.fix.expect("what to type");
-    assert!(fix.starts_with("leno upgrade --set trustDomain=cluster.local | kubectl apply -f -; or "), "{fix}");
+    assert!(check.why.ends_with("no new replica of the control plane becomes ready, so no upgrade finishes"));
+    let commands = "leno upgrade --set trustDomain=cluster.local | kubectl apply -f -, or helm upgrade --set \
+                    trustDomain=cluster.local; or ";
+    assert!(fix.starts_with(commands), "{fix}");
     // A user may lack the right to read the ConfigMap.
     let unknown = Installed { config: None, ..installed(now()) };
     assert_eq!(checked(&unknown, now(), AUTHORITY)[0].verdict, Verdict::Ok);
