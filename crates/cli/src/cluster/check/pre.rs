@@ -32,6 +32,9 @@ const VERBS: [&str; 3] = ["create", "get", "patch"];
 /// API group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
+/// Words of the API server if a webhook declares side effects, so that the API server cannot call it in a dry run.
+const NO_DRY_RUN: &str = "does not support dry run";
+
 /// Maximum length of a message of the API server in a finding, in characters. If the API server refuses a role, its
 /// message lists every right that the user lacks.
 const MESSAGE_MAX: usize = 300;
@@ -158,9 +161,16 @@ fn rights(lacks: &Lacks) -> Vec<Finding> {
             format!("you may create {role}, but not bind it"),
             format!("{administrator}, or give you the verb bind for roles and clusterroles"),
         ),
+        RefusedRole::Unknown { role, message } if message.contains(NO_DRY_RUN) => Finding::warning(
+            format!(
+                "cannot tell whether you may create {role}, because a webhook of another product does not support dry runs: {}",
+                brief(message)
+            ),
+            "kubectl auth can-i --list shows your rights: you need all rights of the role, or the verbs escalate and bind",
+        ),
         RefusedRole::Unknown { role, message } => Finding::warning(
             format!("cannot tell whether you may create {role}: {}", brief(message)),
-            "leno install | kubectl apply --dry-run=server -f - shows more",
+            "correct what the message names; a webhook or a policy of another product may refuse the role",
         ),
     });
     let findings: Vec<Finding> = verbs.chain(roles).collect();

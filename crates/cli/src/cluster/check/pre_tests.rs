@@ -119,7 +119,12 @@ fn a_user_who_does_not_hold_the_rights_of_the_control_plane_may_not_grant_them()
 fn roles_that_may_not_be_bound_or_are_refused_otherwise_are_named() {
     let role = || "Role leno-control".to_owned();
     let long = "x".repeat(2 * MESSAGE_MAX);
-    let roles = vec![RefusedRole::NotBound { role: role() }, RefusedRole::Unknown { role: role(), message: long }];
+    let no_dry_run = "admission webhook \"roles.example\" does not support dry run".to_owned();
+    let roles = vec![
+        RefusedRole::NotBound { role: role() },
+        RefusedRole::Unknown { role: role(), message: long },
+        RefusedRole::Unknown { role: role(), message: no_dry_run },
+    ];
     let findings = rights(&Lacks { roles, ..Lacks::default() });
     assert_eq!(
         (findings[0].verdict, &*findings[0].why),
@@ -127,6 +132,10 @@ fn roles_that_may_not_be_bound_or_are_refused_otherwise_are_named() {
     );
     assert_eq!(findings[1].verdict, Verdict::Warning);
     assert!(findings[1].why.ends_with("xxx...") && findings[1].why.len() < 2 * MESSAGE_MAX, "{}", findings[1].why);
+    assert_eq!(findings[2].verdict, Verdict::Warning);
+    let told = "because a webhook of another product does not support dry runs: admission webhook \"roles.example\"";
+    assert!(findings[2].why.contains(told), "{}", findings[2].why);
+    assert!(findings[2].fix.as_deref().is_some_and(|fix| fix.starts_with("kubectl auth can-i --list")));
 }
 
 #[test]

@@ -49,9 +49,9 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, installed, &proxies.options)),
         Err(error) => vec![error.into()],
     });
-    list.check(REFUSED, &[API_SERVER], || match &proxies.creators {
-        Ok(creators) => checked(&|pods| refused::findings(creators, &meshed(installed), pods)),
-        Err(error) => vec![error.into()],
+    list.check(REFUSED, &[API_SERVER], || match (&proxies.creators, &proxies.pods) {
+        (Ok(creators), Ok(all)) => refused::findings(creators, &meshed(installed), all),
+        (Err(error), _) | (_, Err(error)) => error.into(),
     });
     list.check(ANNOTATIONS, &[API_SERVER], || checked(&misspelt));
     list.check(READY, &[API_SERVER], || checked(&ready));

@@ -230,3 +230,29 @@ fn without_a_control_plane_no_pod_is_to_be_deleted() {
     let check = named(&list, BELIEVED).remove(0);
     assert_eq!((check.verdict, check.fix), (Verdict::NotRun, None));
 }
+
+#[test]
+fn a_pod_that_has_ended_shows_that_the_pods_of_its_job_are_not_refused() {
+    let job = json!({
+        "metadata": {"name": "sync", "namespace": "shop", "uid": "sync"},
+        "spec": {"template": {}}, "status": {"failed": 1},
+    });
+    let event = json!({
+        "metadata": {"name": "e", "namespace": "shop"}, "involvedObject": {"uid": "sync"}, "reason": "FailedCreate",
+        "lastTimestamp": "2026-01-01T10:00:00Z", "message": "Error creating: pods \"sync-1\" is forbidden: leno-guard",
+    });
+    let pod = json!({
+        "metadata": {
+            "name": "sync-2", "namespace": "shop", "creationTimestamp": "2026-01-01T10:01:00Z",
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "sync", "uid": "sync"}],
+        },
+        "status": {"phase": "Failed"},
+    });
+    let verdict = |pods: Vec<Pod>| {
+        let (jobs, events) = (vec![object(job.clone())], vec![object(event.clone())]);
+        let proxies = Proxies { creators: Ok(Creators { jobs, events, ..Creators::default() }), ..of(pods) };
+        checked(&installed(now()), &proxies, REFUSED)[0].verdict
+    };
+    assert_eq!(verdict(Vec::new()), Verdict::Failed);
+    assert_eq!(verdict(vec![object(pod)]), Verdict::Ok);
+}

@@ -8,7 +8,8 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod, Secret, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::version::Info;
@@ -162,26 +163,45 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
     Proxies { pods, creators, services, metrics, shown, policies, options }
 }
 
-/// Reads the objects that create Pods, and the Events about Pods that the API server refused.
+/// Reads the objects that create Pods, and the Events about Pods that the API server refused. Leaves out the kinds that
+/// the user may not list.
 async fn creators(cluster: &Cluster, namespace: Option<&str>) -> Read<Creators> {
     let (replica_sets, stateful_sets, daemon_sets, jobs, events) = tokio::try_join!(
-        cluster.list(cluster.within_or_all(namespace), ""),
-        cluster.list(cluster.within_or_all(namespace), ""),
-        cluster.list(cluster.within_or_all(namespace), ""),
-        cluster.list(cluster.within_or_all(namespace), ""),
+        cluster.list_if_allowed(cluster.within_or_all::<ReplicaSet>(namespace), ""),
+        cluster.list_if_allowed(cluster.within_or_all::<StatefulSet>(namespace), ""),
+        cluster.list_if_allowed(cluster.within_or_all::<DaemonSet>(namespace), ""),
+        cluster.list_if_allowed(cluster.within_or_all::<Job>(namespace), ""),
         failed_creates(cluster, namespace),
     )?;
-    let has_more_events = events.metadata.continue_.is_some_and(|token| !token.is_empty());
-    let events = events.items;
-    Ok(Creators { replica_sets, stateful_sets, daemon_sets, jobs, events, has_more_events })
+    let unread = [
+        ("replicasets", replica_sets.is_none()),
+        ("statefulsets", stateful_sets.is_none()),
+        ("daemonsets", daemon_sets.is_none()),
+        ("jobs", jobs.is_none()),
+        ("events", events.is_none()),
+    ];
+    let next = events.as_ref().and_then(|events| events.metadata.continue_.as_ref());
+    Ok(Creators {
+        has_more_events: next.is_some_and(|token| !token.is_empty()),
+        replica_sets: replica_sets.unwrap_or_default(),
+        stateful_sets: stateful_sets.unwrap_or_default(),
+        daemon_sets: daemon_sets.unwrap_or_default(),
+        jobs: jobs.unwrap_or_default(),
+        events: events.map(|events| events.items).unwrap_or_default(),
+        unread: unread.into_iter().filter_map(|(kind, is_unread)| is_unread.then_some(kind)).collect(),
+        is_of_one_namespace: namespace.is_some(),
+    })
 }
 
-/// Lists at most [`refused::EVENTS_MAX`] Events about Pods that controllers could not create.
-async fn failed_creates(cluster: &Cluster, namespace: Option<&str>) -> Read<ObjectList<Event>> {
+/// Lists at most [`refused::EVENTS_MAX`] Events about Pods that controllers could not create. `None` if the user may not
+/// list Events.
+async fn failed_creates(cluster: &Cluster, namespace: Option<&str>) -> Read<Option<ObjectList<Event>>> {
     let reason = format!("reason={}", refused::FAILED_CREATE);
     let params = ListParams::default().fields(&reason).limit(refused::EVENTS_MAX);
-    let list = cluster.within_or_all::<Event>(namespace).list(&params).await;
-    list.map_err(|error| cluster.explain(&error))
+    match cluster.within_or_all::<Event>(namespace).list(&params).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+        listed => listed.map(Some).map_err(|error| cluster.explain(&error)),
+    }
 }
 
 /// Reads the injector's options.

@@ -58,3 +58,25 @@ fn options_that_cannot_be_read_are_the_default_ones() {
     let newer = json!({"metadata": {"name": CONFIG}, "data": {"inject.yaml": "{new: 1, trustDomain: corp}"}});
     assert_eq!(read(200, &newer).trust_domain, "corp");
 }
+
+#[test]
+fn kinds_that_the_user_may_not_list_do_not_hide_the_other_kinds() {
+    let set = json!({
+        "metadata": {"name": "web-5f", "namespace": "shop"}, "spec": {"selector": {}}, "status": {"replicas": 0},
+    });
+    let reply = |path: &str| match path.rsplit('/').next() {
+        Some("replicasets") => {
+            (200, json!({"apiVersion": "apps/v1", "kind": "ReplicaSetList", "metadata": {}, "items": [set]}))
+        }
+        Some("daemonsets") => {
+            (200, json!({"apiVersion": "apps/v1", "kind": "DaemonSetList", "metadata": {}, "items": []}))
+        }
+        _ => (403, json!({"kind": "Status", "status": "Failure", "message": "no", "code": 403})),
+    };
+    let read = with_api_server(reply, async |cluster| creators(&cluster, Some("shop")).await).expect("the creators");
+    assert_eq!(read.replica_sets.len(), 1);
+    assert_eq!(read.unread, ["statefulsets", "jobs", "events"]);
+    assert!(read.is_of_one_namespace && !read.has_more_events);
+    let reply = |_: &str| (500, json!({"kind": "Status", "status": "Failure", "message": "no", "code": 500}));
+    assert!(with_api_server(reply, async |cluster| creators(&cluster, None).await).is_err());
+}

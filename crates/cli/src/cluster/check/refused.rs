@@ -38,6 +38,10 @@ pub(super) struct Creators {
     pub(super) events: Vec<Event>,
     /// Whether there are more than [`EVENTS_MAX`] such Events.
     pub(super) has_more_events: bool,
+    /// The resources above that the user may not list, as `statefulsets`. Their lists are empty.
+    pub(super) unread: Vec<&'static str>,
+    /// Whether only one namespace was read.
+    pub(super) is_of_one_namespace: bool,
 }
 
 /// A workload that lacks Pods.
@@ -49,8 +53,9 @@ struct Lacking<'a> {
 }
 
 /// Returns a finding for each workload whose Pods the API server refuses because of the mesh. `meshed` lists the
-/// namespaces with proxies or gRPC sidecars. `pods` are all Pods.
-pub(super) fn findings(creators: &Creators, meshed: &[String], pods: &[&Pod]) -> Vec<Finding> {
+/// namespaces with proxies or gRPC sidecars. `pods` are all Pods, even Pods that have ended: they show that the API
+/// server has accepted Pods of their workload.
+pub(super) fn findings(creators: &Creators, meshed: &[String], pods: &[Pod]) -> Vec<Finding> {
     // A Deployment may have several ReplicaSets: report each workload once.
     let mut found = BTreeMap::new();
     for one in creators.lacking() {
@@ -67,9 +72,21 @@ pub(super) fn findings(creators: &Creators, meshed: &[String], pods: &[&Pod]) ->
     };
     let mut findings: Vec<Finding> = found.iter().map(finding).collect();
     if creators.has_more_events {
+        let fix = match creators.is_of_one_namespace {
+            true => {
+                "correct the workloads that this check names, and run it again in an hour, when these Events have expired"
+            }
+            false => "leno check --proxy -n NAMESPACE reads the Events of one namespace",
+        };
         findings.push(Finding::warning(
             format!("there are more than {EVENTS_MAX} Events {FAILED_CREATE}, and this check has read no more of them"),
-            "leno check --proxy -n NAMESPACE reads the Events of one namespace",
+            fix,
+        ));
+    }
+    if !creators.unread.is_empty() {
+        findings.push(Finding::warning(
+            format!("you may not list {}, so this check may miss workloads", creators.unread.join(", ")),
+            "ask an administrator of the cluster for that right",
         ));
     }
     if findings.is_empty() { vec![Finding::ok("no workload's Pods are refused")] } else { findings }
@@ -100,7 +117,7 @@ impl Creators {
 
     /// Returns the API server's reason for the last refusal of a Pod. `None` if no refusal is known, or if the workload
     /// has created a Pod since.
-    fn refusal(&self, lacking: &Lacking<'_>, pods: &[&Pod]) -> Option<String> {
+    fn refusal(&self, lacking: &Lacking<'_>, pods: &[Pod]) -> Option<String> {
         let is_about = |event: &&Event| {
             let uid = event.involved_object.uid.as_ref();
             uid.is_some() && uid == lacking.metadata.uid.as_ref()
@@ -121,7 +138,7 @@ impl<'a> Lacking<'a> {
     }
 
     /// Whether one of the Pods belongs to the workload and is newer than the Event.
-    fn has_created_since(&self, event: &Event, pods: &[&Pod]) -> bool {
+    fn has_created_since(&self, event: &Event, pods: &[Pod]) -> bool {
         let uid = self.metadata.uid.as_deref().unwrap_or_default();
         pods.iter().any(|pod| {
             let is_own = pod.owner_references().iter().any(|owner| owner.uid == uid);
@@ -192,8 +209,8 @@ fn fix(message: &str, namespace: &str, workload: &Owner) -> String {
     }
     if message.contains(GUARD) || message.contains(WEBHOOK) {
         return format!(
-            "leno check says under \"injection\" why the webhook does not answer; once it answers, the controller tries again within \
-             17 minutes{}",
+            "the checks \"new Pods\" and \"injection\" of leno check say why the webhook does not answer; once it answers, the \
+             controller tries again within 17 minutes{}",
             at_once(workload, namespace)
         );
     }

@@ -61,7 +61,7 @@ fn a_deployment_whose_pods_the_guard_refuses_is_named_once() {
     let (verdict, why, fix) = &all[0];
     assert_eq!(*verdict, Verdict::Failed);
     assert!(why.starts_with("Pods of deployment shop/web are refused: pods \"web-1\" is forbidden"), "{why}");
-    assert!(fix.contains("leno check says under \"injection\""), "{fix}");
+    assert!(fix.starts_with("the checks \"new Pods\" and \"injection\" of leno check say why"), "{fix}");
     assert!(fix.ends_with("or at once after kubectl rollout restart -n shop deployment/web"), "{fix}");
 }
 
@@ -126,7 +126,7 @@ fn a_workload_that_has_created_a_pod_since_is_not_refused() {
             "name": "db-0", "namespace": "shop", "creationTimestamp": created,
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "db"}],
         }}));
-        findings(&creators, &["shop".to_owned()], &[&pod])[0].verdict
+        findings(&creators, &["shop".to_owned()], &[pod])[0].verdict
     };
     assert_eq!(verdict("2026-01-01T10:00:01Z"), Verdict::Ok);
     assert_eq!(verdict("2026-01-01T10:00:00Z"), Verdict::Failed);
@@ -167,7 +167,21 @@ fn a_job_is_told_while_it_lacks_pods_and_has_not_ended() {
 
 #[test]
 fn events_that_were_not_read_are_told() {
-    let all = found(&Creators { has_more_events: true, ..Creators::default() });
-    assert_eq!(all[0].0, Verdict::Warning);
-    assert!(all[0].1.starts_with("there are more than 1000 Events FailedCreate"), "{}", all[0].1);
+    let of = |is_of_one_namespace: bool| {
+        found(&Creators { has_more_events: true, is_of_one_namespace, ..Creators::default() }).remove(0)
+    };
+    let (verdict, why, fix) = of(false);
+    assert_eq!(verdict, Verdict::Warning);
+    assert!(why.starts_with("there are more than 1000 Events FailedCreate"), "{why}");
+    assert!(fix.starts_with("leno check --proxy -n NAMESPACE reads"), "{fix}");
+    assert!(!of(true).2.contains("-n NAMESPACE"), "the user has already given a namespace");
+}
+
+#[test]
+fn kinds_that_the_user_may_not_list_are_named_in_one_line_beside_the_findings() {
+    let replica_sets = vec![replica_set("shop", "web-5f", GUARDED)];
+    let all = found(&Creators { replica_sets, unread: vec!["jobs", "events"], ..Creators::default() });
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!((all[0].0, all[1].0), (Verdict::Failed, Verdict::Warning));
+    assert_eq!(all[1].1, "you may not list jobs, events, so this check may miss workloads");
 }

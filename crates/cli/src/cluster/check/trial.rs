@@ -1,8 +1,8 @@
-//! Checks whether the API server reaches the injector's webhook: asks it to create a Pod as a dry run, which calls the
-//! webhook and stores nothing.
+//! Tests whether the API server reaches the injector's webhook: creates a Pod as a dry run. For a dry run, the API server
+//! calls the webhook and stores nothing.
 //!
-//! The other checks cannot find out: a firewall between the API server and the nodes, or a network plug-in whose Pods
-//! the API server cannot reach, blocks the webhook although the control plane is well.
+//! All other checks only read objects. They do not notice a firewall between the API server and the nodes, or a network
+//! plug-in whose Pod addresses the API server cannot reach.
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::ResourceExt;
@@ -125,7 +125,7 @@ impl Answer {
         match self {
             Self::Accepted(_) | Self::Failed(_) => true,
             Self::NotAllowed => false,
-            Self::Refused(message) => [GUARD, WEBHOOK, INIT, PROXY, GRPC].iter().any(|name| message.contains(name)),
+            Self::Refused(message) => message.contains(GUARD) || message.contains(WEBHOOK) || names_container(message),
         }
     }
 }
@@ -159,13 +159,13 @@ impl Trial {
                 ));
             }
             Answer::Accepted(_) => {
-                return unreachable(format!(
+                return silent(format!(
                     "a new Pod in namespace {namespace} would start without a proxy: the webhook {INJECTOR} does not answer the API server"
                 ));
             }
             Answer::NotAllowed => {
                 return Finding::skipped(format!(
-                    "you may not create Pods in namespace {namespace}, so this cannot try whether the API server reaches the webhook"
+                    "you may not create Pods in namespace {namespace}, so leno check cannot test the webhook there"
                 ));
             }
             Answer::Failed(error) => return error.into(),
@@ -180,25 +180,41 @@ impl Trial {
             Finding::warning(refuses, format!("the webhook answers; correct what it names in namespace {namespace}"))
         } else if message.contains(WEBHOOK) && message.contains("x509") {
             Finding::failed(refuses, "the API server does not accept the webhook's certificate: see the check webhooks")
-        } else if message.contains(GUARD) || message.contains(WEBHOOK) {
-            unreachable(refuses)
-        } else if [INIT, PROXY, GRPC].iter().any(|name| message.contains(name)) {
+        } else if message.contains(GUARD) {
+            silent(refuses)
+        } else if message.contains(WEBHOOK) {
+            Finding::failed(refuses, firewall())
+        } else if names_container(&message) && !self.is_meshed {
+            // The webhook has added the container, so it answers. Only a Pod that itself asks for a proxy is refused
+            // here, and such a Pod need not exist.
+            Finding::ok(format!(
+                "the API server reaches the webhook; namespace {namespace} admits no Pod with a proxy, and is not meshed"
+            ))
+        } else if names_container(&message) {
             let change = || format!("change what the message names; {INIT} needs root and NET_ADMIN");
             Finding::failed(refuses, for_limits(&message, namespace).unwrap_or_else(change))
         } else {
-            Finding::skipped(format!("{refuses}, so this cannot tell whether the API server reaches the webhook"))
+            Finding::skipped(format!("{refuses}; so leno check cannot test the webhook there"))
         }
     }
 }
 
-/// A finding about a webhook that the API server cannot reach, although the control plane runs.
-fn unreachable(why: String) -> Finding {
-    Finding::failed(
-        why,
-        format!(
-            "let the API servers reach port {PORT} of the Pods of leno-control in namespace {CONTROL_NAMESPACE}, through firewalls and \
-             NetworkPolicies: docs/kubernetes.md has the rule for each kind of cluster"
-        ),
+/// Whether a message of the API server names a container that only the webhook adds.
+fn names_container(message: &str) -> bool {
+    [INIT, PROXY, GRPC].iter().any(|name| message.contains(name))
+}
+
+/// A finding about a webhook that did not add the proxy, although the control plane runs. The API server does not report
+/// why its call failed: with a wrong caBundle, it also continues without the webhook.
+fn silent(why: String) -> Finding {
+    Finding::failed(why, format!("if the check webhooks is ok: {}", firewall()))
+}
+
+/// The remedy for API servers that cannot reach the webhook.
+fn firewall() -> String {
+    format!(
+        "let the API servers reach port {PORT} of the Pods of leno-control in namespace {CONTROL_NAMESPACE}, through firewalls and \
+         NetworkPolicies: docs/kubernetes.md has the rule for each kind of cluster"
     )
 }
 

@@ -39,7 +39,11 @@ fn a_pod_with_its_proxy_shows_that_the_webhook_answers() {
     let without = Trial::accepted("shop", &[]).finding();
     assert_eq!(without.verdict, Verdict::Failed);
     assert!(without.why.starts_with("a new Pod in namespace shop would start without a proxy"), "{}", without.why);
-    assert!(without.fix.is_some_and(|fix| fix.starts_with("let the API servers reach port 15017")));
+    assert!(
+        without
+            .fix
+            .is_some_and(|fix| fix.starts_with("if the check webhooks is ok: let the API servers reach port 15017"))
+    );
 }
 
 #[test]
@@ -47,11 +51,14 @@ fn a_webhook_that_the_api_server_does_not_reach_is_told_in_its_words() {
     let guard = "pods \"leno-check-x\" is forbidden: ValidatingAdmissionPolicy 'leno-guard' with binding 'leno-guard' denied request: no";
     let late = "Internal error occurred: failed calling webhook \"inject.leno.dev\": failed to call webhook: Post \
                 \"https://leno-control.leno.svc:15017/inject?timeout=5s\": context deadline exceeded";
-    for message in [guard, late] {
+    // The guard refuses the Pod whatever the reason is, so another check must first exclude a wrong caBundle.
+    for (message, fix_start) in
+        [(guard, "if the check webhooks is ok: let the API servers"), (late, "let the API servers")]
+    {
         let finding = refused(message);
         assert_eq!(finding.verdict, Verdict::Failed);
         assert_eq!(finding.why, format!("the API server refuses a new Pod in namespace shop: {message}"));
-        assert!(finding.fix.is_some_and(|fix| fix.starts_with("let the API servers reach port 15017")));
+        assert!(finding.fix.is_some_and(|fix| fix.starts_with(fix_start)));
     }
 }
 
@@ -79,21 +86,41 @@ fn a_certificate_that_the_api_server_does_not_accept_is_no_firewall() {
     assert!(finding.fix.is_some_and(|fix| fix.contains("webhook's certificate")));
 }
 
+const RESTRICTED: &str = "pods \"leno-check-x\" is forbidden: violates PodSecurity \"baseline:latest\": non-default capabilities \
+                          (container \"leno-init\" must not include \"NET_ADMIN\" in securityContext.capabilities.add)";
+
 #[test]
 fn a_pod_that_is_refused_with_its_proxy_fails_with_the_remedy() {
-    let finding = refused(
-        "pods \"leno-check-x\" is forbidden: violates PodSecurity \"baseline:latest\": non-default capabilities (container \
-         \"leno-init\" must not include \"NET_ADMIN\" in securityContext.capabilities.add)",
-    );
+    let finding = refused(RESTRICTED);
     assert_eq!(finding.verdict, Verdict::Failed);
     assert!(finding.fix.is_some_and(|fix| fix.contains("pod-security.kubernetes.io/enforce=privileged")));
+}
+
+#[test]
+fn a_namespace_without_proxies_that_refuses_the_proxys_containers_shows_that_the_webhook_answers() {
+    let quota =
+        "pods \"leno-check-x\" is forbidden: failed quota: small: must specify limits.cpu for: leno-init,leno-proxy";
+    for message in [RESTRICTED, quota] {
+        let answer = Answer::Refused(message.to_owned());
+        assert!(answer.is_conclusive());
+        let finding = Trial { namespace: "default".to_owned(), is_meshed: false, answer }.finding();
+        assert_eq!(finding.verdict, Verdict::Ok, "{}", finding.why);
+        let told =
+            "the API server reaches the webhook; namespace default admits no Pod with a proxy, and is not meshed";
+        assert_eq!((&*finding.why, finding.fix), (told, None));
+    }
+    let guard =
+        "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'leno-guard' denied request: neither a proxy nor leno-grpc";
+    let answer = Answer::Refused(guard.to_owned());
+    let finding = Trial { namespace: "default".to_owned(), is_meshed: false, answer }.finding();
+    assert_eq!(finding.verdict, Verdict::Failed, "the guard's message names leno-grpc");
 }
 
 #[test]
 fn what_shows_nothing_about_the_webhook_is_skipped_aloud() {
     let finding = refused("admission webhook \"images.example\" denied the request: leave out leno-check");
     assert_eq!(finding.verdict, Verdict::NotRun);
-    assert!(finding.why.ends_with("so this cannot tell whether the API server reaches the webhook"), "{}", finding.why);
+    assert!(finding.why.ends_with("so leno check cannot test the webhook there"), "{}", finding.why);
     let message =
         "pods is forbidden: User \"jane\" cannot create resource \"pods\" in API group \"\" in the namespace \"shop\"";
     let (finding, _) = tried(&facts(), 403, message);
