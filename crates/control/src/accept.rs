@@ -2,7 +2,7 @@
 //!
 //! The number of connections is limited. Connections with a certificate of the mesh are counted by namespace and
 //! identity; other connections are counted by source address, under a separate limit. At a limit, a newer connection
-//! may replace an older connection ([`leno_accept`]); reading the older one then fails.
+//! may replace an older connection ([`leno_accept`]); reading and writing the older one then fail.
 
 mod trust;
 
@@ -78,11 +78,11 @@ pub(crate) struct Presence {
     standing: Option<Standing>,
 }
 
-/// Why the service wants the connection closed, if it does, and the waker of the task that reads the connection.
+/// Why the service wants the connection closed, if it does, and the waker of the connection's task.
 #[derive(Debug, Default)]
 struct Closing {
     why: OnceLock<String>,
-    reader: AtomicWaker,
+    task: AtomicWaker,
 }
 
 impl Presence {
@@ -100,7 +100,13 @@ impl Presence {
     pub(crate) fn close(&self, why: String) {
         // Ignore an error: the first reason stays.
         let _ = self.closing.why.set(why);
-        self.closing.reader.wake();
+        self.closing.task.wake();
+    }
+
+    /// Why the connection is closing, if it is.
+    #[cfg(test)]
+    pub(crate) fn closing(&self) -> Option<&str> {
+        self.closing.why.get().map(String::as_str)
     }
 
     /// Records that the client has sent a request that only a legitimate client can send. At the limit on connections,
@@ -121,6 +127,8 @@ pub(crate) struct Connection {
     first_request: Option<Pin<Box<Sleep>>>,
     /// Completes when the client's certificate has expired or is no longer trusted; `None` without a certificate.
     distrust: Option<Distrust>,
+    /// Why the connection has ended, if it has.
+    end: Option<(io::ErrorKind, String)>,
 }
 
 impl Connection {
@@ -128,28 +136,40 @@ impl Connection {
         &self.peer
     }
 
-    /// Returns ready with the reason once the connection must not be read any more.
+    /// Returns ready with the reason once the connection must not be used any more. Call it for writes too: a server of
+    /// HTTP/2 reads nothing while a client that does not read makes it wait to write, for example the answer to a PING.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let (kind, why) = match self.end.take() {
+            Some(end) => end,
+            None => ready!(self.poll_reason(cx)),
+        };
+        let error = io::Error::new(kind, why.clone());
+        self.end = Some((kind, why));
+        Poll::Ready(error)
+    }
+
+    /// Like [`Connection::poll_end`], but must not be called again once it has returned ready.
+    fn poll_reason(&mut self, cx: &mut Context<'_>) -> Poll<(io::ErrorKind, String)> {
         if self.place.poll_replaced(cx).is_ready() {
-            return Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, Replaced));
+            return Poll::Ready((io::ErrorKind::ConnectionAborted, Replaced.to_string()));
         }
         let closing = &self.peer.presence.closing;
-        closing.reader.register(cx.waker());
+        closing.task.register(cx.waker());
         if let Some(why) = closing.why.get() {
-            return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why.clone()));
+            return Poll::Ready((io::ErrorKind::TimedOut, why.clone()));
         }
         if let Some(distrust) = &mut self.distrust
             && let Poll::Ready(error) = distrust.as_mut().poll(cx)
         {
             let why = format!("the client's certificate is no longer valid: {error}");
-            return Poll::Ready(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            return Poll::Ready((io::ErrorKind::PermissionDenied, why));
         }
         if let Some(latest) = &mut self.first_request {
             if self.peer.presence.has_asked.load(Ordering::Relaxed) {
                 self.first_request = None;
             } else if latest.as_mut().poll(cx).is_ready() {
                 let why = format!("no request within {} s", FIRST_REQUEST_MAX.as_secs());
-                return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why));
+                return Poll::Ready((io::ErrorKind::TimedOut, why));
             }
         }
         Poll::Pending
@@ -238,7 +258,8 @@ impl Connection {
         // Convert the address of an IPv4 client to IPv4: a socket for both families reports it as an IPv6 address.
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let peer = Peer { address, identity, presence };
-        Ok(Self { transport, peer, place, first_request: Some(Box::pin(sleep_until(latest))), distrust })
+        let first_request = Some(Box::pin(sleep_until(latest)));
+        Ok(Self { transport, peer, place, first_request, distrust, end: None })
     }
 }
 
@@ -313,6 +334,9 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(error) = self.poll_end(cx) {
+            return Poll::Ready(Err(error));
+        }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_write(cx, bytes),
             Transport::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
@@ -320,6 +344,9 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Poll::Ready(error) = self.poll_end(cx) {
+            return Poll::Ready(Err(error));
+        }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_flush(cx),
             Transport::Tls(stream) => Pin::new(stream).poll_flush(cx),

@@ -155,6 +155,45 @@ async fn records_that_wait_together_are_all_read() {
     assert!(read == sent);
 }
 
+/// Writes until writing fails, and returns the reason. `act` runs once the sockets are full.
+async fn end_of_writes(mut connection: Connection, act: impl AsyncFnOnce()) -> String {
+    let bytes = vec![7; 1 << 16];
+    while let Ok(written) = timeout(Duration::from_millis(300), connection.write_all(&bytes)).await {
+        written.expect("the sockets have room");
+    }
+    act().await;
+    let ended = timeout(PATIENCE, connection.write_all(&bytes)).await.expect("it ends");
+    let flushed = timeout(PATIENCE, connection.flush()).await.expect("it ends");
+    let [why, again] = [ended, flushed].map(|ended| ended.expect_err("nothing is read").to_string());
+    assert_eq!(why, again);
+    why
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_although_its_client_does_not_read() {
+    let mut door = Door::open().await;
+    let (_client, connection) = door.meshed("ns/shop/sa/cart").await;
+    let presence = connection.peer().presence.clone();
+    presence.asked();
+    let why = end_of_writes(connection, async || presence.close("the stream was displaced".to_owned())).await;
+    assert_eq!(why, "the stream was displaced");
+}
+
+#[tokio::test]
+async fn a_connection_yields_its_place_although_its_client_does_not_read() {
+    let mut door = Door::open().await;
+    let (_client, connection) = door.meshed("ns/shop/sa/cart").await;
+    connection.peer().presence.asked();
+    let mut others = Vec::new();
+    let why = end_of_writes(connection, async || {
+        for workload in ["ns/bank/sa/a", "ns/bank/sa/b"] {
+            others.push(door.meshed(workload).await);
+        }
+    })
+    .await;
+    assert_eq!(why, Replaced.to_string());
+}
+
 /// Waits until reading the connection fails, and returns the reason.
 async fn end(connection: &mut Connection) -> String {
     timeout(PATIENCE, connection.read_u8()).await.expect("it ends").expect_err("the client sends nothing").to_string()
