@@ -3,9 +3,14 @@
 //! certificate.
 //!
 //! All accounts share the [`Capacity`], by the rules of [`Ledger`]: first the namespaces share it, and then the
-//! accounts of each namespace. A stream may have to end so that a client of another namespace finds room. All holders
-//! together stay within the capacity, except for responses ([`Account::hold`]), and for subscriptions to all resources
-//! while the mesh grows ([`Account::set_names`]).
+//! accounts of each namespace. A stream may have to end so that a client of another account finds room. All holders
+//! together stay within the capacity, with three exceptions:
+//!
+//! - responses, of which a holder may always have one ([`Account::hold`]);
+//! - subscriptions to all resources, while the mesh grows ([`Account::set_names`]);
+//! - requests that take the place of bytes of a stream that was displaced for its bytes. The task of the stream closes
+//!   the connection at once, but the bytes are still in memory until the connection is closed. They count until then
+//!   ([`Held`]).
 
 use std::fmt;
 use std::future::pending;
@@ -17,7 +22,7 @@ use leno_model::spiffe::SpiffeId;
 use tokio::sync::oneshot;
 
 use super::ledger::{Ledger, Resource, StreamKey};
-use super::limits::Capacity;
+use super::limits::{Capacity, DISPLACEMENTS_BURST, DISPLACEMENTS_PER_SECOND};
 use super::pace::Paces;
 use super::sources::{self, Sources};
 use crate::accept::Peer;
@@ -54,7 +59,7 @@ pub(crate) struct Account {
     displacement: Displacement,
 }
 
-/// Bytes counted against a holder. Dropping this value takes them off the count.
+/// Bytes counted against a holder, even after their stream was displaced. Dropping this value takes them off the count.
 #[derive(Debug)]
 pub(crate) struct Held {
     accounts: Arc<Accounts>,
@@ -62,9 +67,13 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
-/// Notifies the task of a stream when the stream is displaced. The task must then end the stream.
+/// Notifies the task of a stream when the stream is displaced. The task must then end the stream. Once this value is
+/// dropped, the stream cannot be displaced any more.
 #[derive(Debug, Default)]
-pub(crate) struct Displacement(Option<oneshot::Receiver<Displaced>>);
+pub(crate) struct Displacement {
+    receiver: Option<oneshot::Receiver<Displaced>>,
+    stream: Option<(Arc<Accounts>, Arc<StreamKey>)>,
+}
 
 /// The reason why a stream ended before its client closed it: another client needed its room. The message names the
 /// limit, and what the holder used.
@@ -100,6 +109,13 @@ pub(crate) enum Exhausted {
          (bytes_max = {max} for all clients); send smaller requests, read responses, or give the control plane more memory or replicas"
     )]
     Bytes { holder: Holder, own: usize, max: usize },
+    #[error(
+        "{holder} needs room that other clients use ({limit} = {max} for all clients), and its namespace has closed too many streams of \
+         other clients lately (at most {DISPLACEMENTS_BURST}, and {DISPLACEMENTS_PER_SECOND} more per second); try again later, or give the \
+         control plane more memory or replicas",
+        limit = .resource.limit()
+    )]
+    Displacements { holder: Holder, resource: Resource, max: usize },
 }
 
 impl Exhausted {
@@ -113,14 +129,22 @@ impl Exhausted {
 }
 
 impl Displacement {
-    /// Waits until the stream is displaced. Waits for ever if the stream uses nothing any more.
+    /// Waits until the stream is displaced. Waits for ever after the first call that returned.
     pub(crate) async fn wait(&mut self) -> Displaced {
-        let Some(receiver) = &mut self.0 else { return pending().await };
+        let Some(receiver) = &mut self.receiver else { return pending().await };
         let displaced = receiver.await;
-        self.0 = None;
+        self.receiver = None;
         match displaced {
             Ok(displaced) => displaced,
             Err(_) => pending().await,
+        }
+    }
+}
+
+impl Drop for Displacement {
+    fn drop(&mut self) {
+        if let Some((accounts, key)) = self.stream.take() {
+            accounts.lock().ledger.over(&key);
         }
     }
 }
@@ -160,15 +184,16 @@ impl Accounts {
     /// Counts a new stream of a holder from an address.
     ///
     /// # Errors
-    /// [`Exhausted::Streams`] if there is no room for the stream.
+    /// [`Exhausted`] if there is no room for the stream.
     pub(crate) fn open(self: &Arc<Self>, holder: Holder, address: IpAddr, now: Instant) -> Result<Account, Exhausted> {
         let (end, displaced) = oneshot::channel();
         let mut inner = self.lock();
-        let key = inner.ledger.open(holder, end, &self.capacity)?;
+        let key = inner.ledger.open(holder, end, &self.capacity, now)?;
         let paces = inner.sources.open((key.holder.clone(), address), now);
         drop(inner);
-        let displacement = Displacement(Some(displaced));
-        Ok(Account { accounts: self.clone(), key: Arc::new(key), address, paces, names: 0, displacement })
+        let key = Arc::new(key);
+        let displacement = Displacement { receiver: Some(displaced), stream: Some((self.clone(), key.clone())) };
+        Ok(Account { accounts: self.clone(), key, address, paces, names: 0, displacement })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -180,11 +205,21 @@ impl Account {
     /// Counts more subscriptions.
     ///
     /// # Errors
-    /// [`Exhausted::Names`] if there is no room for so many subscriptions. In this case, the function counts nothing.
+    /// [`Exhausted`] if there is no room for so many subscriptions. In this case, the function counts nothing.
     pub(crate) fn take_names(&mut self, more: usize) -> Result<(), Exhausted> {
-        self.accounts.lock().ledger.take(&self.key, Resource::Names, more, &self.accounts.capacity)?;
+        let (mut inner, capacity) = (self.accounts.lock(), &self.accounts.capacity);
+        inner.ledger.take(&self.key, Resource::Names, more, capacity, Instant::now())?;
         self.names += more;
         Ok(())
+    }
+
+    /// Counts at most `wanted` more subscriptions, as many as there is room for. Returns their number, and the reason
+    /// if that is less than `wanted`. Call it once for all names of a request: each call may displace a stream.
+    pub(crate) fn take_most_names(&mut self, wanted: usize) -> (usize, Option<Exhausted>) {
+        let (mut inner, capacity) = (self.accounts.lock(), &self.accounts.capacity);
+        let (taken, why) = inner.ledger.take_most(&self.key, Resource::Names, wanted, capacity, Instant::now());
+        self.names += taken;
+        (taken, why)
     }
 
     /// Corrects the stream's number of names, which changes with the mesh if the client subscribes to all resources.
@@ -234,10 +269,12 @@ impl Held {
     /// Raises the count to `bytes` if that is more than before.
     ///
     /// # Errors
-    /// [`Exhausted::Bytes`] if there is no room for so many bytes. In this case, the count stays unchanged.
+    /// [`Exhausted`] if there is no room for so many bytes. In this case, the count stays unchanged.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
-        self.accounts.lock().ledger.take(&self.key, Resource::Bytes, more, &self.accounts.capacity)?;
+        let (mut inner, capacity) = (self.accounts.lock(), &self.accounts.capacity);
+        inner.ledger.take(&self.key, Resource::Bytes, more, capacity, Instant::now())?;
+        drop(inner);
         self.bytes = bytes;
         Ok(())
     }

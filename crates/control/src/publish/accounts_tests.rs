@@ -139,8 +139,50 @@ async fn a_request_that_finds_no_room_displaces_a_stream_whose_client_does_not_r
     assert_eq!(request.grow(300), Ok(()));
     let displaced = slow.displacement().wait().await.to_string();
     assert!(displaced.contains("bytes_max = 1000"), "{displaced}");
-    drop((slow, unread));
-    assert_eq!(accounts.lock().ledger.used(Resource::Bytes), 300);
+    let used = || accounts.lock().ledger.used(Resource::Bytes);
+    assert_eq!(used(), 1_300, "the unread bytes are still in memory");
+    assert_eq!(request.grow(400), Ok(()), "the connection of the slow client closes");
+    drop(slow);
+    assert_eq!(used(), 1_400);
+    drop(unread);
+    assert_eq!(used(), 400);
+}
+
+#[test]
+fn the_bytes_of_a_stream_that_is_displaced_for_a_stream_count_until_they_are_read() {
+    let accounts = accounts(2, 1);
+    let slow = [(); 2].map(|()| open(&accounts, "slow").expect("there is room"));
+    let unread = slow[0].hold(600);
+    let other = open(&accounts, "other").expect("a stream is displaced");
+    assert_eq!(slow[0].streams(), 1);
+    let late = slow[0].hold(100);
+    let used = || accounts.lock().ledger.used(Resource::Bytes);
+    assert_eq!(used(), 700);
+    let mut request = other.hold(0);
+    assert!(request.grow(400).is_err(), "a stream is displaced only once");
+    drop(slow);
+    assert_eq!(used(), 700);
+    drop((unread, late));
+    assert_eq!(request.grow(400), Ok(()));
+    drop((request, other));
+    assert!(accounts.lock().ledger.is_empty());
+}
+
+#[test]
+fn names_of_a_displaced_stream_do_not_count_again() {
+    let accounts = accounts(2, 100);
+    let mut slow = [(); 2].map(|()| open(&accounts, "slow").expect("there is room"));
+    slow[0].take_names(10).expect("there is room");
+    let _other = open(&accounts, "other").expect("a stream is displaced");
+    let used = || accounts.lock().ledger.used(Resource::Names);
+    assert_eq!(used(), 0);
+    slow[0].take_names(5).expect("it ends soon");
+    slow[0].set_names(20);
+    assert_eq!(used(), 0);
+    slow[1].take_names(7).expect("there is room");
+    let [displaced, _still_open] = slow;
+    drop(displaced);
+    assert_eq!(used(), 7);
 }
 
 #[test]

@@ -53,20 +53,15 @@ impl Exchange for Delta {
                 session.unsubscribe(kind, name, context);
             }
         }
-        for name in &request.resource_names_subscribe {
-            if name == ALL {
-                session.want_all(kind, true, context)?;
-            } else {
-                session.subscribe(kind, name, context)?;
-            }
+        if request.resource_names_subscribe.iter().any(|name| name == ALL) {
+            session.want_all(kind, true, context)?;
         }
+        let names = request.resource_names_subscribe.iter().map(String::as_str).filter(|name| *name != ALL);
+        session.subscribe(kind, names, context)?;
         // A client with many names sends several requests. Each request has the versions of only its own names.
         let names: HashSet<&String> = request.resource_names_subscribe.iter().collect();
-        for (name, version) in &request.initial_resource_versions {
-            if is_first || names.contains(name) {
-                session.has(kind, name, version);
-            }
-        }
+        let claims = request.initial_resource_versions.iter().filter(|(name, _)| is_first || names.contains(name));
+        session.has(kind, claims.map(|(name, version)| (name.as_str(), version.as_str())));
         Ok(Some((kind, answer)))
     }
 

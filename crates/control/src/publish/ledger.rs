@@ -18,18 +18,28 @@
 //! The number of a namespace's identities makes no difference to other namespaces. Within a namespace, the same holds
 //! for its accounts and the part that the namespace uses.
 //!
+//! The number of streams that a namespace may displace is limited (`DISPLACEMENTS_BURST`, `DISPLACEMENTS_PER_SECOND`),
+//! and this limit goes before the guarantee. Otherwise a namespace below its part could open streams, close them, and
+//! repeat this, until all streams of a large namespace had been displaced.
+//!
 //! Bytes in transit soon become free if clients read, so they have a stricter rule, which seldom displaces a stream: an
 //! account may use as many bytes as it leaves free. A request for more needs another namespace, or another account of
 //! its namespace, that uses more than the request's own would. So large requests find room beside clients that do not
 //! read.
+//!
+//! The streams and names of a displaced stream are free at once. Its bytes count until they have left the memory: the
+//! client may take seconds to read them. Only the bytes of a stream that was displaced for its bytes make room for
+//! requests at once, because its connection is closed without delay.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
 use super::accounts::{Displaced, Exhausted, Holder};
 use super::limits::Capacity;
+use super::pace::Purse;
 
 /// What a client uses, and a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +79,10 @@ impl Usage {
         self.0[resource as usize]
     }
 
-    fn add(&mut self, resource: Resource, more: usize) {
+    /// Replaces a part of the sum: `old` by `new`.
+    fn replace(&mut self, resource: Resource, old: usize, new: usize) {
         let sum = &mut self.0[resource as usize];
-        *sum = sum.saturating_add(more);
-    }
-
-    fn remove(&mut self, resource: Resource, less: usize) {
-        let sum = &mut self.0[resource as usize];
-        *sum = sum.saturating_sub(less);
+        *sum = sum.saturating_sub(old).saturating_add(new);
     }
 
     fn remove_all(&mut self, gone: Self) {
@@ -100,56 +106,109 @@ pub(super) struct StreamKey {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     all: Usage,
+    /// The bytes of streams that were displaced for their bytes. A part of `all`.
+    closing: Usage,
     namespaces: HashMap<Namespace, OfNamespace>,
+    /// How many streams each namespace may displace; no entry if the namespace has its full allowance.
+    purses: HashMap<Namespace, Purse>,
     streams_so_far: u64,
 }
 
-/// What a namespace uses, and its accounts. Invariant: each sum is the sum of its parts, and no part is without use.
+/// What a namespace uses, and its accounts. Invariant: each sum is the sum of its parts, and each account has a stream.
 #[derive(Debug, Default)]
 struct OfNamespace {
     usage: Usage,
+    /// The part of `usage` that belongs to streams that can be displaced.
+    displaceable: Usage,
     holders: HashMap<Holder, OfHolder>,
 }
 
 #[derive(Debug, Default)]
 struct OfHolder {
     usage: Usage,
+    /// The part of `usage` that belongs to streams that can be displaced.
+    displaceable: Usage,
     streams: HashMap<u64, OfStream>,
 }
 
 #[derive(Debug)]
 struct OfStream {
     usage: Usage,
-    /// Ends the stream if it is displaced.
-    end: oneshot::Sender<Displaced>,
+    /// Ends the stream. `None` if the stream cannot be displaced, because it was displaced before, or its task has ended.
+    end: Option<oneshot::Sender<Displaced>>,
+    /// Whether the stream was displaced for its bytes.
+    is_closing: bool,
+    /// Whether the stream's task has ended. Responses may still use bytes until the client has read them.
+    is_over: bool,
+}
+
+/// What a request lacks.
+#[derive(Clone, Copy)]
+struct Lack {
+    /// How much other streams must free.
+    amount: usize,
+    /// Whether streams of other namespaces must free it. Otherwise, streams of other accounts of the same namespace.
+    from_others: bool,
+}
+
+/// The streams to displace for a request.
+#[derive(Default)]
+struct Victims {
+    keys: Vec<StreamKey>,
+    ids: HashSet<u64>,
+    /// How much each namespace, each account, and all of them lose.
+    of_namespaces: HashMap<Namespace, usize>,
+    of_holders: HashMap<Holder, usize>,
+    freed: usize,
+}
+
+impl Victims {
+    fn add(&mut self, victim: StreamKey, used: usize) {
+        self.ids.insert(victim.id);
+        *self.of_namespaces.entry(victim.namespace.clone()).or_default() += used;
+        *self.of_holders.entry(victim.holder.clone()).or_default() += used;
+        self.freed += used;
+        self.keys.push(victim);
+    }
 }
 
 impl Ledger {
-    /// Counts a new stream of an account. A message to `end` tells the stream that it is displaced.
+    /// Counts a new stream of an account. A message to `end` tells the stream that it is displaced. Call
+    /// [`Ledger::over`] when the stream no longer waits for this message.
     ///
     /// # Errors
-    /// [`Exhausted::Streams`] if there is no room for the stream.
+    /// [`Exhausted`] if there is no room for the stream.
     pub(super) fn open(
         &mut self,
         holder: Holder,
         end: oneshot::Sender<Displaced>,
         capacity: &Capacity,
+        now: Instant,
     ) -> Result<StreamKey, Exhausted> {
         let key = StreamKey { namespace: holder.namespace().map(Box::from), holder, id: self.streams_so_far };
         self.streams_so_far += 1;
         let namespace = self.namespaces.entry(key.namespace.clone()).or_default();
         let account = namespace.holders.entry(key.holder.clone()).or_default();
-        account.streams.insert(key.id, OfStream { usage: Usage::default(), end });
-        let taken = self.take(&key, Resource::Streams, 1, capacity);
+        let stream = OfStream { usage: Usage::default(), end: Some(end), is_closing: false, is_over: false };
+        account.streams.insert(key.id, stream);
+        let taken = self.take(&key, Resource::Streams, 1, capacity, now);
         if taken.is_err() {
-            // Removes the entry, which uses nothing.
-            self.change(&key, |_| {});
+            self.over(&key);
         }
         taken.map(|()| key)
     }
 
-    /// Counts `more` of a resource for a stream. Displaces other streams if there is no room. Counts nothing for a
-    /// displaced stream, which is about to end.
+    /// Records that a stream's task has ended. The stream cannot be displaced any more. What it uses still counts.
+    pub(super) fn over(&mut self, key: &StreamKey) {
+        drop(self.exclude(key));
+        if let Some(stream) = self.stream_mut(key) {
+            stream.is_over = true;
+        }
+        self.forget_unused(key);
+    }
+
+    /// Counts `more` of a resource for a stream. Displaces other streams if there is no room. For a displaced stream,
+    /// which is about to end, counts only bytes, even beyond the limit.
     ///
     /// # Errors
     /// [`Exhausted`] if there is no room, and the stream may not displace others. Then the function counts nothing.
@@ -159,30 +218,56 @@ impl Ledger {
         resource: Resource,
         more: usize,
         capacity: &Capacity,
+        now: Instant,
     ) -> Result<(), Exhausted> {
-        if more == 0 || self.find(key).is_none() {
-            return Ok(());
-        }
-        let (own, max) = (self.used_by_holder(key, resource), resource.max(capacity));
-        let free = max.checked_sub(self.used(resource).saturating_add(more));
-        let fits = match resource {
-            Resource::Streams | Resource::Names => free.is_some(),
-            Resource::Bytes => free.is_some_and(|free| own.saturating_add(more) <= free),
-        };
-        if !fits && !self.make_room(key, resource, more, max) {
-            return Err(Exhausted::new(resource, key.holder.clone(), own, max));
+        if more > 0 && !self.is_ending(key) {
+            self.make_room(key, resource, more, capacity, now)?;
         }
         self.add(key, resource, more);
         Ok(())
     }
 
-    /// Counts `more` of a resource for a stream, even beyond the limit.
-    pub(super) fn add(&mut self, key: &StreamKey, resource: Resource, more: usize) {
-        self.change(key, |usage| usage.add(resource, more));
+    /// Like [`Ledger::take`], but counts only a part of `wanted` if there is no room for all of it. Returns how much it
+    /// counted, and the reason if that is less than `wanted`. Not for bytes, which have a stricter rule.
+    pub(super) fn take_most(
+        &mut self,
+        key: &StreamKey,
+        resource: Resource,
+        wanted: usize,
+        capacity: &Capacity,
+        now: Instant,
+    ) -> (usize, Option<Exhausted>) {
+        let Err(why) = self.take(key, resource, wanted, capacity, now) else { return (wanted, None) };
+        // If a part finds room, each smaller part does.
+        let max = resource.max(capacity);
+        let (mut some, mut too_much) = (0, wanted);
+        while too_much - some > 1 {
+            let middle = some + (too_much - some) / 2;
+            if self.lack(key, resource, middle, max).is_some() {
+                some = middle;
+            } else {
+                too_much = middle;
+            }
+        }
+        // The namespace may have displaced too many streams lately. Then only what is free remains.
+        let taken = if self.take(key, resource, some, capacity, now).is_ok() { some } else { 0 };
+        // A displaced stream may have freed more than the request lacked.
+        let free = max.saturating_sub(self.used(resource)).min(wanted - taken);
+        self.add(key, resource, free);
+        let taken = taken + free;
+        (taken, (taken < wanted).then_some(why))
     }
 
+    /// Counts `more` of a resource for a stream, even beyond the limit. For a displaced stream, counts only bytes.
+    pub(super) fn add(&mut self, key: &StreamKey, resource: Resource, more: usize) {
+        if resource == Resource::Bytes || !self.is_ending(key) {
+            self.change(key, resource, |used| used.saturating_add(more));
+        }
+    }
+
+    /// Takes `less` of a resource off the count of a stream, or all that the stream uses if that is less.
     pub(super) fn remove(&mut self, key: &StreamKey, resource: Resource, less: usize) {
-        self.change(key, |usage| usage.remove(resource, less));
+        self.change(key, resource, |used| used.saturating_sub(less));
     }
 
     /// What all clients use.
@@ -190,91 +275,190 @@ impl Ledger {
         self.all.of(resource)
     }
 
-    /// What the account of a stream uses; 0 if the stream is displaced.
+    /// What the account of a stream uses.
     pub(super) fn used_by_holder(&self, key: &StreamKey, resource: Resource) -> usize {
-        self.find(key).map_or(0, |(holder, _)| holder.usage.of(resource))
+        let namespace = self.namespaces.get(&key.namespace);
+        let holder = namespace.and_then(|namespace| namespace.holders.get(&key.holder));
+        holder.map_or(0, |holder| holder.usage.of(resource))
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.namespaces.is_empty() && self.all == Usage::default()
+        self.namespaces.is_empty() && self.all == Usage::default() && self.closing == Usage::default()
     }
 
-    fn find(&self, key: &StreamKey) -> Option<(&OfHolder, &OfStream)> {
-        let holder = self.namespaces.get(&key.namespace)?.holders.get(&key.holder)?;
-        Some((holder, holder.streams.get(&key.id)?))
+    fn stream_mut(&mut self, key: &StreamKey) -> Option<&mut OfStream> {
+        self.namespaces.get_mut(&key.namespace)?.holders.get_mut(&key.holder)?.streams.get_mut(&key.id)
     }
 
-    /// Changes what a stream uses, and the sums. Removes the stream if it then uses nothing, and returns it. No effect
-    /// if it was removed before.
-    fn change(&mut self, key: &StreamKey, change: impl Fn(&mut Usage)) -> Option<OfStream> {
+    /// Whether a stream was displaced, or its task has ended.
+    fn is_ending(&self, key: &StreamKey) -> bool {
+        let namespace = self.namespaces.get(&key.namespace);
+        let holder = namespace.and_then(|namespace| namespace.holders.get(&key.holder));
+        holder.and_then(|holder| holder.streams.get(&key.id)).is_none_or(|stream| stream.end.is_none())
+    }
+
+    /// Changes what a stream uses of a resource, and the sums.
+    fn change(&mut self, key: &StreamKey, resource: Resource, change: impl FnOnce(usize) -> usize) {
+        let Some(namespace) = self.namespaces.get_mut(&key.namespace) else { return };
+        let Some(holder) = namespace.holders.get_mut(&key.holder) else { return };
+        let Some(stream) = holder.streams.get_mut(&key.id) else { return };
+        let old = stream.usage.of(resource);
+        let new = change(old);
+        if stream.end.is_some() {
+            namespace.displaceable.replace(resource, old, new);
+            holder.displaceable.replace(resource, old, new);
+        }
+        if stream.is_closing {
+            self.closing.replace(resource, old, new);
+        }
+        for usage in [&mut self.all, &mut namespace.usage, &mut holder.usage, &mut stream.usage] {
+            usage.replace(resource, old, new);
+        }
+        self.forget_unused(key);
+    }
+
+    /// Makes sure that a stream cannot be displaced. Returns the sender that would have ended it; `None` if the stream
+    /// could not be displaced before either.
+    fn exclude(&mut self, key: &StreamKey) -> Option<oneshot::Sender<Displaced>> {
         let namespace = self.namespaces.get_mut(&key.namespace)?;
         let holder = namespace.holders.get_mut(&key.holder)?;
         let stream = holder.streams.get_mut(&key.id)?;
-        for usage in [&mut self.all, &mut namespace.usage, &mut holder.usage, &mut stream.usage] {
-            change(usage);
+        let end = stream.end.take()?;
+        namespace.displaceable.remove_all(stream.usage);
+        holder.displaceable.remove_all(stream.usage);
+        Some(end)
+    }
+
+    /// Removes the entry of a stream that is over and uses nothing any more.
+    fn forget_unused(&mut self, key: &StreamKey) {
+        let Some(namespace) = self.namespaces.get_mut(&key.namespace) else { return };
+        let Some(holder) = namespace.holders.get_mut(&key.holder) else { return };
+        let is_unused = |stream: &OfStream| stream.is_over && stream.usage == Usage::default();
+        if !holder.streams.get(&key.id).is_some_and(is_unused) {
+            return;
         }
-        if stream.usage != Usage::default() {
-            return None;
-        }
-        let removed = holder.streams.remove(&key.id);
+        holder.streams.remove(&key.id);
         if holder.streams.is_empty() {
             namespace.holders.remove(&key.holder);
         }
         if namespace.holders.is_empty() {
             self.namespaces.remove(&key.namespace);
         }
-        removed
     }
 
-    /// Displaces other streams until they have freed what `more` lacks. Returns `false` if the rules allow no request
-    /// for `more` above the limit. Scans all namespaces and the accounts of one, but is called only at a limit.
-    fn make_room(&mut self, key: &StreamKey, resource: Resource, more: usize, max: usize) -> bool {
-        let Some(own) = self.namespaces.get(&key.namespace) else { return false };
-        let namespace_after = own.usage.of(resource).saturating_add(more);
+    /// Displaces other streams until a request for `more` has room. Scans all namespaces and the accounts of one, but
+    /// only at a limit.
+    ///
+    /// # Errors
+    /// [`Exhausted`] if the rules do not allow the request. Then the function displaces no stream.
+    fn make_room(
+        &mut self,
+        key: &StreamKey,
+        resource: Resource,
+        more: usize,
+        capacity: &Capacity,
+        now: Instant,
+    ) -> Result<(), Exhausted> {
+        let (own, max) = (self.used_by_holder(key, resource), resource.max(capacity));
+        // Choose all streams before the first one is displaced: a refused request must displace no stream.
+        let victims = self.lack(key, resource, more, max).and_then(|lack| self.victims(key, resource, lack));
+        let Some(victims) = victims else { return Err(Exhausted::new(resource, key.holder.clone(), own, max)) };
+        if !self.may_displace(&key.namespace, victims.len(), now) {
+            return Err(Exhausted::Displacements { holder: key.holder.clone(), resource, max });
+        }
+        for victim in &victims {
+            self.displace(victim, resource, max);
+        }
+        Ok(())
+    }
+
+    /// Returns what a request for `more` lacks; `None` if the rules do not allow the request.
+    fn lack(&self, key: &StreamKey, resource: Resource, more: usize, max: usize) -> Option<Lack> {
+        let own = self.namespaces.get(&key.namespace)?;
         let holder_after = self.used_by_holder(key, resource).saturating_add(more);
+        let namespace_after = own.usage.of(resource).saturating_add(more);
+        let after = self.used(resource).saturating_sub(self.closing.of(resource)).saturating_add(more);
+        let free = max.checked_sub(after);
+        let fits = match resource {
+            Resource::Streams | Resource::Names => free.is_some(),
+            Resource::Bytes => free.is_some_and(|free| holder_after <= free),
+        };
+        if fits {
+            return Some(Lack { amount: 0, from_others: false });
+        }
         // Free no more than the request takes: if all clients use more than the limit already, because the mesh has
         // grown or responses were sent, one request must not displace the streams of many clients.
-        let lacking = self.used(resource).saturating_add(more).saturating_sub(max).min(more);
+        let amount = after.saturating_sub(max).min(more);
         let namespaces = self.namespaces.iter().filter(|(name, _)| **name != key.namespace);
-        let namespaces = namespaces.map(|(_, namespace)| namespace.usage.of(resource));
+        let namespaces = namespaces.map(|(_, namespace)| namespace.displaceable.of(resource));
+        let from_others = excess(namespaces, namespace_after) >= amount.max(1);
         let holders = own.holders.iter().filter(|(holder, _)| **holder != key.holder);
-        let holders = holders.map(|(_, holder)| holder.usage.of(resource));
-        let from_others = excess(namespaces, namespace_after) >= lacking.max(1);
-        if !from_others && excess(holders, holder_after) < lacking.max(1) {
-            return false;
-        }
-        let mut freed = 0;
-        while freed < lacking {
-            let Some(victim) = self.heaviest(key, resource, from_others) else { return false };
-            freed += self.displace(&victim, resource, max);
-        }
-        true
+        let holders = holders.map(|(_, holder)| holder.displaceable.of(resource));
+        let is_allowed = from_others || excess(holders, holder_after) >= amount.max(1);
+        is_allowed.then_some(Lack { amount, from_others })
     }
 
-    /// Returns the stream to displace next for a stream of another account: a stream of another namespace if
-    /// `from_others` is set, otherwise a stream of the same namespace.
-    fn heaviest(&self, key: &StreamKey, resource: Resource, from_others: bool) -> Option<StreamKey> {
+    /// Chooses the streams to displace for a stream that lacks a resource.
+    fn victims(&self, key: &StreamKey, resource: Resource, lack: Lack) -> Option<Vec<StreamKey>> {
+        let mut victims = Victims::default();
+        while victims.freed < lack.amount {
+            let (victim, used) = self.heaviest(key, resource, lack.from_others, &victims)?;
+            victims.add(victim, used);
+        }
+        Some(victims.keys)
+    }
+
+    /// Returns the stream to displace after `victims` for a stream of another account, and what it uses: a stream of
+    /// another namespace if `from_others` is set, otherwise a stream of the same namespace.
+    fn heaviest(
+        &self,
+        key: &StreamKey,
+        resource: Resource,
+        from_others: bool,
+        victims: &Victims,
+    ) -> Option<(StreamKey, usize)> {
+        let left = |usage: Usage, lost: Option<&usize>| usage.of(resource).saturating_sub(lost.copied().unwrap_or(0));
         let namespaces = self.namespaces.iter().filter(|(name, _)| (**name != key.namespace) == from_others);
-        let (namespace, of_namespace) = namespaces.max_by_key(|(_, namespace)| namespace.usage.of(resource))?;
+        let (namespace, of_namespace) = namespaces
+            .max_by_key(|(name, namespace)| left(namespace.displaceable, victims.of_namespaces.get(*name)))?;
         let holders = of_namespace.holders.iter().filter(|(holder, _)| **holder != key.holder);
-        let (holder, of_holder) = holders.max_by_key(|(_, holder)| holder.usage.of(resource))?;
-        // A stream can be over while its connection still has bytes that the client has not read. Nothing can end it.
-        let streams = of_holder.streams.iter().filter(|(_, stream)| !stream.end.is_closed());
-        let streams = streams.filter(|(_, stream)| stream.usage.of(resource) > 0);
-        let (id, _) = streams.max_by_key(|(id, stream)| (stream.usage.of(resource), Reverse(**id)))?;
-        Some(StreamKey { namespace: namespace.clone(), holder: holder.clone(), id: *id })
+        let (holder, of_holder) =
+            holders.max_by_key(|(holder, of_holder)| left(of_holder.displaceable, victims.of_holders.get(*holder)))?;
+        let streams =
+            of_holder.streams.iter().filter(|(id, stream)| stream.end.is_some() && !victims.ids.contains(*id));
+        let used = streams.map(|(id, stream)| (*id, stream.usage.of(resource))).filter(|(_, used)| *used > 0);
+        let (id, used) = used.max_by_key(|(id, used)| (*used, Reverse(*id)))?;
+        Some((StreamKey { namespace: namespace.clone(), holder: holder.clone(), id }, used))
     }
 
-    /// Takes a stream off the count, and tells it to end. Returns how much of the resource this frees.
-    fn displace(&mut self, victim: &StreamKey, resource: Resource, max: usize) -> usize {
-        let Some((holder, stream)) = self.find(victim) else { return 0 };
-        let (own, gone) = (holder.usage.of(resource), stream.usage);
-        if let Some(stream) = self.change(victim, |usage| usage.remove_all(gone)) {
-            // Ignore an error: the stream may have just ended.
-            let _ = stream.end.send(Displaced { holder: victim.holder.clone(), resource, own, max });
+    /// Spends the allowance of a namespace for `count` displaced streams. Returns `false` if the allowance does not
+    /// suffice.
+    fn may_displace(&mut self, namespace: &Namespace, count: usize, now: Instant) -> bool {
+        if count == 0 {
+            return true;
         }
-        gone.of(resource)
+        self.purses.retain(|_, purse| !purse.is_full(now));
+        let purse = self.purses.entry(namespace.clone()).or_insert_with(|| Purse::of_displacements(now));
+        purse.spend_if_enough(count, now)
+    }
+
+    /// Takes a stream off the count, except for its bytes, and tells it to end.
+    fn displace(&mut self, victim: &StreamKey, resource: Resource, max: usize) {
+        let own = self.used_by_holder(victim, resource);
+        for free_at_once in [Resource::Streams, Resource::Names] {
+            self.change(victim, free_at_once, |_| 0);
+        }
+        let Some(end) = self.exclude(victim) else { return };
+        if resource == Resource::Bytes
+            && let Some(stream) = self.stream_mut(victim)
+        {
+            stream.is_closing = true;
+            let bytes = stream.usage.of(Resource::Bytes);
+            self.closing.replace(Resource::Bytes, 0, bytes);
+        }
+        // Ignore an error: the stream may have just ended.
+        let _ = end.send(Displaced { holder: victim.holder.clone(), resource, own, max });
     }
 }
 

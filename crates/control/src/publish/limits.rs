@@ -30,9 +30,17 @@ pub const REFUSED_NAMES_MAX: usize = 500;
 /// stream.
 pub const REFUSED_STREAM_MAX: Duration = Duration::from_secs(120);
 /// Longest time that a client may take to read the end of its stream after the stream was displaced. Then the
-/// connection is closed, because responses that the client does not read take memory.
+/// connection is closed, because responses that the client does not read take memory. If the stream was displaced for its
+/// bytes, the connection is closed at once.
 pub const DISPLACED_MAX: Duration = Duration::from_secs(5);
-/// Shortest pause between two warnings about refused names, for all clients together.
+/// Number of streams that the requests of one namespace may displace in a burst, beyond [`DISPLACEMENTS_PER_SECOND`]. A
+/// request that needs more displacements is refused. A namespace of a thousand proxies can claim its part of a full
+/// control plane at once.
+pub const DISPLACEMENTS_BURST: u32 = 1_000;
+/// Sustained displacements per second of one namespace.
+pub const DISPLACEMENTS_PER_SECOND: u32 = 10;
+/// Shortest pause between two warnings about refused names, and between two about displaced streams, for all clients
+/// together.
 pub const REFUSED_WARNING_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum size of a request, in bytes. Its parsed form takes up to 12 times as much memory. 17,000 names of 60 bytes
 /// fit; proxies send 500 names at a time.

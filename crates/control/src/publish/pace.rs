@@ -1,11 +1,12 @@
-//! Rate limits for the clients at one address: token buckets. A bucket ([`Purse`]) fills with time, which callers pass
-//! as an argument. A client that has overdrawn its bucket waits; no request is rejected.
+//! Rate limits for the clients at one address, and for the displacements of one namespace: token buckets. A bucket
+//! ([`Purse`]) fills with time, which callers pass as an argument. A client that has overdrawn its bucket waits; no
+//! request is rejected. A namespace without an allowance for displacements displaces no stream.
 
 use std::time::{Duration, Instant};
 
 use super::limits::{
-    ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REQUESTS_BURST,
-    REQUESTS_PER_SECOND,
+    ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, DISPLACEMENTS_BURST, DISPLACEMENTS_PER_SECOND, READ_BURST_BYTES,
+    READ_BYTES_PER_SECOND, REQUESTS_BURST, REQUESTS_PER_SECOND,
 };
 
 /// The rate limits of one client account at one address. All streams of the account from this address share them.
@@ -16,7 +17,7 @@ pub(crate) struct Paces {
     pub(crate) asked: Purse,
 }
 
-/// A token bucket: an allowance of bytes or of requests that refills at a fixed rate, up to `burst`.
+/// A token bucket: an allowance of bytes, of requests or of displacements that refills at a fixed rate, up to `burst`.
 #[derive(Debug)]
 pub(crate) struct Purse {
     /// The rest of the allowance. Below 0, the purse is overdrawn.
@@ -51,6 +52,21 @@ impl Purse {
         Self::new(REQUESTS_BURST, REQUESTS_PER_SECOND, now)
     }
 
+    /// The allowance of streams that one namespace may displace.
+    pub(crate) fn of_displacements(now: Instant) -> Self {
+        Self::new(DISPLACEMENTS_BURST, DISPLACEMENTS_PER_SECOND, now)
+    }
+
+    /// Spends `amount` if the allowance covers it. Otherwise spends nothing, and returns `false`.
+    pub(crate) fn spend_if_enough(&mut self, amount: usize, now: Instant) -> bool {
+        self.fill(now);
+        let is_enough = self.amount >= amount as f64;
+        if is_enough {
+            self.amount -= amount as f64;
+        }
+        is_enough
+    }
+
     /// Spends `amount`, even if that overdraws the purse.
     pub(crate) fn spend(&mut self, amount: usize, now: Instant) {
         self.fill(now);
@@ -63,7 +79,7 @@ impl Purse {
         (self.amount < 0.0).then(|| Duration::from_secs_f64((-self.amount / self.per_second).max(0.001)))
     }
 
-    fn is_full(&mut self, now: Instant) -> bool {
+    pub(crate) fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.amount >= self.burst
     }

@@ -1,6 +1,8 @@
 use std::time::{Duration, Instant};
 
-use super::super::limits::{ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, REQUESTS_BURST, REQUESTS_PER_SECOND};
+use super::super::limits::{
+    ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, DISPLACEMENTS_BURST, REQUESTS_BURST, REQUESTS_PER_SECOND,
+};
 use super::{Paces, Purse};
 
 #[test]
@@ -35,4 +37,16 @@ fn requests_beyond_a_burst_are_read_at_their_rate() {
     requests.spend(1, now);
     let wait = requests.wait(now).expect("one is owed");
     assert!(wait <= Duration::from_secs(1) / REQUESTS_PER_SECOND + Duration::from_millis(1), "{wait:?}");
+}
+
+#[test]
+fn only_what_the_allowance_covers_is_spent() {
+    let now = Instant::now();
+    let mut displacements = Purse::of_displacements(now);
+    let burst = DISPLACEMENTS_BURST as usize;
+    assert!(!displacements.spend_if_enough(burst + 1, now));
+    assert!(displacements.is_full(now));
+    assert!(displacements.spend_if_enough(burst, now));
+    assert!(!displacements.spend_if_enough(1, now));
+    assert!(displacements.spend_if_enough(1, now + Duration::from_secs(1)));
 }

@@ -5,6 +5,7 @@
 //! next: the latest state, however many changes there were. Clusters and endpoints are sent before the listeners and
 //! routes that name them, and removed after them ("make before break").
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -126,6 +127,23 @@ impl AsRef<[u8]> for Unread {
     }
 }
 
+/// Room for new names of one request.
+struct Room {
+    /// How many names may still be added. The account counts them already.
+    left: usize,
+    /// Why there is not room for all names of the request.
+    why: Option<Exhausted>,
+}
+
+impl Room {
+    /// Takes the place of one name. Returns `false` if no place is left.
+    fn take_place(&mut self) -> bool {
+        let has_place = self.left > 0;
+        self.left -= usize::from(has_place);
+        has_place
+    }
+}
+
 /// How the next response handles one name.
 enum Step {
     Send(Arc<Written>),
@@ -225,18 +243,35 @@ impl Session {
         Answer::Nack { names, why }
     }
 
-    /// Subscribes to a resource. The resource is sent even if it was sent to the client before. Returns `false` if a
-    /// limit refuses the name; [`Session::take_refused`] then returns the name and the limit.
+    /// Subscribes to all names of a request. The resources are sent even if they were sent to the client before. Returns
+    /// `false` if a limit refuses all of the names; [`Session::take_refused`] then returns the refused names and the
+    /// limit.
     ///
     /// # Errors
-    /// [`Refusal::Name`] if the name is too long.
-    pub(super) fn subscribe(&mut self, kind: Kind, name: &str, context: Context<'_>) -> Result<bool, Refusal> {
-        if name.len() > NAME_MAX_BYTES {
+    /// [`Refusal::Name`] if a name is too long.
+    pub(super) fn subscribe<'n>(
+        &mut self,
+        kind: Kind,
+        names: impl Iterator<Item = &'n str> + Clone,
+        context: Context<'_>,
+    ) -> Result<bool, Refusal> {
+        if names.clone().any(|name| name.len() > NAME_MAX_BYTES) {
             return Err(Refusal::Name);
         }
+        let mut room = self.room_for(kind, names.clone());
+        let mut is_any_taken = false;
+        for name in names {
+            is_any_taken |= self.subscribe_to(kind, name, &mut room, context);
+        }
+        self.give_back(&room);
+        Ok(is_any_taken)
+    }
+
+    /// Subscribes to a resource. Returns `false` if a limit refuses the name.
+    fn subscribe_to(&mut self, kind: Kind, name: &str, room: &mut Room, context: Context<'_>) -> bool {
         let is_named = self.kinds[kind.index()].entries.get(name).is_some_and(|entry| entry.is_named);
-        if !is_named && !self.has_room_for(kind, name) {
-            return Ok(false);
+        if !is_named && !self.has_room_for(kind, name, room) {
+            return false;
         }
         let name = self.shared_name(name);
         let state = &mut self.kinds[kind.index()];
@@ -251,11 +286,40 @@ impl Session {
             }
         }
         state.pending.insert(name);
-        Ok(true)
+        true
     }
 
-    /// Counts a new subscription. Returns `false`, and records the name as refused, if a limit does not allow it.
-    fn has_room_for(&mut self, kind: Kind, name: &str) -> bool {
+    /// Counts the new names among the names of a request, as far as there is room for them. Counts them all at once: at
+    /// a limit, each count may displace other streams.
+    fn room_for<'n>(&mut self, kind: Kind, names: impl Iterator<Item = &'n str>) -> Room {
+        let state = &self.kinds[kind.index()];
+        let is_new = |name: &&str| !is_of_own_workload(kind, name) && !state.entries.contains_key(*name);
+        let new: HashSet<&str> = names.filter(is_new).collect();
+        let wanted = new.len().min(SUBSCRIPTIONS_MAX.saturating_sub(state.named));
+        self.take_names(wanted)
+    }
+
+    /// Counts `wanted` names, or as many of them as there is room for.
+    fn take_names(&mut self, wanted: usize) -> Room {
+        match &mut self.account {
+            Some(account) if wanted > 0 => {
+                let (left, why) = account.take_most_names(wanted);
+                Room { left, why }
+            }
+            Some(_) | None => Room { left: wanted, why: None },
+        }
+    }
+
+    /// Stops counting the names that were not added.
+    fn give_back(&mut self, room: &Room) {
+        if room.left > 0 {
+            self.recount();
+        }
+    }
+
+    /// Takes the place of a new subscription. Returns `false`, and records the name as refused, if a limit does not
+    /// allow it.
+    fn has_room_for(&mut self, kind: Kind, name: &str, room: &mut Room) -> bool {
         if is_of_own_workload(kind, name) {
             return true;
         }
@@ -265,16 +329,13 @@ impl Session {
             return false;
         }
         let state = &self.kinds[kind.index()];
-        let room = match &mut self.account {
-            _ if state.named >= SUBSCRIPTIONS_MAX => Err(OverLimit::Subscriptions),
-            Some(account) if !state.entries.contains_key(name) => account.take_names(1).map_err(OverLimit::from),
-            Some(_) | None => Ok(()),
-        };
-        if let Err(why) = room {
-            self.refused.get_or_insert(RefusedNames::new(kind, why)).add(name);
-            return false;
+        let is_below_limit = state.named < SUBSCRIPTIONS_MAX;
+        if is_below_limit && (state.entries.contains_key(name) || room.take_place()) {
+            return true;
         }
-        true
+        let why = room.why.take().filter(|_| is_below_limit).map_or(OverLimit::Subscriptions, OverLimit::from);
+        self.refused.get_or_insert(RefusedNames::new(kind, why)).add(name);
+        false
     }
 
     /// Takes the names that the last request may not subscribe to, and a nonce for the answer about them. `None` if the
@@ -395,23 +456,26 @@ impl Session {
         Ok(())
     }
 
-    /// Records a version that the client claims to have from an earlier stream.
-    pub(super) fn has(&mut self, kind: Kind, name: &str, version: &str) {
+    /// Records the versions that the client claims to have from an earlier stream: names and versions. The names differ.
+    pub(super) fn has<'n>(&mut self, kind: Kind, claims: impl Iterator<Item = (&'n str, &'n str)>) {
+        let valid = claims.filter(|(name, _)| name.len() <= NAME_MAX_BYTES);
+        let claims: Vec<(&str, Version)> =
+            valid.filter_map(|(name, version)| Some((name, Version::parse(version)?))).collect();
+        let state = &self.kinds[kind.index()];
+        let is_new = |name: &str| state.wants_all && !state.entries.contains_key(name);
+        let wanted = claims.iter().filter(|(name, _)| is_new(name)).count();
+        let mut room = self.take_names(wanted);
         let state = &mut self.kinds[kind.index()];
-        let Some(version) = Version::parse(version).filter(|_| name.len() <= NAME_MAX_BYTES) else {
-            return;
-        };
-        if state.wants_all && !state.entries.contains_key(name) {
-            let has_room = self.account.as_mut().is_none_or(|account| account.take_names(1).is_ok());
-            if has_room {
+        for (name, version) in claims {
+            if state.wants_all && !state.entries.contains_key(name) && room.take_place() {
                 state.entries.entry(name.into()).or_default();
                 state.pending.insert(name.into());
             }
-        }
-        if let Some(entry) = state.entries.get_mut(name) {
-            entry.sent = Sent::Claimed(version);
-            entry.is_asked_again = false;
-            self.is_returning |= self.is_new;
+            if let Some(entry) = state.entries.get_mut(name) {
+                entry.sent = Sent::Claimed(version);
+                entry.is_asked_again = false;
+                self.is_returning |= self.is_new;
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use leno_xds::limits::NAME_MAX_BYTES;
 use leno_xds::{Dialect, Kind};
 use tonic::Code;
 
+use super::super::accounts::Account;
 use super::super::delta::Delta;
 use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, state_with, subscribe, unsubscribe};
 use super::super::limits::{Capacity, REASONS_MAX, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
@@ -121,6 +122,51 @@ fn an_identity_has_so_many_names_over_all_its_streams_and_kinds_and_others_have_
     assert_eq!(wanted(&web[0], Kind::Route, &strangers("e", 200)), Ok(()));
     let cart = Client::held_by::<Delta>(&state, "cart");
     assert_eq!(wanted(&cart, Kind::Cluster, &strangers("d", 200)), Ok(()), "the stream of web is displaced");
+}
+
+/// The number of streams of the client's account.
+fn streams(client: &Client<'_>) -> u32 {
+    client.with_session(|session| session.account.as_ref().map_or(0, Account::streams))
+}
+
+#[test]
+fn a_request_for_many_names_displaces_few_streams_while_the_mesh_uses_more_than_the_limit() {
+    let state = state_with("", Capacity { streams_max: 100, names_max: 200, bytes_max: 64 << 20 });
+    let web = [(); 10].map(|()| Client::held_by::<Delta>(&state, "web"));
+    for client in &web {
+        client.send::<Delta>(&subscribe(Kind::Cluster, &["*"])).expect("within limits");
+    }
+    let text: String = (0..100).map(|number| service(&format!("s{number}"), &[])).collect();
+    state.set_mesh(mesh(&text));
+    for client in &web {
+        assert_eq!(client.next::<Delta>().expect("all clusters").resources.len(), 100);
+    }
+    // The client without a certificate is in a namespace of its own.
+    let small = Client::new::<Delta>(&state, Dialect::Envoy);
+    assert_eq!(wanted(&small, Kind::Cluster, &strangers("a", 50)), Ok(()));
+    assert_eq!(streams(&web[0]), 9);
+    let mut claims = subscribe(Kind::Listener, &["*"]);
+    claims.initial_resource_versions =
+        strangers("gone", 40).into_iter().map(|name| (name, "0123".to_owned())).collect();
+    small.send::<Delta>(&claims).expect("within limits");
+    assert_eq!(streams(&web[0]), 8);
+}
+
+#[test]
+fn a_request_for_more_names_than_its_part_gets_its_part() {
+    let state = state_with("", Capacity { streams_max: 100, names_max: 200, bytes_max: 1_000 });
+    let web = [(); 2].map(|()| Client::held_by::<Delta>(&state, "web"));
+    for client in &web {
+        assert_eq!(wanted(client, Kind::Cluster, &strangers("a", 100)), Ok(()));
+    }
+    let other = Client::new::<Delta>(&state, Dialect::Envoy);
+    let names = strangers("b", 150);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // A name that the request repeats counts once.
+    let repeated = [names.as_slice(), &names[..10]].concat();
+    other.send::<Delta>(&subscribe(Kind::Cluster, &repeated)).expect("the stream goes on");
+    assert_eq!(refused(&other).0, names[100..]);
+    assert_eq!(streams(&web[0]), 1);
 }
 
 #[test]

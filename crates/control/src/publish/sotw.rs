@@ -72,12 +72,10 @@ impl Exchange for StateOfTheWorld {
         for name in gone {
             session.unsubscribe(kind, &name, context);
         }
-        for name in new {
-            // A refused name does not make an answer due. The client repeats the name in each request, and each answer
-            // leads to another request, so requests and answers would follow each other for ever.
-            let is_taken = session.subscribe(kind, name, context)?;
-            session.kinds[kind.index()].is_answer_due |= is_taken;
-        }
+        // A refused name does not make an answer due. The client repeats the name in each request, and each answer leads
+        // to another request, so requests and answers would follow each other for ever.
+        let is_any_taken = session.subscribe(kind, new.into_iter(), context)?;
+        session.kinds[kind.index()].is_answer_due |= is_any_taken;
         // Do not answer a request for Clusters or Listeners with refused names: the client would delete each of its
         // Clusters or Listeners that the response does not list. End the stream instead.
         if kind.has_wildcard()

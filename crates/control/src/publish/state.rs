@@ -25,8 +25,29 @@ pub(crate) struct State {
     pub(crate) subscribers: Subscribers,
     pub(crate) clients: Clients,
     pub(crate) metrics: Arc<Metrics>,
-    /// Time of the last warning about refused names.
-    warned_of_refused_names: Mutex<Option<Instant>>,
+    refused_names_warnings: Mutex<Warnings>,
+    displaced_warnings: Mutex<Warnings>,
+}
+
+/// Limits warnings that clients can cause to one per [`REFUSED_WARNING_PAUSE`], so that clients cannot flood the log.
+#[derive(Debug, Default)]
+struct Warnings {
+    last: Option<Instant>,
+    /// Number of events since the last warning.
+    events: u64,
+}
+
+impl Warnings {
+    /// Counts an event. Returns the number of events since the last warning if a warning may be logged now.
+    fn event(&mut self, now: Instant) -> Option<u64> {
+        self.events += 1;
+        let may_warn = self.last.is_none_or(|at| now.saturating_duration_since(at) >= REFUSED_WARNING_PAUSE);
+        if !may_warn {
+            return None;
+        }
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.events))
+    }
 }
 
 impl State {
@@ -42,7 +63,8 @@ impl State {
             subscribers: Subscribers::default(),
             clients: Clients::default(),
             metrics,
-            warned_of_refused_names: Mutex::default(),
+            refused_names_warnings: Mutex::default(),
+            displaced_warnings: Mutex::default(),
         }
     }
 
@@ -64,15 +86,15 @@ impl State {
         self.subscribers.announce(&changes);
     }
 
-    /// Whether a warning about refused names may be logged at `now`: at most one per [`REFUSED_WARNING_PAUSE`], so that
-    /// clients cannot flood the log.
+    /// Whether a warning about refused names may be logged at `now`.
     pub(crate) fn may_warn_of_refused_names(&self, now: Instant) -> bool {
-        let mut warned = self.warned_of_refused_names.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_warn = warned.is_none_or(|at| now.saturating_duration_since(at) >= REFUSED_WARNING_PAUSE);
-        if may_warn {
-            *warned = Some(now);
-        }
-        may_warn
+        self.refused_names_warnings.lock().unwrap_or_else(PoisonError::into_inner).event(now).is_some()
+    }
+
+    /// Counts a displaced stream. Returns the number of displaced streams since the last warning about them if a warning
+    /// may be logged at `now`.
+    pub(crate) fn displaced_to_warn_of(&self, now: Instant) -> Option<u64> {
+        self.displaced_warnings.lock().unwrap_or_else(PoisonError::into_inner).event(now)
     }
 
     /// Returns the id for a new stream, which no other stream of this process has had.

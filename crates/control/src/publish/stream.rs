@@ -13,10 +13,11 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
 use tonic::{Code, Status, Streaming};
 
-use super::accounts::{Account, Displacement};
+use super::accounts::{Account, Displaced, Displacement};
 use super::audience::audience;
 use super::clients::{Introduction, lock};
 use super::ignored::program;
+use super::ledger::Resource;
 use super::limits::{DISPLACED_MAX, READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX};
 use super::metered::Meter;
 use super::pace::Purse;
@@ -75,12 +76,12 @@ pub(crate) async fn serve<E: Exchange>(
 ) {
     let mut displacement = account.displacement();
     let (presence, address) = (peer.presence.clone(), peer.address);
-    let mut is_displaced = false;
+    let mut cause = None;
     let ended = tokio::select! {
         biased;
-        why = displaced(&mut displacement, address) => {
-            is_displaced = true;
-            Err(Status::resource_exhausted(why))
+        why = displaced(&state, &mut displacement, address) => {
+            cause = Some(why.resource);
+            Err(exhausted(why))
         }
         ended = talk::<E>(&state, account, peer, &mut requests, &responses) => ended,
         () = responses.closed() => Ok(()),
@@ -103,21 +104,30 @@ pub(crate) async fn serve<E: Exchange>(
     };
     // Responses that the client has not read yet still count, so the stream can be displaced even now.
     let is_late = async {
-        if !is_displaced {
-            displaced(&mut displacement, address).await;
+        let cause = match cause {
+            Some(cause) => cause,
+            None => displaced(&state, &mut displacement, address).await.resource,
+        };
+        // A request takes the place of bytes of this stream, but they stay in memory until the connection is closed.
+        if cause != Resource::Bytes {
+            sleep(DISPLACED_MAX).await;
         }
-        sleep(DISPLACED_MAX).await;
     };
     tokio::select! {
+        biased;
         () = read_to_the_end => {}
         () = is_late => presence.close("a displaced stream was not read to its end".to_owned()),
     }
 }
 
-/// Waits until the stream is displaced; logs and returns the reason.
-async fn displaced(displacement: &mut Displacement, address: SocketAddr) -> String {
-    let why = displacement.wait().await.to_string();
-    tracing::warn!(%address, "xds: {why}");
+/// Waits until the stream is displaced; logs and returns the reason. `count` in the log is the number of streams that were
+/// displaced since the last such warning.
+async fn displaced(state: &State, displacement: &mut Displacement, address: SocketAddr) -> Displaced {
+    let why = displacement.wait().await;
+    match state.displaced_to_warn_of(Instant::now()) {
+        Some(count) => tracing::warn!(%address, count, "xds: {why}"),
+        None => tracing::debug!(%address, "xds: {why}"),
+    }
     why
 }
 

@@ -78,7 +78,16 @@ fn account(state: &State) -> Account {
 
 /// Opens a stream whose client sends these requests and then nothing; returns the stream's responses.
 fn open<E: Exchange>(state: &Arc<State>, requests: &[&E::Request]) -> mpsc::Receiver<Response> {
-    let account = account(state);
+    open_with::<E>(state, account(state), Presence::default(), requests)
+}
+
+/// Like [`open`], for an account and a connection.
+fn open_with<E: Exchange>(
+    state: &Arc<State>,
+    account: Account,
+    presence: Presence,
+    requests: &[&E::Request],
+) -> mpsc::Receiver<Response> {
     let frame = |request: &&E::Request| Ok::<_, Status>(Frame::data(framed(*request).expect("short enough")));
     let frames: Vec<_> = requests.iter().map(frame).collect();
     let frames = iter(frames).chain(pending());
@@ -86,7 +95,7 @@ fn open<E: Exchange>(state: &Arc<State>, requests: &[&E::Request]) -> mpsc::Rece
     let meter = body.meter();
     let requests = Streaming::new_request(ProstDecoder::default(), body, None, None);
     let address = "127.0.0.1:1".parse().expect("an address");
-    let peer = Peer { address, identity: None, presence: Presence::default() };
+    let peer = Peer { address, identity: None, presence };
     let (sender, responses) = mpsc::channel(4);
     tokio::spawn(serve::<E>(state.clone(), account, peer, Requests { requests, meter }, sender));
     responses
@@ -174,6 +183,45 @@ async fn a_client_that_does_not_read_gets_only_so_many_answers_about_refused_nam
     };
     assert_eq!(second.resource_errors.len(), 99);
     drop(other_stream);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_displaced_for_its_bytes_loses_its_connection_at_once() {
+    let other = Holder::Identity("spiffe://cluster.local/ns/shop/sa/web".parse().expect("a SPIFFE id"));
+    for (streams_max, closes_after) in [(100, Duration::ZERO), (2, DISPLACED_MAX)] {
+        let state = Arc::new(state_with("", Capacity { streams_max, names_max: 50, bytes_max: 1_000 }));
+        let (slow, presence) = (account(&state), Presence::default());
+        let unread = slow.hold(600);
+        let mut responses = open_with::<Delta>(&state, slow, presence.clone(), &[&introduced(&["echo.default:80"])]);
+        let _second_stream = account(&state);
+        tokio::task::yield_now().await;
+        let began = tokio::time::Instant::now();
+        let opened = state.accounts.open(other.clone(), [10, 0, 0, 1].into(), Instant::now());
+        let displacer = opened.expect("there is room");
+        let mut request = displacer.hold(0);
+        if closes_after.is_zero() {
+            assert_eq!(request.grow(450), Ok(()));
+        }
+        let status = loop {
+            if let Err(status) = *responses.recv().await.expect("a status") {
+                break status;
+            }
+        };
+        assert_eq!(status.code(), Code::ResourceExhausted, "{}", status.message());
+        while presence.closing().is_none() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let passed = began.elapsed();
+        assert!((closes_after..closes_after + Duration::from_secs(1)).contains(&passed), "{passed:?}");
+        drop((unread, request));
+    }
+}
+
+#[test]
+fn a_warning_about_displaced_streams_is_rare_and_counts_them() {
+    let (state, now) = (control_plane(), Instant::now());
+    let later = [Duration::ZERO, REFUSED_WARNING_PAUSE / 3, REFUSED_WARNING_PAUSE / 2, REFUSED_WARNING_PAUSE];
+    assert_eq!(later.map(|passed| state.displaced_to_warn_of(now + passed)), [Some(1), None, None, Some(3)]);
 }
 
 #[test]
