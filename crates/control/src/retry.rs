@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use namespaces::{is_conflict, is_refusal};
+pub(crate) use namespaces::{is_refusal, is_usual};
 pub(crate) use writes::Writes;
 
 /// Shortest and longest delay after failed writes; each further failure doubles the delay.

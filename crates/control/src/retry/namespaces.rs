@@ -97,18 +97,22 @@ fn log(namespace: &str, object: fmt::Arguments<'_>, error: &kube::Error) -> bool
         tracing::debug!(%namespace, "{object} was not written: the namespace is being deleted");
         return false;
     }
-    // Conflicts are usual: several controllers write the status of a route.
-    if is_conflict(error) {
-        tracing::debug!(%namespace, "{object} was not written: another client has changed it; it is tried again");
+    if is_usual(error) {
+        tracing::debug!(%namespace, "{object} was not written: {error}; it is tried again until it succeeds");
         return false;
     }
     tracing::warn!(%namespace, "{object} could not be written: {error}; it is tried again until it succeeds");
     true
 }
 
-/// Whether the API server refused a write because another client has changed or created the object.
-pub(crate) fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == StatusCode::CONFLICT)
+/// Whether the API server refused a write for a usual reason, which passes:
+///
+/// - Another client has changed or created the object. Several controllers write the status of a route.
+/// - The API server does not know the object, because the object was just deleted. Or the object's kind was just
+///   installed: then some of several API servers do not know the kind yet.
+pub(crate) fn is_usual(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == StatusCode::CONFLICT || status.code == StatusCode::NOT_FOUND
 }
 
 /// Whether the API server refused the write of this object only. It may accept the writes of other objects. If a

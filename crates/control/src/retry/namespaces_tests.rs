@@ -97,9 +97,13 @@ async fn only_a_namespace_that_answers_is_hastened() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_no_warning() {
-    let (warnings, _guard) = Warnings::collect();
-    let mut failing = FailingNamespaces::default();
-    failing.failed("shop", format_args!("it"), &refusal((409, "Conflict"), &json!([])));
-    assert!(failing.contains("shop") && warnings.lines().is_empty());
+async fn a_conflict_or_an_unknown_object_is_no_warning() {
+    for usual in [(409, "Conflict"), (404, "NotFound")] {
+        let (warnings, _guard) = Warnings::collect();
+        let mut failing = FailingNamespaces::default();
+        failing.failed("shop", format_args!("it"), &refusal(usual, &json!([])));
+        assert!(failing.contains("shop") && warnings.lines().is_empty());
+        failing.failed("shop", format_args!("it"), &forbidden());
+        assert_eq!(warnings.lines().len(), 1, "a later failure with another reason");
+    }
 }

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::index::{Kind, Name, Revision};
-use crate::retry::{Writes, is_conflict, is_refusal};
+use crate::retry::{Writes, is_refusal, is_usual};
 use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
@@ -78,6 +78,7 @@ pub(crate) async fn keep_statuses(
                         Some(((kind, name), error)) => {
                             let others = match pass.failed.len() {
                                 0 | 1 => String::new(),
+                                2 => " and 1 other status".to_owned(),
                                 statuses => format!(" and {} other statuses", statuses - 1),
                             };
                             writes.failed(&namespace, format_args!("the status of {kind} {name}{others}"), error);
@@ -173,8 +174,8 @@ struct Pass {
 impl Pass {
     fn fail(&mut self, place: Place, error: kube::Error) {
         self.failed.push((place.clone(), Instant::now()));
-        // An answer that did not arrive is worse than a refusal, and a conflict is usual.
-        let weight = |error: &kube::Error| (!is_refusal(error), !is_conflict(error));
+        // An answer that did not arrive is worse than a refusal, and some refusals are usual.
+        let weight = |error: &kube::Error| (!is_refusal(error), !is_usual(error));
         if self.worst.as_ref().is_none_or(|(_, worst)| weight(worst) < weight(&error)) {
             self.worst = Some((place, error));
         }
@@ -218,16 +219,15 @@ async fn write_all(client: Client, due: Due, newer: watch::Receiver<Statuses>) -
 }
 
 /// Writes the status of an object. Writes nothing if the object has the status already. Also writes nothing if the
-/// object has changed, no longer exists, or was replaced by another object of the same name: newer results follow.
+/// object has changed or was replaced by another object of the same name: newer results follow.
+///
+/// # Errors
+/// Among others, the API server does not find the object. It may not know the object's kind yet, so the write is
+/// repeated. If the object no longer exists, newer results end these attempts: they have no status for the object.
 async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result<(), kube::Error> {
     let Some(resource) = resource(*kind) else { return Ok(()) };
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &name.namespace, &resource);
-    let object = match objects.get(&name.name).await {
-        Ok(object) => object,
-        // The object no longer exists.
-        Err(kube::Error::Api(status)) if status.code == StatusCode::NOT_FOUND => return Ok(()),
-        Err(error) => return Err(error),
-    };
+    let object = objects.get(&name.name).await?;
     let found = Revision {
         uid: object.metadata.uid.as_deref().unwrap_or_default().into(),
         generation: object.metadata.generation.unwrap_or_default(),

@@ -21,6 +21,8 @@ struct ApiServer {
     object: Arc<Value>,
     /// The time that a write takes, and its answer, for the path of the request.
     writes: fn(&str) -> (Duration, StatusCode),
+    /// The time from which the API server knows the kind of the objects.
+    knows_kind_at: Instant,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -41,7 +43,8 @@ impl ApiServer {
             "status": status,
         });
         let writes = |_: &str| (TAKES, StatusCode::OK);
-        Self { start: Instant::now(), object: Arc::new(object), writes, asked: Arc::default() }
+        let start = Instant::now();
+        Self { start, object: Arc::new(object), writes, knows_kind_at: start, asked: Arc::default() }
     }
 
     /// An API server whose objects have no status, and that answers writes as `writes` returns.
@@ -72,7 +75,11 @@ impl ApiServer {
 
     async fn answer(self, request: http::Request<Body>) -> (u16, Value) {
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
-        let (takes, code) = if method == "PATCH" { (self.writes)(&path) } else { (TAKES, StatusCode::OK) };
+        let (takes, code) = match method.as_str() {
+            _ if Instant::now() < self.knows_kind_at => (TAKES, StatusCode::NOT_FOUND),
+            "PATCH" => (self.writes)(&path),
+            _ => (TAKES, StatusCode::OK),
+        };
         let asked = Asked { at_s: self.start.elapsed().as_secs(), method, path };
         self.asked.lock().expect("nobody panicked").push(asked);
         sleep(takes).await;
@@ -168,6 +175,30 @@ async fn a_status_that_the_api_server_rejects_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_status_is_written_once_the_api_server_knows_the_kind() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = ApiServer::new("a", &json!({}));
+    let server = ApiServer { knows_kind_at: server.start + TAKES * 4, ..server };
+    // The reads at 0 and 2 s fail. The delays after them are 1 and 2 s.
+    assert_eq!(asked(&server, &["a"], TAKES * 30).await, ["GET a", "GET a", "GET a", "PATCH status"]);
+    assert_eq!(server.sent_s("shop", "a"), [6]);
+    assert!(warnings.lines().is_empty(), "{:?}", warnings.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_gone_is_asked_for_only_until_the_results_are_without_it() {
+    let server = ApiServer::new("a", &json!({}));
+    let server = ApiServer { knows_kind_at: server.start + TAKES * 1_000, ..server };
+    write_while(&server, &[("shop", "gone")], async |news| {
+        sleep(TAKES * 4).await;
+        news.send_modify(|results| results.observed.clear());
+        sleep(TAKES * 500).await;
+    })
+    .await;
+    assert_eq!(server.asked(), ["GET gone", "GET gone"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_that_cannot_be_written_is_sent_again_less_and_less_often() {
     let server = ApiServer::answering(|_| (TAKES, StatusCode::FORBIDDEN));
     let asked = asked(&server, &["a"], TAKES * 300).await;
@@ -236,6 +267,18 @@ async fn a_status_that_is_refused_does_not_delay_newer_results_in_its_namespace(
     let warnings = warnings.lines();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(warning.contains("AuthorizationPolicy shop/refused could not be written"), "{warning}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_warning_has_the_number_of_statuses_that_could_not_be_written() {
+    for (count, others) in [(2, " and 1 other status"), (3, " and 2 other statuses")] {
+        let (warnings, _guard) = Warnings::collect();
+        let server = ApiServer::answering(|_| (TAKES, StatusCode::FORBIDDEN));
+        asked(&server, &["a", "b", "c"][..count], TAKES * 10).await;
+        let warnings = warnings.lines();
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert!(warning.contains(&format!("shop/a{others} could not be written")), "{warning}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
