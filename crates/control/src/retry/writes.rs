@@ -2,8 +2,9 @@
 //!
 //! A namespace that refuses writes gets fewer and fewer attempts. So does a namespace whose writes get no answer, for
 //! example because an admission webhook of this namespace hangs. Such namespaces take at most [`RETRIES_MAX`] of the
-//! places, so that they do not delay the writes in other namespaces. The other namespaces take turns, so that namespaces
-//! whose objects change all the time do not delay them either.
+//! places, so that they do not delay the writes in other namespaces. They go before other namespaces only in
+//! [`RETRIES_FIRST`] of the places, so that many busy namespaces do not delay them for ever. The other namespaces take
+//! turns, so that namespaces whose objects change all the time do not delay them either.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,6 +19,8 @@ use super::namespaces::FailingNamespaces;
 const WRITES_MAX: usize = 8;
 /// Maximum number of writes at the same time in namespaces in which the latest write failed.
 const RETRIES_MAX: usize = WRITES_MAX / 2;
+/// Number of writes at the same time for which such namespaces go before other namespaces.
+const RETRIES_FIRST: usize = 1;
 
 /// The writes in all namespaces. `F` performs the write in one namespace.
 pub(crate) struct Writes<F: Future> {
@@ -125,11 +128,17 @@ impl<F: Future> Writes<F> {
     fn first_due(&self) -> Option<Box<str>> {
         let waits = |namespace: &str| self.wanted.contains(namespace) && !self.writing.contains(namespace);
         let behind = self.wanted.range::<str, _>((Bound::Excluded(&*self.latest), Bound::Unbounded));
-        let mut others = behind.chain(&self.wanted).filter(|namespace| !self.failing.contains(namespace));
-        if let Some(namespace) = others.find(|namespace| waits(namespace)) {
-            return Some(namespace.clone());
+        let all = behind.chain(&self.wanted);
+        let other = || {
+            let mut others = all.filter(|namespace| !self.failing.contains(namespace));
+            others.find(|namespace| waits(namespace)).cloned()
+        };
+        let retry = || self.failing.first_due(waits).map(Box::<str>::from);
+        match self.retries() {
+            ..RETRIES_FIRST => retry().or_else(other),
+            RETRIES_FIRST..RETRIES_MAX => other().or_else(retry),
+            _ => other(),
         }
-        if self.retries() < RETRIES_MAX { self.failing.first_due(waits).map(Into::into) } else { None }
     }
 
     /// The number of running writes in namespaces in which the latest write failed.

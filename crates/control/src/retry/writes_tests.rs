@@ -104,6 +104,32 @@ async fn namespaces_that_always_need_a_write_take_turns_with_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn namespaces_that_always_need_a_write_do_not_stop_the_retries_of_another() {
+    let began = RefCell::new(Vec::<(Box<str>, u64)>::new());
+    let start = Instant::now();
+    let begin = |namespace: &str| {
+        began.borrow_mut().push((namespace.into(), start.elapsed().as_secs()));
+        Some(sleep(Duration::from_secs(1)))
+    };
+    let mut writes = Writes::default();
+    let wanted: BTreeSet<Box<str>> = names("busy", 2 * WRITES_MAX).into_iter().chain(["refusing".into()]).collect();
+    while start.elapsed() < Duration::from_secs(60) {
+        writes.need(wanted.clone());
+        let (namespace, ()) = writes.next(begin).await;
+        match &*namespace == "refusing" {
+            true => writes.failed(&namespace, format_args!("it"), &unanswered()),
+            false => writes.succeeded(&namespace),
+        }
+    }
+    let began = began.into_inner();
+    let of_refusing: Vec<u64> = began.iter().filter(|(of, _)| &**of == "refusing").map(|(_, at_s)| *at_s).collect();
+    // Its turn among the others comes after two rounds of writes. Then the delays are 1, 2, 4, 8 and 16 s.
+    assert_eq!(of_refusing, [2, 4, 7, 12, 21, 38]);
+    let of_busy = began.len() - of_refusing.len();
+    assert!(of_busy > 60 * (WRITES_MAX - 1), "a retry takes one place: {of_busy}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pause_ends_no_series_of_failures() {
     let mut writes = Writes::default();
     writes.need(names("hung", 1));
