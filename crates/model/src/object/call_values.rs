@@ -62,16 +62,17 @@ pub(super) fn http_codes(mut codes: Vec<u16>) -> Result<Box<[u16]>, Fault> {
 
 /// Checks the maximum number of retries of one request in a route, in which 0 turns retries off.
 pub(super) fn retries(written: i64) -> Result<u8, Fault> {
-    if written == 0 { Ok(0) } else { attempts(written) }
+    at_least(0, written, format!("use 0 to {RETRIES_MAX}"))
 }
 
 /// Checks the maximum number of retries of one request in a policy.
 pub(super) fn attempts(written: i64) -> Result<u8, Fault> {
-    let attempts = u8::try_from(written).ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts));
-    attempts.ok_or_else(|| {
-        let fix = format!("use 1 to {RETRIES_MAX}, or remove the field retry");
-        Fault::new(format!("{written} retries of one request"), fix)
-    })
+    at_least(1, written, format!("use 1 to {RETRIES_MAX}, or remove the field retry"))
+}
+
+fn at_least(least: u8, written: i64, fix: String) -> Result<u8, Fault> {
+    let retries = u8::try_from(written).ok().filter(|retries| (least..=RETRIES_MAX).contains(retries));
+    retries.ok_or_else(|| Fault::new(format!("{written} retries of one request"), fix))
 }
 
 /// Checks the pause before the first retry.

@@ -147,6 +147,12 @@ fn no_retries_override_the_retries_of_a_less_specific_policy() {
 }
 
 #[test]
+fn the_error_of_a_negative_number_of_retries_allows_0() {
+    let rules = route(&with_rules("[{retry: {attempts: -1}}]")).rules;
+    assert_eq!(rules[0].refusals[0].fix, "use 0 to 10");
+}
+
+#[test]
 fn retries_above_the_limits_are_lowered_with_a_remark() {
     let text = with_rules("[{retry: {attempts: 1000, backoff: 1h}}, {retry: {attempts: 10, backoff: 10s}}]");
     let read = route(&text);

@@ -232,6 +232,18 @@ fn a_service_without_its_group_is_ignored_and_the_other_parents_are_not() {
 }
 
 #[test]
+fn a_route_whose_only_service_lacks_its_group_is_a_problem() {
+    let what =
+        "gateway.networking.k8s.io, the default group, has no kind Service; to name a Service, write `group: \"\"`";
+    for parents in ["{kind: Service, name: cart}", "{kind: Service, name: cart}, {name: front}"] {
+        let translation = with(&[http("shop/a", parents, "[{}]")]);
+        let line = format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}");
+        assert_eq!(lines(&translation.problems), [line]);
+        assert!(translation.routes.is_empty() && translation.mesh.attached_routes().is_empty());
+    }
+}
+
+#[test]
 fn a_status_repeats_the_parent_as_it_is_written() {
     let translation = with(&[http("shop/a", "{group: '', kind: Service, name: cart, sectionName: http}", "[{}]")]);
     let parent = &translation.routes[0].parent;
