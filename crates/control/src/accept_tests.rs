@@ -183,14 +183,12 @@ async fn a_connection_is_closed_although_its_client_does_not_read() {
 async fn a_connection_yields_its_place_although_its_client_does_not_read() {
     let mut door = Door::open().await;
     let (_client, connection) = door.meshed("ns/shop/sa/cart").await;
-    connection.peer().presence.asked();
-    let mut others = Vec::new();
-    let why = end_of_writes(connection, async || {
-        for workload in ["ns/bank/sa/a", "ns/bank/sa/b"] {
-            others.push(door.meshed(workload).await);
-        }
-    })
-    .await;
+    let second = door.meshed("ns/shop/sa/cart").await;
+    for connection in [&connection, &second.1] {
+        connection.peer().presence.asked();
+    }
+    let mut other = None;
+    let why = end_of_writes(connection, async || other = Some(door.meshed("ns/bank/sa/a").await)).await;
     assert_eq!(why, Replaced.to_string());
 }
 
