@@ -241,11 +241,10 @@ impl Relay {
             if now - idle_since >= REST_AFTER {
                 link.codec.rest();
             }
-            let (pool, lane, is_private) = (upstream.pool, upstream.key.lane, upstream.owner.is_some());
+            let (pool, lane) = (upstream.pool, upstream.key.lane);
             let is_unused_opaque = link.codec.is_opaque() && link.codec.takes_streams();
             let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
-            // A private connection is the only one for its client.
-            let is_spare = (has_others || !lane.is_common()) && !is_private;
+            let is_spare = has_others || !lane.is_common();
             let limit = if is_unused_opaque {
                 // The client has left before the connection was established. Do not keep the connection for later
                 // clients: the server may already have sent its greeting, and may soon close the connection if no

@@ -70,9 +70,6 @@ impl Relay {
             // upgrade, so it must have created the field itself.
             fields.remove(Known::LenoUpgrade);
         }
-        if fields.contains(Known::WwwAuthenticate) || fields.contains(Known::ProxyAuthenticate) {
-            self.note_challenge(upstream, id.call, fields);
-        }
         let max_interim_responses = self.limits.relay.max_interim_responses;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let (client, client_stream, has_route) = (call.client, call.client_stream, call.route.is_some());

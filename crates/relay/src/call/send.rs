@@ -18,7 +18,6 @@ use crate::link::codec::CannotOpen;
 use crate::link::{LinkId, grpc};
 use crate::pool::hop::{Hop, Protocol, use_usual_authority};
 use crate::pool::pools::PoolId;
-use crate::pool::private;
 use crate::pool::upstream::{CallSize, UpstreamId};
 use crate::pool::waiting::Turn;
 use crate::target::balance::{Begun, Choice};
@@ -54,10 +53,7 @@ impl Relay {
     }
 
     /// Sends an attempt that has begun, or lets it wait for a connection.
-    pub(crate) fn place(&mut self, Begun { attempt, pool, size, private }: Begun) {
-        if let Some(private) = private.filter(|id| self.pools.can_carry(*id, size, self.now)) {
-            return self.open_on(attempt, private);
-        }
+    pub(crate) fn place(&mut self, Begun { attempt, pool, size }: Begun) {
         match self.pools.find(pool, size, self.now).filter(|_| self.next_in_line(pool).is_none()) {
             Some(upstream) => self.open_on(attempt, upstream),
             None => self.wait_for_connection(attempt, pool),
@@ -202,8 +198,7 @@ impl Relay {
         upstream.idle_since = None;
         upstream.calls += 1;
         let is_limited = call.route.as_ref().is_some_and(|route| route.policy().backend_request_timeout.is_some());
-        let (client, is_mirror) = (call.client, call.is_mirror());
-        let has_credentials = hop == Hop::Plain(Protocol::Http1) && private::has_credentials(&call.request);
+        let is_mirror = call.is_mirror();
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         attempt.stage = Stage::Sent(upstream_id, stream);
         attempt.since = now;
@@ -234,9 +229,6 @@ impl Relay {
         }
         if is_limited {
             self.limit_attempt(id.call);
-        }
-        if has_credentials {
-            self.make_private(upstream_id, client);
         }
         self.pools.note_room(upstream_id);
         self.mark_dirty(LinkId::Endpoint(upstream_id));

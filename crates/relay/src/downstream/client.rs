@@ -51,9 +51,6 @@ pub struct Client {
     /// Connections to our application that the worker does not read, because this tunnel buffers as many bytes as its
     /// limit allows.
     pub(crate) held_back: Vec<UpstreamId>,
-    /// The connection to an endpoint that only this client may use ([`private`](crate::pool::private)). It may have
-    /// ended already.
-    pub(crate) private_upstream: Option<UpstreamId>,
     /// Number of calls that wait for connections to endpoints.
     pub(crate) waiting_calls: usize,
     /// Memory of the request fields of all calls of the client, in bytes.
@@ -136,7 +133,6 @@ impl Client {
             latest_target: None,
             cancelled_calls: 0,
             held_back: Vec::new(),
-            private_upstream: None,
             waiting_calls: 0,
             fields_bytes: 0,
             is_full: false,
@@ -267,9 +263,6 @@ impl Relay {
     pub(crate) fn close_client(&mut self, id: ClientId) {
         self.cancel_calls_of(id);
         if let Some(client) = self.downstreams.remove(id) {
-            if let Some(upstream) = client.private_upstream {
-                self.retire(upstream);
-            }
             self.release(&client.link);
         }
     }

@@ -9,7 +9,6 @@
 //! | `upstream` | one connection: from its first packet until calls may use it, and whether it has room for a call |
 //! | `cancel` | calls that have ended while their server still works on them |
 //! | `answered` | calls that have ended while their server has not accepted the whole request |
-//! | `private` | connections that belong to one client, because their server authenticates the connection |
 //! | `dribble` | request content that arrives a few bytes at a time |
 
 pub(crate) mod answered;
@@ -19,6 +18,5 @@ pub(crate) mod connections;
 pub(crate) mod dribble;
 pub(crate) mod hop;
 pub(crate) mod pools;
-pub(crate) mod private;
 pub(crate) mod upstream;
 pub(crate) mod waiting;

@@ -10,7 +10,7 @@ use crate::inventory::Entries;
 use crate::limits::{RelayLimits, ms};
 use crate::pool::connections::Connections;
 use crate::pool::hop::PoolKey;
-use crate::pool::upstream::{CallSize, Place, Upstream, UpstreamId};
+use crate::pool::upstream::{CallSize, Upstream, UpstreamId};
 use crate::pool::waiting::{Turn, Waiting};
 use crate::slots::{Id, Slots};
 use crate::target::cluster::ClusterId;
@@ -209,16 +209,12 @@ impl Pools {
     pub(crate) fn find(&self, id: PoolId, size: CallSize, now: Instant) -> Option<UpstreamId> {
         let pool = self.pools.get(id)?;
         let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
+        let is_kept = |&id: &UpstreamId| self.upstreams.get(id).is_none_or(|upstream| !upstream.is_nearly_closed(now));
         // The oldest shared connection with room gets the call, so that the other connections become idle.
         match pool.key.hop.is_shared() {
             true => pool.connections.iter().find(has_room),
-            false => pool.connections.free().find(|id| self.can_carry(*id, size, now)),
+            false => pool.connections.free().filter(is_kept).find(has_room),
         }
-    }
-
-    /// Returns whether an HTTP/1 or opaque connection can accept a call now.
-    pub(crate) fn can_carry(&self, id: UpstreamId, size: CallSize, now: Instant) -> bool {
-        self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size) && !upstream.is_nearly_closed(now))
     }
 }
 
@@ -240,12 +236,6 @@ impl Pools {
 
     pub(crate) fn upstreams_mut(&mut self) -> impl Iterator<Item = &mut Upstream> {
         self.upstreams.iter_mut().map(|(_, upstream)| upstream)
-    }
-
-    /// Returns the place of a private connection, if the connection takes calls to this cluster.
-    pub(crate) fn place_of_private(&self, id: UpstreamId, cluster: ClusterId) -> Option<(UpstreamId, Place)> {
-        let upstream = self.upstreams.get(id).filter(|upstream| upstream.cluster == cluster && !upstream.retired)?;
-        Some((id, Place { cluster, pool: upstream.pool, key: upstream.key }))
     }
 
     /// Adds a connection to its pool when the relay begins to establish the connection.
@@ -290,10 +280,9 @@ impl Pools {
             // All requests were sent. From now on, waiting output belongs to the next call.
             upstream.answered.clear();
         }
-        let is_private = upstream.owner.is_some();
         if let Some(pool) = self.pools.get_mut(upstream.pool) {
-            pool.connections.set_free(id, is_free && !is_private);
-            pool.connections.set_spent(id, is_spent || is_private);
+            pool.connections.set_free(id, is_free);
+            pool.connections.set_spent(id, is_spent);
         }
     }
 

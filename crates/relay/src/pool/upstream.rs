@@ -13,7 +13,6 @@ use crate::Relay;
 use crate::call::Call;
 use crate::certain::Certain;
 use crate::downstream::accounts::Count;
-use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
 use crate::effect::{Effect, ServerTls, WireId};
 use crate::failure::ConnectionFailure;
@@ -73,9 +72,6 @@ pub struct Upstream {
     pub(crate) is_reused: bool,
     /// Whether the connection gets no new calls, and closes after its last call.
     pub(crate) retired: bool,
-    /// The only client whose calls may use the connection ([`private`](super::private)); `None` if the calls of all
-    /// clients may.
-    pub(crate) owner: Option<ClientId>,
     /// Whether our certificate has been renewed since we showed it on the connection.
     pub(crate) is_outdated: bool,
     pub(crate) idle_since: Option<Instant>,
@@ -141,7 +137,6 @@ impl Upstream {
             calls: 0,
             is_reused: false,
             retired: false,
-            owner: None,
             is_outdated: false,
             idle_since: None,
             ping_sent: None,

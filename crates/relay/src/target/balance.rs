@@ -14,7 +14,7 @@ use crate::downstream::downstreams::Downstreams;
 use crate::limits::RelayLimits;
 use crate::pool::hop::Protocol;
 use crate::pool::pools::PoolId;
-use crate::pool::upstream::{CallSize, UpstreamId};
+use crate::pool::upstream::CallSize;
 use crate::target::cluster::{ClusterId, NO_QUEUE, Standing};
 use crate::target::routes::CallRoute;
 
@@ -38,8 +38,6 @@ pub(crate) struct Begun {
     pub(crate) pool: PoolId,
     /// The size of the call's request content.
     pub(crate) size: CallSize,
-    /// The connection of the pool that belongs to the call's client ([`private`](crate::pool::private)).
-    pub(crate) private: Option<UpstreamId>,
 }
 
 impl Relay {
@@ -62,22 +60,13 @@ impl Relay {
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
         let max_waiting = if choice == Choice::Another { NO_QUEUE } else { max_waiting };
-        let private = client.and_then(|client| client.private_upstream).filter(|_| choice == Choice::Any);
-        let private = private.and_then(|id| self.pools.place_of_private(id, cluster_id));
-        let private_pick =
-            private.and_then(|(_, place)| cluster.balancer.pick(self.now, |id| id == place.key.endpoint));
-        let private = private.filter(|_| private_pick.is_some());
-        let pick = private_pick
-            .or_else(|| cluster.pick(self.now, (call, choice), lane, &self.pools, max_waiting))
+        let pick = cluster
+            .pick(self.now, (call, choice), lane, &self.pools, max_waiting)
             .ok_or_else(|| cluster.why_none(self.now, (call, lane), &self.pools, own_waiting))?;
         let endpoint = pick.endpoint;
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
         let size = CallSize::of(call);
-        let pool = match private {
-            Some((_, place)) => Some(place.pool),
-            None => cluster.pool(cluster_id, endpoint, call, lane, &mut self.pools),
-        };
-        let Some(pool) = pool.certain() else {
+        let Some(pool) = cluster.pool(cluster_id, endpoint, call, lane, &mut self.pools).certain() else {
             cluster.balancer.finish(self.now, pick, Outcome::NotSent);
             return Err(gone());
         };
@@ -106,7 +95,7 @@ impl Relay {
                 None => self.count_first_request(id, pool),
             }
         }
-        Ok(Begun { attempt, pool, size, private: private.map(|(id, _)| id) })
+        Ok(Begun { attempt, pool, size })
     }
 
     /// Counts the first call to an endpoint, and stores the metrics series for later calls to the endpoint. The series
