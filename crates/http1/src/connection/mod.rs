@@ -208,6 +208,11 @@ impl Connection {
         !self.over && self.exchange_of(stream).is_some_and(Exchange::takes_output)
     }
 
+    /// Whether the connection ends with the exchange `stream`, according to the head of the response that we have sent.
+    pub fn has_announced_end(&self, stream: StreamKey) -> bool {
+        self.exchange_of(stream).is_some_and(|exchange| exchange.send != Half::Headers && !exchange.persistent)
+    }
+
     /// Whether the server has begun to answer `stream`. A server may close a reused connection just as the next request
     /// arrives. If a request is repeatable and the server has not begun to answer it, it may be sent again on another
     /// connection (RFC 9112 section 9.3.1).

@@ -27,8 +27,10 @@ use crate::target::routes::CallRoute;
 const SERVER_AHEAD: Duration = Duration::from_millis(2);
 
 /// If a client cancels a call with less time left than this, the call has reached its deadline: the client's clock for
-/// the deadline starts earlier than ours. For a timeout of more than 1 s, the limit is a hundredth of the timeout.
+/// the deadline starts earlier than ours. For a timeout of more than 1 s, the limit is a hundredth of the timeout, up to
+/// [`CLIENT_AHEAD_MAX`].
 const CLIENT_AHEAD: Duration = Duration::from_millis(10);
+const CLIENT_AHEAD_MAX: Duration = Duration::from_secs(1);
 
 impl Call {
     /// Returns how a call has ended, for all that records its end. Many gRPC clients cancel their calls at the deadline,
@@ -45,13 +47,17 @@ impl Call {
     #[cold]
     fn cancelled_ending(&mut self, deadline: Instant, now: Instant) -> Ending {
         let (whole, left) = (deadline.saturating_duration_since(self.started), deadline.saturating_duration_since(now));
-        // The proxy itself ends a mirrored copy at the copy's deadline.
-        if self.is_mirror() || left >= CLIENT_AHEAD.max(whole / 100) {
+        // The client does not know a timeout that the route rule sets. The proxy itself ends a mirrored copy at the
+        // copy's deadline.
+        let is_clients = !self.is_mirror() && !self.route.as_ref().is_some_and(|route| route.sets_deadline);
+        if !is_clients || left >= (whole / 100).clamp(CLIENT_AHEAD, CLIENT_AHEAD_MAX) {
             return Ending::Cancelled;
         }
-        let error = out_of_time(self);
+        let error = ProxyError::DeadlineExceeded;
         let (http_status, grpc_status) = error.statuses();
-        self.http_status = if self.is_grpc { 200 } else { http_status };
+        if self.http_status == 0 {
+            self.http_status = if self.is_grpc { 200 } else { http_status };
+        }
         Ending::ProxyError { why: error.why(), grpc_status: self.is_grpc.then_some(grpc_status as u8) }
     }
 }

@@ -12,12 +12,16 @@ impl Relay {
         self.record(id, ending);
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.response = Response::Ended;
+        let (client, stream) = (call.client, call.client_stream);
+        let has_no_content = call.awaits_continue && call.request_bytes == 0;
         if call.request_ended {
             self.end_call(id, Ending::Complete);
-        } else if call.awaits_continue && call.request_bytes == 0 {
+        } else if has_no_content
+            && self.downstreams.get(client).is_some_and(|client| client.link.codec.has_announced_end(stream))
+        {
             // The client expected a 100 response, so it need not send the content any more. Its next bytes may be
-            // another request, which must not reach the server as content. So both connections end.
-            let (client, stream) = (call.client, call.client_stream);
+            // another request, which must not reach the server as content. So both connections end. If the client had
+            // begun to send the content when the response began, the response has not announced the end.
             self.stop_client(client, stream);
             self.end_call(id, Ending::Complete);
         } else {

@@ -379,6 +379,14 @@ impl Codec {
         }
     }
 
+    /// Returns whether the head of an HTTP/1 response that we have sent tells the client that its connection ends.
+    pub(crate) fn has_announced_end(&self, stream: StreamKey) -> bool {
+        match self {
+            Self::Http1(http1) => http1.has_announced_end(stream),
+            Self::Http2(_) | Self::Opaque(_) => false,
+        }
+    }
+
     /// Returns whether this stream may have caused the failure of the connection. For HTTP/1, returns `true` only if
     /// the response on this stream has begun.
     pub(crate) fn is_taken_up(&self, stream: StreamKey) -> bool {

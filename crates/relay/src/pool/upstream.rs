@@ -169,9 +169,10 @@ impl Upstream {
     }
 
     /// Returns whether the server will soon close the connection, if the connection is idle. The server has announced
-    /// how long it keeps an idle connection, and this time begins with the last byte of its response.
+    /// how long it keeps an idle connection, and this time begins with the last byte of its response. Servers round the
+    /// time down to seconds, so 0 says only that the time is short.
     pub(crate) fn is_nearly_closed(&self, now: Instant) -> bool {
-        self.link.codec.keep_alive().is_some_and(|kept| {
+        self.link.codec.keep_alive().filter(|kept| !kept.is_zero()).is_some_and(|kept| {
             let usable = kept - CLOSES_SOON.min(kept / 2);
             now.saturating_duration_since(self.link.last_read) >= usable
         })
