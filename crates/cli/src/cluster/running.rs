@@ -26,11 +26,11 @@ const CHANGES_MAX: usize = 5;
 pub(crate) struct Running {
     pub(crate) config: Option<ConfigMap>,
     pub(crate) deployment: Option<Deployment>,
-    /// The trust domain of the issuing authority. `None` before [`Running::read_authority`], without an authority, and if
-    /// its certificate names no trust domain.
+    /// The trust domain of the issuing authority. `None` before [`Running::read_authority`], without an authority, if its
+    /// certificate names no trust domain, and if the trust domain could not be read.
     pub(crate) trust_domain: Option<String>,
-    /// Why the Secret of the issuing authority could not be read. Users without the right to read it may still install
-    /// and upgrade.
+    /// Why the Secret of the issuing authority could not be read, unless the trust anchors confirm the trust domain. Users
+    /// without the right to read the Secret may still install and upgrade.
     pub(crate) unread_authority: Option<ClusterError>,
 }
 
@@ -85,20 +85,21 @@ impl Running {
 
     /// Reads the trust domain of the issuing authority, to compare it with the trust domain in `values`.
     ///
-    /// The Secret of the authority has private keys, so this function first reads the trust bundle, which has the
-    /// authority's anchors. If they all have the trust domain in `values`, the Secret is not needed. Otherwise the Secret
-    /// decides: the bundle may be older than an authority that a user has just written, and an anchor of another issuer
-    /// may have no trust domain.
+    /// The Secret of the authority decides if the user may read it: the trust bundle may still have the anchors of an
+    /// older authority. If the Secret cannot be read, the bundle's anchors suffice if they all have the trust domain in
+    /// `values`. Anchors of another trust domain prove nothing, so the domain stays unknown.
     pub(crate) async fn read_authority(&mut self, cluster: &Cluster, values: &Value) {
-        let bundle = cluster.get(cluster.within::<ConfigMap>(CONTROL_NAMESPACE), TRUST_BUNDLE).await;
-        let anchored = bundle.ok().flatten().as_ref().and_then(anchored_trust_domain);
-        if anchored.is_some() && anchored.as_deref() == values["trustDomain"].as_str() {
-            self.trust_domain = anchored;
-            return;
-        }
         match cluster.get(cluster.within::<Secret>(CONTROL_NAMESPACE), ISSUER).await {
             Ok(secret) => self.trust_domain = secret.as_ref().and_then(trust_domain),
-            Err(error) => self.unread_authority = Some(error),
+            Err(error) => {
+                let bundle = cluster.get(cluster.within::<ConfigMap>(CONTROL_NAMESPACE), TRUST_BUNDLE).await;
+                let anchored = bundle.ok().flatten().as_ref().and_then(anchored_trust_domain);
+                if anchored.is_some() && anchored.as_deref() == values["trustDomain"].as_str() {
+                    self.trust_domain = anchored;
+                } else {
+                    self.unread_authority = Some(error);
+                }
+            }
         }
     }
 

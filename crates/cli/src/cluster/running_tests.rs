@@ -106,16 +106,30 @@ fn the_trust_domain_is_read_from_the_authoritys_certificate() {
 }
 
 #[test]
-fn the_secret_with_the_keys_is_read_only_if_the_anchors_do_not_have_the_wanted_trust_domain() {
-    let refusal = json!({"kind": "Status", "status": "Failure", "message": "no secrets for jane", "code": 403});
-    let running = read_beside(Some(&anchor("example.org")), 403, &refusal);
-    assert_eq!((running.trust_domain.as_deref(), running.unread_authority), (Some("example.org"), None));
-    // A user has written an authority of a new trust domain, and the control plane has not accepted it yet.
+fn the_secret_decides_even_if_the_anchors_have_another_trust_domain() {
+    // A user has replaced the authority, and the control plane has not accepted the new one yet.
+    let wanted = json!({"trustDomain": "example.org"});
+    let running = read_beside(Some(&anchor("example.org")), 200, &secret("cluster.local"));
+    assert_eq!(running.trust_domain.as_deref(), Some("cluster.local"));
+    let refusal = running.refuse_trust_domain(&wanted).expect_err("the authority has another trust domain").to_string();
+    assert!(refusal.contains("; --set trustDomain=cluster.local, or "), "{refusal}");
     let running = read_beside(Some(&anchor("cluster.local")), 200, &secret("example.org"));
     assert_eq!(running.trust_domain.as_deref(), Some("example.org"));
+    assert_eq!(running.refuse_trust_domain(&wanted), Ok(()));
+}
+
+#[test]
+fn anchors_of_the_wanted_trust_domain_suffice_if_the_user_may_not_read_the_secret() {
+    let forbidden = json!({"kind": "Status", "status": "Failure", "message": "no secrets for jane", "code": 403});
+    let running = read_beside(Some(&anchor("example.org")), 403, &forbidden);
+    assert_eq!(running.trust_domain.as_deref(), Some("example.org"));
+    assert_eq!(running.unchecked_trust_domain(), None);
     let both = anchor("example.org") + &anchor("cluster.local");
-    let running = read_beside(Some(&both), 200, &secret("cluster.local"));
-    assert_eq!(running.trust_domain.as_deref(), Some("cluster.local"));
+    for anchors in [anchor("cluster.local"), both] {
+        let running = read_beside(Some(&anchors), 403, &forbidden);
+        assert_eq!(running.trust_domain, None);
+        assert!(running.unchecked_trust_domain().is_some(), "{anchors}");
+    }
 }
 
 #[test]
