@@ -219,7 +219,7 @@ impl Relay {
                 route.count_retry_success();
             }
             let response_took = call.attempts.latest_sent_at().map(|sent| call.response_time(sent, now));
-            route.ended(call.http_status, grpc_status, ending, (latency, response_took));
+            route.ended(call.http_status, (class, grpc_status), ending, (latency, response_took));
         }
         if let Some(cluster) = cluster {
             // If the call was not sent, its method has not begun.

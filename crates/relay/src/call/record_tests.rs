@@ -209,6 +209,21 @@ fn an_answer_403_is_a_denial_only_if_a_proxy_gave_it() {
 }
 
 #[test]
+fn the_outcome_of_a_denied_call_is_its_own_in_the_counts_of_a_route() {
+    for (field, error) in [("leno-proxy-error: denied", "denied"), ("x-denied: yes", "")] {
+        let to_cart = route("[{backendRefs: [{name: cart, port: 80}]}]");
+        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"]) + &to_cart), false);
+        call_cart(&mut relay, 1);
+        let upstream = connect_endpoint(&mut relay);
+        let answer = format!("HTTP/1.1 403 Forbidden\r\n{field}\r\ncontent-length: 0\r\n\r\n");
+        relay.receive(LinkId::Endpoint(upstream), answer.as_bytes());
+        let statuses = samples(&relay, "outbound_http_route_request_statuses_total");
+        let [status]: [String; 1] = statuses.try_into().expect("one outcome");
+        assert!(status.ends_with(&format!(",http_status=\"403\",error=\"{error}\"}} 1")), "{status}");
+    }
+}
+
+#[test]
 fn an_answer_that_the_server_cuts_off_has_the_status_that_the_client_got_and_a_reason() {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
     call_cart(&mut relay, 1);

@@ -49,6 +49,7 @@ const RETRIES: [(&str, &str); 8] = [
 const SUCCESS: &str = "success";
 const FAILURE: &str = "failure";
 const CANCELLED: &str = "cancelled";
+const DENIED: &str = "denied";
 
 /// Label value that replaces all names once the limit on series is reached.
 pub(super) const OTHER: &str = "other";
@@ -109,9 +110,9 @@ struct Outcome {
     http_status: Option<u16>,
     /// The `grpc-status`.
     grpc_status: Option<u8>,
-    /// Reason for a missing or incomplete response; `None` if an endpoint sent a complete response. The text is never
-    /// empty, because comparing two empty texts takes hundreds of cycles on CPUs with AVX-512. The C library's `memcmp`
-    /// then loads from an address without memory.
+    /// Reason for a missing or incomplete response, or `denied`; `None` for any other complete response of an endpoint.
+    /// The text is never empty, because comparing two empty texts takes hundreds of cycles on CPUs with AVX-512. The C
+    /// library's `memcmp` then loads from an address without memory.
     error: Option<&'static str>,
 }
 
@@ -119,10 +120,12 @@ struct Outcome {
 #[derive(Debug, Default)]
 struct OutcomeCounts {
     counts: CountByKey<Outcome, OUTCOMES>,
-    /// The outcomes without a counter of their own, except for requests that the client cancelled.
+    /// The outcomes without a counter of their own, except for requests that the client cancelled or a policy denied.
     others: Unkeyed,
     /// Number of requests that the client cancelled and whose outcome has no counter of its own.
     other_cancelled: Counter,
+    /// Number of requests that a policy denied and whose outcome has no counter of its own.
+    other_denied: Counter,
 }
 
 /// Counts of requests with the same labels, summed over the workers.
@@ -156,8 +159,9 @@ pub(super) struct RouteScrape {
 }
 
 impl RouteMetrics {
-    /// Counts the outcome of a request. `error` is the reason for a missing or incomplete response, and becomes a
-    /// label. `took` is from the request's headers to the response's end.
+    /// Counts the outcome of a request. `error` is the reason for a missing or incomplete response, or `denied` for the
+    /// complete response of a proxy whose policy denied the request. It becomes a label. `took` is from the request's
+    /// headers to the response's end.
     #[inline]
     pub fn ended(
         &self,
@@ -240,11 +244,12 @@ impl OutcomeCounts {
         }
     }
 
-    /// Counts only the class (success, failure or cancelled) of an outcome that has no counter of its own.
+    /// Counts only the class (success, failure, cancelled or denied) of an outcome that has no counter of its own.
     #[cold]
     fn count_other(&self, outcome: Outcome) {
         match outcome.class() {
             CANCELLED => self.other_cancelled.add(1),
+            DENIED => self.other_denied.add(1),
             class => self.others.count(class == FAILURE),
         }
     }
@@ -259,6 +264,7 @@ impl Outcomes {
             (SUCCESS, &counted.others.successes),
             (FAILURE, &counted.others.failures),
             (CANCELLED, &counted.other_cancelled),
+            (DENIED, &counted.other_denied),
         ] {
             let count = counter.get();
             if count > 0 {
@@ -472,10 +478,12 @@ fn encode_outcomes(mut metric: MetricEncoder, counts: BTreeMap<Labels, BTreeMap<
 }
 
 impl Outcome {
-    /// Returns the class of the outcome: a success, a failure, or neither because the client cancelled.
+    /// Returns the class of the outcome: a success, a failure, or neither because the client cancelled or a policy denied
+    /// the request.
     fn class(self) -> &'static str {
         let is_failed = match (self.error, self.http_status, self.grpc_status) {
             (Some("cancelled"), ..) => return CANCELLED,
+            (Some("denied"), ..) => return DENIED,
             (Some("reset"), ..) => true,
             (Some(error), ..) if is_without_destination(error) => true,
             (_, _, Some(status)) => is_failure(200, Some(status)),

@@ -72,8 +72,10 @@ fn a_grpc_call_that_an_http_route_sent_has_its_grpc_status_too() {
     series.ended(Some(200), Some(14), None, MS);
     series.ended(Some(200), Some(4), Some("request-timeout"), MS);
     series.ended(Some(200), None, Some("reset"), MS);
+    series.ended(Some(200), Some(7), Some("denied"), MS);
     let text = scrape(&[worker]);
     for outcome in [
+        r#"http_status="200",grpc_status="PERMISSION_DENIED",error="denied""#,
         r#"http_status="200",grpc_status="UNAVAILABLE",error="""#,
         r#"http_status="200",grpc_status="DEADLINE_EXCEEDED",error="REQUEST_TIMEOUT""#,
         r#"http_status="200",error="reset""#,
@@ -95,8 +97,9 @@ fn outcomes_without_a_counter_of_their_own_keep_their_class() {
     series.ended(Some(200), None, Some("reset"), MS);
     series.ended(Some(200), Some(12), Some("no-route"), MS);
     series.ended(Some(200), None, Some("cancelled"), MS);
+    series.ended(Some(200), Some(7), Some("denied"), MS);
     let text = scrape(&[worker]);
-    for (class, count) in [("success", 2), ("failure", 4), ("cancelled", 1)] {
+    for (class, count) in [("success", 2), ("failure", 4), ("cancelled", 1), ("denied", 1)] {
         let labels = format!("{ROUTE},classification=\"{class}\",error=\"other\"");
         assert_line(&text, &format!("outbound_http_route_request_statuses_total{{{labels}}} {count}"));
     }

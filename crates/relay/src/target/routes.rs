@@ -23,7 +23,7 @@ use crate::call::reply::ProxyError;
 use crate::call::retry_policy::Unretried;
 use crate::certain::Certain;
 use crate::link::grpc;
-use crate::metrics::{RouteLabels, RouteMetrics};
+use crate::metrics::{Class, RouteLabels, RouteMetrics};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::{ClusterId, TargetKey};
 use crate::target::filter;
@@ -185,13 +185,13 @@ impl CallRoute {
     pub(crate) fn ended(
         &self,
         http_status: u16,
-        grpc_status: Option<u8>,
+        (class, grpc_status): (Class, Option<u8>),
         ending: Ending,
         (took, response_took): (Duration, Option<Duration>),
     ) {
         let status = (http_status != 0).then_some(http_status);
         let (grpc_status, error) = match ending {
-            Ending::Answered { .. } => (grpc_status, None),
+            Ending::Answered { .. } => (grpc_status, (class == Class::Denied).then_some("denied")),
             Ending::ProxyError { why, .. } => (grpc_status, Some(why)),
             Ending::Broken => (None, Some("reset")),
             Ending::Cancelled | Ending::Complete => (None, Some("cancelled")),

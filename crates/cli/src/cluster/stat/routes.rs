@@ -158,13 +158,13 @@ fn service(sample: &Sample, prefix: &str) -> String {
     format!("{}.{}:{}", label("name"), label("namespace"), label("port"))
 }
 
-/// Whether an outcome is a failure; `None` for a call that its client cancelled.
+/// Whether an outcome is a failure; `None` for a call that its client cancelled or that a policy denied.
 fn outcome(sample: &Sample) -> Option<bool> {
     let (error, http, grpc) = (sample.label("error"), sample.label("http_status"), sample.label("grpc_status"));
     // A proxy has a limited number of series for different outcomes. It counts further outcomes in series that have the
     // label `classification` instead of statuses.
     match (error, sample.label("classification")) {
-        ("cancelled", _) | (_, "cancelled") => return None,
+        ("cancelled" | "denied", _) | (_, "cancelled" | "denied") => return None,
         (_, "success") => return Some(false),
         // The Service of the call has been removed. An application's UNIMPLEMENTED or 404 is no failure.
         ("reset" | "no-route", _) => return Some(true),

@@ -80,9 +80,17 @@ fn what_a_server_answers_about_the_request_is_no_failure() {
 }
 
 #[test]
-fn cancelled_calls_are_neither() {
-    for cancelled in [r#"http_status="200",error="cancelled""#, r#"classification="cancelled",error="other""#] {
-        assert_eq!(success_rate(&[(r#"http_status="200",error="""#, 75), (cancelled, 25)]), Some(1.0), "{cancelled}");
+fn cancelled_and_denied_calls_are_neither() {
+    for neither in [
+        r#"http_status="200",error="cancelled""#,
+        r#"classification="cancelled",error="other""#,
+        r#"http_status="200",grpc_status="PERMISSION_DENIED",error="denied""#,
+        r#"http_status="403",error="denied""#,
+        r#"classification="denied",error="other""#,
+    ] {
+        let successes = (r#"http_status="200",error="""#, 50);
+        let failures = (r#"http_status="503",error="""#, 50);
+        assert_eq!(success_rate(&[successes, failures, (neither, 25)]), Some(0.5), "{neither}");
     }
 }
 
