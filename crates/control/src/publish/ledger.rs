@@ -19,7 +19,7 @@
 //! for its accounts and the part that the namespace uses.
 //!
 //! The number of streams that a namespace may displace is limited (`DISPLACEMENTS_BURST`, `DISPLACEMENTS_PER_SECOND`),
-//! and this limit goes before the guarantee. Otherwise a namespace below its part could open streams, close them, and
+//! and this limit takes precedence over the guarantee. Otherwise a namespace below its part could open streams, close them, and
 //! repeat this, until all streams of a large namespace had been displaced.
 //!
 //! Bytes in transit soon become free if clients read, so they have a stricter rule, which seldom displaces a stream: an
@@ -38,7 +38,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::accounts::{Displaced, Exhausted, Holder};
-use super::limits::Capacity;
+use super::limits::{Capacity, DISPLACEMENTS_BURST};
 use super::pace::Purse;
 
 /// What a client uses, and a limit bounds.
@@ -151,6 +151,13 @@ struct Lack {
     from_others: bool,
 }
 
+/// How much of its request a stream gets, and the streams that it displaces.
+struct Plan {
+    /// Less than the request if the namespace may not displace enough streams now.
+    granted: usize,
+    victims: Vec<StreamKey>,
+}
+
 /// The streams to displace for a request.
 #[derive(Default)]
 struct Victims {
@@ -220,11 +227,18 @@ impl Ledger {
         capacity: &Capacity,
         now: Instant,
     ) -> Result<(), Exhausted> {
-        if more > 0 && !self.is_ending(key) {
-            self.make_room(key, resource, more, capacity, now)?;
+        if more == 0 || self.is_ending(key) {
+            self.add(key, resource, more);
+            return Ok(());
         }
-        self.add(key, resource, more);
-        Ok(())
+        let max = resource.max(capacity);
+        match self.plan(key, resource, more, max, now) {
+            Some(plan) if plan.granted == more => {
+                self.carry_out(key, resource, &plan, max, now);
+                Ok(())
+            }
+            partial => Err(self.refusal(key, resource, partial.as_ref(), max)),
+        }
     }
 
     /// Like [`Ledger::take`], but counts only a part of `wanted` if there is no room for all of it. Returns how much it
@@ -237,25 +251,27 @@ impl Ledger {
         capacity: &Capacity,
         now: Instant,
     ) -> (usize, Option<Exhausted>) {
-        let Err(why) = self.take(key, resource, wanted, capacity, now) else { return (wanted, None) };
-        // If a part finds room, each smaller part does.
-        let max = resource.max(capacity);
-        let (mut some, mut too_much) = (0, wanted);
-        while too_much - some > 1 {
-            let middle = some + (too_much - some) / 2;
-            if self.lack(key, resource, middle, max).is_some() {
-                some = middle;
-            } else {
-                too_much = middle;
-            }
+        if wanted == 0 || self.is_ending(key) {
+            self.add(key, resource, wanted);
+            return (wanted, None);
         }
-        // The namespace may have displaced too many streams lately. Then only what is free remains.
-        let taken = if self.take(key, resource, some, capacity, now).is_ok() { some } else { 0 };
+        let max = resource.max(capacity);
+        let mut plan = self.plan(key, resource, wanted, max, now);
+        let is_less = plan.as_ref().is_none_or(|plan| plan.granted < wanted);
+        let why = is_less.then(|| self.refusal(key, resource, plan.as_ref(), max));
+        if plan.is_none() {
+            let part = self.largest_part(key, resource, wanted, max);
+            plan = self.plan(key, resource, part, max, now);
+        }
+        if let Some(plan) = &plan {
+            self.carry_out(key, resource, plan, max, now);
+        }
+        let granted = plan.map_or(0, |plan| plan.granted);
         // A displaced stream may have freed more than the request lacked.
-        let free = max.saturating_sub(self.used(resource)).min(wanted - taken);
+        let free = max.saturating_sub(self.used(resource)).min(wanted.saturating_sub(granted));
         self.add(key, resource, free);
-        let taken = taken + free;
-        (taken, (taken < wanted).then_some(why))
+        let taken = granted + free;
+        (taken, why.filter(|_| taken < wanted))
     }
 
     /// Counts `more` of a resource for a stream, even beyond the limit. For a displaced stream, counts only bytes.
@@ -347,30 +363,49 @@ impl Ledger {
         }
     }
 
-    /// Displaces other streams until a request for `more` has room. Scans all namespaces and the accounts of one, but
-    /// only at a limit.
-    ///
-    /// # Errors
-    /// [`Exhausted`] if the rules do not allow the request. Then the function displaces no stream.
-    fn make_room(
-        &mut self,
-        key: &StreamKey,
-        resource: Resource,
-        more: usize,
-        capacity: &Capacity,
-        now: Instant,
-    ) -> Result<(), Exhausted> {
-        let (own, max) = (self.used_by_holder(key, resource), resource.max(capacity));
-        // Choose all streams before the first one is displaced: a refused request must displace no stream.
-        let victims = self.lack(key, resource, more, max).and_then(|lack| self.victims(key, resource, lack));
-        let Some(victims) = victims else { return Err(Exhausted::new(resource, key.holder.clone(), own, max)) };
-        if !self.may_displace(&key.namespace, victims.len(), now) {
-            return Err(Exhausted::Displacements { holder: key.holder.clone(), resource, max });
+    /// Plans a request for `more`. Displaces no stream: a refused request must displace none. Scans all namespaces and the
+    /// accounts of one, but only at a limit. Returns `None` if the rules do not allow the request.
+    fn plan(&mut self, key: &StreamKey, resource: Resource, more: usize, max: usize, now: Instant) -> Option<Plan> {
+        let lack = self.lack(key, resource, more, max)?;
+        let most = if lack.amount > 0 { self.allowance(&key.namespace, now) } else { 0 };
+        let Victims { keys: victims, freed, .. } = self.victims(key, resource, lack, most)?;
+        Some(Plan { granted: more.saturating_sub(lack.amount.saturating_sub(freed)), victims })
+    }
+
+    /// Displaces the streams of a plan, and counts what the plan grants.
+    fn carry_out(&mut self, key: &StreamKey, resource: Resource, plan: &Plan, max: usize, now: Instant) {
+        if !plan.victims.is_empty() {
+            let purse = self.purses.entry(key.namespace.clone()).or_insert_with(|| Purse::of_displacements(now));
+            purse.spend(plan.victims.len(), now);
         }
-        for victim in &victims {
+        for victim in &plan.victims {
             self.displace(victim, resource, max);
         }
-        Ok(())
+        self.add(key, resource, plan.granted);
+    }
+
+    /// Returns the error for a request that does not get all that it asks for. `plan` is the request's plan.
+    fn refusal(&self, key: &StreamKey, resource: Resource, plan: Option<&Plan>, max: usize) -> Exhausted {
+        let holder = key.holder.clone();
+        match plan {
+            Some(_) => Exhausted::Displacements { holder, resource, max },
+            None => Exhausted::new(resource, holder, self.used_by_holder(key, resource), max),
+        }
+    }
+
+    /// Returns the largest part of a request that the rules allow, if they do not allow all of `wanted`.
+    fn largest_part(&self, key: &StreamKey, resource: Resource, wanted: usize, max: usize) -> usize {
+        // If the rules allow a part, they allow each smaller part.
+        let (mut part, mut too_much) = (0, wanted);
+        while too_much - part > 1 {
+            let middle = part + (too_much - part) / 2;
+            if self.lack(key, resource, middle, max).is_some() {
+                part = middle;
+            } else {
+                too_much = middle;
+            }
+        }
+        part
     }
 
     /// Returns what a request for `more` lacks; `None` if the rules do not allow the request.
@@ -399,14 +434,15 @@ impl Ledger {
         is_allowed.then_some(Lack { amount, from_others })
     }
 
-    /// Chooses the streams to displace for a stream that lacks a resource.
-    fn victims(&self, key: &StreamKey, resource: Resource, lack: Lack) -> Option<Vec<StreamKey>> {
+    /// Chooses at most `most` streams to displace for a stream that lacks a resource. Returns `None` if too few streams can
+    /// be displaced.
+    fn victims(&self, key: &StreamKey, resource: Resource, lack: Lack, most: usize) -> Option<Victims> {
         let mut victims = Victims::default();
-        while victims.freed < lack.amount {
+        while victims.freed < lack.amount && victims.keys.len() < most {
             let (victim, used) = self.heaviest(key, resource, lack.from_others, &victims)?;
             victims.add(victim, used);
         }
-        Some(victims.keys)
+        Some(victims)
     }
 
     /// Returns the stream to displace after `victims` for a stream of another account, and what it uses: a stream of
@@ -432,15 +468,10 @@ impl Ledger {
         Some((StreamKey { namespace: namespace.clone(), holder: holder.clone(), id }, used))
     }
 
-    /// Spends the allowance of a namespace for `count` displaced streams. Returns `false` if the allowance does not
-    /// suffice.
-    fn may_displace(&mut self, namespace: &Namespace, count: usize, now: Instant) -> bool {
-        if count == 0 {
-            return true;
-        }
+    /// Returns how many streams a namespace may displace now.
+    fn allowance(&mut self, namespace: &Namespace, now: Instant) -> usize {
         self.purses.retain(|_, purse| !purse.is_full(now));
-        let purse = self.purses.entry(namespace.clone()).or_insert_with(|| Purse::of_displacements(now));
-        purse.spend_if_enough(count, now)
+        self.purses.get_mut(namespace).map_or(DISPLACEMENTS_BURST as usize, |purse| purse.whole(now))
     }
 
     /// Takes a stream off the count, except for its bytes, and tells it to end.

@@ -300,3 +300,31 @@ fn a_namespace_displaces_only_so_many_streams() {
     }
     assert!(open(1, later).is_err());
 }
+
+#[test]
+fn a_request_for_more_than_its_namespace_may_displace_gets_what_the_allowance_frees() {
+    const NAMES: usize = 4_000;
+    let burst = DISPLACEMENTS_BURST as usize;
+    let capacity = Capacity { streams_max: 2 * NAMES, names_max: NAMES, ..CAPACITY };
+    let (mut ledger, now) = (Ledger::default(), Instant::now());
+    let open = |ledger: &mut Ledger, namespace| {
+        let (sender, end) = oneshot::channel();
+        (ledger.open(holder(namespace, 0), sender, &capacity, now).expect("there is room"), end)
+    };
+    let mut large: Vec<_> = (0..NAMES).map(|_| open(&mut ledger, 0)).collect();
+    for (key, _) in &large {
+        ledger.add(key, Resource::Names, 1);
+    }
+    let mut displaced = || large.iter_mut().filter_map(|(_, end)| end.try_recv().ok()).count();
+    let (small, _end) = open(&mut ledger, 1);
+    let refused = ledger.take(&small, Resource::Names, burst + 1, &capacity, now);
+    assert!(matches!(refused, Err(Exhausted::Displacements { .. })), "{refused:?}");
+    assert_eq!((displaced(), ledger.used(Resource::Names)), (0, NAMES), "a refused request displaces no stream");
+    let (taken, why) = ledger.take_most(&small, Resource::Names, burst + 1, &capacity, now);
+    assert_eq!(taken, burst);
+    assert!(matches!(why, Some(Exhausted::Displacements { .. })), "{why:?}");
+    assert_eq!((displaced(), ledger.used(Resource::Names)), (burst, NAMES));
+    let (taken, why) = ledger.take_most(&small, Resource::Names, 1, &capacity, now);
+    assert_eq!((taken, displaced()), (0, 0));
+    assert!(matches!(why, Some(Exhausted::Displacements { .. })), "{why:?}");
+}

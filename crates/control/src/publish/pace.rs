@@ -57,14 +57,11 @@ impl Purse {
         Self::new(DISPLACEMENTS_BURST, DISPLACEMENTS_PER_SECOND, now)
     }
 
-    /// Spends `amount` if the allowance covers it. Otherwise spends nothing, and returns `false`.
-    pub(crate) fn spend_if_enough(&mut self, amount: usize, now: Instant) -> bool {
+    /// Returns the whole units of the allowance; 0 if the purse is overdrawn.
+    pub(crate) fn whole(&mut self, now: Instant) -> usize {
         self.fill(now);
-        let is_enough = self.amount >= amount as f64;
-        if is_enough {
-            self.amount -= amount as f64;
-        }
-        is_enough
+        // The conversion rounds towards 0, and turns a negative number into 0.
+        self.amount as usize
     }
 
     /// Spends `amount`, even if that overdraws the purse.

@@ -1,7 +1,8 @@
 use std::time::{Duration, Instant};
 
 use super::super::limits::{
-    ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, DISPLACEMENTS_BURST, REQUESTS_BURST, REQUESTS_PER_SECOND,
+    ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, DISPLACEMENTS_BURST, DISPLACEMENTS_PER_SECOND, REQUESTS_BURST,
+    REQUESTS_PER_SECOND,
 };
 use super::{Paces, Purse};
 
@@ -40,13 +41,17 @@ fn requests_beyond_a_burst_are_read_at_their_rate() {
 }
 
 #[test]
-fn only_what_the_allowance_covers_is_spent() {
+fn an_allowance_has_only_whole_units() {
     let now = Instant::now();
     let mut displacements = Purse::of_displacements(now);
     let burst = DISPLACEMENTS_BURST as usize;
-    assert!(!displacements.spend_if_enough(burst + 1, now));
-    assert!(displacements.is_full(now));
-    assert!(displacements.spend_if_enough(burst, now));
-    assert!(!displacements.spend_if_enough(1, now));
-    assert!(displacements.spend_if_enough(1, now + Duration::from_secs(1)));
+    assert_eq!(displacements.whole(now), burst);
+    displacements.spend(burst - 1, now);
+    assert_eq!(displacements.whole(now), 1);
+    displacements.spend(2, now);
+    assert_eq!(displacements.whole(now), 0, "the purse is overdrawn");
+    let second = now + Duration::from_secs(1);
+    assert_eq!(displacements.whole(second), DISPLACEMENTS_PER_SECOND as usize - 1);
+    let half = Duration::from_secs(1) / (2 * DISPLACEMENTS_PER_SECOND);
+    assert_eq!(displacements.whole(second + half), DISPLACEMENTS_PER_SECOND as usize - 1);
 }
