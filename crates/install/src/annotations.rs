@@ -26,7 +26,8 @@ pub(crate) const SKIP_SUBNETS: &str = "leno.dev/skip-subnets";
 pub(crate) const DEFAULT_INBOUND_POLICY: &str = "leno.dev/default-inbound-policy";
 pub(crate) const FORWARDED_CLIENT_CERT: &str = "leno.dev/forwarded-client-cert";
 pub(crate) const FORWARDED_FOR: &str = "leno.dev/forwarded-for";
-pub(crate) const PROXY_IMAGE: &str = "leno.dev/proxy-image";
+/// The proxy's image, without its tag.
+pub const PROXY_IMAGE: &str = "leno.dev/proxy-image";
 /// The tag of the proxy's image; it pins the version of the proxy.
 pub const PROXY_VERSION: &str = "leno.dev/proxy-version";
 pub(crate) const PROXY_IMAGE_PULL_POLICY: &str = "leno.dev/proxy-image-pull-policy";

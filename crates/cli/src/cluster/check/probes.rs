@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use leno_install::annotations::PROXY_VERSION;
+use leno_install::annotations::{PROXY_IMAGE, PROXY_VERSION};
 use leno_install::inject::{
     PodProbe, Unreplaced, inbound_ports, probes_of_arguments, probes_of_pod, unreplaced_tcp_probes,
 };
@@ -61,11 +61,12 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
 }
 
 /// Returns what to do if an older injector did not know the probes of a Pod. A new Pod is not enough if its manifest brings
-/// the proxy of an older `leno inject`, or if the injector is still the older one.
+/// the proxy of an older `leno inject`, if the injector is still the older one, or if an annotation gives the proxy another
+/// version or image: then the injector does not replace TCP probes.
 fn anew(restart: &str) -> String {
     format!(
         "if the Pod template has leno-init, run leno inject on it again; otherwise upgrade the control plane, remove \
-         {PROXY_VERSION} if it pins an older proxy, then {restart}"
+         {PROXY_VERSION} or {PROXY_IMAGE} if it gives the proxy another version or image than the injector's, then {restart}"
     )
 }
 

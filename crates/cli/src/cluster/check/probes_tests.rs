@@ -102,5 +102,9 @@ fn the_remedy_for_an_older_injector_covers_manifests_with_a_proxy() {
         fix.starts_with("if the Pod template has leno-init, run leno inject on it again; otherwise upgrade"),
         "{fix}"
     );
+    assert!(
+        fix.contains("remove leno.dev/proxy-version or leno.dev/proxy-image if it gives the proxy another "),
+        "{fix}"
+    );
     assert!(fix.ends_with("then kubectl delete pod -n shop cart-1, and create it again"), "{fix}");
 }
