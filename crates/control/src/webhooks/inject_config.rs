@@ -24,7 +24,9 @@ pub(crate) enum BadConfig {
     Unreadable(#[from] io::Error),
     #[error("{0}; compare it with the ConfigMap leno-config that leno install makes")]
     NotOptions(BadOptions),
-    #[error("{0}; set it with leno upgrade --set, or with helm upgrade --set")]
+    #[error(
+        "{0}; set it with leno upgrade --set, or with helm upgrade leno charts/leno --namespace leno --reuse-values --set"
+    )]
     Setting(BadSetting),
 }
 

@@ -92,7 +92,8 @@ fn other_trust_domain(issuer: &Certificate, config: &ConfigMap) -> Option<Findin
                  replica of the control plane becomes ready, so no upgrade finishes"
             ),
             format!(
-                "leno upgrade --set trustDomain={theirs} | kubectl apply -f -, or helm upgrade --set trustDomain={theirs}; or {first}"
+                "leno upgrade --set trustDomain={theirs} | kubectl apply -f -, or helm upgrade leno charts/leno --namespace \
+                 {CONTROL_NAMESPACE} --reuse-values --set trustDomain={theirs}; or {first}"
             ),
         )),
         None => Some(Finding::failed(
