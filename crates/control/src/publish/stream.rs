@@ -109,14 +109,16 @@ pub(crate) async fn serve<E: Exchange>(
             None => displaced(&state, &mut displacement, address).await.resource,
         };
         // A request takes the place of bytes of this stream, but they stay in memory until the connection is closed.
-        if cause != Resource::Bytes {
-            sleep(DISPLACED_MAX).await;
+        if cause == Resource::Bytes {
+            return "closed at once, to free the bytes of a displaced stream";
         }
+        sleep(DISPLACED_MAX).await;
+        "a displaced stream was not read to its end"
     };
     tokio::select! {
         biased;
         () = read_to_the_end => {}
-        () = is_late => presence.close("a displaced stream was not read to its end".to_owned()),
+        why = is_late => presence.close(why.to_owned()),
     }
 }
 
