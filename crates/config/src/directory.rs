@@ -37,7 +37,7 @@ pub struct Configuration {
 pub struct FileStatus {
     path: String,
     serving: Serving,
-    /// The same in words, for `leno problems`; `None` for a valid file.
+    /// A sentence for `leno problems` about what is in force; `None` for a valid file.
     #[serde(skip_serializing_if = "Option::is_none")]
     until_corrected: Option<&'static str>,
 }

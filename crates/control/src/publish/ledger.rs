@@ -19,8 +19,8 @@
 //! for its accounts and the part that the namespace uses.
 //!
 //! The number of streams that a namespace may displace is limited (`DISPLACEMENTS_BURST`, `DISPLACEMENTS_PER_SECOND`),
-//! and this limit takes precedence over the guarantee. Otherwise a namespace below its part could open streams, close them, and
-//! repeat this, until all streams of a large namespace had been displaced.
+//! and this limit takes precedence over the guarantee. Otherwise a namespace below its part could open streams, close
+//! them, and repeat this, until all streams of a large namespace had been displaced.
 //!
 //! Bytes in transit soon become free if clients read, so they have a stricter rule, which seldom displaces a stream: an
 //! account may use as many bytes as it leaves free. A request for more needs another namespace, or another account of

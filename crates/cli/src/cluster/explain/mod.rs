@@ -35,8 +35,9 @@ pub(crate) struct Options {
     /// A gRPC method, as shop.v1.Cart/Get, or a method and a path of HTTP, as 'GET /items'
     #[arg(value_name = "METHOD")]
     method: CalledMethod,
-    /// A Service and its port as clients name it: cart:80, cart.shop:80 or cart.shop.svc.cluster.local:80. In a
-    /// cluster, also an address and a port: 10.0.0.7:80; and the port of a Service may be left out if it has only one
+    /// A Service and its port as clients name it: cart:80, cart.shop:80 or cart.shop.svc.cluster.local:80. In a cluster,
+    /// an address and a port work too: 10.0.0.7:80. There, the port of a Service may be left out if the Service has only one
+    /// port
     #[arg(value_name = "SERVICE")]
     service: String,
     /// A header field of the call, as x-canary:yes; may be repeated
