@@ -143,11 +143,11 @@ struct Server<P> {
 impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
     /// Answers the request of a connection. Sets `is_stream` if the response is a stream of lines.
     async fn answer_connection(&self, stream: TcpStream, address: SocketAddr, is_stream: &Cell<bool>) {
-        let is_local = self.access.is_local(&stream, address);
-        let reached_at = stream.local_addr().ok().map(|own| ReachedAt(own.ip().to_canonical()));
+        let own = stream.local_addr().ok().map(|own| own.ip().to_canonical());
+        let is_local = self.access.is_local(own, address.ip().to_canonical());
         let service = service_fn(move |mut request: Request<Incoming>| async move {
-            if let Some(reached_at) = reached_at {
-                request.extensions_mut().insert(reached_at);
+            if let Some(own) = own {
+                request.extensions_mut().insert(ReachedAt(own));
             }
             let answer = self.answer(request, is_local).await;
             is_stream.set(answer.body().is_stream());
@@ -211,12 +211,11 @@ impl Access {
     }
 
     /// Returns whether a client is on this machine. For [`Access::Loopback`], the client's address must be loopback;
-    /// for [`Access::OwnAddress`], it must equal the connection's local address.
-    fn is_local(self, stream: &TcpStream, client: SocketAddr) -> bool {
-        let client = client.ip().to_canonical();
+    /// for [`Access::OwnAddress`], it must equal `own`, the connection's local address.
+    fn is_local(self, own: Option<IpAddr>, client: IpAddr) -> bool {
         match self {
             Self::Loopback => client.is_loopback(),
-            Self::OwnAddress => stream.local_addr().is_ok_and(|own| own.ip().to_canonical() == client),
+            Self::OwnAddress => own == Some(client),
         }
     }
 }

@@ -113,9 +113,14 @@ impl FromStr for PortRanges {
 }
 
 fn port(text: &str) -> Result<u16, BadPorts> {
-    // Require digits: `parse` would also accept a plus sign.
-    let digits = Some(text.trim()).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).filter(|port| *port != 0).ok_or(BadPorts)
+    number(text.trim()).ok_or(BadPorts)
+}
+
+/// Parses a number from 1 to 65535 that consists of digits only.
+pub fn number(text: &str) -> Option<u16> {
+    // `parse` would also accept a plus sign.
+    let digits = Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    digits?.parse().ok().filter(|number| *number != 0)
 }
 
 #[cfg(test)]

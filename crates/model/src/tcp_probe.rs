@@ -9,6 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::protocol::number;
+
 /// The path of the pages, up to the number of the application's port.
 pub const PATH: &str = "/probe/tcp/";
 
@@ -45,13 +47,9 @@ impl FromStr for TcpProbe {
     fn from_str(text: &str) -> Result<Self, BadTcpProbe> {
         let (port, timeout) = text.split_once('/').ok_or(BadTcpProbe)?;
         let timeout = timeout.strip_suffix('s').ok_or(BadTcpProbe)?;
-        // Require digits: `parse` would also accept a plus sign.
-        if ![port, timeout].iter().all(|number| number.bytes().all(|b| b.is_ascii_digit())) {
-            return Err(BadTcpProbe);
-        }
-        let port = port.parse::<u16>().ok().filter(|port| *port != 0);
-        let timeout = timeout.parse::<u8>().ok().filter(|seconds| (1..=Self::TIMEOUT_MAX_S).contains(seconds));
-        let (port, timeout_s) = port.zip(timeout).ok_or(BadTcpProbe)?;
+        let timeout_s = number(timeout).and_then(|seconds| u8::try_from(seconds).ok());
+        let timeout_s = timeout_s.filter(|seconds| *seconds <= Self::TIMEOUT_MAX_S);
+        let (port, timeout_s) = number(port).zip(timeout_s).ok_or(BadTcpProbe)?;
         Ok(Self { port, timeout_s })
     }
 }

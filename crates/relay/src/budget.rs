@@ -22,8 +22,7 @@
 //! arrival is updated after each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links,
 //! and `arrival_bytes` is the sum of `Arrival::charged_bytes` over all arrivals.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use leno_http2::ErrorCode;
 use rustc_hash::FxHashMap;
@@ -109,16 +108,15 @@ struct Holders {
     callers: BinaryHeap<PartyHolder>,
     /// Memory that `callers` hold together.
     callers_bytes: usize,
-    /// All connections of our own application count as one account.
-    application: Holder,
+    application: PartyHolder,
 }
 
 /// The accounts of one party. Of two parties, the one that holds more memory is the greater.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct PartyHolder {
-    /// Memory that `accounts` hold together.
+    /// Memory that `accounts` hold together. This is the first field, because it determines the order of holders.
     bytes: usize,
-    accounts: BinaryHeap<Holder>,
+    accounts: BTreeSet<Holder>,
 }
 
 /// The connections of one account. Of two holders, the one that holds more memory is the greater.
@@ -155,40 +153,20 @@ impl Holders {
 impl PartyHolder {
     fn add(&mut self, account: Holder) {
         self.bytes += account.bytes;
-        self.accounts.push(account);
+        self.accounts.insert(account);
     }
 
     fn take_largest(&mut self) -> Option<(usize, ClientId)> {
-        let mut heaviest = self.accounts.pop()?;
+        let mut heaviest = self.accounts.pop_last()?;
         let largest = heaviest.take_largest();
         if !heaviest.clients.is_empty() {
-            self.accounts.push(heaviest);
+            self.accounts.insert(heaviest);
         }
         let (bytes, id) = largest?;
         self.bytes = self.bytes.saturating_sub(bytes);
         Some((bytes, id))
     }
 }
-
-impl Ord for PartyHolder {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.bytes.cmp(&other.bytes)
-    }
-}
-
-impl PartialOrd for PartyHolder {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for PartyHolder {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for PartyHolder {}
 
 impl Holder {
     fn take_largest(&mut self) -> Option<(usize, ClientId)> {
@@ -320,28 +298,21 @@ impl Relay {
             self.budget.sums += 1;
         }
         let elsewhere = self.held_elsewhere();
-        let mut accounts: FxHashMap<Option<AccountId>, Holder> = FxHashMap::default();
+        let mut accounts: FxHashMap<AccountId, Holder> = FxHashMap::default();
         for (id, client) in self.downstreams.iter() {
-            let account = self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
             let bytes = client.link.charged_bytes + elsewhere.get(&id).copied().unwrap_or_default();
-            let holder = accounts.entry(account).or_default();
+            let holder = accounts.entry(client.account).or_default();
             holder.bytes += bytes;
             holder.clients.push((bytes, id));
         }
-        let mut holders = Holders::default();
         let mut parties: FxHashMap<Party, PartyHolder> = FxHashMap::default();
         for (account, mut holder) in accounts {
             holder.clients.sort_unstable();
-            match account {
-                Some(account) => {
-                    holders.callers_bytes += holder.bytes;
-                    parties.entry(self.downstreams.accounts().party(account)).or_default().add(holder);
-                }
-                None => holders.application = holder,
-            }
+            parties.entry(self.downstreams.accounts().party(account)).or_default().add(holder);
         }
-        holders.callers = parties.into_values().collect();
-        holders
+        let application = parties.remove(&Party::Application).unwrap_or_default();
+        let callers_bytes = parties.values().map(|party| party.bytes).sum();
+        Holders { callers: parties.into_values().collect(), callers_bytes, application }
     }
 
     /// Returns for each client the bytes that it makes us hold and that are not part of its link's charge:

@@ -24,9 +24,9 @@ pub(super) struct Floods {
     opened: u32,
     /// DATA and HEADERS frames sent since `window_began`.
     sent: u32,
-    /// RST_STREAM frames on closed streams since `window_began` that may answer the frames in `sent`.
-    answering_resets: u32,
-    /// DATA and HEADERS frames sent in the period before `window_began` that RST_STREAM frames may still answer.
+    /// DATA and HEADERS frames sent since `window_began` that RST_STREAM frames on closed streams may still answer.
+    unanswered: u32,
+    /// Like `unanswered`, but the frames were sent in the period before `window_began`.
     unanswered_before: u32,
     /// Number of RST_STREAM frames that may still arrive late: one for each stream that was closed, in any period.
     late_resets_left: u32,
@@ -49,7 +49,7 @@ impl Floods {
             counts: [0; Flood::COUNT],
             opened: 0,
             sent: 0,
-            answering_resets: 0,
+            unanswered: 0,
             unanswered_before: 0,
             late_resets_left: 0,
             pings_unanswered: 0,
@@ -68,8 +68,8 @@ impl Floods {
         self.advanced = now;
         if now.saturating_duration_since(self.window_began) >= FLOOD_WINDOW {
             (self.window_began, self.counts) = (now, [0; Flood::COUNT]);
-            self.unanswered_before = self.sent.saturating_sub(self.answering_resets);
-            (self.opened, self.sent, self.answering_resets) = (0, 0, 0);
+            self.unanswered_before = std::mem::take(&mut self.unanswered);
+            (self.opened, self.sent) = (0, 0);
         }
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
@@ -103,6 +103,7 @@ impl Floods {
 
     pub(super) fn frame_sent(&mut self) {
         self.sent = self.sent.saturating_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
     }
 
     pub(super) fn content_sent(&mut self, bytes: usize) {
@@ -111,13 +112,10 @@ impl Floods {
 
     /// Counts an acknowledgement of a PING, unless it answers one of our own.
     pub(super) fn count_ping_answer(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
-        match self.pings_unanswered.checked_sub(1) {
-            Some(left) => {
-                self.pings_unanswered = left;
-                Ok(())
-            }
-            None => self.count(Flood::Ping, limits),
+        if take_one(&mut self.pings_unanswered) {
+            return Ok(());
         }
+        self.count(Flood::Ping, limits)
     }
 
     /// Counts RST_STREAM on a closed stream as an empty frame, unless a correct peer may have sent it. There are two
@@ -127,16 +125,8 @@ impl Floods {
     /// - The peer answers each of our frames on a stream that it has closed (Go's `net/http` does so). The answers to
     ///   the last frames of a period may arrive in the next period.
     pub(super) fn count_late_reset(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
-        if let Some(left) = self.late_resets_left.checked_sub(1) {
-            self.late_resets_left = left;
-            return Ok(());
-        }
-        if let Some(left) = self.unanswered_before.checked_sub(1) {
-            self.unanswered_before = left;
-            return Ok(());
-        }
-        if self.answering_resets < self.sent {
-            self.answering_resets += 1;
+        let allowances = [&mut self.late_resets_left, &mut self.unanswered_before, &mut self.unanswered];
+        if allowances.into_iter().any(take_one) {
             return Ok(());
         }
         self.count(Flood::EmptyFrames, limits)
@@ -192,4 +182,11 @@ impl Floods {
             None => Err(ConnectionError::flood(Flood::RapidReset)),
         }
     }
+}
+
+/// Takes one from an allowance. Returns `false` if nothing is left.
+fn take_one(left: &mut u32) -> bool {
+    let less = left.checked_sub(1);
+    *left = less.unwrap_or(0);
+    less.is_some()
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use leno_model::policy::{DefaultInboundPolicy, Network};
 use leno_model::problem::quoted;
-use leno_model::protocol::PortRanges;
+use leno_model::protocol::{PortRanges, number};
 use leno_model::proxy;
 use leno_model::settings::parse_duration;
 use serde::{Deserialize, Serialize};
@@ -329,13 +329,6 @@ pub(super) fn allowed(annotation: &str) -> &'static str {
 
 fn one_of(value: &str, words: &[&str]) -> Option<String> {
     words.contains(&value).then(|| value.to_owned())
-}
-
-/// Parses a number from 1 to 65535 that consists of digits only.
-fn number(value: &str) -> Option<u16> {
-    // `parse` would accept a plus sign.
-    let digits = Some(value).filter(|value| value.bytes().all(|b| b.is_ascii_digit()));
-    digits?.parse().ok().filter(|number| *number != 0)
 }
 
 /// Checks a list of ports. The list may be empty, so that a Pod can undo the list of its namespace.

@@ -104,7 +104,8 @@ impl Replaced {
         template.pointer(&format!("{}/{TCP}", self.at)).is_some()
     }
 
-    /// Warns that the injector leaves the probe as it is, because it also leaves the Pod's own proxy as it is.
+    /// Warns that the injector does not replace the probe. The Pod already has a proxy, which the injector does not
+    /// change.
     pub(super) fn beside_other_proxy(&self) -> String {
         format!(
             "the {} reaches only the proxy and always succeeds: the Pod brings a proxy that is not the injector's, so \
@@ -113,7 +114,7 @@ impl Replaced {
         )
     }
 
-    /// Warns that the injector leaves the probe as it is, because the Pod gets a proxy of another version.
+    /// Warns that the injector does not replace the probe: the Pod gets a proxy of another version.
     fn for_other_program(&self, settings: &Settings, options: &Options) -> String {
         format!(
             "the {} reaches only the proxy and always succeeds: the injector does not replace the probe, because the Pod's \

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::{BadPath, HealthPath, Request};
+use crate::protocol::number;
 
 /// One probe: its port and its path, written as `8080/healthz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +78,7 @@ impl FromStr for Probe {
 
     fn from_str(text: &str) -> Result<Self, BadProbe> {
         let (port, path) = text.find('/').and_then(|slash| text.split_at_checked(slash)).ok_or(BadProbe::Form)?;
-        // Require digits: `parse` would also accept a plus sign.
-        let digits = Some(port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
-        let port = digits.and_then(|port| port.parse().ok()).filter(|port| *port != 0).ok_or(BadProbe::Form)?;
+        let port = number(port).ok_or(BadProbe::Form)?;
         Ok(Self { port, path: path.parse()? })
     }
 }

@@ -55,12 +55,11 @@ pub(super) fn attach(routes: &[&Route], policies: &Policies<'_>, known: &Known<'
     let mut attached = Attached::default();
     let mut attachments = Vec::new();
     for route in routes {
-        let has_service = route.parents.iter().any(Parent::is_service);
         for parent in &route.parents {
             if parent.is_service() {
                 attachments.push(Attachment::new(route, parent, known));
             } else {
-                attached.pass_over(route, parent, has_service);
+                attached.pass_over(route, parent);
             }
         }
     }
@@ -170,7 +169,7 @@ fn loss(route: &Route, cluster: &ClusterKey, first: &Route) -> (String, &'static
 impl Attached {
     /// Adds a notice about a parent that the mesh does not handle. If the parent probably means a Service, and the route
     /// has no Service as a parent, adds a problem instead: the route applies to no call, and has no status that tells why.
-    fn pass_over(&mut self, route: &Route, parent: &Parent, has_service: bool) {
+    fn pass_over(&mut self, route: &Route, parent: &Parent) {
         let place = place_of(route, &parent.spot);
         let kind = parent.reference.kind.as_deref().unwrap_or("Gateway");
         if !parent.lacks_group() {
@@ -180,7 +179,7 @@ impl Attached {
         }
         let what = format!("{GROUP}, the default group, has no kind Service");
         let fix = "to name a Service, write `group: \"\"`".to_owned();
-        if has_service {
+        if route.parents.iter().any(Parent::is_service) {
             self.notices.push(Notice { place, what: format!("ignored: {what}; {fix}") });
         } else {
             self.problems.push(Problem { place, what, fix });

@@ -30,13 +30,6 @@ pub(super) struct Member {
     id: u64,
 }
 
-impl Member {
-    /// Returns what stands for all clients of the namespace.
-    fn all_of_namespace(&self) -> Self {
-        Self { id: 0, ..*self }
-    }
-}
-
 /// The pools of one worker.
 #[derive(Debug)]
 pub(super) struct Doors {
@@ -45,7 +38,7 @@ pub(super) struct Doors {
     /// Connections of clients that have shown no certificate, or none yet.
     strangers: Places<Source, WireId>,
     /// Connections of clients that have shown a certificate.
-    members: Places<Member, WireId>,
+    members: Places<Member, WireId, u64>,
     digest: RandomState,
     /// Connections that finish their calls after they have lost their place.
     yielding: FxHashSet<WireId>,
@@ -60,7 +53,7 @@ impl Doors {
         Self {
             outbound: Places::new(limits.max_outbound_connections as usize),
             strangers: Places::new(limits.max_inbound_connections as usize),
-            members: Places::grouped(limits.max_identified_connections as usize, Member::all_of_namespace),
+            members: Places::grouped(limits.max_identified_connections as usize, |member| member.namespace),
             digest: RandomState::new(),
             yielding: FxHashSet::default(),
         }

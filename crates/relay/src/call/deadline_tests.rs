@@ -1,4 +1,4 @@
-use leno_http2::{Connection, ErrorCode, Event, FieldSection};
+use leno_http2::{Connection, ErrorCode, Event, FieldSection, StreamKey};
 
 use super::*;
 use crate::downstream::client::Speaks;
@@ -49,9 +49,8 @@ fn record(relay: &Relay) -> (u64, bool) {
     (endpoint.failures, endpoint.latency_estimate_ms.is_some())
 }
 
-/// Makes a gRPC call with a deadline of one second. The server resets the stream with this code, `after` the call's
-/// start. Returns the relay, and the end of the call as its client receives it.
-fn reset_after(after: Duration, code: ErrorCode) -> (Relay, String) {
+/// Begins a gRPC call with a deadline of one second. Returns the relay, and the client with the stream of its call.
+fn called() -> (Relay, LinkId, Connection, StreamKey) {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
     let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
     assert!(relay.begin_read(client).is_some());
@@ -59,6 +58,13 @@ fn reset_after(after: Duration, code: ErrorCode) -> (Relay, String) {
     caller.send_data(stream, b"question", true);
     relay.receive(client, caller.output());
     relay.dispatch();
+    (relay, client, caller, stream)
+}
+
+/// Makes a gRPC call with a deadline of one second. The server resets the stream with this code, `after` the call's
+/// start. Returns the relay, and the end of the call as its client receives it.
+fn reset_after(after: Duration, code: ErrorCode) -> (Relay, String) {
+    let (mut relay, client, mut caller, _) = called();
     let upstream = begin_connections(&mut relay).first().expect("the call needs a connection").0;
     let mut server = establish_http2(&mut relay, upstream);
     relay.serve_waiting();
@@ -85,13 +91,7 @@ fn a_server_that_cancels_a_call_at_its_deadline_ends_it_as_the_proxys_own_timer_
 #[test]
 fn a_call_that_its_client_cancels_at_the_deadline_has_failed() {
     for (after, failed) in [(500 * MS, false), (995 * MS, true)] {
-        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-        let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
-        assert!(relay.begin_read(client).is_some());
-        let (mut caller, stream) = http2_caller(relay.now, &WITHIN_A_SECOND);
-        caller.send_data(stream, b"question", true);
-        relay.receive(client, caller.output());
-        relay.dispatch();
+        let (mut relay, client, mut caller, stream) = called();
         let sent = caller.output().len();
         caller.advance_output(sent);
         caller.reset(stream, ErrorCode::CANCEL);

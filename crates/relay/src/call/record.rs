@@ -76,12 +76,6 @@ impl Ending {
         matches!(self, Self::ProxyError { why: "deadline-exceeded" | "request-timeout", .. })
     }
 
-    /// Returns whether the proxy answered the call because it found no destination for it.
-    #[inline]
-    pub(crate) fn found_no_destination(self) -> bool {
-        matches!(self, Self::ProxyError { why, .. } if is_without_destination(why))
-    }
-
     /// Returns whether the client cancelled the call, or the proxy answered with one of these errors.
     fn is_cancelled_or(self, errors: &[&str]) -> bool {
         match self {
@@ -111,7 +105,7 @@ pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
 }
 
 /// Returns whether a reason of a [`ProxyError`](crate::call::reply::ProxyError) means that the call has no destination.
-/// The statuses of these errors do not tell: an application answers 404 and UNIMPLEMENTED too, and such an answer is no
+/// The status alone does not show this: an application also answers with 404 or UNIMPLEMENTED, and its answer is no
 /// failure.
 pub(crate) fn is_without_destination(why: &str) -> bool {
     ["no-route", "no-matching-rule", "loop"].contains(&why)

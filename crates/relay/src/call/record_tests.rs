@@ -194,14 +194,20 @@ fn a_call_that_our_policy_denies_is_neither_a_success_nor_a_failure() {
     assert!(samples(&relay, "response_latency_ms_count").is_empty());
 }
 
+/// Returns a relay with these manifests, after a server of the Service `cart` has answered a call with 403 and `field`.
+fn answered_403(manifests: String, field: &str) -> Relay {
+    let mut relay = relay(1, mesh_of(manifests), false);
+    call_cart(&mut relay, 1);
+    let upstream = connect_endpoint(&mut relay);
+    let answer = format!("HTTP/1.1 403 Forbidden\r\n{field}\r\ncontent-length: 0\r\n\r\n");
+    relay.receive(LinkId::Endpoint(upstream), answer.as_bytes());
+    relay
+}
+
 #[test]
 fn an_answer_403_is_a_denial_only_if_a_proxy_gave_it() {
     for (field, class) in [("leno-proxy-error: denied", "denied"), ("x-denied: yes", "success")] {
-        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-        call_cart(&mut relay, 1);
-        let upstream = connect_endpoint(&mut relay);
-        let answer = format!("HTTP/1.1 403 Forbidden\r\n{field}\r\ncontent-length: 0\r\n\r\n");
-        relay.receive(LinkId::Endpoint(upstream), answer.as_bytes());
+        let relay = answered_403(service("cart", &["10.0.0.9"]), field);
         let [response]: [String; 1] = samples(&relay, "response_total").try_into().expect("one response");
         let outcome = format!(",classification=\"{class}\",status_code=\"403\",grpc_status=\"\"}} 1");
         assert!(response.ends_with(&outcome), "{response}");
@@ -212,11 +218,7 @@ fn an_answer_403_is_a_denial_only_if_a_proxy_gave_it() {
 fn the_outcome_of_a_denied_call_is_its_own_in_the_counts_of_a_route() {
     for (field, error) in [("leno-proxy-error: denied", "denied"), ("x-denied: yes", "")] {
         let to_cart = route("[{backendRefs: [{name: cart, port: 80}]}]");
-        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"]) + &to_cart), false);
-        call_cart(&mut relay, 1);
-        let upstream = connect_endpoint(&mut relay);
-        let answer = format!("HTTP/1.1 403 Forbidden\r\n{field}\r\ncontent-length: 0\r\n\r\n");
-        relay.receive(LinkId::Endpoint(upstream), answer.as_bytes());
+        let relay = answered_403(service("cart", &["10.0.0.9"]) + &to_cart, field);
         let statuses = samples(&relay, "outbound_http_route_request_statuses_total");
         let [status]: [String; 1] = statuses.try_into().expect("one outcome");
         assert!(status.ends_with(&format!(",http_status=\"403\",error=\"{error}\"}} 1")), "{status}");

@@ -347,8 +347,8 @@ impl Accounts {
         self.sweeps = self.sweeps.wrapping_add(1);
     }
 
-    /// Returns three sums: the calls in flight of all accounts, those of all namespaces, and the open calls. An open
-    /// call has an incomplete request and is in flight on a connection that accounts use together
+    /// Returns the sum of the calls in flight over all accounts, the same sum over all namespaces, and the number of
+    /// open calls. An open call has an incomplete request and is in flight on a connection that accounts use together
     /// ([`Lane::is_common`]).
     pub(crate) fn call_entries(&self) -> [Entries; 3] {
         let sum = |of: fn(&Account) -> u32| self.accounts.iter().map(|(_, account)| of(account) as usize).sum();

@@ -112,18 +112,8 @@ fn callers_leave_calls_to_others_and_a_part_to_the_application() {
     let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("a SPIFFE id");
     let member = accounts.enter(Some(AccountKey::Identity(Arc::new(id))));
     for (account, most) in [(stranger, 25), (member, 25), (own, 100)] {
-        let mut begun = 0;
-        while begun < 100 {
-            accounts.call_begun(account);
-            if !accounts.may_begin(Some(account), begun + 1, 100) {
-                break;
-            }
-            begun += 1;
-        }
-        assert_eq!(begun, most, "alone");
-        for _ in 0..=begun {
-            accounts.call_ended(account);
-        }
+        assert_eq!(begin_all(&mut accounts, account, 0), most, "alone");
+        (0..most).for_each(|_| accounts.call_ended(account));
     }
     accounts.call_begun(stranger);
     accounts.call_begun(member);
@@ -132,7 +122,8 @@ fn callers_leave_calls_to_others_and_a_part_to_the_application() {
     assert!(accounts.may_begin(None, 100, 100) && !accounts.may_begin(None, 101, 100));
 }
 
-/// Begins calls of an account until its limit, out of 100 calls of which `calls` have begun; returns how many it began.
+/// Begins calls of an account until the account reaches its limit, and returns their number. `max_calls` is 100, and
+/// `calls` calls are in flight before.
 fn begin_all(accounts: &mut Accounts, account: AccountId, calls: usize) -> usize {
     let mut begun = 0;
     loop {

@@ -14,13 +14,13 @@ use leno_model::traffic::GrpcCodes;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 
-use super::Counter;
 use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::{CountByKey, Unkeyed};
 use super::labels::Labels;
 use super::series::Part;
 use super::skipped::{self, Skipped, SkippedTotals, reason};
 use super::text::{counter, encode_count, encode_seconds};
+use super::{Class, Counter};
 use crate::call::record::{is_failure, is_without_destination};
 
 /// Maximum number of kinds of outcome that one series distinguishes.
@@ -44,12 +44,6 @@ const RETRIES: [(&str, &str); 8] = [
     ("hedge_overflow", "Further attempts that were not made because the retry budget was spent"),
     ("hedge_loaded", "Further attempts that were not made because the Service was loaded"),
 ];
-
-/// The classes of outcomes.
-const SUCCESS: &str = "success";
-const FAILURE: &str = "failure";
-const CANCELLED: &str = "cancelled";
-const DENIED: &str = "denied";
 
 /// Label value that replaces all names once the limit on series is reached.
 pub(super) const OTHER: &str = "other";
@@ -149,7 +143,7 @@ struct RouteTotals {
 struct Outcomes {
     counts: BTreeMap<Outcome, u64>,
     /// Counts of the outcomes without a counter of their own, by their class.
-    others: BTreeMap<&'static str, u64>,
+    others: BTreeMap<Class, u64>,
 }
 
 /// The counts of all series about routes, summed over the workers.
@@ -248,9 +242,9 @@ impl OutcomeCounts {
     #[cold]
     fn count_other(&self, outcome: Outcome) {
         match outcome.class() {
-            CANCELLED => self.other_cancelled.add(1),
-            DENIED => self.other_denied.add(1),
-            class => self.others.count(class == FAILURE),
+            Class::Cancelled => self.other_cancelled.add(1),
+            Class::Denied => self.other_denied.add(1),
+            class => self.others.count(class == Class::Failure),
         }
     }
 }
@@ -261,10 +255,10 @@ impl Outcomes {
             *self.counts.entry(outcome).or_default() += count;
         }
         for (class, counter) in [
-            (SUCCESS, &counted.others.successes),
-            (FAILURE, &counted.others.failures),
-            (CANCELLED, &counted.other_cancelled),
-            (DENIED, &counted.other_denied),
+            (Class::Success, &counted.others.successes),
+            (Class::Failure, &counted.others.failures),
+            (Class::Cancelled, &counted.other_cancelled),
+            (Class::Denied, &counted.other_denied),
         ] {
             let count = counter.get();
             if count > 0 {
@@ -279,7 +273,8 @@ impl Outcomes {
             *totals.entry(outcome.labels(kind)).or_default() += count;
         }
         for (class, count) in &self.others {
-            let labels = [("classification", *class), ("error", OTHER)].map(|(name, value)| (name, value.to_owned()));
+            let labels =
+                [("classification", class.label()), ("error", OTHER)].map(|(name, value)| (name, value.to_owned()));
             *totals.entry(labels.to_vec()).or_default() += count;
         }
     }
@@ -480,17 +475,17 @@ fn encode_outcomes(mut metric: MetricEncoder, counts: BTreeMap<Labels, BTreeMap<
 impl Outcome {
     /// Returns the class of the outcome: a success, a failure, or neither because the client cancelled or a policy denied
     /// the request.
-    fn class(self) -> &'static str {
+    fn class(self) -> Class {
         let is_failed = match (self.error, self.http_status, self.grpc_status) {
-            (Some("cancelled"), ..) => return CANCELLED,
-            (Some("denied"), ..) => return DENIED,
+            (Some("cancelled"), ..) => return Class::Cancelled,
+            (Some("denied"), ..) => return Class::Denied,
             (Some("reset"), ..) => true,
             (Some(error), ..) if is_without_destination(error) => true,
             (_, _, Some(status)) => is_failure(200, Some(status)),
             (_, Some(status), None) => is_failure(status, None),
             (error, None, None) => error.is_some(),
         };
-        if is_failed { FAILURE } else { SUCCESS }
+        if is_failed { Class::Failure } else { Class::Success }
     }
 
     /// Returns the outcome's labels. All outcomes have `error`. The other labels depend on the kind of route:

@@ -208,12 +208,13 @@ impl Pools {
     #[inline]
     pub(crate) fn find(&self, id: PoolId, size: CallSize, now: Instant) -> Option<UpstreamId> {
         let pool = self.pools.get(id)?;
-        let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
-        let is_kept = |&id: &UpstreamId| self.upstreams.get(id).is_none_or(|upstream| !upstream.is_nearly_closed(now));
+        let takes_call = |&id: &UpstreamId| {
+            self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size) && !upstream.is_nearly_closed(now))
+        };
         // The oldest shared connection with room gets the call, so that the other connections become idle.
         match pool.key.hop.is_shared() {
-            true => pool.connections.iter().find(has_room),
-            false => pool.connections.free().filter(is_kept).find(has_room),
+            true => pool.connections.iter().find(takes_call),
+            false => pool.connections.free().find(takes_call),
         }
     }
 }

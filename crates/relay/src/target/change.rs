@@ -35,11 +35,8 @@ impl Relay {
                     Some(cluster) => self.update_cluster(id, cluster.clone()),
                     None => self.lose_cluster(id, Standing::Removed),
                 },
-                // See `change_addresses`.
-                TargetKey::Address(address) if mesh.unanswered_address(*address).is_none() => {
-                    self.update_cluster(id, self.cluster_of_address(mesh, *address));
-                }
-                TargetKey::Address(_) | TargetKey::Local(_) => {}
+                TargetKey::Address(address) => self.change_addresses(std::iter::once(*address)),
+                TargetKey::Local(_) => {}
             }
         }
         self.targets.renew_routes();

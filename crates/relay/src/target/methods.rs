@@ -16,7 +16,7 @@ use leno_model::traffic::{Objective, Objectives};
 use rustc_hash::FxHasher;
 
 use crate::Relay;
-use crate::call::record::Ending;
+use crate::call::record::{Ending, is_without_destination};
 use crate::call::response::status_code;
 use crate::call::{Call, CallId, Response};
 use crate::link::grpc::{self, Status};
@@ -284,7 +284,7 @@ impl ClusterState {
             (Class::Cancelled, _) => MethodOutcome::CANCELLED,
             (Class::Denied, _) => MethodOutcome::DENIED,
             (_, Ending::Broken) => MethodOutcome::RESET,
-            (_, Ending::ProxyError { .. }) if ending.found_no_destination() => {
+            (_, Ending::ProxyError { why, .. }) if is_without_destination(why) => {
                 MethodOutcome::without_destination(call.http_status, grpc_status)
             }
             _ => MethodOutcome::answered(call.http_status, grpc_status),

@@ -95,7 +95,8 @@ pub(in crate::object) fn text_match(
 /// without a refusal, if the route's patterns are already too large.
 ///
 /// The caller drops a match whose pattern could not be compiled, because nothing tells which requests the match should
-/// select (GEP-1364, "Drop Rule"). To reject a superset of these requests could reject all requests to the Service.
+/// select (GEP-1364, "Drop Rule"). If the proxy instead rejected all requests that the match might select, it could
+/// reject every request to the Service.
 pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
     if !reading.may_compile() {
         return None;

@@ -208,9 +208,7 @@ impl Discovery {
                     let response = response.map_err(|status| explain_status(&status))?;
                     let response = response.ok_or("the control plane ended the stream, as it does when it restarts")?;
                     answers.push_back(session.respond(&response, &mut self.knowledge));
-                    drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
-                    let (mesh, changes) = self.knowledge.take_mesh();
-                    shared.change_mesh(mesh, changes);
+                    drop_at = self.renew_mesh(shared);
                     if let Some(why) = session.refuse(&response, &self.knowledge) {
                         let now = Instant::now();
                         ask_again.plan(session.refused(), now);
@@ -219,9 +217,7 @@ impl Discovery {
                     shared.set_refused_names(session.refused());
                 }
                 () = sleep_until(drop_at.unwrap_or_else(Instant::now).into()), if drop_at.is_some() => {
-                    drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
-                    let (mesh, changes) = self.knowledge.take_mesh();
-                    shared.change_mesh(mesh, changes);
+                    drop_at = self.renew_mesh(shared);
                 }
                 _ = look.tick() => {
                     self.forget(shared, Knowledge::forget_idle).await;
@@ -242,6 +238,15 @@ impl Discovery {
                 }
             }
         }
+    }
+
+    /// Drops the removed clusters that are overdue, and gives the mesh to the workers. Returns the time of the next such
+    /// drop; `None` if no removed cluster is kept.
+    fn renew_mesh(&mut self, shared: &Shared) -> Option<Instant> {
+        let drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
+        let (mesh, changes) = self.knowledge.take_mesh();
+        shared.change_mesh(mesh, changes);
+        drop_at
     }
 
     /// Records a question that arrived at `since`. If there is no room for it, the least recently used subjects are
