@@ -3,8 +3,8 @@
 //! accounts are one group.
 //!
 //! While places are free, an account may take any number of them. When no place is free, a new connection takes the
-//! place of another connection. The first of these rules that applies selects that connection. If `n` groups have
-//! connections, the equal part of a group is `capacity / n`.
+//! place of another connection. The rules below select the connection that loses its place. The first rule that applies
+//! decides. If `n` groups have connections, the equal part of a group is `capacity / n`.
 //!
 //! 1. Of the groups with silent connections, the rule looks at the group with the most connections. It applies if this
 //!    group has more than its equal part, and is the new connection's own group or has more connections than that
@@ -48,21 +48,21 @@ pub enum Entry<K> {
 }
 
 /// The connections of one listener. `A` is the account of a connection: a source address or an identity. `K` is the key
-/// by which the caller identifies a connection.
+/// by which the caller identifies a connection. `G` is the name of a group.
 #[derive(Debug)]
-pub struct Places<A, K> {
+pub struct Places<A, K, G = ()> {
     capacity: usize,
     members: FxHashMap<K, Member<A>>,
     accounts: FxHashMap<A, Account<K>>,
-    /// Returns the account that stands for the group of an account; `None` if all accounts are one group.
-    group_of: Option<fn(&A) -> A>,
-    /// The groups, by their name: the account that stands for the group, or `None` for the only group.
-    groups: FxHashMap<Option<A>, Group<A>>,
+    /// Returns the name of an account's group.
+    group_of: fn(&A) -> G,
+    /// The groups, by their names.
+    groups: FxHashMap<G, Group<A>>,
     /// All groups, ordered by their rank.
-    largest: BTreeSet<(GroupRank, Option<A>)>,
+    largest: BTreeSet<(GroupRank, G)>,
     /// The groups that have silent connections, ordered by a rank that counts only the silent connections of an
     /// account.
-    largest_silent: BTreeSet<(GroupRank, Option<A>)>,
+    largest_silent: BTreeSet<(GroupRank, G)>,
     next_serial: u64,
 }
 
@@ -128,18 +128,16 @@ impl<K> Account<K> {
 }
 
 impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
-    /// The accounts share the places equally.
+    /// The accounts share the places equally. All accounts are one group.
     pub fn new(capacity: usize) -> Self {
-        Self::with(capacity, None)
+        Self::grouped(capacity, |_| ())
     }
+}
 
-    /// Accounts for which `group_of` returns the same form a group. The groups share the places equally, then the
+impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash, G: Clone + Ord + Hash> Places<A, K, G> {
+    /// Accounts for which `group_of` returns the same name form a group. The groups share the places equally, then the
     /// accounts of each group.
-    pub fn grouped(capacity: usize, group_of: fn(&A) -> A) -> Self {
-        Self::with(capacity, Some(group_of))
-    }
-
-    fn with(capacity: usize, group_of: Option<fn(&A) -> A>) -> Self {
+    pub fn grouped(capacity: usize, group_of: fn(&A) -> G) -> Self {
         Self {
             capacity,
             members: FxHashMap::default(),
@@ -217,7 +215,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     /// Returns the connection that a new connection of `account` replaces; `None` if the new connection must be
     /// rejected.
     fn victim(&self, account: &A) -> Option<K> {
-        let name = self.name_of(account);
+        let name = (self.group_of)(account);
         let own = self.groups.get(&name);
         let own_holds = own.map_or(0, |own| own.connections);
         let groups = self.groups.len() + usize::from(own.is_none());
@@ -253,11 +251,6 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         self.accounts.get(account)?.settled.values().next().copied()
     }
 
-    /// Returns the name of an account's group.
-    fn name_of(&self, account: &A) -> Option<A> {
-        self.group_of.map(|group_of| group_of(account))
-    }
-
     /// Changes an account's queues, and keeps its group, `largest` and `largest_silent` up to date.
     fn change<R>(&mut self, account: &A, change: impl FnOnce(&mut Account<K>) -> R) {
         let queues = self
@@ -270,7 +263,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         if after.0.is_none() {
             self.accounts.remove(account);
         }
-        let name = self.name_of(account);
+        let name = (self.group_of)(account);
         let new = || Group { connections: 0, most: BTreeSet::new(), most_silent: BTreeSet::new() };
         let group = self.groups.entry(name.clone()).or_insert_with(new);
         let group_before = (group.rank(), group.silent_rank());

@@ -4,7 +4,7 @@ const ATTACKER: u8 = 1;
 const KUBELET: u8 = 2;
 
 /// Enters `count` connections of one account, with keys from `first` on.
-fn fill(places: &mut Places<u8, u32>, account: u8, first: u32, count: u32) {
+fn fill<G: Clone + Ord + Hash>(places: &mut Places<u8, u32, G>, account: u8, first: u32, count: u32) {
     for key in first..first + count {
         assert_eq!(places.enter(account, key), Entry::Free);
     }
@@ -167,7 +167,7 @@ fn a_silent_connection_of_the_largest_group_yields_first() {
 fn no_sequence_of_steps_takes_the_equal_part_of_a_group() {
     const CAPACITY: usize = 12;
     let mut random = fastrand::Rng::with_seed(leno_testing::seed());
-    let mut places: Places<u8, u32> = Places::grouped(CAPACITY, tens);
+    let mut places: Places<u8, u32, u8> = Places::grouped(CAPACITY, tens);
     let mut inside: Vec<(u32, u8)> = Vec::new();
     for key in 0..50_000 {
         if random.u8(..4) == 0 && !inside.is_empty() {

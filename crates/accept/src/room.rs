@@ -38,7 +38,7 @@ pub struct Room(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     strangers: Places<Source, u64>,
-    identified: Places<Arc<str>, u64>,
+    identified: Places<Arc<str>, u64, Arc<str>>,
     /// Maps the key of each place to the channel that notifies the task when another connection takes the place.
     holders: FxHashMap<u64, oneshot::Sender<()>>,
     next_key: u64,

@@ -53,23 +53,18 @@ pub(crate) async fn report_unmeshed(
             // Cancel the writes, and forget the failures: when this replica leads again, it must write at once.
             writes = Writes::default();
         }
-        loop {
-            tokio::select! {
-                // First see whether this replica still leads: otherwise it must not begin another write.
-                biased;
-                Ok(()) = leads.changed() => break,
-                Ok(()) = unmeshed.changed() => break,
-                (namespace, written) = writes.next(|namespace| {
-                    let pods = reported.without_event(due.get(namespace)?);
-                    (!pods.is_empty()).then(|| report(client.clone(), namespace.into(), pods))
-                }) => {
-                    reported.events.extend(written.events);
-                    match written.failed {
-                        None => writes.succeeded(&namespace),
-                        Some((pod, error)) => {
-                            writes.failed(&namespace, format_args!("the Event of Pod {pod}"), &error);
-                        }
-                    }
+        while let Some((namespace, written)) = writes
+            .next_until(&mut leads, &mut unmeshed, |namespace| {
+                let pods = reported.without_event(due.get(namespace)?);
+                (!pods.is_empty()).then(|| report(client.clone(), namespace.into(), pods))
+            })
+            .await
+        {
+            reported.events.extend(written.events);
+            match written.failed {
+                None => writes.succeeded(&namespace),
+                Some((pod, error)) => {
+                    writes.failed(&namespace, format_args!("the Event of Pod {pod}"), &error);
                 }
             }
         }

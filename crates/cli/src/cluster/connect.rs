@@ -133,9 +133,14 @@ impl Cluster {
     where
         K: Clone + DeserializeOwned + Debug,
     {
-        match list(api, labels).await {
+        self.if_allowed(list(api, labels).await)
+    }
+
+    /// Returns the answer to a request; `None` if the user lacks the right for the request.
+    pub(crate) fn if_allowed<T>(&self, answer: Result<T, kube::Error>) -> Result<Option<T>, ClusterError> {
+        match answer {
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
-            listed => listed.map(Some).map_err(|error| self.explain(&error)),
+            answer => answer.map(Some).map_err(|error| self.explain(&error)),
         }
     }
 

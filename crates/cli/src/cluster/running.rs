@@ -161,7 +161,7 @@ impl Running {
     /// version of Leno.
     pub(crate) fn refuse_older(&self, new: &Versions) -> Result<(), Refusal> {
         let label = self.deployment.as_ref().and_then(|deployment| deployment.labels().get(VERSION_LABEL));
-        let label = label.filter(|_| self.pinned_images().is_none());
+        let label = label.filter(|_| self.config.as_ref().and_then(pinned_images).is_none());
         let recorded = self.config.as_ref().and_then(|config| config.annotations().get(VERSION_ANNOTATION));
         let is_older = |new: &str, running: &str| compare(new, running) == Some(Ordering::Less);
         if let Some(running) = label.into_iter().chain(recorded).find(|running| is_older(&new.objects, running)) {
@@ -171,12 +171,6 @@ impl Running {
             Some(running) => Err(Refusal::OlderImages { running: running.clone(), new: new.images.clone() }),
             None => Ok(()),
         }
-    }
-
-    /// The value of `image.version` that this installation records. `None` if the images have the version of the `leno`
-    /// that installed them.
-    fn pinned_images(&self) -> Option<String> {
-        self.config.as_ref().and_then(pinned_images)
     }
 }
 

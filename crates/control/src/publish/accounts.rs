@@ -6,7 +6,7 @@
 //! accounts of each namespace. A stream may have to end so that a client of another account finds room. All holders
 //! together stay within the capacity, with three exceptions:
 //!
-//! - responses, of which a holder may always have one ([`Account::hold`]);
+//! - responses: a holder may always have one response in memory ([`Account::hold`]);
 //! - subscriptions to all resources, while the mesh grows ([`Account::set_names`]);
 //! - requests that take the place of bytes of a stream that was displaced for its bytes. The task of the stream closes
 //!   the connection at once, but the bytes are still in memory until the connection is closed. They count until then
@@ -38,11 +38,10 @@ pub(crate) enum Holder {
 
 #[derive(Debug)]
 pub(crate) struct Accounts {
-    capacity: Capacity,
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     ledger: Ledger,
     sources: Sources,
@@ -178,7 +177,8 @@ impl fmt::Display for Holder {
 
 impl Accounts {
     pub(crate) fn new(capacity: Capacity) -> Arc<Self> {
-        Arc::new(Self { capacity, inner: Mutex::default() })
+        let inner = Inner { ledger: Ledger::new(capacity), sources: Sources::default() };
+        Arc::new(Self { inner: Mutex::new(inner) })
     }
 
     /// Counts a new stream of a holder from an address.
@@ -188,7 +188,7 @@ impl Accounts {
     pub(crate) fn open(self: &Arc<Self>, holder: Holder, address: IpAddr, now: Instant) -> Result<Account, Exhausted> {
         let (end, displaced) = oneshot::channel();
         let mut inner = self.lock();
-        let key = inner.ledger.open(holder, end, &self.capacity, now)?;
+        let key = inner.ledger.open(holder, end, now)?;
         let paces = inner.sources.open((key.holder.clone(), address), now);
         drop(inner);
         let key = Arc::new(key);
@@ -207,8 +207,7 @@ impl Account {
     /// # Errors
     /// [`Exhausted`] if there is no room for so many subscriptions. In this case, the function counts nothing.
     pub(crate) fn take_names(&mut self, more: usize) -> Result<(), Exhausted> {
-        let (mut inner, capacity) = (self.accounts.lock(), &self.accounts.capacity);
-        inner.ledger.take(&self.key, Resource::Names, more, capacity, Instant::now())?;
+        self.accounts.lock().ledger.take(&self.key, Resource::Names, more, Instant::now())?;
         self.names += more;
         Ok(())
     }
@@ -216,8 +215,8 @@ impl Account {
     /// Counts at most `wanted` more subscriptions, as many as there is room for. Returns their number, and the reason
     /// if that is less than `wanted`. Call it once for all names of a request: each call may displace a stream.
     pub(crate) fn take_most_names(&mut self, wanted: usize) -> (usize, Option<Exhausted>) {
-        let (mut inner, capacity) = (self.accounts.lock(), &self.accounts.capacity);
-        let (taken, why) = inner.ledger.take_most(&self.key, Resource::Names, wanted, capacity, Instant::now());
+        let mut inner = self.accounts.lock();
+        let (taken, why) = inner.ledger.take_most(&self.key, Resource::Names, wanted, Instant::now());
         self.names += taken;
         (taken, why)
     }
@@ -238,8 +237,7 @@ impl Account {
     pub(crate) fn may_send(&self) -> bool {
         let inner = self.accounts.lock();
         let own = inner.ledger.used_by_holder(&self.key, Resource::Bytes);
-        let free = self.accounts.capacity.bytes_max.saturating_sub(inner.ledger.used(Resource::Bytes));
-        own <= free
+        own <= inner.ledger.free(Resource::Bytes)
     }
 
     /// Number of the holder's streams.
@@ -272,9 +270,7 @@ impl Held {
     /// [`Exhausted`] if there is no room for so many bytes. In this case, the count stays unchanged.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
-        let (mut inner, capacity) = (self.accounts.lock(), &self.accounts.capacity);
-        inner.ledger.take(&self.key, Resource::Bytes, more, capacity, Instant::now())?;
-        drop(inner);
+        self.accounts.lock().ledger.take(&self.key, Resource::Bytes, more, Instant::now())?;
         self.bytes = bytes;
         Ok(())
     }

@@ -71,7 +71,7 @@ impl Changes {
         }
         self.addresses_of_service(cluster);
         self.add(Kind::Route, Subject::Mesh);
-        for endpoint in all_endpoints(cluster) {
+        for endpoint in cluster.all_endpoints() {
             self.endpoint(cluster, endpoint.address);
         }
     }
@@ -99,8 +99,8 @@ impl Changes {
             self.add(Kind::Route, Subject::Mesh);
             // The Service's protocol and cluster IPs also decide whether calls to an endpoint's own address are treated
             // as calls to the Service.
-            all_endpoints(old).for_each(|endpoint| self.endpoint(old, endpoint.address));
-            all_endpoints(new).for_each(|endpoint| self.endpoint(new, endpoint.address));
+            old.all_endpoints().for_each(|endpoint| self.endpoint(old, endpoint.address));
+            new.all_endpoints().for_each(|endpoint| self.endpoint(new, endpoint.address));
         }
         if old.endpoints != new.endpoints || old.unready_endpoints != new.unready_endpoints {
             self.add(Kind::Endpoints, Subject::Cluster(new.key.clone()));
@@ -115,7 +115,7 @@ impl Changes {
             let (is_pod, has_proxy) = (endpoint.pod.is_some(), endpoint.proxy.is_some());
             (endpoint.address, endpoint.hostname.clone(), is_pod, has_proxy)
         };
-        let [before, after] = [old, new].map(|cluster| all_endpoints(cluster).map(named).collect::<BTreeSet<_>>());
+        let [before, after] = [old, new].map(|cluster| cluster.all_endpoints().map(named).collect::<BTreeSet<_>>());
         for (address, ..) in before.symmetric_difference(&after) {
             self.endpoint(new, *address);
         }
@@ -209,10 +209,6 @@ impl Changes {
 /// Whether the mesh has an equal policy of this name.
 fn has(mesh: &Mesh, policy: &Arc<AuthorizationPolicy>) -> bool {
     mesh.policy(&policy.namespace, &policy.name).is_some_and(|same| Arc::ptr_eq(same, policy) || same == policy)
-}
-
-fn all_endpoints(cluster: &Cluster) -> impl Iterator<Item = &Endpoint> {
-    cluster.endpoints.iter().chain(&cluster.unready_endpoints)
 }
 
 #[cfg(test)]

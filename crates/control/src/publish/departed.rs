@@ -33,7 +33,7 @@ impl Departed {
         let mut clusters: Vec<Arc<Cluster>> = known.filter(|cluster| new.cluster(&cluster.key).is_none()).collect();
         let mut endpoints = 0;
         let fits = |cluster: &&Arc<Cluster>| {
-            endpoints += cluster.endpoints.len() + cluster.unready_endpoints.len();
+            endpoints += cluster.all_endpoints().count();
             endpoints <= ENDPOINTS_MAX
         };
         let kept = clusters.iter().rev().take(CLUSTERS_MAX).take_while(fits).count();

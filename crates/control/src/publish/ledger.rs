@@ -60,14 +60,6 @@ impl Resource {
             Self::Bytes => "bytes_max",
         }
     }
-
-    fn max(self, capacity: &Capacity) -> usize {
-        match self {
-            Self::Streams => capacity.streams_max,
-            Self::Names => capacity.names_max,
-            Self::Bytes => capacity.bytes_max,
-        }
-    }
 }
 
 /// How much of each [`Resource`] is used.
@@ -103,8 +95,9 @@ pub(super) struct StreamKey {
     id: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ledger {
+    capacity: Capacity,
     all: Usage,
     /// The bytes of streams that were displaced for their bytes. A part of `all`.
     closing: Usage,
@@ -180,6 +173,17 @@ impl Victims {
 }
 
 impl Ledger {
+    pub(super) fn new(capacity: Capacity) -> Self {
+        Self {
+            capacity,
+            all: Usage::default(),
+            closing: Usage::default(),
+            namespaces: HashMap::new(),
+            purses: HashMap::new(),
+            streams_so_far: 0,
+        }
+    }
+
     /// Counts a new stream of an account. A message to `end` tells the stream that it is displaced. Call
     /// [`Ledger::over`] when the stream no longer waits for this message.
     ///
@@ -189,7 +193,6 @@ impl Ledger {
         &mut self,
         holder: Holder,
         end: oneshot::Sender<Displaced>,
-        capacity: &Capacity,
         now: Instant,
     ) -> Result<StreamKey, Exhausted> {
         let key = StreamKey { namespace: holder.namespace().map(Box::from), holder, id: self.streams_so_far };
@@ -198,7 +201,7 @@ impl Ledger {
         let account = namespace.holders.entry(key.holder.clone()).or_default();
         let stream = OfStream { usage: Usage::default(), end: Some(end), is_closing: false, is_over: false };
         account.streams.insert(key.id, stream);
-        let taken = self.take(&key, Resource::Streams, 1, capacity, now);
+        let taken = self.take(&key, Resource::Streams, 1, now);
         if taken.is_err() {
             self.over(&key);
         }
@@ -214,8 +217,8 @@ impl Ledger {
         self.forget_unused(key);
     }
 
-    /// Counts `more` of a resource for a stream. Displaces other streams if there is no room. For a displaced stream,
-    /// which is about to end, counts only bytes, even beyond the limit.
+    /// Counts `more` of a resource for a stream. Displaces other streams if there is no room. A displaced
+    /// stream is about to end: for such a stream, counts only bytes, and counts them even beyond the limit.
     ///
     /// # Errors
     /// [`Exhausted`] if there is no room, and the stream may not displace others. Then the function counts nothing.
@@ -224,20 +227,18 @@ impl Ledger {
         key: &StreamKey,
         resource: Resource,
         more: usize,
-        capacity: &Capacity,
         now: Instant,
     ) -> Result<(), Exhausted> {
         if more == 0 || self.is_ending(key) {
             self.add(key, resource, more);
             return Ok(());
         }
-        let max = resource.max(capacity);
-        match self.plan(key, resource, more, max, now) {
+        match self.plan(key, resource, more, now) {
             Some(plan) if plan.granted == more => {
-                self.carry_out(key, resource, &plan, max, now);
+                self.carry_out(key, resource, &plan, now);
                 Ok(())
             }
-            partial => Err(self.refusal(key, resource, partial.as_ref(), max)),
+            partial => Err(self.refusal(key, resource, partial.as_ref())),
         }
     }
 
@@ -248,27 +249,25 @@ impl Ledger {
         key: &StreamKey,
         resource: Resource,
         wanted: usize,
-        capacity: &Capacity,
         now: Instant,
     ) -> (usize, Option<Exhausted>) {
         if wanted == 0 || self.is_ending(key) {
             self.add(key, resource, wanted);
             return (wanted, None);
         }
-        let max = resource.max(capacity);
-        let mut plan = self.plan(key, resource, wanted, max, now);
+        let mut plan = self.plan(key, resource, wanted, now);
         let is_less = plan.as_ref().is_none_or(|plan| plan.granted < wanted);
-        let why = is_less.then(|| self.refusal(key, resource, plan.as_ref(), max));
+        let why = is_less.then(|| self.refusal(key, resource, plan.as_ref()));
         if plan.is_none() {
-            let part = self.largest_part(key, resource, wanted, max);
-            plan = self.plan(key, resource, part, max, now);
+            let part = self.largest_part(key, resource, wanted);
+            plan = self.plan(key, resource, part, now);
         }
         if let Some(plan) = &plan {
-            self.carry_out(key, resource, plan, max, now);
+            self.carry_out(key, resource, plan, now);
         }
         let granted = plan.map_or(0, |plan| plan.granted);
         // A displaced stream may have freed more than the request lacked.
-        let free = max.saturating_sub(self.used(resource)).min(wanted.saturating_sub(granted));
+        let free = self.free(resource).min(wanted.saturating_sub(granted));
         self.add(key, resource, free);
         let taken = granted + free;
         (taken, why.filter(|_| taken < wanted))
@@ -286,6 +285,20 @@ impl Ledger {
         self.change(key, resource, |used| used.saturating_sub(less));
     }
 
+    /// The limit on what all clients use.
+    fn max(&self, resource: Resource) -> usize {
+        match resource {
+            Resource::Streams => self.capacity.streams_max,
+            Resource::Names => self.capacity.names_max,
+            Resource::Bytes => self.capacity.bytes_max,
+        }
+    }
+
+    /// What all clients together may still use.
+    pub(super) fn free(&self, resource: Resource) -> usize {
+        self.max(resource).saturating_sub(self.used(resource))
+    }
+
     /// What all clients use.
     pub(super) fn used(&self, resource: Resource) -> usize {
         self.all.of(resource)
@@ -293,14 +306,16 @@ impl Ledger {
 
     /// What the account of a stream uses.
     pub(super) fn used_by_holder(&self, key: &StreamKey, resource: Resource) -> usize {
-        let namespace = self.namespaces.get(&key.namespace);
-        let holder = namespace.and_then(|namespace| namespace.holders.get(&key.holder));
-        holder.map_or(0, |holder| holder.usage.of(resource))
+        self.holder(key).map_or(0, |holder| holder.usage.of(resource))
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.namespaces.is_empty() && self.all == Usage::default() && self.closing == Usage::default()
+    }
+
+    fn holder(&self, key: &StreamKey) -> Option<&OfHolder> {
+        self.namespaces.get(&key.namespace)?.holders.get(&key.holder)
     }
 
     fn stream_mut(&mut self, key: &StreamKey) -> Option<&mut OfStream> {
@@ -309,9 +324,8 @@ impl Ledger {
 
     /// Whether a stream was displaced, or its task has ended.
     fn is_ending(&self, key: &StreamKey) -> bool {
-        let namespace = self.namespaces.get(&key.namespace);
-        let holder = namespace.and_then(|namespace| namespace.holders.get(&key.holder));
-        holder.and_then(|holder| holder.streams.get(&key.id)).is_none_or(|stream| stream.end.is_none())
+        let stream = self.holder(key).and_then(|holder| holder.streams.get(&key.id));
+        stream.is_none_or(|stream| stream.end.is_none())
     }
 
     /// Changes what a stream uses of a resource, and the sums.
@@ -328,10 +342,13 @@ impl Ledger {
         if stream.is_closing {
             self.closing.replace(resource, old, new);
         }
+        let is_over = stream.is_over;
         for usage in [&mut self.all, &mut namespace.usage, &mut holder.usage, &mut stream.usage] {
             usage.replace(resource, old, new);
         }
-        self.forget_unused(key);
+        if is_over {
+            self.forget_unused(key);
+        }
     }
 
     /// Makes sure that a stream cannot be displaced. Returns the sender that would have ended it; `None` if the stream
@@ -365,28 +382,28 @@ impl Ledger {
 
     /// Plans a request for `more`. Displaces no stream: a refused request must displace none. Scans all namespaces and the
     /// accounts of one, but only at a limit. Returns `None` if the rules do not allow the request.
-    fn plan(&mut self, key: &StreamKey, resource: Resource, more: usize, max: usize, now: Instant) -> Option<Plan> {
-        let lack = self.lack(key, resource, more, max)?;
+    fn plan(&mut self, key: &StreamKey, resource: Resource, more: usize, now: Instant) -> Option<Plan> {
+        let lack = self.lack(key, resource, more)?;
         let most = if lack.amount > 0 { self.allowance(&key.namespace, now) } else { 0 };
         let Victims { keys: victims, freed, .. } = self.victims(key, resource, lack, most)?;
         Some(Plan { granted: more.saturating_sub(lack.amount.saturating_sub(freed)), victims })
     }
 
     /// Displaces the streams of a plan, and counts what the plan grants.
-    fn carry_out(&mut self, key: &StreamKey, resource: Resource, plan: &Plan, max: usize, now: Instant) {
+    fn carry_out(&mut self, key: &StreamKey, resource: Resource, plan: &Plan, now: Instant) {
         if !plan.victims.is_empty() {
             let purse = self.purses.entry(key.namespace.clone()).or_insert_with(|| Purse::of_displacements(now));
             purse.spend(plan.victims.len(), now);
         }
         for victim in &plan.victims {
-            self.displace(victim, resource, max);
+            self.displace(victim, resource);
         }
         self.add(key, resource, plan.granted);
     }
 
     /// Returns the error for a request that does not get all that it asks for. `plan` is the request's plan.
-    fn refusal(&self, key: &StreamKey, resource: Resource, plan: Option<&Plan>, max: usize) -> Exhausted {
-        let holder = key.holder.clone();
+    fn refusal(&self, key: &StreamKey, resource: Resource, plan: Option<&Plan>) -> Exhausted {
+        let (holder, max) = (key.holder.clone(), self.max(resource));
         match plan {
             Some(_) => Exhausted::Displacements { holder, resource, max },
             None => Exhausted::new(resource, holder, self.used_by_holder(key, resource), max),
@@ -394,12 +411,12 @@ impl Ledger {
     }
 
     /// Returns the largest part of a request that the rules allow, if they do not allow all of `wanted`.
-    fn largest_part(&self, key: &StreamKey, resource: Resource, wanted: usize, max: usize) -> usize {
+    fn largest_part(&self, key: &StreamKey, resource: Resource, wanted: usize) -> usize {
         // If the rules allow a part, they allow each smaller part.
         let (mut part, mut too_much) = (0, wanted);
         while too_much - part > 1 {
             let middle = part + (too_much - part) / 2;
-            if self.lack(key, resource, middle, max).is_some() {
+            if self.lack(key, resource, middle).is_some() {
                 part = middle;
             } else {
                 too_much = middle;
@@ -409,7 +426,8 @@ impl Ledger {
     }
 
     /// Returns what a request for `more` lacks; `None` if the rules do not allow the request.
-    fn lack(&self, key: &StreamKey, resource: Resource, more: usize, max: usize) -> Option<Lack> {
+    fn lack(&self, key: &StreamKey, resource: Resource, more: usize) -> Option<Lack> {
+        let max = self.max(resource);
         let own = self.namespaces.get(&key.namespace)?;
         let holder_after = self.used_by_holder(key, resource).saturating_add(more);
         let namespace_after = own.usage.of(resource).saturating_add(more);
@@ -475,8 +493,8 @@ impl Ledger {
     }
 
     /// Takes a stream off the count, except for its bytes, and tells it to end.
-    fn displace(&mut self, victim: &StreamKey, resource: Resource, max: usize) {
-        let own = self.used_by_holder(victim, resource);
+    fn displace(&mut self, victim: &StreamKey, resource: Resource) {
+        let (own, max) = (self.used_by_holder(victim, resource), self.max(resource));
         for free_at_once in [Resource::Streams, Resource::Names] {
             self.change(victim, free_at_once, |_| 0);
         }

@@ -28,7 +28,7 @@ impl Open {
     /// Opens a stream.
     fn try_new(ledger: &mut Ledger, namespace: usize, account: usize, now: Instant) -> Result<Self, Exhausted> {
         let (sender, end) = oneshot::channel();
-        let key = ledger.open(holder(namespace, account), sender, &CAPACITY, now)?;
+        let key = ledger.open(holder(namespace, account), sender, now)?;
         Ok(Self { namespace, account, key, names: 0, bytes: 0, end })
     }
 }
@@ -136,7 +136,7 @@ fn release(ledger: &mut Ledger, Leaving { stream, .. }: Leaving) {
 fn no_sequence_of_requests_takes_the_equal_part_of_a_namespace() {
     for seed in leno_testing::seeds(0..100) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::new(CAPACITY);
         let (mut open, mut leaving) = (Vec::<Open>::new(), Vec::<Leaving>::new());
         // One namespace has many accounts, the others have few.
         let count = random.usize(1..5);
@@ -169,7 +169,7 @@ fn no_sequence_of_requests_takes_the_equal_part_of_a_namespace() {
                         if is_of_names { |stream| stream.names } else { |stream| stream.bytes };
                     let more = if random.u8(..4) == 0 { random.usize(1..max) } else { random.usize(1..20) };
                     let request = Request { namespace, account, more, resource, max, used };
-                    let taken = ledger.take(&key, resource, more, &CAPACITY, now);
+                    let taken = ledger.take(&key, resource, more, now);
                     check(&mut open, &mut leaving, &request, taken.is_ok());
                     if taken.is_ok() {
                         let stream = open.iter_mut().find(|stream| stream.key.id == key.id);
@@ -214,7 +214,7 @@ fn opened(ledger: &mut Ledger, namespace: usize, account: usize) -> Open {
 
 #[test]
 fn a_namespace_alone_may_use_everything() {
-    let mut ledger = Ledger::default();
+    let mut ledger = Ledger::new(CAPACITY);
     for number in 0..STREAMS_MAX {
         opened(&mut ledger, 0, number % 3);
     }
@@ -224,40 +224,39 @@ fn a_namespace_alone_may_use_everything() {
 
 #[test]
 fn a_small_request_displaces_few_streams_after_the_mesh_has_grown() {
-    let mut ledger = Ledger::default();
+    let mut ledger = Ledger::new(CAPACITY);
     let large: Vec<Open> = (0..5).map(|_| opened(&mut ledger, 0, 0)).collect();
     let small = opened(&mut ledger, 1, 0);
     for stream in &large {
         ledger.add(&stream.key, Resource::Names, NAMES_MAX);
     }
-    assert_eq!(ledger.take(&small.key, Resource::Names, 2, &CAPACITY, Instant::now()), Ok(()));
+    assert_eq!(ledger.take(&small.key, Resource::Names, 2, Instant::now()), Ok(()));
     let displaced = large.into_iter().filter_map(|mut stream| stream.end.try_recv().ok()).count();
     assert_eq!(displaced, 1);
 }
 
 #[test]
 fn a_request_above_the_part_of_its_namespace_gets_the_part() {
-    let mut ledger = Ledger::default();
+    let mut ledger = Ledger::new(CAPACITY);
     let now = Instant::now();
     let mut large: Vec<Open> = (0..3).map(|_| opened(&mut ledger, 0, 0)).collect();
     for stream in &large {
         ledger.add(&stream.key, Resource::Names, NAMES_MAX / 3);
     }
     let small = opened(&mut ledger, 1, 0);
-    let (taken, why) = ledger.take_most(&small.key, Resource::Names, NAMES_MAX, &CAPACITY, now);
+    let (taken, why) = ledger.take_most(&small.key, Resource::Names, NAMES_MAX, now);
     // Half of the names are an equal part. Two streams have to end for it, and leave a few more names.
     assert_eq!(taken, NAMES_MAX * 2 / 3);
     assert!(matches!(why, Some(Exhausted::Names { .. })), "{why:?}");
     assert_eq!(large.iter_mut().filter_map(|stream| stream.end.try_recv().ok()).count(), 2);
-    assert_eq!(ledger.take_most(&small.key, Resource::Names, 1, &CAPACITY, now).0, 0);
+    assert_eq!(ledger.take_most(&small.key, Resource::Names, 1, now).0, 0);
 }
 
 #[test]
 fn bytes_that_cannot_be_displaced_do_not_stop_a_request() {
-    let mut ledger = Ledger::default();
-    let take = |ledger: &mut Ledger, stream: &Open, bytes| {
-        ledger.take(&stream.key, Resource::Bytes, bytes, &CAPACITY, Instant::now())
-    };
+    let mut ledger = Ledger::new(CAPACITY);
+    let take =
+        |ledger: &mut Ledger, stream: &Open, bytes| ledger.take(&stream.key, Resource::Bytes, bytes, Instant::now());
     // The task of this stream has ended. Its namespace uses the most.
     let unread = opened(&mut ledger, 0, 0);
     ledger.add(&unread.key, Resource::Bytes, 1_000);
@@ -280,10 +279,10 @@ fn bytes_that_cannot_be_displaced_do_not_stop_a_request() {
 #[test]
 fn a_namespace_displaces_only_so_many_streams() {
     let capacity = Capacity { streams_max: 4_000, ..CAPACITY };
-    let (mut ledger, now) = (Ledger::default(), Instant::now());
+    let (mut ledger, now) = (Ledger::new(capacity), Instant::now());
     let mut open = |namespace, at| {
         let (sender, _end) = oneshot::channel();
-        ledger.open(holder(namespace, 0), sender, &capacity, at)
+        ledger.open(holder(namespace, 0), sender, at)
     };
     for _ in 0..capacity.streams_max {
         open(0, now).expect("there is room");
@@ -306,10 +305,10 @@ fn a_request_for_more_than_its_namespace_may_displace_gets_what_the_allowance_fr
     const NAMES: usize = 4_000;
     let burst = DISPLACEMENTS_BURST as usize;
     let capacity = Capacity { streams_max: 2 * NAMES, names_max: NAMES, ..CAPACITY };
-    let (mut ledger, now) = (Ledger::default(), Instant::now());
+    let (mut ledger, now) = (Ledger::new(capacity), Instant::now());
     let open = |ledger: &mut Ledger, namespace| {
         let (sender, end) = oneshot::channel();
-        (ledger.open(holder(namespace, 0), sender, &capacity, now).expect("there is room"), end)
+        (ledger.open(holder(namespace, 0), sender, now).expect("there is room"), end)
     };
     let mut large: Vec<_> = (0..NAMES).map(|_| open(&mut ledger, 0)).collect();
     for (key, _) in &large {
@@ -317,14 +316,14 @@ fn a_request_for_more_than_its_namespace_may_displace_gets_what_the_allowance_fr
     }
     let mut displaced = || large.iter_mut().filter_map(|(_, end)| end.try_recv().ok()).count();
     let (small, _end) = open(&mut ledger, 1);
-    let refused = ledger.take(&small, Resource::Names, burst + 1, &capacity, now);
+    let refused = ledger.take(&small, Resource::Names, burst + 1, now);
     assert!(matches!(refused, Err(Exhausted::Displacements { .. })), "{refused:?}");
     assert_eq!((displaced(), ledger.used(Resource::Names)), (0, NAMES), "a refused request displaces no stream");
-    let (taken, why) = ledger.take_most(&small, Resource::Names, burst + 1, &capacity, now);
+    let (taken, why) = ledger.take_most(&small, Resource::Names, burst + 1, now);
     assert_eq!(taken, burst);
     assert!(matches!(why, Some(Exhausted::Displacements { .. })), "{why:?}");
     assert_eq!((displaced(), ledger.used(Resource::Names)), (burst, NAMES));
-    let (taken, why) = ledger.take_most(&small, Resource::Names, 1, &capacity, now);
+    let (taken, why) = ledger.take_most(&small, Resource::Names, 1, now);
     assert_eq!((taken, displaced()), (0, 0));
     assert!(matches!(why, Some(Exhausted::Displacements { .. })), "{why:?}");
 }

@@ -461,13 +461,12 @@ impl Session {
         let valid = claims.filter(|(name, _)| name.len() <= NAME_MAX_BYTES);
         let claims: Vec<(&str, Version)> =
             valid.filter_map(|(name, version)| Some((name, Version::parse(version)?))).collect();
-        let state = &self.kinds[kind.index()];
-        let is_new = |name: &str| state.wants_all && !state.entries.contains_key(name);
-        let wanted = claims.iter().filter(|(name, _)| is_new(name)).count();
+        let is_new = |state: &KindState, name: &str| state.wants_all && !state.entries.contains_key(name);
+        let wanted = claims.iter().filter(|(name, _)| is_new(&self.kinds[kind.index()], name)).count();
         let mut room = self.take_names(wanted);
         let state = &mut self.kinds[kind.index()];
         for (name, version) in claims {
-            if state.wants_all && !state.entries.contains_key(name) && room.take_place() {
+            if is_new(state, name) && room.take_place() {
                 state.entries.entry(name.into()).or_default();
                 state.pending.insert(name.into());
             }
@@ -528,9 +527,9 @@ impl Session {
                 break;
             }
         }
-        let must_answer = is_whole && self.kinds[kind.index()].is_answer_due;
+        let is_answer_due = is_whole && self.kinds[kind.index()].is_answer_due;
         let all_remove = !steps.is_empty() && steps.iter().all(|(_, step)| matches!(step, Step::Remove));
-        let only_removes = all_remove && !must_answer;
+        let only_removes = all_remove && !is_answer_due;
         if self.is_named_by_others(kind) {
             let waits = |(name, step): &mut (Arc<str>, Step)| {
                 matches!(step, Step::Remove) && (only_removes || self.can_keep(kind, name, catalog))
@@ -541,7 +540,7 @@ impl Session {
                 return None;
             }
         }
-        let is_answer_due = std::mem::take(&mut self.kinds[kind.index()].is_answer_due) && is_whole;
+        self.kinds[kind.index()].is_answer_due = false;
         let Applied { mut resources, removed, names, changed_bytes } = self.apply(kind, steps);
         self.recount();
         let has_news = match self.variant {
@@ -557,9 +556,7 @@ impl Session {
             let state = &self.kinds[kind.index()];
             let listed = |name: &Arc<str>| match catalog.get(kind, name, &self.audience) {
                 Found::Resource(written) => Some((name.clone(), written)),
-                Found::Missing if state.held_back.contains(name) => {
-                    Some((name.clone(), self.departed(kind, name, catalog)?))
-                }
+                Found::Missing if state.held_back.contains(name) => Some((name.clone(), self.departed(name, catalog)?)),
                 Found::Missing | Found::TooLarge => None,
             };
             resources = state.entries.keys().filter_map(listed).collect();
@@ -579,14 +576,15 @@ impl Session {
     fn can_keep(&self, kind: Kind, name: &str, catalog: &Catalog) -> bool {
         let sent = self.kinds[kind.index()].entries.get(name).map(|entry| entry.sent);
         matches!(sent, Some(Sent::Version(_) | Sent::Claimed(_)))
-            && (!self.is_whole(kind) || self.departed(kind, name, catalog).is_some())
+            && (!self.is_whole(kind) || self.departed(name, catalog).is_some())
     }
 
     /// Returns a removed Cluster for a complete list that repeats it; `None` if the catalog does not have the version
-    /// that the client has. Another version would make Envoy wait for the Cluster's endpoints, which do not exist.
-    fn departed(&self, kind: Kind, name: &str, catalog: &Catalog) -> Option<Arc<Written>> {
-        let sent = self.kinds[kind.index()].entries.get(name)?.sent;
-        let written = catalog.departed(name, &self.audience).filter(|_| kind == Kind::Cluster)?;
+    /// that the client has. Another version would make Envoy wait for the Cluster's endpoints, which do not exist. Only
+    /// Clusters are both listed completely and held back.
+    fn departed(&self, name: &str, catalog: &Catalog) -> Option<Arc<Written>> {
+        let sent = self.kinds[Kind::Cluster.index()].entries.get(name)?.sent;
+        let written = catalog.departed(name, &self.audience)?;
         (sent == Sent::Version(written.version)).then_some(written)
     }
 

@@ -12,6 +12,7 @@ use std::ops::Bound;
 
 use futures_util::future::{Join, Ready, join, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::watch;
 
 use super::namespaces::FailingNamespaces;
 
@@ -29,7 +30,7 @@ pub(crate) struct Writes<F: Future> {
     wanted: BTreeSet<Box<str>>,
     /// The namespaces of `running`.
     writing: BTreeSet<Box<str>>,
-    /// The namespace of the latest write that was no retry. The next turn is that of the namespace behind it.
+    /// The namespace of the latest write that was no retry. The next namespace in the order of names has the next turn.
     latest: Box<str>,
     running: FuturesUnordered<Join<Ready<Box<str>>, F>>,
 }
@@ -79,6 +80,22 @@ impl<F: Future> Writes<F> {
                 }
                 () = failing.due(waits), if has_place => {}
             }
+        }
+    }
+
+    /// Like [`Writes::next`], but returns `None` once `leads` or `news` has changed.
+    pub(crate) async fn next_until<T>(
+        &mut self,
+        leads: &mut watch::Receiver<bool>,
+        news: &mut watch::Receiver<T>,
+        write: impl Fn(&str) -> Option<F>,
+    ) -> Option<(Box<str>, F::Output)> {
+        tokio::select! {
+            // First see whether this replica still leads: otherwise it must not begin another write.
+            biased;
+            Ok(()) = leads.changed() => None,
+            Ok(()) = news.changed() => None,
+            ended = self.next(write) => Some(ended),
         }
     }
 

@@ -64,36 +64,31 @@ pub(crate) async fn keep_statuses(
             writes = Writes::default();
             known = Known::default();
         }
-        loop {
-            tokio::select! {
-                // First see whether this replica still leads: otherwise it must not begin another write.
-                biased;
-                Ok(()) = leads.changed() => break,
-                Ok(()) = news.changed() => break,
-                (namespace, pass) = writes.next(|namespace| {
-                    let (due, newer) = known.due(namespace)?;
-                    Some(write_all(client.clone(), due, newer))
-                }) => {
-                    match &pass.worst {
-                        Some(((kind, name), error)) => {
-                            let others = match pass.failed.len() {
-                                0 | 1 => String::new(),
-                                2 => " and 1 other status".to_owned(),
-                                statuses => format!(" and {} other statuses", statuses - 1),
-                            };
-                            writes.failed(&namespace, format_args!("the status of {kind} {name}{others}"), error);
-                            if pass.is_outdated() {
-                                writes.hasten(&namespace);
-                            }
-                        }
-                        // The statuses that failed earlier may not have been checked, so the series of failures does
-                        // not end.
-                        None if pass.is_cut_short => {}
-                        None => writes.succeeded(&namespace),
+        while let Some((namespace, pass)) = writes
+            .next_until(&mut leads, &mut news, |namespace| {
+                let (due, newer) = known.due(namespace)?;
+                Some(write_all(client.clone(), due, newer))
+            })
+            .await
+        {
+            match &pass.worst {
+                Some(((kind, name), error)) => {
+                    let others = match pass.failed.len() {
+                        0 | 1 => String::new(),
+                        2 => " and 1 other status".to_owned(),
+                        statuses => format!(" and {} other statuses", statuses - 1),
+                    };
+                    writes.failed(&namespace, format_args!("the status of {kind} {name}{others}"), error);
+                    if pass.is_outdated() {
+                        writes.hasten(&namespace);
                     }
-                    known.record(pass);
                 }
+                // The statuses that failed earlier may not have been checked, so the series of failures does
+                // not end.
+                None if pass.is_cut_short => {}
+                None => writes.succeeded(&namespace),
             }
+            known.record(pass);
         }
     }
 }

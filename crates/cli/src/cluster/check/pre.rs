@@ -267,7 +267,7 @@ async fn lacks(cluster: &Cluster, plan: &Plan) -> Result<Lacks, ClusterError> {
     }
     for role in &plan.cluster_roles {
         let created = try_cluster_role(cluster, role).await;
-        lacks.roles.extend(refused(cluster, &format!("ClusterRole {}", role.name_any()), None, created).await?);
+        lacks.roles.extend(refused(cluster, &role.name_any(), None, created).await?);
     }
     for role in &plan.roles {
         let namespace = role.namespace().unwrap_or_default();
@@ -279,13 +279,12 @@ async fn lacks(cluster: &Cluster, plan: &Plan) -> Result<Lacks, ClusterError> {
             let cluster_role = ClusterRole { metadata, rules: role.rules.clone(), ..Default::default() };
             created = try_cluster_role(cluster, &cluster_role).await;
         }
-        let name = format!("Role {}", role.name_any());
-        lacks.roles.extend(refused(cluster, &name, Some(&namespace), created).await?);
+        lacks.roles.extend(refused(cluster, &role.name_any(), Some(&namespace), created).await?);
     }
     Ok(lacks)
 }
 
-fn dry_run() -> PostParams {
+pub(super) fn dry_run() -> PostParams {
     PostParams { dry_run: true, ..PostParams::default() }
 }
 
@@ -300,15 +299,16 @@ fn is_status(answer: &Result<(), kube::Error>, code: u16) -> bool {
     matches!(answer, Err(kube::Error::Api(status)) if status.code == code)
 }
 
-/// Concludes from the API server's answer whether the user may create a role and bind it. `role` is its kind and name,
-/// and `namespace` is `None` for a ClusterRole.
+/// Concludes from the API server's answer whether the user may create the role `name` and bind it. `namespace` is
+/// `None` for a ClusterRole.
 async fn refused(
     cluster: &Cluster,
-    role: &str,
+    name: &str,
     namespace: Option<&str>,
     created: Result<(), kube::Error>,
 ) -> Result<Option<RefusedRole>, ClusterError> {
-    let role = role.to_owned();
+    let (kind, resource) = if namespace.is_some() { ("Role", "roles") } else { ("ClusterRole", "clusterroles") };
+    let role = format!("{kind} {name}");
     match created {
         Ok(()) => {}
         // The role exists. The API server compares the rights before it looks for the name.
@@ -323,7 +323,6 @@ async fn refused(
     }
     // A user may bind a role whose rights the user holds. A user with the verb escalate may create a role without
     // holding its rights, and needs the verb bind too. No dry run shows this, because the role does not exist yet.
-    let resource = if namespace.is_some() { "roles" } else { "clusterroles" };
     let right = |verb: &str, name: Option<String>| ResourceAttributes {
         group: Some(RBAC.to_owned()),
         resource: Some(resource.to_owned()),
@@ -332,9 +331,8 @@ async fn refused(
         name,
         ..Default::default()
     };
-    let name = role.rsplit(' ').next().map(str::to_owned);
     let may_escalate = is_allowed(cluster, right("escalate", None)).await?;
-    let is_bound = !may_escalate || is_allowed(cluster, right("bind", name)).await?;
+    let is_bound = !may_escalate || is_allowed(cluster, right("bind", Some(name.to_owned()))).await?;
     Ok((!is_bound).then_some(RefusedRole::NotBound { role }))
 }
 

@@ -14,6 +14,7 @@ use leno_model::mesh::Mesh;
 use leno_model::policy::{AuthorizationPolicy, Caller, Decision, Reason, Request};
 use leno_model::spiffe::{SpiffeId, Workload};
 
+use super::proxies;
 use super::report::Finding;
 use crate::cluster::pods;
 
@@ -32,8 +33,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
         containers.map(|container| (container.name.as_str(), container.args.as_deref().unwrap_or_default())),
     );
     let told = probes_of_arguments(pods::proxy(pod).and_then(|proxy| proxy.args.as_deref()).unwrap_or_default());
-    let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-    let restart = || pods::owner(pod).restart(&pod.namespace().unwrap_or_default());
+    let name = proxies::name(pod);
     let finding = |probe: &PodProbe| {
         if probe.asks.as_ref().is_ok_and(|asked| told.contains(asked)) {
             return None;
@@ -42,7 +42,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
         let why = format!("the {} of {name} is denied: {reason}", probe.name);
         Some(match &probe.asks {
             Err(unasked) => Finding::failed(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\""),
-            Ok(_) => Finding::failed(format!("{why}; its proxy does not know the probe"), anew(&restart())),
+            Ok(_) => Finding::failed(format!("{why}; its proxy does not know the probe"), anew(pod)),
         })
     };
     let denied = probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect::<Vec<_>>();
@@ -50,7 +50,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     let blind = unreplaced.map(|Unreplaced { name: probe, obstacle }| match obstacle {
         None => Finding::warning(
             format!("the {probe} of {name} reaches only the proxy, so it succeeds even if the application is down"),
-            anew(&restart()),
+            anew(pod),
         ),
         Some(obstacle) => {
             let fix = format!("in the Pod template: {}", obstacle.fix());
@@ -63,7 +63,8 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
 /// Returns what to do if an older injector did not know the probes of a Pod. A new Pod is not enough if its manifest brings
 /// the proxy of an older `leno inject`, if the injector is still the older one, or if an annotation gives the proxy another
 /// version or image: then the injector does not replace TCP probes.
-fn anew(restart: &str) -> String {
+fn anew(pod: &Pod) -> String {
+    let restart = proxies::restart(pod);
     format!(
         "if the Pod template has leno-init, run leno inject on it again; otherwise upgrade the control plane, remove \
          {PROXY_VERSION} or {PROXY_IMAGE} if it gives the proxy another version or image than the injector's, then {restart}"

@@ -6,7 +6,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod};
 use kube::ResourceExt;
 use leno_install::annotations::{INJECT, PROXY_VERSION};
-use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, asks_for_injection, inject, typos};
+use leno_install::inject::{self, Asked, Decision, Outcome, Skipped, asks_for_injection, inject, typos};
 use leno_install::names::{PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
@@ -46,7 +46,7 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Err(error) => vec![(*error).into()],
     };
     list.check(EXPECTED, &[API_SERVER], || match &installed.namespaces {
-        Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, installed, &proxies.options)),
+        Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, installed)),
         Err(error) => vec![error.into()],
     });
     list.check(REFUSED, &[API_SERVER], || match (&proxies.creators, &proxies.pods) {
@@ -80,17 +80,17 @@ fn with_proxy<'a>(pods: &[&'a Pod]) -> Vec<&'a Pod> {
 }
 
 /// Returns the namespace and name of a Pod in the form `shop/web-1`.
-fn name(pod: &Pod) -> String {
+pub(super) fn name(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-fn restart(pod: &Pod) -> String {
+pub(super) fn restart(pod: &Pod) -> String {
     pods::owner(pod).restart(&pod.namespace().unwrap_or_default())
 }
 
-/// Finds Pods without a proxy that would get one if they were created now. `options` are the injector's.
-fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed, options: &Options) -> Vec<Finding> {
-    let excluded = excluded(installed);
+/// Finds Pods without a proxy that would get one if they were created now.
+fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed) -> Vec<Finding> {
+    let (excluded, options) = (excluded(installed), installed.options());
     let finding = |pod: &&Pod| {
         let namespace = pod.namespace().unwrap_or_default();
         if pods::sidecar(pod).is_some() || excluded.contains(&namespace) {
@@ -99,7 +99,7 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed,
         let known = namespaces.iter().find(|known| known.name_any() == namespace);
         let annotations = known.map(annotations).unwrap_or_default();
         let template = serde_json::to_value(pod).ok()?;
-        match inject(&template, &inject::Namespace { name: namespace, annotations }, Asked::ByAnnotation, options) {
+        match inject(&template, &inject::Namespace { name: namespace, annotations }, Asked::ByAnnotation, &options) {
             Ok(Decision { outcome: Outcome::Injected { .. }, .. }) => {
                 let why = absence::why(pod, known, installed.injector.as_ref().ok().and_then(Option::as_ref));
                 Some(Finding::warning(format!("{} has none: {why}", name(pod)), restart(pod)))

@@ -42,7 +42,6 @@ fn of(pods: Vec<Pod>) -> Proxies {
         metrics: Default::default(),
         shown: Ok(Vec::new()),
         policies: Ok(Vec::new()),
-        options: Options::default(),
     }
 }
 
@@ -90,8 +89,9 @@ fn a_pod_whose_annotations_are_wrong_can_have_none_and_says_which() {
 fn the_installations_own_options_decide_which_pod_can_have_none() {
     let pod = || web("web-1", &json!({"leno.dev/skip-inbound-ports": "22"}), false, true);
     assert_eq!(checked(&installed(now()), &of(vec![pod()]), EXPECTED)[0].verdict, Verdict::Warning);
-    let options = Options { namespace_only: vec!["leno.dev/skip-inbound-ports".to_owned()], ..Options::default() };
-    let check = checked(&installed(now()), &Proxies { options, ..of(vec![pod()]) }, EXPECTED).remove(0);
+    let options = json!({"inject.yaml": "namespaceOnly: [leno.dev/skip-inbound-ports]"});
+    let config = Some(object(json!({"metadata": {"name": "leno-config"}, "data": options})));
+    let check = checked(&Installed { config, ..installed(now()) }, &of(vec![pod()]), EXPECTED).remove(0);
     assert_eq!(check.verdict, Verdict::Failed);
     assert!(check.why.contains("only a namespace may have it"), "{}", check.why);
 }

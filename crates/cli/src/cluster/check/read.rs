@@ -90,8 +90,13 @@ pub(super) struct Proxies {
     pub(super) services: Read<Vec<Service>>,
     /// Valid policies only; the control plane reports the invalid policies.
     pub(super) policies: Read<Vec<Arc<AuthorizationPolicy>>>,
-    /// The injector's options in this installation; the default options if they cannot be read.
-    pub(super) options: Options,
+}
+
+impl Installed {
+    /// Returns the injector's options in this installation; the default options if they cannot be read.
+    pub(super) fn options(&self) -> Options {
+        self.config.as_ref().and_then(options_of).unwrap_or_default()
+    }
 }
 
 /// Reads an installation.
@@ -149,18 +154,17 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
         tokio::join!(cluster.list(cluster.within_or_all(namespace), ""), creators(cluster, namespace));
     let is_running = |pod: &&Pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY);
     let running = || pods.iter().flatten().filter(is_running);
-    let (services, metrics, shown, policies, options) = tokio::join!(
+    let (services, metrics, shown, policies) = tokio::join!(
         cluster.list(cluster.within_or_all(namespace), ""),
         metrics::texts(cluster, running()),
         identity::shown(cluster, running()),
         policies::list(cluster, namespace),
-        options(cluster),
     );
     let policies = policies.map(|mut found| {
         found.all.retain(|policy| policy.mode != Mode::Unreadable);
         found.all
     });
-    Proxies { pods, creators, services, metrics, shown, policies, options }
+    Proxies { pods, creators, services, metrics, shown, policies }
 }
 
 /// Reads the objects that create Pods, and the Events about Pods that the API server refused. Leaves out the kinds that
@@ -198,16 +202,7 @@ async fn creators(cluster: &Cluster, namespace: Option<&str>) -> Read<Creators> 
 async fn failed_creates(cluster: &Cluster, namespace: Option<&str>) -> Read<Option<ObjectList<Event>>> {
     let reason = format!("reason={}", refused::FAILED_CREATE);
     let params = ListParams::default().fields(&reason).limit(refused::EVENTS_MAX);
-    match cluster.within_or_all::<Event>(namespace).list(&params).await {
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
-        listed => listed.map(Some).map_err(|error| cluster.explain(&error)),
-    }
-}
-
-/// Reads the injector's options.
-async fn options(cluster: &Cluster) -> Options {
-    let config = config_map(cluster, CONTROL_NAMESPACE, CONFIG).await;
-    config.as_ref().and_then(options_of).unwrap_or_default()
+    cluster.if_allowed(cluster.within_or_all::<Event>(namespace).list(&params).await)
 }
 
 /// Reads the configuration of Cilium; `None` if Cilium is not installed.

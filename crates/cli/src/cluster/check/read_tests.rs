@@ -10,7 +10,8 @@ fn read(status: u16, answer: &Value) -> Options {
         assert_eq!(path, "/api/v1/namespaces/leno/configmaps/leno-config");
         (status, answer.clone())
     };
-    with_api_server(reply, async |cluster| options(&cluster).await)
+    let config = with_api_server(reply, async |cluster| config_map(&cluster, CONTROL_NAMESPACE, CONFIG).await);
+    config.as_ref().and_then(options_of).unwrap_or_default()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
-use leno_install::names::{GRPC, GUARD, INIT, PROXY};
+use leno_install::names::{GRPC, GUARD, INIT, POD_SECURITY, PROXY};
 
 use super::report::Finding;
 use crate::cluster::pods::Owner;
@@ -179,11 +179,20 @@ fn reason(message: &str) -> String {
     start.and_then(|start| message.get(start..)).unwrap_or(message).to_owned()
 }
 
+/// Whether a message of the API server names the guard, the webhook, or a container that only the webhook adds.
+pub(super) fn names_the_mesh(message: &str) -> bool {
+    [GUARD, WEBHOOK, INIT, PROXY, GRPC].iter().any(|name| message.contains(name))
+}
+
+/// Whether the webhook itself refuses the Pod.
+pub(super) fn is_denied(message: &str) -> bool {
+    message.contains(&format!("admission webhook \"{WEBHOOK}\" denied the request"))
+}
+
 /// Whether the API server refuses the Pod because of the mesh. Quotas and LimitRanges do not name containers, so in a
 /// meshed namespace the proxy's containers may be the reason.
 fn is_of_the_mesh(message: &str, is_meshed: bool) -> bool {
-    let names_the_mesh = [GUARD, WEBHOOK, INIT, PROXY, GRPC].iter().any(|name| message.contains(name));
-    names_the_mesh || (is_meshed && (is_of_quota(message) || is_of_limit_range(message)))
+    names_the_mesh(message) || (is_meshed && (is_of_quota(message) || is_of_limit_range(message)))
 }
 
 fn is_of_quota(message: &str) -> bool {
@@ -201,7 +210,7 @@ fn fix(message: &str, namespace: &str, workload: &Owner) -> String {
     if let Some(fix) = for_limits(message, namespace) {
         return fix;
     }
-    if message.contains(&format!("admission webhook \"{WEBHOOK}\" denied the request")) {
+    if is_denied(message) {
         return format!(
             "correct what the message names, in the Pod template of the {} or in its namespace",
             workload.kind
@@ -231,7 +240,7 @@ pub(super) fn for_limits(message: &str, namespace: &str) -> Option<String> {
     if message.contains("violates PodSecurity") {
         return Some(format!(
             "{INIT} needs NET_ADMIN, which only the level privileged allows: kubectl label namespace {namespace} --overwrite \
-             pod-security.kubernetes.io/enforce=privileged; or keep the workload out of the mesh with the annotation \
+             {POD_SECURITY}=privileged; or keep the workload out of the mesh with the annotation \
              {INJECT}: disabled of its Pod template"
         ));
     }

@@ -6,17 +6,17 @@
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::ResourceExt;
-use kube::api::PostParams;
 use leno_install::annotations::INJECT;
 use leno_install::inject::{asks_for_injection, is_never_meshed};
-use leno_install::names::{CONTROL_NAMESPACE, GRPC, GUARD, INIT, INJECTOR, PROXY};
+use leno_install::names::{CONTROL_NAMESPACE, GUARD, INIT, INJECTOR};
 use serde_json::json;
 
 use super::installed::{NAMESPACE, PODS};
 use super::new_pods::NEW_PODS;
+use super::pre::dry_run;
 use super::proxies::excluded;
 use super::read::Installed;
-use super::refused::{WEBHOOK, for_limits};
+use super::refused::{WEBHOOK, for_limits, is_denied, names_the_mesh};
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::pods;
@@ -44,8 +44,8 @@ pub(super) struct Trial {
 
 /// The API server's answer to a [`Trial`].
 enum Answer {
-    /// The API server would have created this Pod.
-    Accepted(Box<Pod>),
+    /// The API server would have created the Pod, with or without a container that the webhook adds.
+    Accepted { has_sidecar: bool },
     /// The user may not create Pods in the namespace.
     NotAllowed,
     /// The API server would have refused the Pod, with this message.
@@ -59,10 +59,9 @@ enum Answer {
 pub(super) async fn read(cluster: &Cluster, installed: &Installed) -> Option<Trial> {
     let mut trial = None;
     for (namespace, is_meshed) in namespaces(installed) {
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        let created = cluster.within::<Pod>(&namespace).create(&dry_run, &template(is_meshed)).await;
+        let created = cluster.within::<Pod>(&namespace).create(&dry_run(), &template(is_meshed)).await;
         let answer = match created {
-            Ok(pod) => Answer::Accepted(Box::new(pod)),
+            Ok(pod) => Answer::Accepted { has_sidecar: pods::sidecar(&pod).is_some() },
             // Only a missing right has these words: admission plug-ins refuse with the status 403 too.
             Err(kube::Error::Api(status)) if status.message.contains("cannot create resource \"pods\"") => {
                 Answer::NotAllowed
@@ -123,9 +122,9 @@ impl Answer {
     /// Whether the answer shows that the API server reaches the webhook, or that it does not.
     fn is_conclusive(&self) -> bool {
         match self {
-            Self::Accepted(_) | Self::Failed(_) => true,
+            Self::Accepted { .. } | Self::Failed(_) => true,
             Self::NotAllowed => false,
-            Self::Refused(message) => message.contains(GUARD) || message.contains(WEBHOOK) || names_container(message),
+            Self::Refused(message) => names_the_mesh(message),
         }
     }
 }
@@ -146,19 +145,20 @@ impl Trial {
     pub(super) fn accepted(namespace: &str, init_containers: &[&str]) -> Self {
         let named: Vec<_> = init_containers.iter().map(|name| json!({"name": name})).collect();
         let pod = json!({"spec": {"initContainers": named, "containers": []}});
-        let answer = Answer::Accepted(Box::new(serde_json::from_value(pod).expect("it is a Pod")));
+        let pod: Pod = serde_json::from_value(pod).expect("it is a Pod");
+        let answer = Answer::Accepted { has_sidecar: pods::sidecar(&pod).is_some() };
         Self { namespace: namespace.to_owned(), is_meshed: true, answer }
     }
 
     fn finding(&self) -> Finding {
         let namespace = &self.namespace;
         let message = match &self.answer {
-            Answer::Accepted(pod) if pods::sidecar(pod).is_some() => {
+            Answer::Accepted { has_sidecar: true } => {
                 return Finding::ok(format!(
                     "the API server reaches the webhook: a new Pod in namespace {namespace} would get its proxy"
                 ));
             }
-            Answer::Accepted(_) => {
+            Answer::Accepted { has_sidecar: false } => {
                 return silent(format!(
                     "a new Pod in namespace {namespace} would start without a proxy: the webhook {INJECTOR} does not answer the API server"
                 ));
@@ -172,11 +172,12 @@ impl Trial {
             Answer::Refused(message) => line(message),
         };
         let refuses = format!("the API server refuses a new Pod in namespace {namespace}: {message}");
-        let is_denied = message.contains(&format!("admission webhook \"{WEBHOOK}\" denied the request"));
-        if is_denied && !self.is_meshed {
+        if !names_the_mesh(&message) {
+            Finding::skipped(format!("{refuses}; so leno check cannot test the webhook there"))
+        } else if is_denied(&message) && !self.is_meshed {
             // webhook.namespaceOnly may forbid the annotation of the trial's Pod.
             Finding::ok(format!("the API server reaches the webhook: it refuses a new Pod in namespace {namespace}"))
-        } else if is_denied {
+        } else if is_denied(&message) {
             Finding::warning(refuses, format!("the webhook answers; correct what it names in namespace {namespace}"))
         } else if message.contains(WEBHOOK) && message.contains("x509") {
             Finding::failed(refuses, "the API server does not accept the webhook's certificate: see the check webhooks")
@@ -184,24 +185,17 @@ impl Trial {
             silent(refuses)
         } else if message.contains(WEBHOOK) {
             Finding::failed(refuses, firewall())
-        } else if names_container(&message) && !self.is_meshed {
+        } else if !self.is_meshed {
             // The webhook has added the container, so it answers. Only a Pod that itself asks for a proxy is refused
             // here, and such a Pod need not exist.
             Finding::ok(format!(
                 "the API server reaches the webhook; namespace {namespace} admits no Pod with a proxy, and is not meshed"
             ))
-        } else if names_container(&message) {
+        } else {
             let change = || format!("change what the message names; {INIT} needs root and NET_ADMIN");
             Finding::failed(refuses, for_limits(&message, namespace).unwrap_or_else(change))
-        } else {
-            Finding::skipped(format!("{refuses}; so leno check cannot test the webhook there"))
         }
     }
-}
-
-/// Whether a message of the API server names a container that only the webhook adds.
-fn names_container(message: &str) -> bool {
-    [INIT, PROXY, GRPC].iter().any(|name| message.contains(name))
 }
 
 /// A finding about a webhook that did not add the proxy, although the control plane runs. The API server does not report
