@@ -258,7 +258,7 @@ impl Simulation {
         let outcome = if failed {
             self.tally.failed += 1;
             let pushback = server.behaviour.pushback_ms.map(|ms| Duration::from_secs_f64(ms / 1e3));
-            Outcome::Failure { latency, pushback }
+            Outcome::of_answer((200, Some(server.behaviour.error)), latency, pushback)
         } else {
             Outcome::Success { latency }
         };

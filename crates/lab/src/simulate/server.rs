@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use super::balancers::Report;
 
+/// The gRPC statuses of error answers.
+pub(super) const UNAVAILABLE: u8 = 14;
+pub(super) const UNKNOWN: u8 = 2;
 /// Time from the arrival of a failing call until its error answer, in ms.
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// Number of latest answers that a server records for its reports to probes.
@@ -27,13 +30,15 @@ pub(super) struct Behaviour {
     pub(super) occupying_ms: f64,
     /// Fraction of the calls that fail at once, 0 to 1.
     pub(super) failing: f64,
+    /// The gRPC status of each error answer.
+    pub(super) error: u8,
     /// Value of `grpc-retry-pushback-ms` in each error answer; `None` omits the header.
     pub(super) pushback_ms: Option<f64>,
 }
 
 impl Behaviour {
     pub(super) fn healthy(workers: usize) -> Self {
-        Self { workers, added_ms: 0.0, occupying_ms: 0.0, failing: 0.0, pushback_ms: None }
+        Self { workers, added_ms: 0.0, occupying_ms: 0.0, failing: 0.0, error: UNAVAILABLE, pushback_ms: None }
     }
 }
 

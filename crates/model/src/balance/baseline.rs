@@ -2,17 +2,30 @@
 //!
 //! An endpoint is established if it is ready or slow, or if it is warming and has enough answers.
 //!
-//! - Slow: an endpoint that is much slower than the median of the established endpoints. At most half of the
-//!   established endpoints can be slow.
-//! - Failing: an endpoint that fails much more often than the established endpoint that fails least. Any number of
-//!   endpoints can be failing, but not all of them for long: without an established endpoint to compare with, the
-//!   failing endpoints return.
+//! - Slow: an endpoint that is much slower than the median of the pool (see below). So at most half of the endpoints in
+//!   the pool can be slow.
+//! - Failing: an endpoint that fails more often than the other endpoints of the pool together, by more than chance can
+//!   explain. The pool has the outcomes of all established endpoints. The more endpoints are failing already, the more
+//!   often must a further endpoint fail: the others must carry its calls. So any number of endpoints can be failing if
+//!   nearly all their calls fail, but not all of them for long: without another endpoint to compare with, the failing
+//!   endpoints return.
+//!
+//! If calls fail equally often at all endpoints, the cause is the calls or something that all endpoints use. Then no
+//! endpoint may be failing. Three properties of the pool matter for this:
+//!
+//! - It has the outcomes of many endpoints. The endpoint that fails least may do so by chance, or because it has just
+//!   returned and has few calls. Compared with this endpoint alone, the others would look bad.
+//! - It contains the endpoints that fail often. If all endpoints are overloaded, their rates differ by chance, and the
+//!   calls of each failing endpoint raise the rates of the others. So the others must soon have an excuse.
+//! - It is up to date after every failure. If a fault begins everywhere, each endpoint would be found before the next
+//!   refresh shows that the others fail, too.
 
 use std::time::{Duration, Instant};
 
 use super::endpoints::Endpoint;
 use super::estimate::Estimate;
-use super::health::State;
+use super::failure_rate::Outcomes;
+use super::health::{Health, State};
 
 /// An endpoint is slow if its mean latency exceeds this multiple of the baseline, plus margins for chance and noise.
 const SLOW_FACTOR: f64 = 1.2;
@@ -55,12 +68,25 @@ const ROOMY_GROWTH_PER_S: f64 = 0.005;
 /// A warming endpoint is established, and contributes to the baseline, once its variance is at most this number. 0.2 is
 /// the variance after 5 simultaneous answers.
 const ESTABLISHED_VARIANCE: f64 = 0.2;
-/// The highest failure rate that chance can explain lies this many standard deviations above the baseline's failure
-/// rate.
-const FAILURE_DEVIATIONS: f64 = 3.0;
-/// An endpoint is failing if its failure rate exceeds the highest rate that chance can explain by more than this
-/// margin. Rates and margin are fractions of the endpoint's calls.
-const FAILURE_MARGIN: f64 = 0.1;
+/// The other endpoints can be too full for the calls of a failing endpoint if their latency exceeds this multiple of
+/// `roomy`. The number is higher than for a slow endpoint: a longer queue is better than a failed call, and with few
+/// calls, chance alone may raise the latency by half.
+const FULL_FACTOR: f64 = 2.0;
+/// An endpoint is failing only if its success rate is below the success rate of the others by more than this part. A
+/// difference of rates would not do: among endpoints that nearly always fail, one that always fails must be found.
+const FAILURE_MARGIN: f64 = 0.125;
+/// If all other endpoints are failing, the margin is larger by this number. If a part of them is failing, it is larger
+/// by this part of the number. The sum of both margins is below 1, so an endpoint whose calls all fail has no excuse.
+const CROWD_MARGIN: f64 = 0.8;
+/// An endpoint is failing only if [`Outcomes::contrast`] exceeds this number plus ln n, with n endpoints. The term ln n
+/// is needed because n endpoints have n chances to look bad.
+const FAILING_CONTRAST: f64 = 8.0;
+/// An endpoint that has just recovered is failing again if the contrast exceeds this number. If calls fail equally
+/// often everywhere, at most about 2 % of the recovered endpoints become failing again by chance.
+const FAILING_AGAIN_CONTRAST: f64 = 4.0;
+/// A failing endpoint is excused if the contrast is at most this number. The number is lower than
+/// [`FAILING_AGAIN_CONTRAST`], so that an endpoint near the limit does not alternate between the two states.
+const EXCUSED_CONTRAST: f64 = 3.0;
 
 /// The cluster's baseline, as of the last refresh.
 #[derive(Debug, Clone)]
@@ -86,8 +112,16 @@ pub(super) struct Baseline {
     stream_calls: u32,
     /// The spread of latencies: the median over the established endpoints.
     pub(super) spread: f64,
-    /// The failure rate of the established endpoint that fails least, 0 to 1.
-    pub(super) failure_rate: f64,
+    /// The outcomes of all established endpoints. The head of this file describes the pool.
+    pool: Outcomes,
+    /// Number of endpoints.
+    endpoints: f64,
+    /// ln n, with n endpoints.
+    ln_endpoints: f64,
+    /// Number of failing endpoints. An endpoint that recovers is subtracted only at the next refresh.
+    failing: f64,
+    /// Mean of the places in flight that the failed calls of a ready endpoint keep ([`Endpoint::load`]).
+    pub(super) kept_places: f64,
     /// Buffer for finding medians, reused so that a refresh does not allocate.
     sorted: Vec<Estimate>,
 }
@@ -105,7 +139,11 @@ impl Default for Baseline {
             stream_ln_ms: 0.0,
             stream_calls: 0,
             spread: 1.0,
-            failure_rate: 1.0,
+            pool: Outcomes::default(),
+            endpoints: 1.0,
+            ln_endpoints: 0.0,
+            failing: 0.0,
+            kept_places: 0.0,
             sorted: Vec::new(),
         }
     }
@@ -118,25 +156,15 @@ impl Baseline {
         self.sorted.reserve_exact(endpoints);
     }
 
-    pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &[Endpoint]) {
+    pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &mut [Endpoint]) {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
-        // Exclude warming endpoints with few answers, because they are too uncertain. Exclude failing endpoints,
-        // because a fault must not become the baseline.
-        let established = || {
-            endpoints
-                .iter()
-                .map(|endpoint| &endpoint.health)
-                .filter_map(|health| health.latency.map(|estimate| (health, estimate)))
-                .filter(|(health, estimate)| match health.state {
-                    State::Ready | State::Slow(_) => true,
-                    State::Warming { .. } => estimate.variance <= ESTABLISHED_VARIANCE,
-                    State::Failing(_) => false,
-                })
-                .map(|(health, estimate)| (estimate, health.failure_rate))
-        };
-        self.failure_rate = established().map(|(_, failure_rate)| failure_rate).fold(1.0, f64::min);
-        self.sorted.clear();
-        self.sorted.extend(established().map(|(estimate, _)| estimate));
+        self.refresh_pool(now, endpoints);
+        self.kept_places = self.mean_kept_places(now, endpoints);
+        let mut sorted = std::mem::take(&mut self.sorted);
+        let compared = endpoints.iter().map(|endpoint| &endpoint.health).filter(|health| self.is_compared(health));
+        sorted.clear();
+        sorted.extend(compared.filter_map(established));
+        self.sorted = sorted;
 
         let spread = lower_median(&mut self.sorted, Estimate::spread);
         let (least, most) = SPREAD_RANGE;
@@ -145,6 +173,49 @@ impl Baseline {
         self.latency_ms = latency.map(|estimate| estimate.mean_ms);
         self.variance = latency.map_or(1.0, |estimate| estimate.variance);
         self.remember_room(now);
+    }
+
+    fn refresh_pool(&mut self, now: Instant, endpoints: &mut [Endpoint]) {
+        self.endpoints = endpoints.len().max(1) as f64;
+        self.ln_endpoints = self.endpoints.ln();
+        self.failing = endpoints.iter().filter(|endpoint| endpoint.health.is_failing()).count() as f64;
+        self.pool = Outcomes::default();
+        for endpoint in endpoints {
+            endpoint.health.pooled = Outcomes::default();
+            self.update_pool(now, endpoint);
+        }
+    }
+
+    /// Replaces the part of one endpoint in the pool by its present outcomes.
+    pub(super) fn update_pool(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        let present = self.established_outcomes(now, endpoint).unwrap_or_default();
+        let others = self.pool.without(&endpoint.health.pooled).unwrap_or_default();
+        self.pool = others.plus(&present);
+        endpoint.health.pooled = present;
+    }
+
+    fn mean_kept_places(&self, now: Instant, endpoints: &[Endpoint]) -> f64 {
+        let ready = endpoints.iter().filter(|endpoint| endpoint.health.state == State::Ready);
+        let (kept, number) = ready.fold((0.0, 0.0), |(kept, number), endpoint| {
+            (kept + endpoint.kept_places(now, self.latency_ms), number + 1.0)
+        });
+        if number > 0.0 { kept / number } else { 0.0 }
+    }
+
+    /// Returns whether the medians of latency and spread include an endpoint. They leave out an endpoint that succeeds
+    /// less than half as often as the others, because fast failures would make the others look slow. If no endpoint has
+    /// outcomes for the pool, they include all endpoints.
+    fn is_compared(&self, health: &Health) -> bool {
+        let fails_often = self.others(health).is_some_and(|others| {
+            1.0 - health.pooled.rate() < (1.0 - others.rate()) / 2.0
+                && exceeds(&health.pooled, &others, EXCUSED_CONTRAST)
+        });
+        self.pool.number == 0.0 || (health.pooled.number > 0.0 && !fails_often)
+    }
+
+    /// Records that an endpoint has become failing since the last refresh.
+    pub(super) fn one_more_fails(&mut self) {
+        self.failing += 1.0;
     }
 
     fn remember_room(&mut self, now: Instant) {
@@ -232,24 +303,68 @@ impl Baseline {
         self.latency_ms.is_some_and(|baseline_ms| estimate.mean_ms <= baseline_ms * SLOW_FACTOR + self.floor_ms())
     }
 
-    /// Returns whether a failure rate is so high that the endpoint is failing. `weight` is the weight that the latest
-    /// outcome has in the rate.
-    pub(super) fn calls_failing(&self, failure_rate: f64, weight: f64) -> bool {
-        failure_rate > self.common_failure_rate(weight) + FAILURE_MARGIN
+    /// Returns whether an endpoint fails so often that it is failing. For an endpoint that has just recovered, fewer
+    /// failures suffice: an endpoint that fails only a part of its calls often passes the probes by chance.
+    pub(super) fn calls_failing(&self, now: Instant, health: &Health) -> bool {
+        // The success rate is high enough, whatever the others have. So a call without a failure costs no calculation.
+        if health.failure_rate.mean <= FAILURE_MARGIN {
+            return false;
+        }
+        let limit = match health.has_just_recovered() {
+            true => FAILING_AGAIN_CONTRAST,
+            false => FAILING_CONTRAST + self.ln_endpoints,
+        };
+        let outcomes = health.failure_rate.outcomes(now);
+        let least_part = 1.0 - FAILURE_MARGIN - CROWD_MARGIN * (self.failing / self.endpoints).min(1.0);
+        self.others(health).is_some_and(|others| {
+            1.0 - outcomes.rate() < (1.0 - others.rate()) * least_part && exceeds(&outcomes, &others, limit)
+        })
     }
 
-    /// Returns whether chance can explain this failure rate of an endpoint, given the baseline's failure rate. The
-    /// limit is lower than in `calls_failing`, so that an endpoint near the limit does not alternate between the two
-    /// states.
-    pub(super) fn excuses(&self, failure_rate: f64, weight: f64) -> bool {
-        failure_rate <= self.common_failure_rate(weight)
+    /// Returns the share of calls that a failing endpoint still gets, as a fraction of a full share, 0 to 1. It is above
+    /// 0 while the other endpoints have long queues, and grows with these queues. An endpoint whose calls all fail gets
+    /// no share.
+    pub(super) fn relief_by_failing(&self, health: &Health) -> f64 {
+        let Some(baseline_ms) = self.latency_ms.filter(|_| self.roomy_ms > 0.0) else { return 0.0 };
+        ((1.0 - health.failure_rate.mean) * (baseline_ms / self.roomy_ms - FULL_FACTOR)).clamp(0.0, 1.0)
     }
 
-    /// Returns the highest failure rate that chance can explain, given the baseline's failure rate.
-    fn common_failure_rate(&self, weight: f64) -> f64 {
-        let rate = self.failure_rate;
-        rate + FAILURE_DEVIATIONS * (rate * (1.0 - rate) * weight / 2.0).sqrt()
+    /// Returns whether chance can explain the failure rate of a failing endpoint.
+    pub(super) fn excuses(&self, now: Instant, health: &Health) -> bool {
+        let outcomes = health.failure_rate.outcomes(now);
+        self.others(health).is_none_or(|others| !exceeds(&outcomes, &others, EXCUSED_CONTRAST))
     }
+
+    /// Returns the failure rate of the pool, 0 to 1; 0 if the pool is empty.
+    pub(super) fn usual_failure_rate(&self) -> f64 {
+        self.pool.rate()
+    }
+
+    /// Returns the outcomes of an established endpoint; `None` for another endpoint, and for an endpoint that hangs.
+    fn established_outcomes(&self, now: Instant, endpoint: &Endpoint) -> Option<Outcomes> {
+        established(&endpoint.health).and_then(|_| endpoint.outcomes(now, self.latency_ms))
+    }
+
+    /// Returns the pool without the outcomes of this endpoint; `None` if the pool has no other endpoint. Without the
+    /// subtraction, an endpoint among few would be compared with its own failures.
+    fn others(&self, health: &Health) -> Option<Outcomes> {
+        self.pool.without(&health.pooled)
+    }
+}
+
+/// Returns whether `outcomes` have a higher failure rate than `others`, with a contrast above `limit`.
+fn exceeds(outcomes: &Outcomes, others: &Outcomes, limit: f64) -> bool {
+    outcomes.rate() > others.rate() && outcomes.contrast(others) > limit
+}
+
+/// Returns the latency of an endpoint that is established; otherwise `None`. A warming endpoint with few answers is too
+/// uncertain. A failing endpoint must not make its fault the baseline.
+fn established(health: &Health) -> Option<Estimate> {
+    health.latency.filter(|estimate| match health.state {
+        State::Ready | State::Slow(_) => true,
+        State::Warming { .. } => estimate.variance <= ESTABLISHED_VARIANCE,
+        State::Failing(_) => false,
+    })
 }
 
 /// Returns the median; of two middle values, the lower. Therefore, if there are two endpoints, the faster one sets the

@@ -49,30 +49,32 @@ pub(super) struct Contender {
     pub(super) id: EndpointId,
     pub(super) rank: Rank,
     pub(super) in_flight: u32,
+    /// Calls in flight, and failed calls that keep their places ([`Endpoint::load`]).
+    pub(super) load: u32,
     turn: u64,
 }
 
 impl Contender {
     fn beats(&self, other: &Self) -> bool {
-        (self.rank, self.in_flight, self.turn) < (other.rank, other.in_flight, other.turn)
+        (self.rank, self.load, self.turn) < (other.rank, other.load, other.turn)
     }
 }
 
 /// Chooses the best endpoint. The first criterion is the rank, the second the fewest calls in flight, the third the
 /// longest time since the last pick.
 ///
-/// `rank` returns `None` for an endpoint that cannot be used. Its second argument is the number of endpoints in the
-/// comparison.
+/// `enter` returns the rank of an endpoint, and the number that counts as its calls in flight; `None` if the endpoint
+/// cannot be used. Its second argument is the number of endpoints in the comparison.
 pub(super) fn fewest_in_flight(
     list: &[Endpoint],
     random: &mut Rng,
-    mut rank: impl FnMut(&Endpoint, usize, &mut Rng) -> Option<Rank>,
+    mut enter: impl FnMut(&Endpoint, usize, &mut Rng) -> Option<(Rank, u32)>,
 ) -> Option<Choice> {
     if list.len() > COMPARE_ALL_MAX {
         let mut contest = Contest::default();
         for _ in 0..DRAWS {
             let index = random.usize(..list.len());
-            contest.enter(index, &list[index], rank(&list[index], DRAWS, random));
+            contest.enter(index, &list[index], enter(&list[index], DRAWS, random));
         }
         if contest.winner.is_some_and(|winner| winner.rank == Rank::Ready) {
             return contest.choice();
@@ -80,7 +82,7 @@ pub(super) fn fewest_in_flight(
     }
     let mut contest = Contest::default();
     for (index, endpoint) in list.iter().enumerate() {
-        contest.enter(index, endpoint, rank(endpoint, list.len(), random));
+        contest.enter(index, endpoint, enter(endpoint, list.len(), random));
     }
     contest.choice()
 }
@@ -92,9 +94,10 @@ struct Contest {
 }
 
 impl Contest {
-    fn enter(&mut self, index: usize, endpoint: &Endpoint, rank: Option<Rank>) {
-        let Some(rank) = rank else { return };
-        let entrant = Contender { index, id: endpoint.id, rank, in_flight: endpoint.in_flight, turn: endpoint.turn };
+    fn enter(&mut self, index: usize, endpoint: &Endpoint, entry: Option<(Rank, u32)>) {
+        let Some((rank, load)) = entry else { return };
+        let entrant =
+            Contender { index, id: endpoint.id, rank, in_flight: endpoint.in_flight, load, turn: endpoint.turn };
         match &self.winner {
             Some(winner) if winner.index == index => {}
             Some(winner) if !entrant.beats(winner) => {

@@ -7,9 +7,9 @@
 //! In numbers: the mean rests on the last 20 answers at 2 answers/s, on the last 200 answers at 200 answers/s, and on
 //! the last 2,000 answers at 20,000 answers/s.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Growth of `variance` per second, because the true latency may drift.
+/// Growth of `variance` per second, because the true latency or failure rate may drift.
 const DRIFT_PER_S: f64 = 0.005;
 
 /// The mean of recent latencies, and their spread.
@@ -46,9 +46,7 @@ impl Estimate {
     /// single stalled call must not move this mean far. Several stalled calls in a row still move it.
     pub(super) fn observe(&mut self, now: Instant, full_ms: f64, most_ms: f64) {
         let latency_ms = full_ms.min(most_ms);
-        let age = now.saturating_duration_since(self.updated);
-        let variance = self.variance + DRIFT_PER_S * age.as_secs_f64();
-        let weight = variance / (variance + 1.0);
+        let weight = next_weight(self.variance, now.saturating_duration_since(self.updated));
         self.mean_ms += weight * (latency_ms - self.mean_ms);
         self.full_mean_ms += weight * (full_ms - self.full_mean_ms);
         self.mean_square_ms2 += weight * (latency_ms * latency_ms - self.mean_square_ms2);
@@ -61,6 +59,18 @@ impl Estimate {
         let mean_square = self.mean_ms * self.mean_ms;
         if mean_square > 0.0 { (self.mean_square_ms2 / mean_square - 1.0).max(0.0).sqrt() } else { 0.0 }
     }
+}
+
+/// Returns the weight of a new observation in a mean. `variance` is the variance of the mean after its latest
+/// observation, in units of one observation's variance. `age` is the time since then.
+pub(super) fn next_weight(variance: f64, age: Duration) -> f64 {
+    let variance = aged(variance, age);
+    variance / (variance + 1.0)
+}
+
+/// Returns the variance of a mean, `age` after its latest observation. `variance` is its variance at that observation.
+pub(super) fn aged(variance: f64, age: Duration) -> f64 {
+    variance + DRIFT_PER_S * age.as_secs_f64()
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ impl Balancer {
             in_flight: endpoint.in_flight,
             latency_estimate_ms: health.latency.map(|estimate| estimate.full_mean_ms),
             latency_limit_ms: health.latency.and_then(|estimate| self.latency.baseline.limit_ms(&estimate)),
-            failure_rate: health.failure_rate,
+            failure_rate: health.failure_rate.mean,
             share: recent_picks as f64 / of.max(1) as f64,
             recent_picks,
             picks: endpoint.picks,
@@ -116,14 +116,14 @@ impl Balancer {
                 format!("{mean}, {:.1} x the median {baseline_ms:.1} ms", mean.compared_ms() / baseline_ms)
             }
         };
-        let failures = format!("{:.0} % fail", health.failure_rate * 100.0);
+        let failures = format!("{:.0} % fail", health.failure_rate.mean * 100.0);
         match &health.state {
             State::Ready => format!("{latency}; {failures}"),
             State::Warming { .. } => {
                 let share = health.weight(now) * 100.0;
                 format!("{latency}; {failures}; warming up, {share:.0} % of a full share")
             }
-            State::Slow(probation) if probation.relief > 0.0 => {
+            State::Slow(probation) | State::Failing(probation) if probation.relief > 0.0 => {
                 let share = probation.relief * 100.0;
                 let probing = Probing { now, probation };
                 format!(
@@ -145,7 +145,7 @@ impl fmt::Display for PickReason {
             Why::Probe { good_answers } => write!(f, "a probe for recovery, after {good_answers} good answers"),
             Why::Fewest { winner, runner_up: None } => write!(f, "{winner}; the only one usable"),
             Why::Fewest { winner, runner_up: Some(other) } => {
-                let tie = (winner.rank, winner.in_flight) == (other.rank, other.in_flight);
+                let tie = (winner.rank, winner.load) == (other.rank, other.load);
                 let tie = if tie { ", waited longer" } else { "" };
                 write!(f, "{winner}{tie}; beat ")?;
                 match self.runner_up {
@@ -166,7 +166,11 @@ impl fmt::Display for Contender {
             Rank::Slow => "slow",
             Rank::Failing => "failing",
         };
-        write!(f, "{rank} with {} in flight", self.in_flight)
+        write!(f, "{rank} with {} in flight", self.in_flight)?;
+        match self.load > self.in_flight {
+            true => write!(f, ", counted as {} because of failures", self.load),
+            false => Ok(()),
+        }
     }
 }
 

@@ -10,16 +10,18 @@
 //! first probe is due after half a second. The wait then doubles with each probe, up to 2 to 2.5 s, or longer if calls
 //! are rare. After a successful probe, the next probe follows without this wait.
 //!
-//! Three other events end or change a probation:
+//! Four other events end or change a probation:
 //!
 //! - The other endpoints have become as slow as a slow endpoint: its probation ends.
 //! - The other endpoints fail as often as a failing endpoint: its probation ends.
 //! - The other endpoints are full: a slow endpoint also gets some of their calls.
+//! - The other endpoints have long queues: a failing endpoint that answers a part of its calls well also gets some.
 
 use std::time::{Duration, Instant};
 
 use super::baseline::Baseline;
 use super::estimate::Estimate;
+use super::failure_rate::{FailureRate, Outcomes};
 use super::probation::{PROBE_WAIT_MAX, PROBE_WAIT_MIN, Probation, Verdict};
 
 /// Time in which a new endpoint's share grows from a tenth of a full share to a full share.
@@ -27,12 +29,13 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// Like [`WARM_UP`], but for a recovered endpoint. It is shorter, because the endpoint's caches and connections are
 /// already warm.
 const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
+/// An endpoint is failing only if it fails too often for this time. If all endpoints become overloaded or lose something
+/// that they use, one of them fails first, and the others a moment later.
+const FAILS_MIN: Duration = Duration::from_millis(50);
 /// Share at the start of warming, as a fraction of a full share.
 const WARM_UP_START: f64 = 0.1;
-/// Maximum time for which a server's pushback stops calls.
+/// Maximum time for which a server's pushback puts off the next probe.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
-/// Smallest weight of one outcome in the failure rate: 14 failures in a row raise the rate from 0 to 10 %.
-const OUTCOME_WEIGHT_MIN: f64 = 1.0 / 128.0;
 
 /// The state of an endpoint, which determines its share of the calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +49,7 @@ pub(super) enum State {
     Ready,
     /// Slower than the cluster's baseline allows.
     Slow(Probation),
-    /// Fails more often than the cluster's baseline allows, or its server sent pushback.
+    /// Fails more often than the cluster's baseline allows.
     Failing(Probation),
 }
 
@@ -54,11 +57,14 @@ pub(super) enum State {
 #[derive(Debug, Clone)]
 pub(super) struct Health {
     pub(super) latency: Option<Estimate>,
-    /// Fraction of recent calls that failed, 0 to 1.
-    pub(super) failure_rate: f64,
+    pub(super) failure_rate: FailureRate,
+    /// The endpoint's part of the baseline's pool of outcomes, as of the last refresh; no outcomes if the endpoint is
+    /// not in the pool.
+    pub(super) pooled: Outcomes,
+    /// Since when the endpoint has failed too often; `None` if it does not, or if it is failing already.
+    fails_since: Option<Instant>,
     pub(super) state: State,
-    /// The time from which silence is measured: the endpoint's last answer or, if later, the start of a call while no
-    /// other call was waiting.
+    /// The time from which silence is measured: see [`Self::silence`].
     quiet_since: Instant,
     probe_wait: Duration,
     /// Random factor for the waits between probes, 1 to 1.25. Several proxies may notice a slow endpoint at the same
@@ -72,7 +78,9 @@ impl Health {
     pub(super) fn ready(now: Instant, chance: f64) -> Self {
         Self {
             latency: None,
-            failure_rate: 0.0,
+            failure_rate: FailureRate::new(now),
+            pooled: Outcomes::default(),
+            fails_since: None,
             state: State::Ready,
             quiet_since: now,
             probe_wait: PROBE_WAIT_MIN,
@@ -86,7 +94,7 @@ impl Health {
     }
 
     /// Returns the endpoint's current share of the calls, as a fraction of a full share. On probation, the share is 0,
-    /// unless the endpoint is slow and the other endpoints are full.
+    /// unless the other endpoints are full.
     pub(super) fn weight(&self, now: Instant) -> f64 {
         match self.state {
             State::Ready => 1.0,
@@ -94,8 +102,7 @@ impl Health {
                 let grown = now.saturating_duration_since(since).as_secs_f64() / takes.as_secs_f64();
                 WARM_UP_START + (1.0 - WARM_UP_START) * grown.min(1.0)
             }
-            State::Slow(probation) => probation.relief,
-            State::Failing(_) => 0.0,
+            State::Slow(probation) | State::Failing(probation) => probation.relief,
         }
     }
 
@@ -113,8 +120,8 @@ impl Health {
         }
     }
 
-    /// Restarts the measurement of silence. Call this after an answer, and when a call starts while no other call waits
-    /// for an answer.
+    /// Restarts the measurement of silence. Call this after an answer, and when a call starts while the endpoint owes
+    /// no answer ([`Endpoint::owes_answer`](super::endpoints::Endpoint::owes_answer)).
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
@@ -128,7 +135,8 @@ impl Health {
         let Some(probation) = self.probation_mut() else {
             return;
         };
-        probation.next_probe = next_probe;
+        // This call need not be a due probe: other endpoints may be unusable. It does not end the server's pushback.
+        probation.next_probe = next_probe.max(probation.closed_until);
         if probation.good_answers == 0 {
             self.probe_wait = (self.probe_wait * 2).min(PROBE_WAIT_MAX);
         }
@@ -151,7 +159,7 @@ impl Health {
     }
 
     /// Returns how long the endpoint has been silent: since its last answer or, if later, since the start of a call
-    /// while no other call was waiting.
+    /// while the endpoint owed no answer.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.quiet_since)
     }
@@ -167,9 +175,17 @@ impl Health {
     /// Records a success. For a failing endpoint, the success of the call that began at `started` is evidence of a
     /// recovery.
     pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, baseline: &Baseline) {
-        self.note_outcome(0.0);
-        if matches!(self.state, State::Failing(_)) {
+        self.failure_rate.observe(now, false);
+        if self.is_failing() {
             self.proved_well(now, started, latency_ms, baseline);
+        }
+    }
+
+    /// Records that a call with response headers is still open after a while. This is a success: a call that fails
+    /// mostly fails soon. If the endpoint is failing, the call is a probe that began after the failures.
+    pub(super) fn stayed_open(&mut self, now: Instant, baseline: &Baseline) {
+        if let Some(estimate) = self.latency {
+            self.succeeded(now, now, estimate.mean_ms, baseline);
         }
     }
 
@@ -190,55 +206,58 @@ impl Health {
             Verdict::StillSlow => {}
             Verdict::Well { mean_ms, answers } => {
                 self.latency = Some(Estimate::of_answers(now, mean_ms, answers, baseline.spread));
-                self.failure_rate = baseline.failure_rate;
+                self.failure_rate = FailureRate::of_outcomes(now, baseline.usual_failure_rate(), answers);
                 self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
             }
         }
     }
 
-    /// Records a failure. `pushback` is the time for which the server asked clients to send no calls.
-    pub(super) fn failed(&mut self, now: Instant, pushback: Option<Duration>) {
-        self.note_outcome(1.0);
-        if let Some(probation) = self.probation_mut() {
-            probation.start_again();
-        }
-        if let Some(pushback) = pushback {
-            self.state = State::Failing(self.probation_of(now, pushback.min(PUSHBACK_MAX)));
+    /// Records a failure. It is no evidence about a slow endpoint, because the application may fail calls everywhere.
+    pub(super) fn failed(&mut self, now: Instant, baseline: &Baseline) {
+        self.failure_rate.observe(now, true);
+        if let State::Failing(probation) = &mut self.state {
+            probation.failed_answer(baseline.usual_failure_rate());
         }
     }
 
-    fn note_outcome(&mut self, failed: f64) {
-        self.failure_rate += self.outcome_weight() * (failed - self.failure_rate);
+    /// Records that a server sent pushback with a failed answer. If the endpoint is failing, puts off the next probe.
+    /// Pushback alone does not make an endpoint failing. It applies to the retry of one call (gRFC A6), and the
+    /// application may only limit one user.
+    pub(super) fn pushed_back(&mut self, now: Instant, pushback: Duration) {
+        if let State::Failing(probation) = &mut self.state {
+            probation.put_off(now + pushback.min(PUSHBACK_MAX));
+        }
     }
 
-    /// The weight of one outcome in the failure rate.
-    fn outcome_weight(&self) -> f64 {
-        let weight = self.latency.map_or(1.0, |estimate| estimate.variance);
-        weight.max(OUTCOME_WEIGHT_MIN)
+    /// Returns whether the endpoint was slow or failing until a short time ago.
+    pub(super) fn has_just_recovered(&self) -> bool {
+        matches!(self.state, State::Warming { takes, .. } if takes == WARM_UP_AGAIN)
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        matches!(self.state, State::Failing(_))
     }
 
     /// Changes the state if the latency or the failure rate, compared with the cluster's baseline, requires it.
     pub(super) fn judge(&mut self, now: Instant, baseline: &Baseline) {
-        let weight = self.outcome_weight();
+        let has_become_failing = !self.is_failing() && self.has_failed_for_a_while(now, baseline);
         match self.state {
             State::Failing(probation) => {
                 // The other endpoints now fail as often as this endpoint, so this endpoint may share the load.
-                if now >= probation.closed_until && baseline.excuses(self.failure_rate, weight) {
-                    self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
+                if now >= probation.closed_until && baseline.excuses(now, self) {
+                    self.resume(now, &probation);
                 }
             }
-            _ if baseline.calls_failing(self.failure_rate, weight) => {
+            _ if has_become_failing => {
+                self.fails_since = None;
+                self.failure_rate.weigh_next();
                 self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {
                 // The other endpoints have become as slow as this endpoint, perhaps because they got this endpoint's
                 // calls. Send it calls again at once.
                 if self.latency.is_some_and(|estimate| baseline.welcomes_back(&estimate)) {
-                    if probation.was_ready {
-                        self.make_ready();
-                    } else {
-                        self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
-                    }
+                    self.resume(now, &probation);
                 }
             }
             _ if self.latency.is_some_and(|estimate| baseline.calls_slow(&estimate)) => {
@@ -257,10 +276,33 @@ impl Health {
         }
     }
 
-    /// Updates the share of calls that a slow endpoint gets because the other endpoints are full.
+    /// Returns whether the endpoint has failed too often for [`FAILS_MIN`].
+    fn has_failed_for_a_while(&mut self, now: Instant, baseline: &Baseline) -> bool {
+        if !baseline.calls_failing(now, self) {
+            self.fails_since = None;
+            return false;
+        }
+        now.saturating_duration_since(*self.fails_since.get_or_insert(now)) >= FAILS_MIN
+    }
+
+    /// Ends a probation because the other endpoints are no better. They need this endpoint's capacity at once.
+    fn resume(&mut self, now: Instant, probation: &Probation) {
+        if probation.was_ready {
+            self.make_ready();
+        } else {
+            self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
+        }
+    }
+
+    /// Updates the share of calls that a slow or failing endpoint gets because the other endpoints are full.
     pub(super) fn relieve(&mut self, baseline: &Baseline) {
-        if let (State::Slow(probation), Some(estimate)) = (&mut self.state, &self.latency) {
-            probation.relief = baseline.relief_by(estimate);
+        let relief = match (&self.state, &self.latency) {
+            (State::Slow(_), Some(estimate)) => baseline.relief_by(estimate),
+            (State::Failing(_), _) => baseline.relief_by_failing(self),
+            _ => return,
+        };
+        if let Some(probation) = self.probation_mut() {
+            probation.relief = relief;
         }
     }
 

@@ -29,6 +29,8 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 /// endpoints that fail or are slow from the beginning.
 const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
+/// Interval between counts of open calls. An open call counts as a success when its answer began 1 to 2 intervals ago.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time constant in seconds of the mean rate of calls.
 const RATE_MEMORY_S: f64 = 1.0;
 /// Maximum of `Baseline::fair_interval`, so that the waits between probes are limited even if calls are rare.
@@ -41,6 +43,7 @@ pub(super) struct Latency {
     pub(super) methods: Methods,
     next_refresh: Option<Instant>,
     refreshes: u32,
+    next_count: Option<Instant>,
     /// Calls since the last refresh.
     pub(super) picks: u32,
     refreshed: Option<Instant>,
@@ -60,17 +63,24 @@ impl Latency {
         self.refreshes = self.refreshes.saturating_add(1);
         self.next_refresh = Some(now + if is_new { FIRST_REFRESH_INTERVAL } else { REFRESH_INTERVAL });
         self.note_rate(now, endpoints.list.len());
+        let is_count_due = self.next_count.is_none_or(|next_count| now >= next_count);
+        if is_count_due {
+            self.next_count = Some(now + COUNT_INTERVAL);
+        }
         for endpoint in &mut endpoints.list {
-            if endpoint.unanswered > 0 {
+            if is_count_due {
+                endpoint.count_open_answers(now, &self.baseline);
+            }
+            if endpoint.owes_answer() {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
                 // Do not cap this wait: an endpoint that answers no call at all is stronger evidence than one slow
                 // call.
                 endpoint.health.waited(now, silent_ms, f64::INFINITY);
             }
         }
-        self.baseline.refresh(now, self.methods.usual_ms(), &endpoints.list);
+        self.baseline.refresh(now, self.methods.usual_ms(), &mut endpoints.list);
         for endpoint in &mut endpoints.list {
-            endpoint.health.judge(now, &self.baseline);
+            endpoint.judge(now, &mut self.baseline);
             endpoint.health.relieve(&self.baseline);
         }
         promote_newcomers_without_elders(&mut endpoints.list);
@@ -91,7 +101,11 @@ impl Latency {
     /// Judges one endpoint right after an answer or a failure, so that the reaction to a fault does not wait for the
     /// next refresh.
     pub(super) fn judge(&mut self, now: Instant, endpoint: &mut Endpoint) {
-        endpoint.health.judge(now, &self.baseline);
+        // A success need not be in the pool before the next refresh.
+        if endpoint.health.failure_rate.has_just_failed {
+            self.baseline.update_pool(now, endpoint);
+        }
+        endpoint.judge(now, &mut self.baseline);
         let probation = endpoint.health.probation();
         self.next_probe = sooner(self.next_probe, probation.map(|probation| probation.next_probe));
     }
@@ -108,8 +122,9 @@ impl Latency {
         {
             return Some(probe);
         }
+        let usual_ms = self.baseline.latency_ms;
         choose::fewest_in_flight(&endpoints.list, random, |endpoint, compared, random| {
-            usable(endpoint.id).then(|| rank(now, endpoint, compared, random))
+            usable(endpoint.id).then(|| (rank(now, endpoint, compared, random), endpoint.load(now, usual_ms)))
         })
     }
 
@@ -169,6 +184,7 @@ fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) ->
         State::Warming { .. } => part_of_the_time(Rank::Warming),
         State::Slow(probation) if probation.relief > 0.0 => part_of_the_time(Rank::Slow),
         State::Slow(_) => Rank::Slow,
+        State::Failing(probation) if probation.relief > 0.0 => part_of_the_time(Rank::Failing),
         State::Failing(_) => Rank::Failing,
     }
 }

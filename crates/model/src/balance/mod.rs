@@ -12,7 +12,8 @@
 //! | `endpoints` | which endpoints exist, and what is counted for each? |
 //! | `health` | is an endpoint ready, warming, slow or failing? |
 //! | `probation` | when has a slow or failing endpoint recovered? |
-//! | `estimate`, `baseline`, `methods` | how slow is an endpoint, and what is normal for the cluster and a method? |
+//! | `estimate`, `failure_rate` | how slow is an endpoint, and how often does it fail? |
+//! | `baseline`, `methods` | what is normal for the cluster and a method? |
 //! | `explain` | how can users see the reasons? |
 
 mod baseline;
@@ -20,6 +21,7 @@ mod choose;
 mod endpoints;
 mod estimate;
 mod explain;
+mod failure_rate;
 mod health;
 mod latency;
 mod methods;
@@ -92,20 +94,55 @@ pub enum Outcome {
         /// [`Balancer::answered`] has reported the response headers.
         latency: Duration,
     },
-    /// The endpoint failed: UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL, HTTP 5xx or 429, a broken or refused connection.
+    /// The endpoint failed: an answer for which [`is_failure`] is true, or a broken or refused connection.
     Failure {
         /// Time from sending the request to the failure.
         latency: Duration,
-        /// Time for which the server asks for no further calls; `None` without such a request. Capped at 30 s.
+        /// Time that the server asks clients to wait before they retry this call; `None` without such a request. If the
+        /// endpoint is failing, the next probe follows after this time at the earliest, but after at most 30 s.
         pushback: Option<Duration>,
     },
-    /// The caller cancelled the call. The wait until then is evidence: the endpoint takes at least that long.
+    /// The caller cancelled the call. Before the response headers, the wait is evidence: the endpoint takes at least
+    /// that long. After the response headers, the call is a success.
     Cancelled {
         /// Time from sending the request to the cancellation.
         waited: Duration,
     },
     /// The call was not sent, or the endpoint refused it before processing. This is no evidence about the endpoint.
     NotSent,
+}
+
+impl Outcome {
+    /// Returns the outcome of a call that the endpoint has answered with these statuses. For the other arguments, see
+    /// [`Outcome::Failure`].
+    pub fn of_answer(
+        (http_status, grpc_status): (u16, Option<u8>),
+        latency: Duration,
+        pushback: Option<Duration>,
+    ) -> Self {
+        match is_failure(http_status, grpc_status) {
+            true => Self::Failure { latency, pushback },
+            false => Self::Success { latency },
+        }
+    }
+}
+
+/// Returns whether an answer with these statuses is a failure. `grpc_status` is the status of a gRPC call; UNKNOWN if
+/// the answer has none, because gRPC clients assume UNKNOWN then.
+///
+/// | status | why it is a failure |
+/// |---|---|
+/// | UNKNOWN (2) | the application threw an exception (grpc-java, grpc-python) or returned a plain error (grpc-go) |
+/// | DEADLINE_EXCEEDED (4) | the endpoint waited in vain for something that it needs |
+/// | RESOURCE_EXHAUSTED (8), HTTP 429 | the endpoint is overloaded |
+/// | INTERNAL (13), UNAVAILABLE (14), DATA_LOSS (15), HTTP 5xx | the endpoint is broken or not ready |
+///
+/// An application may also send each of these statuses because of the call: a wrong argument, or a user whose quota is
+/// used up. Such calls fail equally often at every endpoint. The balancer excuses them, because it compares the
+/// endpoints with each other. If these statuses were successes, a broken endpoint would attract most of the calls: it
+/// answers faster than the others, so it has the fewest calls in flight.
+pub fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+    http_status >= 500 || http_status == 429 || matches!(grpc_status, Some(2 | 4 | 8 | 13 | 14 | 15))
 }
 
 impl Balancer {
@@ -164,7 +201,7 @@ impl Balancer {
             Policy::Latency => self.latency.choose(now, &self.endpoints, &mut self.random, usable),
             Policy::LeastRequest => {
                 choose::fewest_in_flight(&self.endpoints.list, &mut self.random, |endpoint, _, _| {
-                    usable(endpoint.id).then_some(Rank::Ready)
+                    usable(endpoint.id).then_some((Rank::Ready, endpoint.in_flight))
                 })
             }
             Policy::RoundRobin => choose::next_in_turn(&self.endpoints.list, &mut self.next_in_turn, usable),
@@ -191,8 +228,7 @@ impl Balancer {
         let Some(endpoint) = self.endpoints.get_mut(pick.endpoint) else {
             return;
         };
-        endpoint.unanswered -= 1;
-        endpoint.health.heard(now);
+        endpoint.answered(now, pick.started);
         let latency_ms = self.latency.methods.observe(pick.method, as_ms(latency));
         pick.answered_us = Some(NonZeroU32::MIN.saturating_add((latency_ms * 1e3) as u32));
         endpoint.health.answered(now, latency_ms, self.latency.baseline.surprise_ms);
@@ -208,15 +244,14 @@ impl Balancer {
         let Some(endpoint) = self.endpoints.get_mut(endpoint) else {
             return;
         };
-        endpoint.in_flight -= 1;
-        if answered_ms.is_none() {
-            endpoint.unanswered -= 1;
+        let is_new_outcome = endpoint.ended(answered_ms.is_some(), started);
+        if matches!(outcome, Outcome::Success { .. } | Outcome::Failure { .. }) {
+            endpoint.heard(now, started);
         }
         let health = &mut endpoint.health;
         let Latency { methods, baseline, .. } = &mut self.latency;
         match outcome {
             Outcome::Success { latency } => {
-                health.heard(now);
                 if let Some(answered_ms) = answered_ms {
                     // `answered_ms` is converted to the average method, but `latency` is not. The difference is still
                     // accurate enough to distinguish streams from short calls.
@@ -228,24 +263,30 @@ impl Balancer {
                     health.proved_fast(now, started, latency_ms, baseline);
                     latency_ms
                 });
-                health.succeeded(now, started, latency_ms, baseline);
+                if is_new_outcome {
+                    health.succeeded(now, started, latency_ms, baseline);
+                }
             }
-            Outcome::Failure { latency, pushback } => {
-                health.heard(now);
+            Outcome::Failure { latency, .. } => {
                 if answered_ms.is_none() {
                     // Record the latency only as a minimum: a slow failure shows that the endpoint is slow, but a fast
                     // failure does not show that it is fast.
                     health.waited(now, methods.normalised(method, as_ms(latency)), baseline.surprise_ms);
                 }
-                health.failed(now, pushback);
-                endpoint.failures += 1;
+                health.failed(now, baseline);
+                endpoint.failed(now, baseline.latency_ms);
             }
-            Outcome::Cancelled { waited } if answered_ms.is_none() => {
-                health.waited(now, methods.normalised(method, as_ms(waited)), baseline.surprise_ms);
-            }
-            Outcome::Cancelled { .. } | Outcome::NotSent => return,
+            Outcome::Cancelled { waited } => match answered_ms {
+                None => health.waited(now, methods.normalised(method, as_ms(waited)), baseline.surprise_ms),
+                Some(answered_ms) if is_new_outcome => health.succeeded(now, started, answered_ms, baseline),
+                Some(_) => return,
+            },
+            Outcome::NotSent => return,
         }
         self.latency.judge(now, endpoint);
+        if let Outcome::Failure { pushback: Some(pushback), .. } = outcome {
+            endpoint.health.pushed_back(now, pushback);
+        }
     }
 
     /// The endpoints, in ascending order of addresses.
@@ -258,8 +299,8 @@ impl Balancer {
         self.endpoints.get(id).map(|endpoint| endpoint.address)
     }
 
-    /// Returns whether an endpoint gets only probes because calls to it fail. Always false unless the policy is
-    /// `latency`.
+    /// Returns whether an endpoint gets only probes because calls to it fail, and a part of a full share while the other
+    /// endpoints are full. Always false unless the policy is `latency`.
     pub fn is_failing(&self, id: EndpointId) -> bool {
         let is_failing = |endpoint: &endpoints::Endpoint| matches!(endpoint.health.state, State::Failing(_));
         self.policy == Policy::Latency && self.endpoints.get(id).is_some_and(is_failing)

@@ -13,7 +13,7 @@ fn baseline_of_10_ms(now: Instant) -> Baseline {
             endpoint.health.answered(now, if round % 2 == 0 { 5.0 } else { 15.0 }, baseline.surprise_ms);
         }
     }
-    baseline.refresh(now, None, &endpoints.list);
+    baseline.refresh(now, None, &mut endpoints.list);
     baseline
 }
 
@@ -79,4 +79,28 @@ fn without_a_baseline_a_few_good_answers_suffice() {
     let verdicts: Vec<_> =
         (0..GOOD_ANSWERS_MIN).map(|_| probation.good_answer(9.0, None, &Baseline::default())).collect();
     assert_eq!(verdicts.last(), Some(&Verdict::Well { mean_ms: 9.0, answers: GOOD_ANSWERS_MIN }));
+}
+
+/// Answers the probes of a failing endpoint: `failures` fail, then the others succeed. Returns the number of good
+/// answers until the endpoint is well.
+fn good_answers_until_well(failures: u32, usual_rate: f64) -> u32 {
+    let now = Instant::now();
+    let (baseline, mut probation) = (baseline_of_10_ms(now), probation(now));
+    (0..3).for_each(|_| assert_eq!(probation.good_answer(10.0, None, &baseline), Verdict::Undecided));
+    (0..failures).for_each(|_| probation.failed_answer(usual_rate));
+    for answers in 1..100 {
+        if let Verdict::Well { .. } = probation.good_answer(8.0, None, &baseline) {
+            return answers;
+        }
+    }
+    panic!("{failures} failures, usual rate {usual_rate}: never well");
+}
+
+#[test]
+fn a_failed_probe_counts_less_if_other_endpoints_fail_too() {
+    let without_a_failure = good_answers_until_well(0, 0.0);
+    let begun_again = good_answers_until_well(1, 0.0);
+    assert!(begun_again >= GOOD_ANSWERS_MIN && begun_again > without_a_failure, "{begun_again}");
+    assert!(good_answers_until_well(1, 0.5) <= without_a_failure + 1);
+    assert_eq!(good_answers_until_well(1, 1.0), without_a_failure);
 }

