@@ -60,6 +60,17 @@ fn a_connection_takes_no_call_shortly_before_its_server_closes_it() {
 }
 
 #[test]
+fn a_connection_that_has_left_its_pool_shortly_before_its_server_closes_it_is_closed_by_the_next_sweep() {
+    let (mut relay, client, upstream) = answered_with("keep-alive: timeout=5\r\n");
+    relay.set_now(relay.now + Duration::from_secs(4));
+    relay.receive(client, b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 0\r\n\r\n");
+    relay.dispatch();
+    assert!(is_open(&mut relay, upstream));
+    sweep(&mut relay, Duration::from_secs(1));
+    assert!(!is_open(&mut relay, upstream));
+}
+
+#[test]
 fn a_connection_is_closed_shortly_before_its_server_closes_it_and_at_our_own_limit_at_the_latest() {
     for (fields, seconds) in [("keep-alive: timeout=7\r\n", 7), ("keep-alive: timeout=600\r\n", 64)] {
         let (mut relay, _, upstream) = answered_with(fields);

@@ -51,7 +51,7 @@ impl Relay {
     fn take_held(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<Option<usize>, Closed> {
         let now = self.now;
         let Some(link) = self.link(id) else { return Ok(None) };
-        if (link.codec.is_paused() || is_deaf_client(id, link, now)) && link.closing_since.is_none() {
+        if must_wait(id, link, now) && link.closing_since.is_none() {
             link.paused = true;
             return Ok(None);
         }
@@ -143,7 +143,8 @@ impl Relay {
         }
     }
 
-    /// Handles the end of the peer's bytes. In a protocol with half-close, the connection can still send.
+    /// Handles the end of the peer's bytes. In a protocol with half-close, the connection can still send. For an HTTP/1
+    /// client whose response is not complete, the end of the bytes cancels the call.
     fn read_ended(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<(), Closed> {
         let now = self.now;
         let Some(link) = self.link(id) else { return Ok(()) };
@@ -276,8 +277,7 @@ impl Relay {
                 LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
                 LinkId::Client(_) => self.begin_closing(id),
             }
-        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link, now) && link.takes_pending_input()
-        {
+        } else if link.paused && !must_wait(id, link, now) {
             link.resume(now);
             self.read_on(id);
         }
@@ -337,10 +337,15 @@ impl Relay {
     }
 }
 
-/// Returns whether we stop reading a client because it does not read our output. We never stop reading an endpoint for
-/// this reason, because some servers do not read before we have read their output.
-fn is_deaf_client(id: LinkId, link: &Link, now: Instant) -> bool {
-    matches!(id, LinkId::Client(_)) && link.is_deaf(now)
+/// Returns whether the relay must not read a link for now:
+///
+/// - The codec is paused.
+/// - The codec does not take the input that the link has kept.
+/// - The link's client does not read our output. We never stop reading an endpoint for this reason, because some servers
+///   do not read before we have read their output.
+fn must_wait(id: LinkId, link: &Link, now: Instant) -> bool {
+    let is_deaf_client = matches!(id, LinkId::Client(_)) && link.is_deaf(now);
+    link.codec.is_paused() || !link.takes_pending_input() || is_deaf_client
 }
 
 /// Reason why a connection must be closed.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 use leno_http2::{Connection, ErrorCode, FieldSection, Role, Section, StreamKey};
 use leno_model::spiffe::SpiffeId;
 
@@ -49,8 +50,81 @@ fn a_client_whose_socket_failed_before_its_last_bytes_were_read_is_closed_after_
         assert!(relay.begin_read(id).is_some(), "the kernel may have bytes");
         relay.receive(id, REQUEST);
         assert!(is_open(&mut relay, id) && relay.calls.len() == 1);
-        assert_eq!(relay.begin_read(id), None);
+        assert!(relay.begin_read(id).is_some(), "the kernel may have more");
+        relay.receive_end(id);
         assert!(!is_open(&mut relay, id) && relay.calls.len() == 0);
+    }
+}
+
+/// Returns a relay whose HTTP/1 client has sent a request, and the connections to the client and to the server. The
+/// server has sent `response`, and no byte of it has been written.
+fn asked(response: &[u8]) -> (Relay, LinkId, LinkId) {
+    let (mut relay, client) = client(Speaks::Http1);
+    let client = LinkId::Client(client);
+    relay.receive(client, REQUEST);
+    relay.dispatch();
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    response.chunks(16_384).for_each(|part| relay.receive(upstream, part));
+    flush(&mut relay, upstream);
+    (relay, client, upstream)
+}
+
+#[test]
+fn a_client_of_http1_that_closes_its_side_before_its_response_is_complete_has_its_call_cancelled() {
+    let large = [&b"HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n"[..], &[b'x'; 300_000]].concat();
+    for response in [&b""[..], b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n", &large] {
+        let (mut relay, client, upstream) = asked(response);
+        assert_eq!(relay.calls.len(), 1);
+        assert!(relay.begin_read(client).is_some(), "it must be noticed even if the client reads nothing");
+        relay.receive_end(client);
+        assert_eq!((relay.calls.len(), relay.metrics.cancelled_total.get()), (0, 1));
+        flush(&mut relay, client);
+        assert!(!is_open(&mut relay, upstream), "the connection carries no other call");
+        assert!(relay.link(client).is_none_or(|link| link.is_closing()));
+    }
+}
+
+#[test]
+fn a_client_of_http1_that_closes_its_side_still_gets_a_response_that_has_been_received_whole() {
+    let length = OUTPUT_HIGH_WATER_BYTES + 20_000;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+    let (mut relay, client, _) = asked(&[head.as_bytes(), &vec![b'x'; length]].concat());
+    assert!(relay.begin_read(client).is_some());
+    relay.receive_end(client);
+    let link = relay.link(client).expect("its response is not written");
+    assert!(link.codec.queued_bytes() > 0 && !link.is_closing());
+    flush(&mut relay, client);
+    let link = relay.link(client).expect("it may still read");
+    assert!(link.codec.queued_bytes() == 0 && link.codec.pending_output() == 0 && link.is_closing());
+    assert_eq!(relay.metrics.cancelled_total.get(), 0);
+}
+
+#[test]
+fn a_further_request_of_a_client_of_http1_waits_without_work_until_the_response_before_it_is_complete() {
+    let (mut relay, client, upstream) = asked(b"");
+    assert!(relay.begin_read(client).is_some());
+    relay.receive(client, REQUEST);
+    for _ in 0..2 {
+        assert_eq!(relay.begin_read(client), None, "no more than one read is kept");
+        assert!(!flush(&mut relay, client), "nothing has changed");
+        assert_eq!(relay.link(client).expect("it is open").pending_input, REQUEST);
+    }
+    relay.receive(upstream, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    assert!(flush(&mut relay, client));
+    assert!(relay.begin_read(client).is_some());
+    assert_eq!(relay.calls.len(), 1);
+    relay.receive_end(client);
+    assert!(relay.calls.len() == 0 && !is_open(&mut relay, client));
+}
+
+#[test]
+fn the_end_of_one_side_of_an_upgraded_connection_leaves_the_other_side_open() {
+    let (mut relay, client, upstream) = upgraded();
+    for _ in 0..2 {
+        relay.receive_end(client);
+        flush(&mut relay, upstream);
+        assert!(relay.link(upstream).expect("it is open").is_finished());
+        assert!(relay.calls.len() == 1 && is_open(&mut relay, client));
     }
 }
 

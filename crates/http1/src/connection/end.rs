@@ -14,8 +14,12 @@ impl Connection {
     /// Handles a close of the peer's side. Call this function when the connection has consumed all earlier input.
     ///
     /// Returns the event that the close causes for the current exchange: the end of its content, or a reset. Returns
-    /// `None` if no exchange is open, or if the exchange continues, for example because the peer still waits for our
-    /// response.
+    /// `None` if no exchange is open, or if the exchange continues, for example because its whole response waits in our
+    /// queue.
+    ///
+    /// As a server: a client that closes its side before it has its whole response gives its request up, even if the
+    /// request is complete. hyper, Go's net/http, Envoy and nginx do the same. They cannot distinguish a client that has
+    /// left from a client that only closes its sending side, and few clients of HTTP/1 do the latter.
     pub fn input_ended(&mut self, _now: Instant) -> Option<Event<'static>> {
         self.peer_ended = true;
         self.incomplete = Incomplete::default();
@@ -32,7 +36,13 @@ impl Connection {
         exchange.persistent = false;
         match self.input {
             Input::UntilClose | Input::Tunnel | Input::Rejected => self.end_of_content(),
-            // The exchange continues: the peer still waits for our response, the tunnel may still be accepted, or we
+            // The client does not wait for the rest of its response. In a tunnel, each side ends on its own.
+            Input::Complete
+                if self.role == Role::Server && exchange.takes_output() && exchange.outgoing != Outgoing::Tunnel =>
+            {
+                self.lose_exchange(ErrorCode::CANCEL)
+            }
+            // The exchange continues: our queue holds the rest of the response, the tunnel may still be accepted, or we
             // still send in the tunnel.
             Input::Complete | Input::Undecided if self.role == Role::Server => None,
             Input::Complete if exchange.outgoing == Outgoing::Tunnel => None,

@@ -175,6 +175,13 @@ impl Connection {
         }
     }
 
+    /// Whether the end of the input matters although the connection consumes no input for now
+    /// ([`Connection::is_paused`]): as a server, after a complete request. If the client closes its side, it gives the
+    /// request up ([`Connection::input_ended`]). So the caller should read until it must keep bytes.
+    pub fn awaits_end(&self) -> bool {
+        self.role == Role::Server && self.input == Input::Complete
+    }
+
     /// Sets the token that accompanies every later event of the exchange.
     pub fn set_token(&mut self, stream: StreamKey, token: u32) {
         if let Some(exchange) = self.exchange_mut(stream) {

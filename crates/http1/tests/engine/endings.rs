@@ -2,6 +2,7 @@
 
 use leno_http1::ErrorCode;
 use leno_http1::Section::{Request, Response};
+use leno_http1::limits::OUTPUT_HIGH_WATER_BYTES;
 
 use crate::endpoint::{Endpoint, GET, Happening, POST, content, headers};
 
@@ -87,16 +88,62 @@ fn a_client_that_closes_in_the_middle_of_a_request_resets_it() {
 }
 
 #[test]
-fn a_client_that_closes_its_side_after_the_request_is_answered() {
+fn a_client_that_closes_its_side_before_its_response_is_complete_gives_its_request_up() {
+    for (request, has_begun, aborts) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", false, false),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true, false),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", true, false),
+        // Only the end of the connection marks the end of the response to an HTTP/1.0 request.
+        ("GET / HTTP/1.0\r\nHost: a\r\n\r\n", true, true),
+    ] {
+        let mut server = Endpoint::server();
+        server.feed(request.as_bytes());
+        assert!(server.http1.is_paused() && server.http1.awaits_end());
+        if has_begun {
+            server.respond(&[(":status", "200")], false);
+            server.data("part", false);
+        }
+        server.take();
+        server.end();
+        assert_eq!(server.take(), [reset(ErrorCode::CANCEL)], "{request:?}");
+        assert!(server.http1.must_close() && server.http1.is_drained());
+        assert_eq!(server.http1.must_abort(), aborts, "{request:?}");
+    }
+}
+
+#[test]
+fn a_client_that_closes_its_side_while_its_whole_response_is_queued_gets_all_of_it() {
+    for has_trailers in [false, true] {
+        let mut server = Endpoint::server();
+        server.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        server.take();
+        server.respond(&[(":status", "200")], false);
+        let content = "x".repeat(3 * OUTPUT_HIGH_WATER_BYTES);
+        server.data(&content, !has_trailers);
+        if has_trailers {
+            server.trailers(&[("t", "1")]);
+        }
+        server.end();
+        assert_eq!(server.take(), []);
+        assert!(!server.http1.must_close());
+        let written = server.written();
+        assert_eq!(written.matches('x').count(), content.len());
+        assert!(written.ends_with(if has_trailers { "0\r\nt: 1\r\n\r\n" } else { "0\r\n\r\n" }));
+        assert!(server.http1.must_close() && server.http1.is_drained());
+    }
+}
+
+#[test]
+fn a_client_that_closes_its_side_after_two_requests_gets_the_first_response() {
     let mut server = Endpoint::server();
-    server.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.feed(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(2));
+    server.respond(&[(":status", "200"), ("content-length", "0")], true);
+    server.feed(b"");
+    assert_eq!(server.take(), [headers(Request, GET, true), headers(Request, GET, true)]);
     server.end();
-    assert_eq!(server.take(), [headers(Request, GET, true)]);
-    assert!(!server.http1.must_close());
-    server.respond(&[(":status", "200"), ("content-length", "2")], false);
-    server.data("ok", true);
-    assert_eq!(server.written(), "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
-    assert!(server.http1.must_close());
+    assert_eq!(server.take(), [reset(ErrorCode::CANCEL)]);
+    assert_eq!(server.written(), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    assert!(server.http1.must_close() && !server.http1.must_abort());
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn bytes_wait_until_connect_is_accepted_and_then_flow_both_ways() {
     let mut server = Endpoint::server();
     server.feed(b"CONNECT db:5432 HTTP/1.1\r\nHost: db:5432\r\n\r\nearly");
     assert_eq!(server.take(), [headers(Request, CONNECT, false)]);
-    assert!(server.http1.is_paused());
+    assert!(server.http1.is_paused() && !server.http1.awaits_end());
     assert!(!server.http1.carries_tunnel());
     server.respond(OK, false);
     assert!(!server.http1.is_paused() && server.http1.carries_tunnel());
@@ -57,6 +57,8 @@ fn each_side_of_a_tunnel_ends_by_itself() {
     server.end();
     assert_eq!(server.take(), [content("last words", true)]);
     assert!(!server.http1.must_close() && !server.http1.ends_output());
+    server.end();
+    assert_eq!(server.take(), [], "its end is read again");
     server.data("answer", true);
     assert!(server.written().ends_with("answer"));
     assert!(server.http1.must_close());

@@ -1,7 +1,7 @@
 //! HTTP/1 clients and servers, byte by byte.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -139,6 +139,20 @@ fn a_response_that_only_the_end_of_the_connection_would_end_is_cut_off_with_a_re
     read_until(&mut client, "\r\n\r\nabc");
     drop(server);
     expect_reset(&mut client);
+}
+
+#[test]
+fn a_client_that_closes_its_side_before_the_response_is_complete_ends_the_call_at_the_server() {
+    for part in ["", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"] {
+        let Asked { _proxy, mut client, mut server, .. } = Asked::through(|server| Proxy::start(&[server]), GET);
+        server.write_all(part.as_bytes()).expect("the proxy reads");
+        if !part.is_empty() {
+            read_until(&mut client, "abc\r\n");
+        }
+        client.shutdown(Shutdown::Write).expect("a TCP socket");
+        assert_eq!(server.read(&mut [0]).expect("an orderly close"), 0);
+        assert_eq!(client.read(&mut [0]).expect("an orderly close"), 0);
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Relay {
 
     /// See [`Pools::next_in_line`](crate::pool::pools::Pools::next_in_line).
     #[inline]
-    fn next_in_line(&self, pool: PoolId) -> Option<(Turn, AttemptId, UpstreamId)> {
+    fn next_in_line(&mut self, pool: PoolId) -> Option<(Turn, AttemptId, UpstreamId)> {
         let size_of = |id: AttemptId| self.calls.get(id.call).map_or(CallSize::Open, CallSize::of);
         self.pools.next_in_line(pool, size_of, self.now)
     }

@@ -106,21 +106,30 @@ impl Codec {
     }
 
     /// Returns whether the protocol has half-closed connections: a peer that has closed its sending side may still
-    /// read. HTTP/2 has no half-closed connections.
+    /// read. HTTP/2 has no half-closed connections. In HTTP/1, a server or a tunnel may be half-closed. A client that
+    /// closes its sending side still gets a response that the relay has received completely.
     pub(crate) fn is_half_closable(&self) -> bool {
         !matches!(self, Self::Http2(_))
     }
 
-    /// Returns whether input must not be read for now.
+    /// Returns whether input must not be read for now. While an HTTP/1 client waits for its response, the relay reads
+    /// on: if the client leaves, its call is cancelled.
     pub(crate) fn is_paused(&self) -> bool {
-        for_protocol!(self, codec => codec.is_paused())
+        match self {
+            Self::Http2(http2) => http2.is_paused(),
+            Self::Http1(http1) => http1.is_paused() && !http1.awaits_end(),
+            Self::Opaque(opaque) => opaque.is_paused(),
+        }
     }
 
-    /// Returns whether the codec takes input while it is not paused. There is one exception: an opaque connection to an
-    /// endpoint takes no input before a call uses the connection.
+    /// Returns whether the codec takes input while it is not paused. There are two exceptions:
+    ///
+    /// - An opaque connection to an endpoint takes no input before a call uses the connection.
+    /// - The connection of an HTTP/1 client takes no further request before the response is complete.
     pub(crate) fn takes_input(&self) -> bool {
         match self {
-            Self::Http2(_) | Self::Http1(_) => true,
+            Self::Http2(_) => true,
+            Self::Http1(http1) => !http1.is_paused(),
             Self::Opaque(opaque) => !opaque.takes_streams(),
         }
     }

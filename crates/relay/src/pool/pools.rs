@@ -166,7 +166,8 @@ impl Pool {
 ///
 /// Invariants:
 ///
-/// - A connection is in its pool until it is retired or ends.
+/// - A connection is in its pool until it is retired or ends. [`Pools::find`] retires an idle connection that its server
+///   will soon close.
 /// - A pool's `connecting` is the number of its connections that are not ready.
 /// - A pool with waiting attempts is in `waited_for`.
 #[derive(Debug, Default)]
@@ -204,17 +205,29 @@ impl Pools {
         self.pools.remove(id)
     }
 
-    /// Returns a connection of the pool that can accept a call now.
+    /// Returns a connection of the pool that can accept a call now. Takes the connections that their server will soon
+    /// close out of the pool when it meets them, so that no later call meets them again. A sweep closes these
+    /// connections.
     #[inline]
-    pub(crate) fn find(&self, id: PoolId, size: CallSize, now: Instant) -> Option<UpstreamId> {
+    pub(crate) fn find(&mut self, id: PoolId, size: CallSize, now: Instant) -> Option<UpstreamId> {
+        loop {
+            let found = self.with_room(id, size)?;
+            if !self.upstreams.get(found)?.is_nearly_closed(now) {
+                return Some(found);
+            }
+            self.retire(found);
+        }
+    }
+
+    /// Returns a connection of the pool with room for a call. The connection may be one that its server will soon close.
+    #[inline]
+    fn with_room(&self, id: PoolId, size: CallSize) -> Option<UpstreamId> {
         let pool = self.pools.get(id)?;
-        let takes_call = |&id: &UpstreamId| {
-            self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size) && !upstream.is_nearly_closed(now))
-        };
+        let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
         // The oldest shared connection with room gets the call, so that the other connections become idle.
         match pool.key.hop.is_shared() {
-            true => pool.connections.iter().find(takes_call),
-            false => pool.connections.free().find(takes_call),
+            true => pool.connections.iter().find(has_room),
+            false => pool.connections.free().find(has_room),
         }
     }
 }
@@ -403,15 +416,16 @@ impl Pools {
     /// of an attempt's call.
     #[inline]
     pub(crate) fn next_in_line(
-        &self,
+        &mut self,
         id: PoolId,
         size_of: impl Fn(AttemptId) -> CallSize,
         now: Instant,
     ) -> Option<(Turn, AttemptId, UpstreamId)> {
         let waiting = &self.pools.get(id)?.waiting;
         let first = waiting.first()?;
-        let connected = |(turn, attempt)| Some((turn, attempt, self.find(id, size_of(attempt), now)?));
-        connected(first).or_else(|| connected(waiting.first_small().filter(|small| *small != first)?))
+        let first_small = waiting.first_small().filter(|small| *small != first);
+        let mut connected = |(turn, attempt)| Some((turn, attempt, self.find(id, size_of(attempt), now)?));
+        connected(first).or_else(|| connected(first_small?))
     }
 
     /// Returns the pools in whose queues attempts may wait.

@@ -4,7 +4,9 @@ use leno_model::balance::{Balancer, EndpointId, Policy};
 
 use super::*;
 use crate::downstream::accounts::Lane;
+use crate::fixtures::fields;
 use crate::limits::Limits;
+use crate::link::Link;
 use crate::link::codec::Codec;
 use crate::link::opaque::Opaque;
 use crate::pool::hop::{Hop, Protocol};
@@ -83,6 +85,41 @@ fn an_unshared_connection_is_found_while_it_is_free() {
     pools.retire(connection);
     pools.note_room(connection);
     assert_eq!(pools.find(id, CallSize::Open, now), None);
+}
+
+/// Returns an HTTP/1 connection of a pool whose server has answered a call, and keeps idle connections for 5 s.
+fn kept_for_5_s(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
+    let mut http1 = leno_http1::Connection::new(Role::Client, Limits::default().http1_endpoint.clone(), now);
+    let mut heads = Heads::default();
+    let request = fields(&[(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")]);
+    http1.open(now, 0, &request, true, &mut heads).expect("a new connection takes a request");
+    let sent = http1.output().len();
+    http1.advance_output(sent);
+    let mut response = &b"HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 0\r\n\r\n"[..];
+    let mut section = FieldSection::new();
+    while http1.receive(now, &mut response, &mut section, &mut heads).expect("a valid response").is_some() {}
+    Upstream { link: Link::new(None, Codec::Http1(http1), now), ..upstream(pools, id, now) }
+}
+
+#[test]
+fn idle_connections_that_their_server_will_soon_close_leave_the_pool_when_a_call_meets_them() {
+    let now = Instant::now();
+    let mut pools = Pools::default();
+    let id = pools.insert(pool(Protocol::Http1, now));
+    let connections = [(); 3].map(|()| {
+        let connection = kept_for_5_s(&pools, id, now);
+        let connection = pools.add(connection);
+        pools.note_ready(connection);
+        pools.note_room(connection);
+        connection
+    });
+    assert_eq!(pools.find(id, CallSize::Open, now + Duration::from_millis(3_999)), Some(connections[2]));
+    assert_eq!(pools.get(id).expect("a pool").connections().len(), 3);
+    assert_eq!(pools.find(id, CallSize::Open, now + Duration::from_secs(4)), None);
+    let left = pools.get(id).expect("a pool").connections();
+    assert!(left.is_empty() && left.free().next().is_none(), "the next call does not meet them");
+    let is_retired = |connection: &UpstreamId| pools.upstream(*connection).is_some_and(|upstream| upstream.retired);
+    assert!(connections.iter().all(is_retired), "a sweep closes them");
 }
 
 #[test]

@@ -149,7 +149,8 @@ pub(crate) struct Outcome {
 /// The ways in which a client breaks a connection off in the middle of its calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Break {
-    /// The client closes its sending side, and still reads.
+    /// The client closes its sending side, and still reads. It gets only the responses that the proxy has received
+    /// completely.
     HalfClose,
     Reset,
 }
@@ -319,9 +320,9 @@ impl Line {
                     if let Some(event) = self.engine.input_ended(net.now) {
                         self.on_event(&event, &FieldSection::new(), outcome)?;
                     }
-                    // HTTP/2 has no half-closed connections: if the client closes its sending side, the proxy ends the
-                    // connection with all its calls. These calls do not count as lost.
-                    if !self.is_half_closed || self.engine.is_http1() {
+                    // A client that has closed its sending side has given up its calls: the proxy cancels the calls
+                    // without a complete response, and ends the connection. These calls do not count as lost.
+                    if !self.is_half_closed {
                         outcome.lost.extend(self.calls.values().map(|call| call.lost(call.why_ended())));
                     }
                     self.close(net, outcome);
@@ -400,7 +401,9 @@ impl Line {
         let Some(call) = self.take(stream) else { return };
         if self.engine.is_http1() {
             outcome.endings.cut += 1;
-            outcome.lost.push(call.lost(call.why_ended()));
+            if !self.is_half_closed {
+                outcome.lost.push(call.lost(call.why_ended()));
+            }
         } else if code == ErrorCode::REFUSED_STREAM {
             outcome.endings.unprocessed += 1;
             outcome.unprocessed.push(call.request);

@@ -357,9 +357,9 @@ impl World {
         let settled_relays = self.check_settled()?;
         let compared_windows = self.check_windows()?;
         self.callers.iter_mut().for_each(|caller| caller.leave(&mut self.net));
-        // In these 500 ms, bytes in transit arrive, servers give up, and the relays end the remaining calls. A relay
-        // does not read an HTTP/1 connection that waits for its response, so it notices that the client has left only
-        // when the server gives up.
+        // In these 500 ms, bytes in transit arrive, and the relays end the remaining calls. Then servers give up: a relay
+        // does not read the rest of an HTTP/1 request while the server takes no content, so it may notice only then that
+        // the client has left.
         self.rest(50, Duration::from_millis(10))?;
         let pods = self.pods.iter_mut().chain(self.mirror.iter_mut().map(|mirror| &mut mirror.pod));
         pods.for_each(|pod| pod.applications.server.stop(&mut self.net));
