@@ -128,7 +128,7 @@ pub struct RelayLimits {
     pub client_idle_timeout_ms: u32,
     /// How long an endpoint may send nothing while it has calls, before the proxy sends it a PING.
     pub endpoint_ping_after_ms: u32,
-    /// How long an endpoint may take to answer a PING.
+    /// How long an endpoint may take to answer that PING.
     pub endpoint_ping_timeout_ms: u32,
     /// Maximum time to establish a connection to an address that belongs to no Service. For a Service, the annotation
     /// `leno.dev/connect-timeout` applies.

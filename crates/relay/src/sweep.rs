@@ -10,6 +10,7 @@ use crate::downstream::client::ClientId;
 use crate::effect::Effect;
 use crate::limits::ms;
 use crate::link::LinkId;
+use crate::pool::liveness::{Check, Seen};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
 use crate::target::cluster::Standing;
@@ -225,9 +226,13 @@ impl Relay {
             self.replace_outdated(id);
         }
         self.sweep_answered(id);
+        if self.check_liveness(id) == Check::Gone {
+            return Verdict::Close("no answer to a PING within endpoint_ping_timeout_ms");
+        }
         let relay = &self.limits.relay;
         let Some(upstream) = self.pools.upstream_mut(id) else { return Verdict::Keep };
         let (is_retired, is_nearly_closed) = (upstream.retired, upstream.is_nearly_closed(now));
+        let is_idle = upstream.is_idle();
         let link = &mut upstream.link;
         if link.is_unread_too_long(now, relay) {
             return Verdict::Close(match link.codec.has_windows() {
@@ -235,8 +240,7 @@ impl Relay {
                 false => "it left its socket unread for stall_timeout_ms",
             });
         }
-        // Also check the output: the last output of a finished call may still wait for the socket.
-        if link.codec.stream_count() == 0 && !link.codec.wants_write() && !link.is_blocked() {
+        if is_idle {
             let idle_since = *upstream.idle_since.get_or_insert(now);
             if now - idle_since >= REST_AFTER {
                 link.codec.rest();
@@ -260,20 +264,30 @@ impl Relay {
             return if is_retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
         }
         upstream.idle_since = None;
-        let Some(http2) = link.codec.http2() else { return Verdict::Keep };
-        match upstream.ping_sent {
-            Some(sent) if link.last_read > sent => upstream.ping_sent = None,
-            Some(sent) if now - sent >= ms(relay.endpoint_ping_timeout_ms) => {
-                return Verdict::Close("no answer to a PING within endpoint_ping_timeout_ms");
-            }
-            None if now - link.last_read >= ms(relay.endpoint_ping_after_ms) => {
-                upstream.ping_sent = Some(now);
-                http2.ping();
-            }
-            _ => {}
+        if link.codec.http2().is_some() {
+            self.mark_dirty(LinkId::Endpoint(id));
         }
-        self.mark_dirty(LinkId::Endpoint(id));
         Verdict::Keep
+    }
+
+    /// Checks whether the server of a connection is still there, and sends it a PING if it is silent.
+    fn check_liveness(&mut self, id: UpstreamId) -> Check {
+        let Some(upstream) = self.pools.upstream_mut(id) else { return Check::Keep };
+        let (last_read, is_idle) = (upstream.link.last_read, upstream.is_idle());
+        let cluster = self.targets.get_mut(upstream.cluster);
+        let has_others = cluster.as_ref().is_some_and(|cluster| cluster.balancer.endpoints().nth(1).is_some());
+        let is_avoidable = has_others && !upstream.retired;
+        let Some(http2) = upstream.link.codec.http2() else { return Check::Keep };
+        let seen = Seen { last_read, is_idle, is_avoidable, highest_answered: http2.highest_answered() };
+        let check = upstream.liveness.check(self.now, seen, &self.limits.relay);
+        if check == Check::Ping {
+            http2.ping();
+            if let Some(cluster) = cluster {
+                cluster.note_busy();
+            }
+            self.mark_dirty(LinkId::Endpoint(id));
+        }
+        check
     }
 
     /// Fails calls that have waited too long for a connection, and logs the endpoints for which calls wait.

@@ -1,7 +1,10 @@
+use leno_http2::Connection;
+
 use super::*;
 use crate::downstream::client::Speaks;
 use crate::fixtures::{
-    TO_CART, begin_to_connect, client, connect_endpoint, establish_http2, flush, http2_caller, is_open, sweep, upgraded,
+    TO_CART, begin_to_connect, client, connect, connect_endpoint, establish_http2, flush, http2_caller, is_open,
+    mesh_of, outbound, read, relay, service, sweep, upgraded,
 };
 
 /// The limits on the time for which a peer may leave its socket unread: the limit for HTTP/2, and that for HTTP/1.
@@ -98,6 +101,54 @@ fn a_server_of_http2_must_read_its_socket_sooner() {
     assert!(is_open(&mut relay, endpoint));
     sweep(&mut relay, Duration::from_secs(3));
     assert!(!is_open(&mut relay, endpoint));
+}
+
+/// Returns a relay that has sent a call to one of these endpoints, which speaks HTTP/2, with the connection and the
+/// endpoint's HTTP/2 engine.
+fn called(endpoints: &[&str]) -> (Relay, UpstreamId, Connection) {
+    let mut relay = relay(1, mesh_of(service("cart", endpoints)), false);
+    let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
+    assert!(relay.begin_read(client).is_some());
+    let (mut caller, stream) = http2_caller(relay.now, &TO_CART);
+    caller.send_data(stream, b"0123456789", true);
+    relay.receive(client, caller.output());
+    relay.dispatch();
+    let upstream = begin_to_connect(&mut relay);
+    flush(&mut relay, client);
+    let server = establish_http2(&mut relay, upstream);
+    flush(&mut relay, LinkId::Endpoint(upstream));
+    (relay, upstream, server)
+}
+
+fn output_of(relay: &mut Relay, id: LinkId) -> Vec<u8> {
+    relay.link(id).expect("it is open").output().to_vec()
+}
+
+#[test]
+fn a_silent_server_of_http2_gets_one_ping_and_keeps_its_calls() {
+    let (mut relay, upstream, mut server) = called(&["10.0.0.8", "10.0.0.9"]);
+    let endpoint = LinkId::Endpoint(upstream);
+    let is_doubtful = |relay: &Relay| relay.pools.upstream(upstream).expect("it is open").is_doubtful();
+    sweep(&mut relay, Duration::from_millis(1_500));
+    let ping = output_of(&mut relay, endpoint);
+    assert_eq!((ping.len(), &ping[..5]), (17, &[0, 0, 8, 6, 0][..]), "one PING");
+    flush(&mut relay, endpoint);
+    // The server's process pauses.
+    sweep(&mut relay, Duration::from_secs(60));
+    assert!(output_of(&mut relay, endpoint).is_empty() && is_doubtful(&relay));
+    assert_eq!(relay.pools.upstream(upstream).expect("it is open").link.codec.stream_count(), 1);
+
+    read(&mut server, relay.now, &ping);
+    relay.set_now(relay.now + Duration::from_millis(1));
+    relay.receive(endpoint, server.output());
+    assert!(!is_doubtful(&relay));
+}
+
+#[test]
+fn the_only_endpoint_of_a_service_gets_no_ping_after_a_short_silence() {
+    let (mut relay, upstream, _) = called(&["10.0.0.9"]);
+    sweep(&mut relay, Duration::from_secs(60));
+    assert!(output_of(&mut relay, LinkId::Endpoint(upstream)).is_empty());
 }
 
 #[test]

@@ -194,6 +194,30 @@ async fn loses_a_machine() {
 }
 
 #[test]
+fn a_machine_that_vanishes_gets_no_new_calls_before_its_connection_ends() {
+    run_test_inside("faults::networks::avoids_a_silent_machine", &[]);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn avoids_a_silent_machine() {
+    let authority = Authority::new();
+    let servers = two_servers(&authority).await;
+    // The balancer does not avoid slow endpoints.
+    let service = echo(&servers).annotated("leno.dev/balancer", "round-robin");
+    let proxy = client_side(&authority, &[service], &IMPATIENT);
+    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+    clients.paced(20, Duration::from_secs(1)).await.assert_nothing_lost();
+
+    let gone = servers[0].inbound().ip();
+    drop_packets(&format!("ip daddr {gone}"), &format!("ip saddr {gone}"));
+    let report = clients.paced(20, Duration::from_secs(6)).await;
+    // The connection ends after 5 s: the limit for unacknowledged data, and the kernel's grace of 2 s. Until then, 50
+    // calls would go to this machine. The PING follows after at most 1.5 s, that is, after 15 calls.
+    assert!((1..30).contains(&report.lost.len()), "{:#?}", report.lost);
+}
+
+#[test]
 fn a_silent_stream_survives_a_lost_keepalive_probe() {
     run_test_inside("faults::networks::loses_probes", &[]);
 }

@@ -328,6 +328,11 @@ impl Connection {
         stream.id <= self.highest_answered
     }
 
+    /// Returns the highest stream on which the server has sent headers; 0 before the first.
+    pub fn highest_answered(&self) -> u32 {
+        self.highest_answered
+    }
+
     /// Returns the keys and tokens of the open streams above `last_stream`. With the `last_stream` of the peer's
     /// GOAWAY, these are our streams that the peer did not process.
     pub fn streams_above(&self, last_stream: u32) -> Vec<(StreamKey, u32)> {

@@ -197,6 +197,7 @@ impl Relay {
         upstream.is_reused = upstream.calls > 0 || upstream.idle_since.is_some_and(|since| since < now);
         upstream.idle_since = None;
         upstream.calls += 1;
+        upstream.liveness.call_sent(now, upstream.link.last_read);
         let is_limited = call.route.as_ref().is_some_and(|route| route.policy().backend_request_timeout.is_some());
         let is_mirror = call.is_mirror();
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };

@@ -7,6 +7,7 @@
 //! | `connections`, `waiting` | the connections and the queue of one pool |
 //! | `connect` | opens, replaces and ends connections |
 //! | `upstream` | one connection: from its first packet until calls may use it, and whether it has room for a call |
+//! | `liveness` | whether the server of a connection is still there |
 //! | `cancel` | calls that have ended while their server still works on them |
 //! | `answered` | calls that have ended while their server has not accepted the whole request |
 //! | `dribble` | request content that arrives a few bytes at a time |
@@ -17,6 +18,7 @@ pub(crate) mod connect;
 pub(crate) mod connections;
 pub(crate) mod dribble;
 pub(crate) mod hop;
+pub(crate) mod liveness;
 pub(crate) mod pools;
 pub(crate) mod upstream;
 pub(crate) mod waiting;

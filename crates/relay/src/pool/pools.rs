@@ -224,11 +224,28 @@ impl Pools {
     fn with_room(&self, id: PoolId, size: CallSize) -> Option<UpstreamId> {
         let pool = self.pools.get(id)?;
         let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
-        // The oldest shared connection with room gets the call, so that the other connections become idle.
-        match pool.key.hop.is_shared() {
-            true => pool.connections.iter().find(has_room),
-            false => pool.connections.free().find(has_room),
+        if !pool.key.hop.is_shared() {
+            return pool.connections.free().find(has_room);
         }
+        // The oldest shared connection with room gets the call, so that the other connections become idle. Exception: a
+        // doubtful connection gets the call only if all connections with room are doubtful.
+        let is_alive = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| !upstream.is_doubtful());
+        let mut with_room = pool.connections.iter().filter(has_room);
+        let oldest = with_room.next()?;
+        if is_alive(&oldest) { Some(oldest) } else { with_room.find(is_alive).or(Some(oldest)) }
+    }
+
+    /// Returns whether the server of a pool may be gone: it has not answered a PING on one connection, and has sent no
+    /// byte on the other connections since.
+    pub(crate) fn is_doubtful(&self, id: PoolId) -> bool {
+        // Only HTTP/2 has PINGs. A pool of other connections may be large, so do not look at each connection.
+        let Some(pool) = self.pools.get(id).filter(|pool| pool.key.hop.is_shared()) else { return false };
+        let ready = || {
+            let upstreams = pool.connections.iter().filter_map(|id| self.upstreams.get(id));
+            upstreams.filter(|upstream| upstream.ready)
+        };
+        let Some(last_read) = ready().map(|upstream| upstream.link.last_read).max() else { return false };
+        ready().any(|upstream| upstream.liveness.is_doubtful(last_read))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::link::Link;
 use crate::link::codec::Codec;
 use crate::link::opaque::Opaque;
 use crate::pool::hop::{Hop, Protocol};
+use crate::pool::liveness::{Check, SILENT_AFTER, Seen};
 use crate::pool::upstream::Place;
 
 fn endpoint(now: Instant) -> EndpointId {
@@ -120,6 +121,34 @@ fn idle_connections_that_their_server_will_soon_close_leave_the_pool_when_a_call
     assert!(left.is_empty() && left.free().next().is_none(), "the next call does not meet them");
     let is_retired = |connection: &UpstreamId| pools.upstream(*connection).is_some_and(|upstream| upstream.retired);
     assert!(connections.iter().all(is_retired), "a sweep closes them");
+}
+
+#[test]
+fn a_call_gets_a_connection_whose_server_has_answered_a_ping_if_there_is_one() {
+    let start = Instant::now();
+    let mut pools = Pools::default();
+    let id = pools.insert(pool(Protocol::Http2, start));
+    let [oldest, other] = [(); 2].map(|()| {
+        let upstream = upstream(&pools, id, start);
+        let connection = pools.add(upstream);
+        pools.note_ready(connection);
+        connection
+    });
+    let small = CallSize::Complete(0);
+    assert_eq!(pools.find(id, small, start), Some(oldest));
+
+    let now = start + SILENT_AFTER;
+    for connection in [oldest, other] {
+        let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
+        liveness.call_sent(start, start);
+        let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_answered: 0 };
+        assert_eq!(liveness.check(now, seen, &RelayLimits::default()), Check::Ping);
+    }
+    assert!(pools.is_doubtful(id));
+    assert_eq!(pools.find(id, small, now), Some(oldest), "both servers are silent");
+    pools.upstream_mut(other).expect("it is open").link.last_read = now + Duration::from_millis(1);
+    assert!(!pools.is_doubtful(id));
+    assert_eq!(pools.find(id, small, now), Some(other));
 }
 
 #[test]

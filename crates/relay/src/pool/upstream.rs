@@ -23,6 +23,7 @@ use crate::link::{Link, LinkId};
 use crate::pool::answered::Answered;
 use crate::pool::cancel::CancelledCalls;
 use crate::pool::hop::{Hop, PoolKey, Protocol};
+use crate::pool::liveness::Liveness;
 use crate::pool::pools::PoolId;
 use crate::slots::Id;
 use crate::target::cluster::{ClusterId, TargetKey};
@@ -75,7 +76,8 @@ pub struct Upstream {
     /// Whether our certificate has been renewed since we showed it on the connection.
     pub(crate) is_outdated: bool,
     pub(crate) idle_since: Option<Instant>,
-    pub(crate) ping_sent: Option<Instant>,
+    /// Whether the server is still there, as far as we know.
+    pub(crate) liveness: Liveness,
     /// Whether the connection is in the worker's list of connections on which short pieces of content are collected.
     pub(crate) collects: bool,
     /// Short pieces of content that the connection has sent at once since the latest sweep.
@@ -139,7 +141,7 @@ impl Upstream {
             retired: false,
             is_outdated: false,
             idle_since: None,
-            ping_sent: None,
+            liveness: Liveness::default(),
             collects: false,
             dribbles: Count::default(),
             cancelled: CancelledCalls::new(now, relay),
@@ -176,6 +178,19 @@ impl Upstream {
             let usable = kept - CLOSES_SOON.min(kept / 2);
             now.saturating_duration_since(self.link.last_read) >= usable
         })
+    }
+
+    /// Returns whether the server has not answered a PING, and may be gone ([`Liveness`]).
+    #[inline]
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.liveness.is_doubtful(self.link.last_read)
+    }
+
+    /// Returns whether the connection has no call and no output. The last output of a finished call may still wait for
+    /// the socket.
+    pub(crate) fn is_idle(&self) -> bool {
+        let codec = &self.link.codec;
+        codec.stream_count() == 0 && !codec.wants_write() && !self.link.is_blocked()
     }
 
     /// Returns whether the output has room for another call. If the connection carries one call at a time, all output

@@ -99,8 +99,8 @@ pub(crate) struct ClusterState {
     /// no exported series counts them.
     is_tap: bool,
     pub(super) members: Members,
-    /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
-    /// needs to be checked.
+    /// Whether a pool may have a queue, may have failed to connect, or may be doubtful ([`Pools::is_doubtful`]). If not,
+    /// every endpoint takes calls, and no pool needs to be checked.
     may_be_busy: bool,
     /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
     pub(crate) routes: Option<Box<Routes>>,
@@ -122,7 +122,7 @@ pub(crate) struct ClusterState {
 pub(crate) enum Others {
     /// At least one of these endpoints takes calls at once.
     Free,
-    /// At each of these endpoints, other calls wait, or connections to the endpoint fail.
+    /// At each of these endpoints, other calls wait, connections to the endpoint fail, or the server may be gone.
     Busy,
     /// There is no such endpoint.
     None,
@@ -170,8 +170,15 @@ impl Member {
 
     /// Returns whether the endpoint takes a call that uses connections of `lane`: at once, or in a queue of at most
     /// `max_waiting` calls.
-    fn is_usable(&self, (call, lane): (&Call, Lane), pools: &Pools, (now, max_waiting): (Instant, usize)) -> bool {
+    fn takes_call(&self, (call, lane): (&Call, Lane), pools: &Pools, (now, max_waiting): (Instant, usize)) -> bool {
         self.pool_for(call, lane).and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
+    }
+
+    /// Returns whether the endpoint takes the call ([`Self::takes_call`]), and its server is not known to be silent
+    /// ([`Pools::is_doubtful`]).
+    fn is_usable(&self, (call, lane): (&Call, Lane), pools: &Pools, (now, max_waiting): (Instant, usize)) -> bool {
+        let is_doubtful = || self.pool_for(call, lane).is_some_and(|pool| pools.is_doubtful(pool));
+        self.takes_call((call, lane), pools, (now, max_waiting)) && !is_doubtful()
     }
 
     pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> {
@@ -300,12 +307,13 @@ impl ClusterState {
         self.calls
     }
 
-    /// Records that a call waits for a connection to an endpoint, or that a connection to an endpoint has failed.
+    /// Records that a call waits for a connection to an endpoint, that a connection to an endpoint has failed, or that
+    /// the server of a connection may be gone.
     pub(crate) fn note_busy(&mut self) {
         self.may_be_busy = true;
     }
 
-    /// Returns whether a pool may have a queue, or may have failed to connect.
+    /// Returns whether a pool may have a queue, may have failed to connect, or may be doubtful.
     pub(super) fn may_be_busy(&self) -> bool {
         self.may_be_busy
     }
@@ -340,6 +348,9 @@ impl ClusterState {
     /// not failing and, among these, endpoints that the call has not tried. An earlier attempt may have ended through no
     /// fault of its endpoint, but an attempt at a failing endpoint most likely fails.
     /// With [`Choice::Another`], returns only an endpoint that is not failing and that is not tried.
+    ///
+    /// An endpoint whose server may be gone ([`Pools::is_doubtful`]) gets the call only if no other endpoint takes it,
+    /// and never with [`Choice::Another`].
     pub(crate) fn pick(
         &mut self,
         now: Instant,
@@ -354,21 +365,17 @@ impl ClusterState {
         }
         let members = &self.members;
         let is_usable = |member: &Member| member.is_usable((call, lane), pools, (now, max_waiting));
+        let takes_call = |member: &Member| member.takes_call((call, lane), pools, (now, max_waiting));
         let usable = |id| members.get(id).is_some_and(is_usable);
+        let takes = |id| members.get(id).is_some_and(takes_call);
+        let balancer = &mut self.balancer;
         if is_free {
-            return self.balancer.pick(now, usable);
+            return balancer.pick(now, usable).or_else(|| balancer.pick(now, takes));
         }
-        // Find out before the pick which endpoints to avoid: during the pick, the balancer cannot answer.
-        let is_failing = |id: &EndpointId| self.balancer.is_failing(*id);
-        let avoided: Vec<EndpointId> = members.iter().map(|member| member.id).filter(is_failing).collect();
-        let untried = |id| !call.has_tried(id) && usable(id);
-        let best = self.balancer.pick(now, |id| !avoided.contains(&id) && untried(id));
+        let picked = pick_again(balancer, members, now, (call, choice), usable);
         match choice {
-            Choice::Another => best,
-            Choice::Any => best
-                .or_else(|| self.balancer.pick(now, |id| !avoided.contains(&id) && usable(id)))
-                .or_else(|| self.balancer.pick(now, untried))
-                .or_else(|| self.balancer.pick(now, usable)),
+            Choice::Another => picked,
+            Choice::Any => picked.or_else(|| pick_again(balancer, members, now, (call, choice), takes)),
         }
     }
 
@@ -384,8 +391,10 @@ impl ClusterState {
     ) -> Option<(EndpointId, String)> {
         let mut balancer = self.balancer.clone();
         let is_usable = |member: &Member| member.is_usable((call, lane), pools, (now, max_waiting));
+        let takes_call = |member: &Member| member.takes_call((call, lane), pools, (now, max_waiting));
         let usable = |id| !self.may_be_busy || self.members.get(id).is_some_and(is_usable);
-        let pick = balancer.pick(now, usable)?;
+        let takes = |id| self.members.get(id).is_some_and(takes_call);
+        let pick = balancer.pick(now, usable).or_else(|| balancer.pick(now, takes))?;
         Some((pick.endpoint, balancer.explain_last_pick().unwrap_or_default()))
     }
 
@@ -409,8 +418,8 @@ impl ClusterState {
         Some(pool)
     }
 
-    /// Lets unused pools forget their old failures. Clears `may_be_busy` if no pool has a queue any more, and no pool
-    /// has failed to connect.
+    /// Lets unused pools forget their old failures. Clears `may_be_busy` if no pool has a queue any more, no pool has
+    /// failed to connect, and no pool is doubtful.
     pub(crate) fn check_pools(&mut self, now: Instant, pools: &mut Pools, relay: &RelayLimits) {
         if !self.may_be_busy {
             return;
@@ -423,7 +432,7 @@ impl ClusterState {
                 if is_connected {
                     pool.forget_old_failures(now, ms(relay.max_backoff_ms));
                 }
-                self.may_be_busy |= pool.may_be_busy();
+                self.may_be_busy |= pool.may_be_busy() || pools.is_doubtful(id);
             }
         }
     }
@@ -545,6 +554,29 @@ impl ClusterState {
     /// Returns whether the state can be dropped: there are no calls and no connections.
     pub(crate) fn is_idle(&self, pools: &Pools) -> bool {
         self.calls == 0 && self.pools(pools).all(Pool::is_idle)
+    }
+}
+
+/// Chooses an endpoint for a further attempt at `call`, among the endpoints for which `usable` returns true. See
+/// [`ClusterState::pick`].
+fn pick_again(
+    balancer: &mut Balancer,
+    members: &Members,
+    now: Instant,
+    (call, choice): (&Call, Choice),
+    usable: impl Fn(EndpointId) -> bool + Copy,
+) -> Option<Pick> {
+    // Find out before the pick which endpoints to avoid: during the pick, the balancer cannot answer.
+    let is_failing = |id: &EndpointId| balancer.is_failing(*id);
+    let avoided: Vec<EndpointId> = members.iter().map(|member| member.id).filter(is_failing).collect();
+    let untried = |id| !call.has_tried(id) && usable(id);
+    let best = balancer.pick(now, |id| !avoided.contains(&id) && untried(id));
+    match choice {
+        Choice::Another => best,
+        Choice::Any => best
+            .or_else(|| balancer.pick(now, |id| !avoided.contains(&id) && usable(id)))
+            .or_else(|| balancer.pick(now, untried))
+            .or_else(|| balancer.pick(now, usable)),
     }
 }
 

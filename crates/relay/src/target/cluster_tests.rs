@@ -8,7 +8,9 @@ use super::*;
 use crate::call::attempt::AttemptId;
 use crate::limits::RelayLimits;
 use crate::pool::hop;
+use crate::pool::liveness::{Check, SILENT_AFTER, Seen};
 use crate::pool::pools::tests::upstream;
+use crate::pool::upstream::UpstreamId;
 
 #[test]
 fn a_target_has_a_host_as_clients_write_it() {
@@ -172,6 +174,75 @@ fn make_calls(state: &mut ClusterState, now: Instant, endpoint: EndpointId, outc
         let pick = state.balancer.pick(now, |id| id == endpoint).expect("the endpoint");
         state.balancer.finish(now, pick, outcome);
     }
+}
+
+/// Adds a connection to an endpoint, which is ready for calls.
+fn connect(
+    state: &mut ClusterState,
+    pools: &mut Pools,
+    endpoint: EndpointId,
+    call: &Call,
+    now: Instant,
+) -> (PoolId, UpstreamId) {
+    let pool = state.pool(ClusterId::numbered(0), endpoint, call, Lane::Shared, pools).expect("a pool");
+    let connection = upstream(pools, pool, now);
+    let connection = pools.add(connection);
+    pools.note_ready(connection);
+    (pool, connection)
+}
+
+#[test]
+fn an_endpoint_that_has_not_answered_a_ping_gets_a_call_only_if_no_other_endpoint_takes_it() {
+    let (start, relay) = (Instant::now(), RelayLimits::default());
+    let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
+    let mut cluster = single(address, None);
+    let changed = Arc::make_mut(&mut cluster);
+    changed.balancer = Policy::RoundRobin;
+    let mut second = changed.endpoints[0].clone();
+    second.address = "10.0.0.2:8080".parse().expect("an address");
+    changed.endpoints.push(second);
+    let mut state = ClusterState::new(TargetKey::Address(address), cluster, 1, start);
+    let [silent, other] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
+        panic!("two endpoints")
+    };
+    let (mut pools, mut call) = (Pools::default(), a_call(start));
+    let (_, connection) = connect(&mut state, &mut pools, silent, &call, start);
+    let (other_pool, _) = connect(&mut state, &mut pools, other, &call, start);
+    let now = start + SILENT_AFTER;
+    let pick = |state: &mut ClusterState, pools: &Pools, call: &Call, choice| {
+        let pick = state.pick(now, (call, choice), Lane::Shared, pools, 1)?;
+        let endpoint = pick.endpoint;
+        state.balancer.finish(now, pick, Outcome::NotSent);
+        Some(endpoint)
+    };
+
+    let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
+    liveness.call_sent(start, start);
+    let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_answered: 0 };
+    assert_eq!(liveness.check(now, seen, &relay), Check::Ping);
+    state.note_busy();
+    for _ in 0..4 {
+        assert_eq!(pick(&mut state, &pools, &call, Choice::Any), Some(other));
+    }
+    call.tried.push(other);
+    assert_eq!(pick(&mut state, &pools, &call, Choice::Any), Some(other), "although the call has tried it");
+    assert_eq!(pick(&mut state, &pools, &call, Choice::Another), None);
+    assert_eq!(state.others(now, (&call, Lane::Shared), &pools), Others::Busy);
+    call.tried.clear();
+
+    let turn = pools.join(other_pool, AttemptId::numbered(0), true);
+    assert_eq!(pick(&mut state, &pools, &call, Choice::Any), Some(silent), "no other endpoint takes it");
+    assert_eq!(state.preview(now, &call, Lane::Shared, &pools, 1).map(|(endpoint, _)| endpoint), Some(silent));
+    pools.leave(other_pool, turn);
+    state.check_pools(now, &mut pools, &relay);
+    assert!(state.may_be_busy);
+
+    // The server has sent a byte.
+    pools.upstream_mut(connection).expect("it is open").link.last_read = now + Duration::from_millis(1);
+    let picked = [(); 2].map(|()| pick(&mut state, &pools, &call, Choice::Any).expect("an endpoint"));
+    assert!(picked.contains(&silent) && picked.contains(&other));
+    state.check_pools(now, &mut pools, &relay);
+    assert!(!state.may_be_busy);
 }
 
 #[test]
