@@ -63,6 +63,10 @@ pub struct Mesh {
     /// `None` if the mesh is complete without a control plane.
     #[serde(skip)]
     answered: Option<SortedList<Subject>>,
+    /// The addresses that the proxy assumes to be outside of the mesh, because the control plane could not be reached to
+    /// answer. In ascending order. No address here is answered, or leads to a cluster.
+    #[serde(skip)]
+    assumed_outside: SortedList<SocketAddr>,
 }
 
 /// All routes of one namespace that are attached to the same cluster.
@@ -230,6 +234,7 @@ impl Mesh {
             endpoints: SortedList::of_sorted(endpoints),
             pods: Arc::default(),
             answered: None,
+            assumed_outside: SortedList::of_sorted(Vec::new()),
         }
     }
 
@@ -254,16 +259,21 @@ impl Mesh {
     }
 
     /// Returns the subject that the proxy must request before it can look up the destination of a connection to
-    /// `address`. `None` if the control plane has already answered it, or if there is no control plane.
+    /// `address`. `None` if the control plane has already answered it, if there is no control plane, or if the proxy
+    /// assumes that the address is outside of the mesh ([`Draft::set_assumed_outside`]).
     pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
         self.answered.as_ref()?;
-        let subject = Subject::Address(canonical(address));
-        (!self.answers(&subject)).then_some(subject)
+        let address = canonical(address);
+        let subject = Subject::Address(address);
+        let is_assumed = || self.assumed_outside.find(|other| other.cmp(&address)).is_some();
+        (!self.answers(&subject) && !is_assumed()).then_some(subject)
     }
 
     /// Returns the subject that the proxy must request before it can look up the destination of a call with this
     /// `:authority`. `None` if the control plane has already answered it, if there is no control plane, or if the
     /// authority is invalid.
+    ///
+    /// An assumption about an address does not count here: a call by authority never leads outside of the mesh.
     pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
         self.answered.as_ref()?;
         self.subject(authority).filter(|subject| !self.answers(subject))

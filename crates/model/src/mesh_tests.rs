@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{ClusterKey, Dialled, EndpointProxy, Mesh, MeshedPod, Unroutable};
+use super::{ClusterKey, Dialled, Draft, EndpointProxy, Mesh, MeshedPod, Unroutable};
 use crate::discovery::Subject;
 use crate::fixtures::{ECHO, echo_with, objects, translated};
 use crate::proxy;
@@ -259,6 +259,19 @@ fn a_mesh_that_answers_some_questions_says_what_is_left_to_ask() {
     assert_eq!(asked(&some, "cart.shop"), None);
     assert_eq!(asked(&some, "10.96.0.20"), None);
     assert_eq!(asked(&some, "cart.shop:8080").as_deref(), Some("cart.shop:8080"));
+}
+
+#[test]
+fn an_address_that_is_assumed_to_be_outside_needs_no_answer_unless_an_authority_names_it() {
+    let mut draft = Draft::new("default");
+    let outside = address("192.0.2.1:443");
+    draft.set_assumed_outside(address("[::ffff:192.0.2.1]:443"), true);
+    let mesh = draft.mesh();
+    assert_eq!(mesh.unanswered_address(outside), None);
+    assert_eq!(mesh.unanswered_address(address("[::ffff:192.0.2.1]:443")), None);
+    assert!(mesh.unanswered_address(address("192.0.2.1:80")).is_some());
+    assert_eq!(mesh.unanswered_authority(b"192.0.2.1:443"), Some(Subject::Address(outside)));
+    assert!(!mesh.answers(&Subject::Address(outside)));
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub const UID: u32 = 2102;
 pub const WORKERS_MAX: u16 = 64;
 /// Longest grace period: the time in which calls in flight may finish.
 pub const GRACE_MAX: Duration = Duration::from_secs(3_600);
+/// Default of the cluster networks: the networks that clusters use for the addresses of Pods and Services. The proxy
+/// treats no address in these networks as an address outside of the mesh before the control plane has answered about it.
+pub const CLUSTER_NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 /// Allowed range of the time limit for establishing a connection.
 pub const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 use leno_admin::logging::{LogFilter, LogFormat};
-use leno_model::policy::{DefaultInboundPolicy, Probe};
+use leno_model::policy::{DefaultInboundPolicy, Network, Probe};
 use leno_model::protocol::PortRanges;
 use leno_model::proxy;
 use leno_model::settings::parse_duration;
@@ -131,6 +131,11 @@ pub(crate) struct Args {
     /// Longest time to establish a connection to an address without a Service: 10ms to 1m [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = parse_connect_timeout)]
     egress_connect_timeout: Option<Duration>,
+
+    /// Networks with the addresses of Pods and Services. While the control plane cannot be reached, the proxy relays
+    /// connections to unknown addresses outside of these networks without waiting for an answer
+    #[arg(long, value_name = "CIDRS", value_delimiter = ',', requires = "control", default_value = proxy::CLUSTER_NETWORKS)]
+    pub(crate) cluster_networks: Vec<Network>,
 
     /// Take the sockets that `leno-proxy supervise` lends: inherited descriptors, which LENO_SUPERVISED lists
     #[arg(long, hide = true)]

@@ -138,6 +138,22 @@ fn an_identity_needs_an_issuer_and_has_a_form() {
 }
 
 #[test]
+fn the_cluster_networks_have_a_default_and_must_be_networks() {
+    let networks = |line: &str| {
+        let networks = read(line).expect("it is right").cluster_networks;
+        networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    };
+    let base = "--control localhost:15010";
+    assert_eq!(networks(base), leno_model::proxy::CLUSTER_NETWORKS);
+    assert_eq!(networks(&format!("{base} --cluster-networks 10.0.0.0/8,2001:db8::/32")), "10.0.0.0/8,2001:db8::/32");
+    assert_eq!(networks(&format!("{base} --cluster-networks 0.0.0.0/0,::/0")), "0.0.0.0/0,::/0");
+    for wrong in ["10.0.0.0/33", "cluster"] {
+        assert!(usage(&format!("{base} --cluster-networks={wrong}")).contains("10.0.0.0/8"), "{wrong:?}");
+    }
+    usage("--config dir --cluster-networks 10.0.0.0/8");
+}
+
+#[test]
 fn the_time_to_connect_to_an_address_without_a_service_can_be_set() {
     let limits = |line: &str| {
         let words = ["leno-proxy"].into_iter().chain(line.split_whitespace());

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -14,22 +14,31 @@ use leno_tests::namespaces::run_test_inside;
 use leno_tests::programs;
 use leno_tests::proxy::{Proxy, Signal, free_address, wait_for};
 use leno_tests::xds::Control;
+use socket2::{Domain, Socket, Type};
 
-/// Firewall rules: a connection to a clusterIP of these tests is redirected to the proxy. The proxy's port replaces
-/// `PORT`.
+/// Firewall rules: a connection to a clusterIP of these tests is redirected to the proxy. So is a connection from
+/// [`APPLICATION`] to an address outside of the cluster networks; the proxy's own connections to such an address have
+/// another source address. The proxy's port replaces `PORT`.
 const RULES: &str = "table inet leno {
   chain output {
     type nat hook output priority -100;
     ip daddr 10.96.0.0/16 meta l4proto tcp redirect to :PORT
+    ip saddr 10.96.0.10 ip daddr 198.51.100.0/24 meta l4proto tcp redirect to :PORT
   }
 }";
+/// The source address of an application that calls an address outside of the cluster networks.
+const APPLICATION: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
+/// An address of this machine that is outside of the cluster networks.
+const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
 /// Longest time for a read or write on a socket, and for a program.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Starts a proxy that uses a control plane. All connections to clusterIPs are redirected to the proxy.
+/// Starts a proxy that uses a control plane. All connections to clusterIPs, and the connections of [`APPLICATION`] to
+/// [`OUTSIDE`], are redirected to the proxy.
 fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
     let proxy = Proxy::start_asking(control, arguments);
-    let script = "ip address replace 10.96.0.10/16 dev lo; nft flush ruleset; nft -f \"$0\"";
+    let script = "ip address replace 10.96.0.10/16 dev lo; ip address replace 198.51.100.10/24 dev lo
+        nft flush ruleset; nft -f \"$0\"";
     let rules = tempfile::NamedTempFile::new().expect("a file for the rules");
     fs::write(rules.path(), RULES.replace("PORT", &proxy.outbound().port().to_string()))
         .expect("the rules are written");
@@ -39,7 +48,12 @@ fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
 
 /// Starts a server that answers any input with `name` and a line end.
 fn echo_name(name: &'static str) -> SocketAddr {
-    let listener = TcpListener::bind(free_address()).expect("a free address");
+    echo_name_at(free_address(), name)
+}
+
+/// Like [`echo_name`], at `address`.
+fn echo_name_at(address: SocketAddr, name: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind(address).expect("a free address");
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         for socket in listener.incoming() {
@@ -226,6 +240,57 @@ async fn is_not_kept_waiting() {
             runtime.block_on(async { Client::connect(front, "front").await.call(&Call::new("Echo"), b"hello").await })
         });
         (answer.grpc_status() == Some(0)).then_some(())
+    });
+    drop(proxy);
+}
+
+/// Calls an address outside of the cluster networks through the proxy. Returns the server's line; empty if the proxy
+/// ends the connection without an answer.
+fn call_outside(address: SocketAddr) -> String {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((APPLICATION, 0)).into()).expect("the address is ours");
+    socket.connect(&address.into()).expect("the proxy takes it");
+    let mut socket = TcpStream::from(socket);
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    socket.write_all(b"\x00hello").expect("there is room");
+    let mut answer = String::new();
+    // Ignore the error: the proxy resets an opaque connection whose call fails.
+    let _ = socket.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn only_addresses_outside_of_the_cluster_networks_are_called_without_a_control_plane() {
+    run_test_inside("discovery::connections::without_an_answer_they_are_called", &[]);
+}
+
+#[ignore = "only_addresses_outside_of_the_cluster_networks_are_called_without_a_control_plane runs it, in a namespace"]
+#[test]
+fn without_an_answer_they_are_called() {
+    let (known, unknown) = (SocketAddr::from((OUTSIDE, 7001)), SocketAddr::from((OUTSIDE, 7002)));
+    // A Service with an address outside of the cluster networks.
+    let mut control = Control::start(&[Service::new("known", &[echo_name("known")]).at(known)]);
+    let proxy = start_proxy(control.xds(), &[]);
+    echo_name_at(known, "not the Service");
+    echo_name_at(unknown, "itself");
+    assert_eq!(call_outside(known), "known\n", "while the control plane answers, the proxy asks about every address");
+
+    control.kill();
+    assert_eq!(call_outside(unknown), "itself\n");
+    assert_eq!(call_outside(known), "known\n", "the answer stays in force");
+    let mut inside = TcpStream::connect("10.96.0.10:80").expect("the proxy takes it");
+    inside.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    inside.write_all(b"GET / HTTP/1.1\r\nhost: inside\r\n\r\n").expect("there is room");
+    let mut answer = vec![0; 4096];
+    let length = inside.read(&mut answer).expect("an answer");
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("unanswered"), "{answer}");
+
+    // The control plane's answer replaces the assumption.
+    control.directory().put(&Service::new("later", &[echo_name("later")]).at(unknown));
+    control.restart();
+    wait_for("the proxy asks about the address again", Duration::from_secs(40), || {
+        (call_outside(unknown) == "later\n").then_some(())
     });
     drop(proxy);
 }

@@ -446,12 +446,17 @@ fn the_schema_has_the_form_of_what_proxies_parse() {
             assert!(!is_allowed(name, value), "{name}: {value:?}");
         }
     }
-    for value in ["", "10.0.0.0/8", "10.0.0.0/8, fd00::/8", "::ffff:10.0.0.0/104"] {
-        assert!(is_allowed("skipSubnets", value), "{value:?}");
+    for name in ["skipSubnets", "clusterNetworks"] {
+        for value in ["", "10.0.0.0/8", "10.0.0.0/8,fd00::/8", "0.0.0.0/0,::/0", "::ffff:10.0.0.0/104"] {
+            assert!(is_allowed(name, value), "{name}: {value:?}");
+        }
+        for value in ["10.0.0.1", "10.0.0.0/8,", "10.0.0.0/8 fd00::/8", "office/8"] {
+            assert!(!is_allowed(name, value), "{name}: {value:?}");
+        }
     }
-    for value in ["10.0.0.1", "10.0.0.0/8,", "10.0.0.0/8 fd00::/8", "office/8"] {
-        assert!(!is_allowed("skipSubnets", value), "{value:?}");
-    }
+    assert!(is_allowed("skipSubnets", "10.0.0.0/8, fd00::/8"));
+    // The chart passes this value to the control plane's proxy as it is, and the proxy accepts no spaces.
+    assert!(!is_allowed("clusterNetworks", "10.0.0.0/8, fd00::/8"));
     for minutes in 0..70 {
         for (value, unit_ms) in [(minutes, 60_000), (minutes * 60, 1_000), (minutes * 60_000 + 1, 1)] {
             let unit = match unit_ms {
@@ -541,6 +546,7 @@ fn the_control_planes_proxy_is_as_the_injector_would_make_it() {
                 "proxy.workers=2",
                 "proxy.shutdownGrace=5s",
                 "proxy.egressConnectTimeout=3s",
+                "proxy.clusterNetworks=10.0.0.0/8,2001:db8::/32",
                 "proxy.defaultInboundPolicy=deny",
                 "proxy.logLevel=debug",
                 "proxy.logFormat=json",

@@ -179,6 +179,7 @@ fn arguments(
         args.push(format!("--forwarded-for={}", settings.forwarded_for));
     }
     option(&mut args, "--egress-connect-timeout", &settings.egress_connect_timeout);
+    option(&mut args, "--cluster-networks", &settings.cluster_networks);
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
     option(&mut args, "--http-ports", &settings.http_ports);
     args.extend(probes::options(probes));

@@ -29,6 +29,9 @@ fn an_unknown_field_is_an_error_unless_the_reader_leaves_it_out() {
 fn spaces_that_a_proxy_could_not_parse_are_dropped() {
     let text = "{proxy: {skipInboundPorts: '22, 80', opaquePorts: ' 3306 ', skipSubnets: '10.0.0.0/8, fd00::/8'}}";
     let proxy = Options::read(text).expect("annotations may have spaces too").proxy;
+    let networks = "{proxy: {clusterNetworks: ' 10.0.0.0/8, 2001:db8::/32 '}}";
+    let networks = Options::read(networks).expect("nothing is wrong").proxy.cluster_networks;
+    assert_eq!(networks, "10.0.0.0/8,2001:db8::/32");
     assert_eq!(proxy.skip_inbound_ports, "22,80");
     assert_eq!(proxy.opaque_ports, "3306");
     assert_eq!(proxy.skip_subnets, "10.0.0.0/8,fd00::/8");
@@ -76,6 +79,9 @@ fn a_value_that_a_proxy_could_not_parse_is_refused_by_its_name_in_the_chart() {
         ("proxy.httpPorts", "httpPorts: 8080-80"),
         ("proxy.skipOutboundPorts", "skipOutboundPorts: '25,'"),
         ("proxy.skipSubnets", "skipSubnets: 10.0.0.1"),
+        ("proxy.clusterNetworks", "clusterNetworks: 10.0.0.1"),
+        ("proxy.clusterNetworks", "clusterNetworks: '10.0.0.0/8,'"),
+        ("proxy.clusterNetworks", "clusterNetworks: 10.0.0.1/8"),
         ("proxy.adminPort", "adminPort: 0"),
     ] {
         let refused = refused(&format!("{{proxy: {{{field}}}}}"));

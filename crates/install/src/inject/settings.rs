@@ -65,6 +65,9 @@ pub struct Settings {
     pub shutdown_grace: String,
     /// Timeout for establishing a connection to an address that belongs to no Service.
     pub egress_connect_timeout: String,
+    /// Networks with the addresses of Pods and Services. If it is empty, the proxy's default applies. No annotation sets
+    /// it, because it depends only on the cluster.
+    pub cluster_networks: String,
     /// The policy for ports without an enforced AuthorizationPolicy.
     pub default_inbound_policy: String,
     /// Whether the application gets the identity of a verified client in x-forwarded-client-cert too, in addition to
@@ -114,6 +117,7 @@ impl Default for Settings {
             trace_failed: false,
             shutdown_grace: "30s".to_owned(),
             egress_connect_timeout: none(),
+            cluster_networks: none(),
             default_inbound_policy: "all-unauthenticated".to_owned(),
             forwarded_client_cert: false,
             forwarded_for: "keep".to_owned(),
@@ -276,6 +280,11 @@ impl Settings {
             let fix = "a Service or an address and a port, as otel-collector.observability:4317";
             return Err(BadSetting { name: "proxy.traceCollector", value: self.trace_collector.clone(), fix });
         }
+        checked.cluster_networks = subnets(self.cluster_networks.trim()).ok_or_else(|| BadSetting {
+            name: "proxy.clusterNetworks",
+            value: self.cluster_networks.clone(),
+            fix: allowed(SKIP_SUBNETS),
+        })?;
         Ok(checked)
     }
 

@@ -28,9 +28,10 @@ pub struct Changes {
     /// Clusters whose routes may have changed. Either a route was added, changed or removed, or a cluster to which a
     /// route leads was added or removed.
     pub routes: BTreeSet<ClusterKey>,
-    /// Subjects that had no valid answer, and now have one.
+    /// Subjects that had no valid answer, and now have one. Also addresses that the proxy now assumes to be outside of
+    /// the mesh: the connections that wait for their answer can continue.
     pub answered: BTreeSet<Subject>,
-    /// Subjects whose answer has changed, or is no longer valid.
+    /// Subjects whose answer has changed, or is no longer valid. Also addresses about which an assumption has ended.
     pub changed_answers: BTreeSet<Subject>,
     /// Subjects that the mesh has removed because no call needs them.
     pub forgotten: BTreeSet<Subject>,
@@ -160,9 +161,30 @@ impl Draft {
         }
     }
 
+    /// Sets whether the proxy assumes that an address is outside of the mesh, because the control plane cannot be reached
+    /// to answer. The caller must end the assumption before it calls [`Draft::set_address`] or [`Draft::set_answered`] for
+    /// the address.
+    pub fn set_assumed_outside(&mut self, address: SocketAddr, is_assumed: bool) {
+        let address = canonical(address);
+        let order = |other: &SocketAddr| other.cmp(&address);
+        if self.mesh.assumed_outside.find(order).is_some() == is_assumed {
+            return;
+        }
+        self.mesh.assumed_outside.set(order, is_assumed.then_some(address));
+        let subject = Subject::Address(address);
+        if is_assumed {
+            self.changes.forgotten.remove(&subject);
+            self.changes.answered.insert(subject);
+        } else {
+            self.changes.answered.remove(&subject);
+            self.changes.changed_answers.insert(subject);
+        }
+    }
+
     /// Removes a subject and its answer because no call needs the subject any more.
     pub fn forget(&mut self, subject: &Subject) {
         if let Subject::Address(address) = subject {
+            self.set_assumed_outside(*address, false);
             self.set_address(*address, None, false);
         }
         self.set_answered(subject, false);

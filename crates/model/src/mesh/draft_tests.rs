@@ -114,6 +114,30 @@ fn a_change_names_what_is_different_and_nothing_else() {
 }
 
 #[test]
+fn an_assumption_lets_calls_continue_and_its_end_makes_them_look_again() {
+    let mut draft = Draft::new("default");
+    let address: SocketAddr = "192.0.2.1:443".parse().expect("an address");
+    let subject = Subject::Address(address);
+    draft.set_assumed_outside(address, true);
+    let (mesh, changes) = draft.take();
+    assert_eq!(mesh.unanswered_address(address), None);
+    assert!(changes.answered.contains(&subject) && changes.changed_answers.is_empty());
+    draft.set_assumed_outside(address, true);
+    assert!(draft.take().1.is_empty(), "it is the same as before");
+
+    draft.set_assumed_outside(address, false);
+    let (mesh, changes) = draft.take();
+    assert_eq!(mesh.unanswered_address(address), Some(subject.clone()));
+    assert!(changes.changed_answers.contains(&subject) && changes.answered.is_empty());
+
+    draft.set_assumed_outside(address, true);
+    draft.forget(&subject);
+    let (mesh, changes) = draft.take();
+    assert_eq!(mesh.unanswered_address(address), Some(subject.clone()));
+    assert!(changes.forgotten.contains(&subject));
+}
+
+#[test]
 fn what_is_forgotten_is_told_from_what_is_gone() {
     let mut draft = Draft::new("default");
     let cluster = echo("10.0.0.1", "10.0.0.2");

@@ -170,7 +170,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
                 workload: args.identity.control_identity,
                 security: identity.as_ref().map_or(Security::Clear, |own| Security::Mutual(own.identity())),
             };
-            let discovery = Discovery::new(control_plane, &namespace, is_called, asked, &limits.relay);
+            let discovery =
+                Discovery::new(control_plane, &namespace, is_called, asked, args.cluster_networks, &limits.relay);
             (Source::ControlPlane(Box::new(discovery)), Some(questions))
         }
     };

@@ -89,10 +89,14 @@ impl Shared {
         self.take(configuration);
     }
 
-    /// Gives the workers the mesh after an answer of the control plane. Does nothing for the workers if the answer has
-    /// not changed the mesh.
-    pub(super) fn change_mesh(&self, mesh: Arc<Mesh>, changes: Changes) {
+    /// Records that the control plane has answered, and gives the workers the mesh after this answer.
+    pub(super) fn take_answer(&self, mesh: Arc<Mesh>, changes: Changes) {
         self.config_metrics.set(self.config_metrics.get().after_read(0, SystemTime::now()));
+        self.change_mesh(mesh, changes);
+    }
+
+    /// Gives the workers the mesh with these changes. Does nothing if there are no changes.
+    pub(super) fn change_mesh(&self, mesh: Arc<Mesh>, changes: Changes) {
         if changes.is_empty() {
             return;
         }

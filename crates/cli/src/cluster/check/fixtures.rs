@@ -71,6 +71,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
             json!({"metadata": {"name": "shop", "annotations": {"leno.dev/inject": "enabled"}}}),
         )]),
         meshed: Ok(Vec::new()),
+        services: Ok(Some(Vec::new())),
         bundles: Ok(vec![bundle("leno"), bundle("shop")]),
         injector: Ok(Some(object(webhooks.clone()))),
         validator: Ok(Some(object(webhooks))),

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kubernetes::{self, API_SERVER};
 use super::read::{ControlAnswer, DEFINITIONS, Installed};
 use super::report::{Checklist, Finding};
-use super::{cilium, namespaces, new_pods, trial, trust};
+use super::{cilium, namespaces, networks, new_pods, trial, trust};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::pods;
 use crate::cluster::running::pinned_images;
@@ -56,6 +56,7 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
         Ok(all) => namespaces::findings(all),
         Err(error) => vec![error.into()],
     });
+    networks::conclude(&mut list, facts);
     list.section("identity");
     trust::conclude(&mut list, facts, now);
     list.section("answers of the control plane");

@@ -2,8 +2,8 @@
 //!
 //! `read` fetches the objects from the cluster; `trial` and `pre` also ask the API server for dry runs. Otherwise the
 //! modules are pure and draw conclusions from the objects:
-//! `kubernetes`, `cilium`, `pre`, `images`, `installed`, `new_pods`, `trial`, `namespaces`, `trust`, `proxies` with
-//! `refused`, `probes` and `ports`.
+//! `kubernetes`, `cilium`, `pre`, `images`, `installed`, `new_pods`, `trial`, `namespaces`, `networks`, `trust`, `proxies`
+//! with `refused`, `probes` and `ports`.
 //! A [`report::Checklist`] skips a check if one of the check's prerequisites failed.
 
 mod absence;
@@ -12,6 +12,7 @@ mod images;
 mod installed;
 mod kubernetes;
 mod namespaces;
+mod networks;
 mod new_pods;
 mod ports;
 mod pre;

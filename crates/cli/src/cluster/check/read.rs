@@ -57,6 +57,8 @@ pub(super) struct Installed {
     /// Pods whose label states that the injector added a container. The label may be wrong, because users can edit it,
     /// and the Pod may have ended.
     pub(super) meshed: Read<Vec<Pod>>,
+    /// The Services of all namespaces; `None` if the user may not list them.
+    pub(super) services: Read<Option<Vec<Service>>>,
     /// The trust bundles of all namespaces.
     pub(super) bundles: Read<Vec<ConfigMap>>,
     pub(super) injector: Read<Option<MutatingWebhookConfiguration>>,
@@ -111,10 +113,11 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         cluster.list(control(), CONTROL_LABELS),
         cluster.get(cluster.within(CONTROL_NAMESPACE), ISSUER),
     );
-    let (config, namespaces, meshed, bundles, injector, validator, guard, routes) = tokio::join!(
+    let (config, namespaces, meshed, services, bundles, injector, validator, guard, routes) = tokio::join!(
         config_map(cluster, CONTROL_NAMESPACE, CONFIG),
         cluster.list(cluster.global(), ""),
         cluster.list(cluster.within_or_all(None), INJECTED_LABEL),
+        cluster.list_if_allowed(cluster.within_or_all(None), ""),
         bundles(cluster),
         cluster.get(cluster.global(), INJECTOR),
         cluster.get(cluster.global(), VALIDATOR),
@@ -136,6 +139,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         issuer,
         namespaces,
         meshed,
+        services,
         bundles,
         injector,
         validator,

@@ -21,6 +21,9 @@ pub(super) struct Asked {
     /// The subject's destination. Outer `None`: the control plane has not answered yet. Inner `None`: the subject does
     /// not exist.
     pub(super) lead: Option<Option<Destination>>,
+    /// Whether a response of the control plane has named the subject: with an answer, with a resource that we could not
+    /// read, or with a refusal.
+    pub(super) has_response: bool,
     /// When a worker last asked about the subject, or reported that calls use it.
     used: Instant,
 }
@@ -41,7 +44,7 @@ impl AskedSubjects {
         if self.is_full() {
             return None;
         }
-        self.by_subject.insert(subject.clone(), Asked { lead: None, used: now });
+        self.by_subject.insert(subject.clone(), Asked { lead: None, has_response: false, used: now });
         Some(IsNew(true))
     }
 

@@ -7,6 +7,7 @@
 //! its backends stay in the mesh even if the control plane has removed them, for a limited time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -201,8 +202,11 @@ impl Knowledge {
     /// Applies a resource, or its absence if `resource` is `None`. Call [`Knowledge::settle`] afterwards.
     ///
     /// # Errors
-    /// [`Unreadable`]; the previous knowledge stays.
+    /// [`Unreadable`]; the previous knowledge stays, except an assumption ([`Knowledge::assume_outside`]).
     pub(super) fn take(&mut self, kind: Kind, name: &str, resource: Option<Resource<'_>>) -> Result<(), Unreadable> {
+        if kind == Kind::Listener {
+            self.note_response(name);
+        }
         self.read(kind, name, resource.map(|resource| resource.bytes))?;
         if let Some(versions) = self.versions.get_mut(kind.index()) {
             match resource {
@@ -211,6 +215,29 @@ impl Knowledge {
             };
         }
         Ok(())
+    }
+
+    /// Records that a response of the control plane has named a Listener, even if the response only refuses the name, or
+    /// if the resource cannot be read. So the control plane can be reached, and an assumption about the address ends.
+    pub(super) fn note_response(&mut self, name: &str) {
+        let Some(subject) = self.subject(name) else { return };
+        let Some(asked) = self.asked.get_mut(&subject) else { return };
+        asked.has_response = true;
+        if let Subject::Address(address) = subject {
+            self.draft.set_assumed_outside(address, false);
+        }
+    }
+
+    /// Assumes that an address is outside of the mesh until a response of the control plane names it. Has no effect if a
+    /// response has already named the address: then the address may be in the mesh. Also has no effect if the address
+    /// was not asked about, because then no response would end the assumption. Returns whether the proxy assumes it.
+    pub(super) fn assume_outside(&mut self, address: SocketAddr) -> bool {
+        let asked = self.asked.get(&Subject::Address(address));
+        let may_assume = asked.is_some_and(|asked| !asked.has_response);
+        if may_assume {
+            self.draft.set_assumed_outside(address, true);
+        }
+        may_assume
     }
 
     /// Updates the mesh. Call it once for each response, so that all resources of the response take effect together.

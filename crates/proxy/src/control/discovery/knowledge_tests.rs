@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -90,6 +91,58 @@ fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
     // The answer that an address does not exist is an answer, too. Only 192.0.2.2:443 has no answer.
     assert_eq!(mesh.unanswered_address(address("192.0.2.1:443")), None);
     assert!(mesh.unanswered_address(address("192.0.2.2:443")).is_some());
+}
+
+/// Asks about the clusterIP of `echo`, and assumes that it is outside of the mesh.
+fn assumed() -> (Knowledge, SocketAddr) {
+    let mut knowledge = asked(&["10.96.0.10:50051"]);
+    let address = "10.96.0.10:50051".parse().expect("an address");
+    assert!(knowledge.assume_outside(address));
+    let (mesh, changes) = knowledge.take_mesh();
+    assert_eq!(mesh.unanswered_address(address), None);
+    assert!(changes.answered.contains(&Subject::Address(address)));
+    (knowledge, address)
+}
+
+#[test]
+fn an_answer_replaces_the_assumption_that_an_address_is_outside_of_the_mesh() {
+    let (mut knowledge, address) = assumed();
+    assert!(knowledge.wanted(Kind::Listener).contains("10.96.0.10:50051"), "a new stream asks for it");
+    let server = Server::new(&[ECHO]);
+    let listener = server.resource(Kind::Listener, "10.96.0.10:50051").expect("the server has it");
+    take(&mut knowledge, Kind::Listener, "10.96.0.10:50051", Some(&listener)).expect("it can be read");
+    // The address is in the mesh, and its endpoints are not known yet. So calls wait, and do not go in clear.
+    let (mesh, changes) = knowledge.take_mesh();
+    assert!(mesh.unanswered_address(address).is_some());
+    assert!(changes.changed_answers.contains(&Subject::Address(address)));
+    assert!(!knowledge.assume_outside(address));
+    assert!(knowledge.mesh().unanswered_address(address).is_some());
+    learn(&mut knowledge, &server);
+    assert!(knowledge.mesh().cluster_by_address(address).is_some());
+    assert_eq!(knowledge.mesh().unanswered_address(address), None);
+}
+
+#[test]
+fn an_answer_may_confirm_the_assumption_that_an_address_is_outside_of_the_mesh() {
+    let (mut knowledge, address) = assumed();
+    take(&mut knowledge, Kind::Listener, "10.96.0.10:50051", None).expect("nothing to read");
+    assert!(knowledge.mesh().answers(&Subject::Address(address)));
+}
+
+#[test]
+fn an_address_whose_answer_cannot_be_read_may_be_in_the_mesh() {
+    let (mut knowledge, address) = assumed();
+    take(&mut knowledge, Kind::Listener, "10.96.0.10:50051", Some(&[0xff])).expect_err("it cannot be read");
+    assert!(knowledge.mesh().unanswered_address(address).is_some());
+    assert!(!knowledge.assume_outside(address));
+}
+
+#[test]
+fn only_an_address_that_was_asked_about_is_assumed_to_be_outside() {
+    let mut knowledge = asked(&[]);
+    let address = "192.0.2.1:443".parse().expect("an address");
+    assert!(!knowledge.assume_outside(address));
+    assert!(knowledge.mesh().unanswered_address(address).is_some());
 }
 
 /// An EndpointSlice may list any address, for example a node's. The control plane then answers that the address leads

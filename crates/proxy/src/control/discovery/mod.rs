@@ -5,7 +5,8 @@
 //! `knowledge` holds the questions (`asked`) and the answers (`known`, for each cluster). `wishes` holds the changes of
 //! subscriptions that the control plane does not know yet. `session` is the exchange on one stream. While the control
 //! plane cannot be reached, the knowledge stays in force, and questions wait. If the control plane refuses names
-//! because of a limit, `refused` decides when we ask for them again.
+//! because of a limit, `refused` decides when we ask for them again. `outside` decides when a question about an address
+//! outside of the cluster networks has waited long enough for a control plane that cannot be reached.
 //!
 //! We forget subjects that calls do not use any more, after a while or when room is needed. Only the workers know which
 //! subjects calls use. Workers do not report each call; instead we ask them for a report before we forget subjects. If
@@ -16,12 +17,15 @@ mod asked;
 mod fixtures;
 mod knowledge;
 mod known;
+mod outside;
 mod refused;
 mod session;
 mod wishes;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::pending;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,13 +36,15 @@ use futures_util::stream::poll_fn;
 use knowledge::Knowledge;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
+use leno_model::policy::Network;
 use leno_relay::limits::{RelayLimits, ms};
 use leno_xds::PROXY_USER_AGENT;
 use leno_xds::facts::node_metadata;
+use outside::Outside;
 use refused::{AskAgain, UNUSED, Warnings};
 use session::Session;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
+use tokio::time::{MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::connect::{ControlPlane, explain_status};
 use super::retry::Retry;
@@ -90,16 +96,19 @@ pub(super) struct Discovery {
     /// Time of the last warning that the table had no room for a question, because every subject was in use.
     full_since: Option<Instant>,
     warnings: Warnings,
+    outside: Outside,
 }
 
 impl Discovery {
     /// Creates the discovery of a proxy in `namespace`, for questions from `questions`. If other workloads call the
-    /// application (`is_called`), asks for the inbound policies at once.
+    /// application (`is_called`), asks for the inbound policies at once. While the control plane cannot be reached,
+    /// addresses outside of `cluster_networks` need no answer.
     pub(super) fn new(
         control_plane: ControlPlane,
         namespace: &str,
         is_called: bool,
         questions: mpsc::Receiver<Subject>,
+        cluster_networks: Vec<Network>,
         limits: &RelayLimits,
     ) -> Self {
         let mut knowledge = Knowledge::new(namespace, limits.max_subjects as usize);
@@ -117,6 +126,7 @@ impl Discovery {
             patience: ms(limits.discovery_timeout_ms),
             full_since: None,
             warnings: Warnings::default(),
+            outside: Outside::new(cluster_networks, ms(limits.discovery_timeout_ms), Instant::now()),
         }
     }
 
@@ -132,6 +142,7 @@ impl Discovery {
             let began = tokio::time::Instant::now();
             let Err(error) = self.stream(shared).await;
             shared.set_connected(false);
+            self.outside.note_end_of_stream(Instant::now());
             shared.set_refused_names(0);
             let was_good = began.elapsed() >= GOOD_STREAM;
             if was_good {
@@ -146,31 +157,50 @@ impl Discovery {
                 true => tracing::info!(%address, retry_s, "the connection to the control plane ended: {error}"),
                 false => tracing::warn!(%address, retry_s, "no control plane: {error}; what is known holds"),
             }
-            let _ = timeout(pause, self.note_questions()).await;
+            let _ = timeout(pause, self.note_questions(shared)).await;
         }
     }
 
-    /// Records questions during a pause between two streams. Forgets no subject, because without a stream we could not
-    /// ask about the subject again.
-    async fn note_questions(&mut self) {
-        while let Some(subject) = self.questions.recv().await {
-            if !self.knowledge.ask(&subject, Instant::now()) {
-                self.wait_for_room(subject, Instant::now());
+    /// Records questions while there is no stream. Forgets no subject, because without a stream we could not ask about
+    /// the subject again.
+    async fn note_questions(&mut self, shared: &Shared) -> Infallible {
+        loop {
+            let due = self.outside.due();
+            tokio::select! {
+                Some(subject) = self.questions.recv() => {
+                    if !self.note_question(&subject) {
+                        self.wait_for_room(subject, Instant::now());
+                    }
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
+                    self.assume_outside(shared);
+                }
+                // The workers have ended.
+                else => pending::<()>().await,
             }
         }
-        // The workers have ended. Wait until the caller's pause ends.
-        sleep(RETRY_MAX).await;
     }
 
     /// Serves one stream until it ends.
     async fn stream(&mut self, shared: &Shared) -> Result<Infallible, String> {
-        let channel = self.control_plane.connect().await?;
-        let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(RESPONSE_MAX_BYTES);
+        let control_plane = self.control_plane.clone();
         let (sender, mut sent) = mpsc::channel::<DeltaDiscoveryRequest>(16);
-        let response = client.delta_aggregated_resources(poll_fn(move |cx| sent.poll_recv(cx)));
-        let mut responses = response.await.map_err(|status| explain_status(&status))?.into_inner();
+        let opening = async move {
+            let channel = control_plane.connect().await?;
+            let client = AggregatedDiscoveryServiceClient::new(channel);
+            let mut client = client.max_decoding_message_size(RESPONSE_MAX_BYTES);
+            let response = client.delta_aggregated_resources(poll_fn(move |cx| sent.poll_recv(cx)));
+            let responses = response.await.map_err(|status| explain_status(&status))?.into_inner();
+            Ok::<_, String>((client, responses))
+        };
+        // A connection attempt may take seconds if packets are lost, and questions arrive meanwhile.
+        let (_client, mut responses) = tokio::select! {
+            opened = opening => opened?,
+            never = self.note_questions(shared) => match never {},
+        };
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
         shared.set_connected(true);
+        self.outside.note_stream();
         let (mut session, mut ask_again) = (Session::new(self.node.clone()), AskAgain::new());
         self.knowledge.restart_kept();
         let mut drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
@@ -186,6 +216,7 @@ impl Discovery {
                 requests.extend(session.requests(&mut self.knowledge));
             }
             let room_at = self.full_since.map_or_else(Instant::now, |since| since + FULL_PAUSE);
+            let assume_at = self.outside.due();
             tokio::select! {
                 // If the stream has ended, `reserve` fails; `responses` then returns the status of the stream.
                 Ok(room) = sender.reserve(), if !(answers.is_empty() && requests.is_empty()) => {
@@ -219,6 +250,9 @@ impl Discovery {
                 () = sleep_until(drop_at.unwrap_or_else(Instant::now).into()), if drop_at.is_some() => {
                     drop_at = self.renew_mesh(shared);
                 }
+                () = sleep_until(assume_at.unwrap_or_else(Instant::now).into()), if assume_at.is_some() => {
+                    self.assume_outside(shared);
+                }
                 _ = look.tick() => {
                     self.forget(shared, Knowledge::forget_idle).await;
                     shared.set_refused_names(session.refused());
@@ -245,19 +279,47 @@ impl Discovery {
     fn renew_mesh(&mut self, shared: &Shared) -> Option<Instant> {
         let drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
         let (mesh, changes) = self.knowledge.take_mesh();
-        shared.change_mesh(mesh, changes);
+        shared.take_answer(mesh, changes);
         drop_at
+    }
+
+    /// Assumes that the addresses whose answer is overdue are outside of the mesh, and tells the workers.
+    fn assume_outside(&mut self, shared: &Shared) {
+        let due = self.outside.take_due(Instant::now());
+        let assumed: Vec<SocketAddr> =
+            due.into_iter().filter(|address| self.knowledge.assume_outside(*address)).collect();
+        let Some(first) = assumed.first() else { return };
+        if self.outside.begins_to_assume() {
+            tracing::warn!(
+                "the control plane has not answered about {first}: until it answers, the proxy relays connections to this \
+                 and other addresses outside of the cluster networks as connections to addresses outside of the mesh; if \
+                 the mesh uses such addresses, add their networks to --cluster-networks (chart value \
+                 proxy.clusterNetworks)"
+            );
+        }
+        let (mesh, changes) = self.knowledge.take_mesh();
+        shared.change_mesh(mesh, changes);
+    }
+
+    /// Records a question in the knowledge. Returns `false` if there is no room for it.
+    fn note_question(&mut self, subject: &Subject) -> bool {
+        let now = Instant::now();
+        let has_room = self.knowledge.ask(subject, now);
+        if has_room {
+            self.outside.note_question(subject, now);
+        }
+        has_room
     }
 
     /// Records a question that arrived at `since`. If there is no room for it, the least recently used subjects are
     /// forgotten.
     async fn ask(&mut self, subject: Subject, since: Instant, shared: &Shared) {
-        if self.knowledge.ask(&subject, Instant::now()) {
+        if self.note_question(&subject) {
             return;
         }
         if self.full_since.is_none_or(|since| since.elapsed() >= FULL_PAUSE) {
             self.make_room(shared).await;
-            if self.knowledge.ask(&subject, Instant::now()) {
+            if self.note_question(&subject) {
                 return;
             }
         }

@@ -176,6 +176,10 @@ fn reason(response: &DeltaDiscoveryResponse) -> String {
 /// Applies the resources of a response; returns the fault of the first rejected resource.
 fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge) -> Option<String> {
     let mut problem = None;
+    if kind == Kind::Listener {
+        let refused = response.resource_errors.iter().filter_map(|error| error.resource_name.as_ref());
+        refused.for_each(|refused| knowledge.note_response(&refused.name));
+    }
     for resource in &response.resources {
         // Ignore resources that we did not request. Otherwise the control plane could fill our memory.
         let Some(any) = resource.resource.as_ref().filter(|_| knowledge.wants(kind, &resource.name)) else { continue };

@@ -244,6 +244,17 @@ fn a_refused_name_stays_unanswered_and_is_asked_for_again_with_the_version_that_
 }
 
 #[test]
+fn a_refused_address_is_no_longer_assumed_to_be_outside_of_the_mesh() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    let address = ([192, 0, 2, 1], 443).into();
+    assert!(knowledge.ask(&Subject::Address(address), Instant::now()));
+    assert!(knowledge.assume_outside(address));
+    session.respond(&refusal(Kind::Listener, &["192.0.2.1:443"]), &mut knowledge);
+    assert!(knowledge.mesh().unanswered_address(address).is_some());
+    assert!(!knowledge.assume_outside(address));
+}
+
+#[test]
 fn a_refused_name_that_is_forgotten_is_not_asked_for_again() {
     let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
     session.requests(&mut knowledge);

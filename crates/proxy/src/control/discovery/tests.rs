@@ -11,8 +11,10 @@ use envoy_types::pb::google::rpc;
 use futures_util::Stream;
 use leno_admin::logging::LogLevels;
 use leno_config::Configuration;
+use leno_model::proxy::CLUSTER_NETWORKS;
 use leno_xds::Kind;
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -101,7 +103,11 @@ async fn control_plane() -> (Asked, ControlPlane) {
 fn discovery(control_plane: ControlPlane, addresses: u16) -> (Discovery, mpsc::Sender<Subject>) {
     let limits = RelayLimits { max_subjects: u32::from(addresses) + 1, ..RelayLimits::default() };
     let (questions, receiver) = mpsc::channel(QUESTIONS_MAX);
-    (Discovery::new(control_plane, "shop", true, receiver, &limits), questions)
+    (Discovery::new(control_plane, "shop", true, receiver, cluster_networks(), &limits), questions)
+}
+
+fn cluster_networks() -> Vec<Network> {
+    CLUSTER_NETWORKS.split(',').map(|network| network.parse().expect("a network")).collect()
 }
 
 fn subject(port: u16) -> Subject {
@@ -150,7 +156,10 @@ async fn a_question_that_finds_no_room_is_asked_once_there_is_room() {
         questions.try_send(subject(port)).expect("room in the channel");
     }
     // Without a stream, no subject is forgotten, so the second question finds no room.
-    timeout(Duration::from_millis(50), discovery.note_questions()).await.expect_err("it waits for further questions");
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let noting = timeout(Duration::from_millis(50), discovery.note_questions(&shared));
+    noting.await.expect_err("it waits for further questions");
     assert_eq!(discovery.knowledge.subjects(), 2, "the policies, and the first address");
 
     let is_asked = |asked: &[Vec<Vec<String>>]| asked.iter().flatten().flatten().any(|name| name == "10.0.0.1:2");
@@ -224,4 +233,62 @@ async fn the_questions_that_have_waited_longest_get_the_room_first() {
     assert_eq!(waiting(&discovery), [7]);
     let asked = discovery.knowledge.wanted(Kind::Listener);
     assert!(["10.0.0.1:9", "10.0.0.1:4"].iter().all(|name| asked.contains(*name)), "{asked:?}");
+}
+
+#[tokio::test]
+async fn without_a_control_plane_only_addresses_outside_of_the_cluster_networks_need_no_answer() {
+    let (_asked, mut control_plane) = control_plane().await;
+    // Nothing listens on port 1.
+    control_plane.address = "127.0.0.1:1".to_owned();
+    let (discovery, questions) = discovery(control_plane, 10);
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let outside = SocketAddr::from(([192, 0, 2, 1], 443));
+    for subject in [subject(1), Subject::Address(outside)] {
+        questions.try_send(subject).expect("room in the channel");
+    }
+    let mesh = || shared.configuration.borrow().mesh.clone();
+    let assumed = async {
+        while mesh().unanswered_address(outside).is_some() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        never = discovery.run(&shared) => match never {},
+        assumed = timeout(PATIENCE, assumed) => assumed.expect("it is assumed in time"),
+    }
+    let mesh = mesh();
+    assert!(mesh.unanswered_address(([10, 0, 0, 1], 1).into()).is_some(), "it may be in the mesh");
+    assert!(mesh.unanswered_authority(b"192.0.2.1:443").is_some(), "a call by authority stays in the mesh");
+}
+
+#[tokio::test]
+async fn a_control_plane_that_refuses_a_name_can_be_reached_so_nothing_is_assumed() {
+    let (asked, control_plane) = control_plane().await;
+    let (mut discovery, questions) = discovery(control_plane, 10);
+    let outside = Subject::Address(([192, 0, 2, 1], 443).into());
+    let other = Subject::Address(([192, 0, 2, 2], 443).into());
+    // Shorten the wait for an answer. The second question is asked long after the first would have waited long enough.
+    discovery.outside = Outside::new(cluster_networks(), Duration::from_millis(100), Instant::now());
+    questions.try_send(outside.clone()).expect("room in the channel");
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let has_asked = |name: &str| asked.lock().expect("no panic").iter().flatten().flatten().any(|asked| asked == name);
+    let later = async {
+        while !has_asked("192.0.2.1:443") {
+            sleep(Duration::from_millis(10)).await;
+        }
+        sleep(Duration::from_millis(500)).await;
+        questions.try_send(other).expect("room in the channel");
+        while !has_asked("192.0.2.2:443") {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        never = discovery.run(&shared) => match never {},
+        done = timeout(PATIENCE, later) => done.expect("it is asked in time"),
+    }
+    let mesh = shared.configuration.borrow().mesh.clone();
+    assert!(mesh.unanswered_address(([192, 0, 2, 1], 443).into()).is_some());
+    assert!(!mesh.answers(&outside));
 }

@@ -1,0 +1,85 @@
+//! Checks whether the addresses of meshed Pods and of Services are in the cluster networks. While the control plane cannot
+//! be reached, proxies relay connections to unknown addresses outside of these networks as connections to addresses
+//! outside of the mesh: unencrypted, unbalanced, and without routes.
+//!
+//! Node addresses are not checked: Pods on their node's network have no proxy, so calls to a node's address are never
+//! encrypted.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::ResourceExt;
+use leno_model::policy::Network;
+use leno_model::proxy::CLUSTER_NETWORKS;
+
+use super::kubernetes::API_SERVER;
+use super::proxies::name;
+use super::read::Installed;
+use super::report::{Checklist, Finding};
+use crate::cluster::pods;
+
+pub(super) const NETWORKS: &str = "cluster networks";
+
+/// Adds the check to the current section.
+pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
+    list.check(NETWORKS, &[API_SERVER], || match (&facts.meshed, &facts.services) {
+        (Ok(meshed), Ok(services)) => {
+            findings(meshed, services.as_deref().unwrap_or_default(), &facts.options().proxy.cluster_networks)
+        }
+        (Err(error), _) | (_, Err(error)) => error.into(),
+    });
+}
+
+/// Returns a warning for each object with an address outside of the networks, or one finding with the verdict ok.
+/// `setting` is the chart value; if it is empty, the proxy's default applies.
+fn findings(meshed: &[Pod], services: &[Service], setting: &str) -> Vec<Finding> {
+    let setting = if setting.is_empty() { CLUSTER_NETWORKS } else { setting };
+    let networks: Vec<Network> = setting.split(',').filter_map(|network| network.parse().ok()).collect();
+    let of_pods = meshed.iter().filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod)).filter_map(|pod| {
+        let outside = first_outside(pod_addresses(pod), &networks)?;
+        Some(warning(&format!("Pod {}", name(pod)), outside, setting))
+    });
+    let of_services = services.iter().filter_map(|service| {
+        let outside = first_outside(cluster_ips(service), &networks)?;
+        let namespace = service.namespace().unwrap_or_default();
+        Some(warning(&format!("Service {namespace}/{}", service.name_any()), outside, setting))
+    });
+    let found: Vec<Finding> = of_pods.chain(of_services).collect();
+    if found.is_empty() { vec![Finding::ok("they have all addresses of meshed Pods and of Services")] } else { found }
+}
+
+fn warning(object: &str, outside: IpAddr, setting: &str) -> Finding {
+    Finding::warning(
+        format!(
+            "{object} has the address {outside}, which is outside of the cluster networks: calls to it could leave \
+             unencrypted while the control plane cannot be reached"
+        ),
+        format!(
+            "add its network: leno upgrade --set proxy.clusterNetworks={setting},NETWORK | kubectl apply -f -; then \
+             restart the workloads, so that their proxies get the new value"
+        ),
+    )
+}
+
+fn first_outside<'a>(addresses: impl Iterator<Item = &'a str>, networks: &[Network]) -> Option<IpAddr> {
+    // A headless Service has the clusterIP "None".
+    let mut addresses = addresses.filter_map(|address| address.parse::<IpAddr>().ok());
+    addresses.find(|address| !networks.iter().any(|network| network.contains(*address)))
+}
+
+fn pod_addresses(pod: &Pod) -> impl Iterator<Item = &str> {
+    let status = pod.status.as_ref();
+    let all = status.and_then(|status| status.pod_ips.as_deref()).unwrap_or_default();
+    status.and_then(|status| status.pod_ip.as_deref()).into_iter().chain(all.iter().map(|pod_ip| pod_ip.ip.as_str()))
+}
+
+fn cluster_ips(service: &Service) -> impl Iterator<Item = &str> {
+    let spec = service.spec.as_ref();
+    let all = spec.and_then(|spec| spec.cluster_ips.as_deref()).unwrap_or_default();
+    let first = spec.and_then(|spec| spec.cluster_ip.as_deref());
+    first.into_iter().chain(all.iter().map(String::as_str))
+}
+
+#[cfg(test)]
+#[path = "networks_tests.rs"]
+mod tests;
