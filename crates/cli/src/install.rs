@@ -12,7 +12,7 @@ use std::time::Duration;
 use leno_install::chart::{ChartError, default_values, merge, objects, set_value};
 use leno_install::names::{CONFIG, VERSION_LABEL};
 use leno_install::yaml;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::cluster::block_on;
 use crate::cluster::connect::{ClusterError, Connect};
@@ -25,9 +25,13 @@ const ASK_MAX: Duration = Duration::from_secs(10);
 /// `leno upgrade` reads it to keep these values.
 pub(crate) const VALUES_ANNOTATION: &str = "leno.dev/install-values";
 
-/// Annotation of the ConfigMap leno-config that records the version of the `leno` that rendered the installation. The
-/// label of the Deployment has the version of the images, which `image.version` may pin to another version.
+/// Annotation of the ConfigMap leno-config that records the version of the chart, which is the version of the `leno` that
+/// rendered the installation. The label of the Deployment has the version of the images, which `image.version` may pin to
+/// another version. The chart writes this annotation, so an installation by Helm has it too.
 pub(crate) const VERSION_ANNOTATION: &str = "leno.dev/install-version";
+
+/// Annotation of the ConfigMap leno-config that records `image.version`, if it is set. The chart writes it too.
+pub(crate) const PINNED_ANNOTATION: &str = "leno.dev/image-version";
 
 /// Options of `leno install`.
 #[derive(clap::Args)]
@@ -192,8 +196,7 @@ pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartErro
             rendered.versions.images = version.unwrap_or_default().to_owned();
         }
         if object["metadata"]["name"] == CONFIG {
-            object["metadata"]["annotations"] =
-                json!({VALUES_ANNOTATION: chosen, VERSION_ANNOTATION: rendered.versions.objects});
+            object["metadata"]["annotations"][VALUES_ANNOTATION] = chosen.as_str().into();
         }
         let is_definition = object["kind"] == "CustomResourceDefinition";
         if parts == Parts::All || is_definition == (parts == Parts::Definitions) {

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 fn options() -> Options {
@@ -75,6 +77,20 @@ fn what_was_chosen_is_written_down_and_nothing_else() {
     assert_eq!(chosen(ValueOptions { set, ..ValueOptions::default() }), expected);
     let ha = chosen(ValueOptions { ha: true, ..ValueOptions::default() });
     assert_eq!((&ha["control"]["replicas"], &ha["proxy"]["memoryRequest"]), (&json!(3), &json!("20Mi")));
+}
+
+#[test]
+fn the_chart_records_a_pinned_version_of_the_images() {
+    let pinned = |set: &[&str]| {
+        let set = set.iter().map(|set| (*set).to_owned()).collect();
+        let values = ValueOptions { set, ..ValueOptions::default() };
+        let rendered =
+            render(&Options { values, ..options() }.chosen().expect("values"), Parts::All).expect("it renders");
+        let config = rendered.objects.into_iter().find(|object| object["metadata"]["name"] == CONFIG);
+        config.expect("the ConfigMap")["metadata"]["annotations"][PINNED_ANNOTATION].clone()
+    };
+    assert_eq!(pinned(&[]), json!(null));
+    assert_eq!(pinned(&["image.version=built-by-me"]), json!("built-by-me"));
 }
 
 #[test]

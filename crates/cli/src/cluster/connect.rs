@@ -12,6 +12,7 @@ use kube::{Client, Config, Resource};
 use leno_identity::innermost;
 use serde::de::DeserializeOwned;
 
+use super::forbidden::Forbidden;
 use super::printable::line;
 
 /// Maximum time for the API server to accept a connection.
@@ -136,7 +137,8 @@ impl Cluster {
         self.if_allowed(list(api, labels).await)
     }
 
-    /// Returns the answer to a request; `None` if the user lacks the right for the request.
+    /// Returns the answer to a request that only reads; `None` if the user lacks the right for the request. Admission
+    /// does not apply to such a request, so the status 403 suffices.
     pub(crate) fn if_allowed<T>(&self, answer: Result<T, kube::Error>) -> Result<Option<T>, ClusterError> {
         match answer {
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
@@ -168,10 +170,7 @@ fn explain(server: &str, error: &kube::Error) -> ClusterError {
                 format!("the API server at {server} does not know who you are"),
                 "log in again, or renew the kubeconfig's credentials",
             ),
-            403 => ClusterError::new(
-                format!("you may not do this: {}", status.message),
-                "ask an administrator of the cluster for that right, or choose another --context",
-            ),
+            403 => Forbidden::of(&status.message).explain(&status.message),
             _ => ClusterError::new(
                 format!("the API server refused: {}", status.message),
                 "kubectl get --raw /readyz?verbose shows its state",

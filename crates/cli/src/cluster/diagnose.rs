@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward;
+use super::installer::Installer;
 use super::pods;
 use super::service_port::ServicePort;
 use super::table::{Output, Table, show};
@@ -123,7 +124,12 @@ async fn page_of(
     port: impl Fn(&Pod) -> Option<u16>,
 ) -> Result<String, ClusterError> {
     let pod: Option<Pod> = cluster.get(cluster.within(namespace), name).await?;
-    let port = asked_port(pod.as_ref(), namespace, name, port)?;
+    // The installer is asked only for a Pod of the control plane, whose proxy is a value of the installation.
+    let installer = match pod.as_ref().is_some_and(pods::is_control) {
+        true => Installer::read(cluster).await,
+        false => Installer::default(),
+    };
+    let port = asked_port(pod.as_ref(), (namespace, name), &installer, port)?;
     forward::page(cluster, namespace, name, port, path).await
 }
 
@@ -141,8 +147,8 @@ fn proxys_port(pod: &Pod) -> Option<u16> {
 /// Returns the port that `port` selects. If the Pod or its proxy does not exist, the error names the remedy.
 fn asked_port(
     pod: Option<&Pod>,
-    namespace: &str,
-    name: &str,
+    (namespace, name): (&str, &str),
+    installer: &Installer,
     port: impl Fn(&Pod) -> Option<u16>,
 ) -> Result<u16, ClusterError> {
     let Some(pod) = pod else {
@@ -150,8 +156,11 @@ fn asked_port(
         return Err(ClusterError::new(what, "list Pods with kubectl get pods -A, and choose the namespace with -n"));
     };
     let fix = || match pods::is_control(pod) {
-        true => "leno upgrade --set control.meshed=true | kubectl apply -f -".to_owned(),
-        false => format!("annotate its namespace, and {}", pods::owner(pod).restart(namespace)),
+        true => installer.set("control.meshed=true"),
+        false => format!(
+            "annotate its namespace, and {}; if the namespace is annotated, leno check --proxy -n {namespace} says why the Pod has none",
+            pods::owner(pod).restart(namespace)
+        ),
     };
     port(pod).ok_or_else(|| ClusterError::new(format!("Pod {namespace}/{name} has no proxy"), fix()))
 }

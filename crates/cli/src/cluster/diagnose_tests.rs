@@ -90,18 +90,22 @@ fn policies_are_shown_with_whom_they_allow() {
 
 #[test]
 fn a_pod_without_a_proxy_has_nothing_to_ask() {
+    let asked = |pod: Option<&Pod>, name| asked_port(pod, name, &Installer::Leno, proxys_port);
     let plain: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}})).expect("a Pod");
-    let error = asked_port(Some(&plain), "shop", "web-1", proxys_port).expect_err("it has none").to_string();
+    let error = asked(Some(&plain), ("shop", "web-1")).expect_err("it has none").to_string();
     assert!(
         error.starts_with("Pod shop/web-1 has no proxy; annotate its namespace, and kubectl delete pod"),
         "{error}"
     );
-    assert!(asked_port(None, "shop", "web-1", proxys_port).is_err());
+    assert!(asked(None, ("shop", "web-1")).is_err());
     let labels = json!({"app.kubernetes.io/name": "leno-control"});
     let control = json!({"metadata": {"name": "leno-control-1", "namespace": "leno", "labels": labels}});
     let control: Pod = serde_json::from_value(control).expect("a Pod");
-    let error = asked_port(Some(&control), "leno", "leno-control-1", proxys_port).expect_err("it has none").to_string();
+    let error = asked(Some(&control), ("leno", "leno-control-1")).expect_err("it has none").to_string();
     assert!(error.contains("has no proxy; leno upgrade --set control.meshed=true"), "{error}");
+    let helm = Installer::Helm("mesh".to_owned());
+    let error = asked_port(Some(&control), ("leno", "leno-control-1"), &helm, proxys_port).expect_err("it has none");
+    assert!(error.fix.starts_with("helm upgrade mesh ") && error.fix.ends_with("--set control.meshed=true"), "{error}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use leno_install::chart::merge;
 use leno_install::names::{
-    ANCHORS, CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VERSION_LABEL,
+    ANCHORS, CONFIG, CONTROL, CONTROL_NAMESPACE, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VERSION_LABEL,
 };
 use leno_model::problem::in_a_line;
 use semver::Version;
@@ -16,7 +16,8 @@ use serde_json::{Map, Value};
 
 use super::certificate::Certificate;
 use super::connect::{Cluster, ClusterError};
-use crate::install::{VALUES_ANNOTATION, VERSION_ANNOTATION, Versions};
+use super::installer::{INSTALL, Installer};
+use crate::install::{PINNED_ANNOTATION, VALUES_ANNOTATION, VERSION_ANNOTATION, Versions};
 
 /// Maximum number of changed values that the message of a refusal lists.
 const CHANGES_MAX: usize = 5;
@@ -37,10 +38,13 @@ pub(crate) struct Running {
 /// The reason why `leno install` or `leno upgrade` refuses to write manifests. Each message names the remedy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("Leno is not installed here; leno install | kubectl apply -f -")]
+    #[error("Leno is not installed here; {INSTALL}")]
     NotInstalled,
-    #[error("Helm installed this; helm upgrade leno charts/leno --namespace {CONTROL_NAMESPACE}")]
-    Helms,
+    #[error(
+        "Helm installed this; to upgrade it: {upgrade}; to change a value: {set}",
+        upgrade = .0.upgrade(), set = .0.set("NAME=VALUE")
+    )]
+    Helms(Installer),
     #[error(
         "Leno is installed here with other values: {changes}; leno upgrade keeps them and takes --set too, leno upgrade \
          --reset-values begins with the chart's"
@@ -106,15 +110,16 @@ impl Running {
     /// The installation's values that differ from the chart's defaults. `None` if `is_reset`, with which they are
     /// discarded.
     pub(crate) fn values(&self, is_reset: bool) -> Result<Option<Value>, Refusal> {
+        let installer = Installer::of(self.config.as_ref(), self.deployment.as_ref());
+        if let Installer::Helm(_) = installer {
+            return Err(Refusal::Helms(installer));
+        }
         let config = match (&self.config, &self.deployment) {
             (None, None) => return Err(Refusal::NotInstalled),
-            (config, _) if is_reset && !config.as_ref().is_some_and(is_helms) => return Ok(None),
+            _ if is_reset => return Ok(None),
             (Some(config), _) => config,
             (None, Some(_)) => return Err(Refusal::NoValues),
         };
-        if is_helms(config) {
-            return Err(Refusal::Helms);
-        }
         let text = config.annotations().get(VALUES_ANNOTATION).ok_or(Refusal::NoValues)?;
         serde_json::from_str(text).map(Some).map_err(|_| Refusal::BadValues)
     }
@@ -188,11 +193,10 @@ fn changed(name: &str, old: &Value, new: &Value, changes: &mut Vec<String>) {
     }
 }
 
-/// Returns the value of `image.version` in the installation's values. `None` if it is not set, and for an installation
-/// by Helm, whose values the ConfigMap does not record.
-pub(crate) fn pinned_images(config: &ConfigMap) -> Option<String> {
-    let values: Value = serde_json::from_str(config.annotations().get(VALUES_ANNOTATION)?).ok()?;
-    values["image"]["version"].as_str().filter(|version| !version.is_empty()).map(str::to_owned)
+/// Returns the installation's value of `image.version`; `None` if it is not set. The chart itself records it, so this
+/// also works for an installation by Helm.
+pub(crate) fn pinned_images(config: &ConfigMap) -> Option<&str> {
+    config.annotations().get(PINNED_ANNOTATION).map(String::as_str)
 }
 
 /// Returns the trust domain of the authority in the Secret.
@@ -206,10 +210,6 @@ fn anchored_trust_domain(bundle: &ConfigMap) -> Option<String> {
     let anchors = Certificate::read_all(bundle.data.as_ref()?.get(ANCHORS)?.as_bytes()).ok()?;
     let first = anchors.first()?.trust_domain()?;
     anchors.iter().all(|anchor| anchor.trust_domain() == Some(first)).then(|| first.to_owned())
-}
-
-fn is_helms(config: &ConfigMap) -> bool {
-    config.annotations().contains_key(HELM_RELEASE)
 }
 
 /// Compares two versions by their precedence. `None` if one of them is not a version, but for example the tag of a

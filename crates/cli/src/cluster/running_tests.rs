@@ -2,6 +2,7 @@ use std::time::SystemTime;
 
 use k8s_openapi::ByteString;
 use leno_identity::authority::Authority;
+use leno_install::names::HELM_RELEASE;
 use serde_json::json;
 
 use super::*;
@@ -45,9 +46,37 @@ fn what_helm_or_nobody_knows_installed_is_not_written_over() {
         let config = json!({"metadata": {"name": CONFIG, "annotations": annotations}});
         Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), ..Running::default() }
     };
-    let helms = annotated(json!({HELM_RELEASE: "leno"}));
-    assert_eq!(helms.refuse_reset(&json!({}), &json!({})), Err(Refusal::Helms));
+    let helms = annotated(json!({HELM_RELEASE: "mesh"}));
+    let refusal = helms.refuse_reset(&json!({}), &json!({})).expect_err("it is Helm's");
+    assert_eq!(refusal, Refusal::Helms(Installer::Helm("mesh".to_owned())));
+    assert_eq!(
+        refusal.to_string(),
+        "Helm installed this; to upgrade it: helm upgrade mesh charts/leno --namespace leno; to change a value: helm upgrade mesh \
+         charts/leno --namespace leno --reset-then-reuse-values --set NAME=VALUE"
+    );
     assert_eq!(annotated(json!({})).refuse_reset(&json!({}), &json!({})), Err(Refusal::NoValues));
+}
+
+#[test]
+fn images_that_helm_pinned_are_not_compared_with_versions_of_leno() {
+    let config = |annotations: Value| {
+        let config = json!({"metadata": {"name": CONFIG, "annotations": annotations}});
+        serde_json::from_value(config).expect("a ConfigMap")
+    };
+    let deployment =
+        json!({"metadata": {"labels": {VERSION_LABEL: "2024.1.5"}}, "spec": {"selector": {}, "template": {}}});
+    let running = |annotations: Value| Running {
+        config: Some(config(annotations)),
+        deployment: Some(serde_json::from_value(deployment.clone()).expect("a Deployment")),
+        ..Running::default()
+    };
+    let ours = Versions { objects: "0.1.0".to_owned(), images: "0.1.0".to_owned() };
+    let helm =
+        |version: &str| json!({HELM_RELEASE: "leno", PINNED_ANNOTATION: "2024.1.5", VERSION_ANNOTATION: version});
+    assert_eq!(running(helm("0.1.0")).refuse_older(&ours), Ok(()));
+    // The chart's own version still compares.
+    assert!(running(helm("0.2.0")).refuse_older(&ours).is_err());
+    assert!(running(json!({HELM_RELEASE: "leno"})).refuse_older(&ours).is_err());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use leno_install::yaml;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::install::{VALUES_ANNOTATION, VERSION_ANNOTATION};
+use crate::install::{PINNED_ANNOTATION, VALUES_ANNOTATION, VERSION_ANNOTATION};
 
 #[derive(Parser)]
 struct Line {
@@ -87,7 +87,7 @@ fn what_cannot_be_upgraded_says_what_to_type_instead() {
     let refused = |running: &Running| upgraded(&[], running).expect_err("it is refused");
     assert!(refused(&Running::default()).starts_with("Leno is not installed here; leno install"));
     let helms = running("0.1.0", &json!({HELM_RELEASE: "leno"}));
-    assert!(refused(&helms).starts_with("Helm installed this; helm upgrade"));
+    assert!(refused(&helms).starts_with("Helm installed this; to upgrade it: helm upgrade leno charts/leno"));
     assert!(upgraded(&["--reset-values"], &helms).is_err());
     assert!(refused(&running("0.1.0", &json!({}))).contains("leno upgrade --reset-values"));
     assert!(upgraded(&["--reset-values"], &running("0.1.0", &json!({}))).is_ok());
@@ -98,7 +98,8 @@ fn what_cannot_be_upgraded_says_what_to_type_instead() {
 
 #[test]
 fn pinned_images_are_kept_with_a_warning_and_can_be_unpinned() {
-    let pinned = running("2024.1.5", &json!({VALUES_ANNOTATION: r#"{"image": {"version": "2024.1.5"}}"#}));
+    let values = r#"{"image": {"version": "2024.1.5"}}"#;
+    let pinned = running("2024.1.5", &json!({VALUES_ANNOTATION: values, PINNED_ANNOTATION: "2024.1.5"}));
     let versions = |arguments: &[&str]| upgrade(arguments, &pinned).expect("it renders").versions;
     let kept = versions(&[]);
     assert_eq!(kept.images, "2024.1.5");
@@ -113,8 +114,9 @@ fn pinned_images_are_kept_with_a_warning_and_can_be_unpinned() {
 
 #[test]
 fn pinned_images_do_not_hide_that_a_newer_leno_installed_the_objects() {
+    let values = r#"{"image": {"version": "0.0.1"}}"#;
     let annotations =
-        |version: &str| json!({VALUES_ANNOTATION: r#"{"image": {"version": "0.0.1"}}"#, VERSION_ANNOTATION: version});
+        |version: &str| json!({VALUES_ANNOTATION: values, PINNED_ANNOTATION: "0.0.1", VERSION_ANNOTATION: version});
     let newer = running("0.0.1", &annotations("99.0.0"));
     for arguments in [&["--set", "image.version="][..], &[]] {
         let error = upgraded(arguments, &newer).expect_err("a newer leno installed it");

@@ -12,6 +12,7 @@ use leno_install::names::{CONTROL, CONTROL_NAMESPACE, VERSION_LABEL};
 use serde::Serialize;
 
 use super::connect::{ClusterError, Connect};
+use super::installer::INSTALL;
 use super::pods;
 use super::table::{Output, show};
 
@@ -88,7 +89,7 @@ fn text(versions: &Versions) -> String {
         None => {}
         Some(ClusterVersions::Unknown(why)) => text += &format!("control plane: not known: {why}\n"),
         Some(ClusterVersions::Known { control_plane, proxies }) => {
-            let control_plane = control_plane.as_deref().unwrap_or("none; leno install | kubectl apply -f -");
+            let control_plane = control_plane.as_deref().map_or_else(|| format!("none; {INSTALL}"), str::to_owned);
             text += &format!("control plane: {control_plane}\n");
             for (version, count) in proxies {
                 text += &format!("proxies: {count} of {version}\n");

@@ -14,6 +14,7 @@ use super::read::{ControlAnswer, DEFINITIONS, Installed};
 use super::report::{Checklist, Finding};
 use super::{cilium, namespaces, networks, new_pods, trial, trust};
 use crate::cluster::connect::ClusterError;
+use crate::cluster::installer::{INSTALL, Installer};
 use crate::cluster::pods;
 use crate::cluster::running::pinned_images;
 use leno_lab::http::Answer;
@@ -23,10 +24,8 @@ pub(super) const DEPLOYMENT: &str = "Deployment";
 pub(super) const PODS: &str = "control plane's Pods";
 const READY: &str = "control plane";
 
-const INSTALL: &str = "leno install | kubectl apply -f -";
-const UPGRADE: &str = "leno upgrade | kubectl apply -f -";
-
 pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
+    let installer = &facts.installer();
     let mut list = Checklist::default();
     kubernetes::conclude(&mut list, &facts.version);
     cilium::conclude(&mut list, facts.cilium.as_ref());
@@ -39,7 +38,7 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
         Err(error) => error.into(),
     });
     list.check(DEPLOYMENT, &[NAMESPACE], || match &facts.deployment {
-        Ok(deployment) => available(deployment.as_ref()),
+        Ok(deployment) => available(deployment.as_ref(), installer),
         Err(error) => error.into(),
     });
     list.check("definitions", &[NAMESPACE], || match &facts.definitions {
@@ -47,7 +46,7 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
         Err(error) => error.into(),
     });
     list.check(PODS, &[NAMESPACE], || match &facts.pods {
-        Ok(all) => running(all),
+        Ok(all) => running(all, installer),
         Err(error) => error.into(),
     });
     new_pods::conclude(&mut list, facts);
@@ -62,15 +61,18 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
     list.section("answers of the control plane");
     list.check(READY, &[PODS], || facts.answers.iter().map(ready).collect::<Vec<_>>());
     let pinned = facts.config.as_ref().and_then(pinned_images);
-    list.check("its version", &[DEPLOYMENT], || version(facts.deployment.as_ref(), pinned.as_deref()));
+    list.check("its version", &[DEPLOYMENT], || version(facts.deployment.as_ref(), pinned, installer));
     list.check("what you configured", &[PODS], || configured(&facts.answers));
     kubernetes::gateway(&mut list, &facts.routes);
     list
 }
 
-fn available(deployment: Option<&Deployment>) -> Finding {
+fn available(deployment: Option<&Deployment>, installer: &Installer) -> Finding {
     let Some(deployment) = deployment else {
-        return Finding::failed(format!("there is no Deployment {CONTROL}: Leno is not installed"), INSTALL);
+        return Finding::failed(
+            format!("there is no Deployment {CONTROL}: no control plane runs"),
+            installer.install(),
+        );
     };
     let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
@@ -105,7 +107,7 @@ fn established(found: &[Option<CustomResourceDefinition>]) -> Vec<Finding> {
     DEFINITIONS.into_iter().zip(found).map(finding).collect()
 }
 
-fn running(all: &[Pod]) -> Vec<Finding> {
+fn running(all: &[Pod], installer: &Installer) -> Vec<Finding> {
     let living: Vec<&Pod> = all.iter().filter(|pod| pods::is_alive(pod)).collect();
     if living.is_empty() {
         let describe = format!("kubectl describe replicaset -n {CONTROL_NAMESPACE} says who refuses them");
@@ -114,7 +116,7 @@ fn running(all: &[Pod]) -> Vec<Finding> {
     let finding = |pod: &&Pod| {
         let name = pod.name_any();
         let why = pods::why_not_ready(pod)?;
-        let fix = fix(&name, &why);
+        let fix = fix(&name, &why, installer);
         Some(Finding::failed(format!("{name}: {why}"), fix))
     };
     let failed: Vec<Finding> = living.iter().filter_map(finding).collect();
@@ -128,11 +130,13 @@ fn running(all: &[Pod]) -> Vec<Finding> {
 }
 
 /// Returns the command to run if a Pod of the control plane is not ready.
-fn fix(pod: &str, why: &str) -> String {
+fn fix(pod: &str, why: &str, installer: &Installer) -> String {
     let is = |words: &[&str]| words.iter().any(|word| why.contains(word));
     if is(&["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"]) {
-        return "leno upgrade --set image.registry=REGISTRY | kubectl apply -f - where the nodes can pull images from"
-            .to_owned();
+        return format!(
+            "name a registry from which the nodes can pull the images: {}; docs/images.md says how to push them",
+            installer.set("image.registry=REGISTRY")
+        );
     }
     if is(&["CrashLoopBackOff", ": Error", "OOMKilled"]) {
         let container = why.split(':').next().unwrap_or(CONTROL);
@@ -157,7 +161,11 @@ fn ready(answer: &ControlAnswer) -> Finding {
 
 /// Compares the version of the control plane with the version of this `leno`. `pinned` is the installation's
 /// `image.version`, which an upgrade keeps.
-fn version(deployment: Result<&Option<Deployment>, &ClusterError>, pinned: Option<&str>) -> Finding {
+fn version(
+    deployment: Result<&Option<Deployment>, &ClusterError>,
+    pinned: Option<&str>,
+    installer: &Installer,
+) -> Finding {
     let ours = env!("CARGO_PKG_VERSION");
     let deployment = match deployment {
         Ok(deployment) => deployment.as_ref(),
@@ -167,13 +175,13 @@ fn version(deployment: Result<&Option<Deployment>, &ClusterError>, pinned: Optio
         Some(theirs) if theirs == ours => Finding::ok(theirs.clone()),
         Some(theirs) if pinned == Some(theirs.as_str()) => Finding::warning(
             format!("image.version pins it to {theirs}, and this leno is {ours}"),
-            format!("leno upgrade --set image.version= | kubectl apply -f - installs {ours}"),
+            format!("{} removes the pin", installer.set("image.version=")),
         ),
         Some(theirs) => Finding::warning(
             format!("it is {theirs}, and this leno is {ours}"),
-            format!("use the leno of {theirs}, or {UPGRADE}"),
+            format!("use the leno of {theirs}, or upgrade to {ours}: {}", installer.upgrade()),
         ),
-        None => Finding::warning("its Deployment does not tell", UPGRADE),
+        None => Finding::warning(format!("its Deployment has no label {VERSION_LABEL}"), installer.upgrade()),
     }
 }
 

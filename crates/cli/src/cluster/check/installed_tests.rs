@@ -116,17 +116,25 @@ fn a_control_plane_of_another_version_is_a_warning() {
 
 #[test]
 fn an_upgrade_that_would_keep_pinned_images_is_not_advised() {
-    let deployment = object(json!({
+    let deployment: Deployment = object(json!({
         "metadata": {"labels": {"app.kubernetes.io/version": "0.0.1"}},
         "spec": {"selector": {}, "template": {}}, "status": {"availableReplicas": 1},
     }));
-    let values = r#"{"image": {"version": "0.0.1"}}"#;
-    let config = object(json!({"metadata": {"annotations": {"leno.dev/install-values": values}}}));
-    let facts = Installed { deployment: Ok(Some(deployment)), config: Some(config), ..installed(now()) };
-    let check = named(&conclude(&facts, now()), "its version").remove(0);
+    let pinned = |mut annotations: Value| {
+        annotations["leno.dev/image-version"] = json!("0.0.1");
+        let config = object(json!({"metadata": {"annotations": annotations}}));
+        let facts = Installed { deployment: Ok(Some(deployment.clone())), config: Some(config), ..installed(now()) };
+        named(&conclude(&facts, now()), "its version").remove(0)
+    };
+    let check = pinned(json!({}));
     assert_eq!(check.verdict, Verdict::Warning);
     assert!(check.why.starts_with("image.version pins it to 0.0.1, and this leno is "), "{}", check.why);
     assert!(check.fix.is_some_and(|fix| fix.starts_with("leno upgrade --set image.version= | kubectl apply -f -")));
+    let of_helm = pinned(json!({"meta.helm.sh/release-name": "leno"}));
+    assert!(of_helm.why.starts_with("image.version pins it to 0.0.1"), "{}", of_helm.why);
+    let command =
+        "helm upgrade leno charts/leno --namespace leno --reset-then-reuse-values --set image.version= removes";
+    assert!(of_helm.fix.as_ref().is_some_and(|fix| fix.starts_with(command)), "{of_helm:?}");
 }
 
 #[test]

@@ -12,10 +12,9 @@ use super::kubernetes::API_SERVER;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::ClusterError;
+use crate::cluster::installer::Installer;
 
 const RUN_AGAIN: &str = "start the control plane again, as described below";
-
-const INSTALL: &str = "leno install | kubectl apply -f - installs a control plane again";
 
 pub(super) const NEW_PODS: &str = "new Pods";
 
@@ -34,6 +33,7 @@ struct Gates {
     has_guard: bool,
     /// The names of the namespaces that are annotated for the mesh, as text for users; empty if there are none.
     meshed: String,
+    installer: Installer,
 }
 
 /// Checks the [`Gates`]. The check runs even if Leno is not installed, because objects that remain from a removed
@@ -63,6 +63,7 @@ fn gates(facts: &Installed) -> Result<Gates, &ClusterError> {
         injector,
         has_guard: facts.guard.as_ref()?.is_some(),
         meshed: in_a_line(&meshed, NAMESPACES_MAX).replace(". ", ", "),
+        installer: facts.installer(),
     })
 }
 
@@ -75,13 +76,13 @@ impl Gates {
             }
             (true, Some(false), false) => vec![Finding::warning(
                 format!("there is no {GUARD}: a Pod that is created while no replica answers starts without its proxy"),
-                "leno upgrade --set guard.enabled=true | kubectl apply -f -",
+                self.installer.set("guard.enabled=true"),
             )],
             (true, None, true) => vec![Finding::failed(
                 format!(
                     "there is no MutatingWebhookConfiguration {INJECTOR}, so {GUARD} refuses every Pod that should have a proxy"
                 ),
-                "leno upgrade | kubectl apply -f -",
+                self.installer.upgrade(),
             )],
             (false, injector, has_guard) => self.without_a_control_plane(injector == Some(true), has_guard),
         }
@@ -108,13 +109,16 @@ impl Gates {
                     ),
                     format!(
                         "{}; or kubectl delete validatingadmissionpolicybinding {GUARD} lets them start without a proxy",
-                        if self.is_installed { RUN_AGAIN } else { INSTALL }
+                        match self.is_installed {
+                            true => RUN_AGAIN.to_owned(),
+                            false => format!("install a control plane again: {}", self.installer.install()),
+                        }
                     ),
                 ),
                 false if webhook_fails => return findings,
                 false => Finding::failed(
                     format!("Pods of meshed namespaces ({meshed}) start without a proxy: no control plane answers"),
-                    "leno upgrade --set guard.enabled=true | kubectl apply -f - has the API server refuse them",
+                    format!("to have the API server refuse them: {}", self.installer.set("guard.enabled=true")),
                 ),
             });
         }

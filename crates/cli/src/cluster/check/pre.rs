@@ -24,6 +24,8 @@ use super::kubernetes::{self, API_SERVER};
 use super::read;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::forbidden::Forbidden;
+use crate::cluster::installer::Installer;
 use crate::cluster::printable::line;
 
 /// The verbs that `kubectl apply` needs: it reads each object, then creates it or, if it exists, patches it.
@@ -201,7 +203,7 @@ fn installation(facts: &Facts) -> Finding {
             let version = deployment.labels().get(VERSION_LABEL).map_or("an unknown version", String::as_str);
             Finding::warning(
                 format!("Leno is installed: {version}"),
-                "leno upgrade | kubectl apply -f - to change it, leno check to check it",
+                format!("to upgrade it: {}; to check it: leno check", Installer::of(None, Some(deployment)).upgrade()),
             )
         }
         (None, []) => Finding::ok("none is here"),
@@ -313,12 +315,14 @@ async fn refused(
         Ok(()) => {}
         // The role exists. The API server compares the rights before it looks for the name.
         Err(kube::Error::Api(status)) if status.code == 409 => {}
-        Err(kube::Error::Api(status)) if status.message.contains("permissions not currently held") => {
-            return Ok(Some(RefusedRole::NotHeld { role, message: status.message }));
+        Err(kube::Error::Api(status)) => {
+            return Ok(match Forbidden::of(&status.message) {
+                Forbidden::Escalation => Some(RefusedRole::NotHeld { role, message: status.message }),
+                // The user may not create roles at all, which the check of the verbs reports.
+                Forbidden::Rights => None,
+                _ => Some(RefusedRole::Unknown { role, message: status.message }),
+            });
         }
-        // The user may not create roles at all, which the check of the verbs reports.
-        Err(kube::Error::Api(status)) if status.message.contains("cannot create resource") => return Ok(None),
-        Err(kube::Error::Api(status)) => return Ok(Some(RefusedRole::Unknown { role, message: status.message })),
         Err(error) => return Err(cluster.explain(&error)),
     }
     // A user may bind a role whose rights the user holds. A user with the verb escalate may create a role without

@@ -101,7 +101,7 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed)
         let template = serde_json::to_value(pod).ok()?;
         match inject(&template, &inject::Namespace { name: namespace, annotations }, Asked::ByAnnotation, &options) {
             Ok(Decision { outcome: Outcome::Injected { .. }, .. }) => {
-                let why = absence::why(pod, known, installed.injector.as_ref().ok().and_then(Option::as_ref));
+                let why = absence::why(pod, known, &absence::Gates::of(installed));
                 Some(Finding::warning(format!("{} has none: {why}", name(pod)), restart(pod)))
             }
             Ok(Decision { outcome: Outcome::Skipped(other @ Skipped::OtherMesh(_)), .. }) => Some(Finding::warning(
@@ -111,7 +111,10 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed)
             Ok(_) => None,
             Err(mistakes) => {
                 let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-                Some(Finding::failed(format!("{} can have none: {}", name(pod), mistakes.join("; ")), restart(pod)))
+                Some(Finding::failed(
+                    format!("{} has none, and a new Pod like it would be refused: {}", name(pod), mistakes.join("; ")),
+                    format!("correct what this names in its Pod template or its namespace, then {}", restart(pod)),
+                ))
             }
         }
     };
@@ -189,7 +192,7 @@ fn versions(pods: &[&Pod], installed: &Installed) -> Vec<Finding> {
     let Some(wanted) = wanted_version(installed) else {
         return vec![Finding::warning(
             "the version of the control plane is not known",
-            "leno upgrade | kubectl apply -f -",
+            installed.installer().upgrade(),
         )];
     };
     let finding = |pod: &&&Pod| {

@@ -30,6 +30,7 @@ use super::trial::{self, Trial};
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, FORWARDS_MAX};
 use crate::cluster::identity::{self, Shown};
+use crate::cluster::installer::Installer;
 use crate::cluster::metrics::{self, PodKey};
 use crate::cluster::{pods, policies};
 use leno_lab::http::Answer;
@@ -98,6 +99,11 @@ impl Installed {
     /// Returns the injector's options in this installation; the default options if they cannot be read.
     pub(super) fn options(&self) -> Options {
         self.config.as_ref().and_then(options_of).unwrap_or_default()
+    }
+
+    /// Returns the program that installed Leno.
+    pub(super) fn installer(&self) -> Installer {
+        Installer::of(self.config.as_ref(), self.deployment.as_ref().ok().and_then(Option::as_ref))
     }
 }
 

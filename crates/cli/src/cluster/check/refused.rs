@@ -14,6 +14,7 @@ use leno_install::annotations::INJECT;
 use leno_install::names::{GRPC, GUARD, INIT, POD_SECURITY, PROXY};
 
 use super::report::Finding;
+use crate::cluster::forbidden::Forbidden;
 use crate::cluster::pods::Owner;
 use crate::cluster::printable::line;
 
@@ -186,23 +187,14 @@ pub(super) fn names_the_mesh(message: &str) -> bool {
 
 /// Whether the webhook itself refuses the Pod.
 pub(super) fn is_denied(message: &str) -> bool {
-    message.contains(&format!("admission webhook \"{WEBHOOK}\" denied the request"))
+    Forbidden::of(message) == Forbidden::Webhook(WEBHOOK)
 }
 
 /// Whether the API server refuses the Pod because of the mesh. Quotas and LimitRanges do not name containers, so in a
 /// meshed namespace the proxy's containers may be the reason.
 fn is_of_the_mesh(message: &str, is_meshed: bool) -> bool {
-    names_the_mesh(message) || (is_meshed && (is_of_quota(message) || is_of_limit_range(message)))
-}
-
-fn is_of_quota(message: &str) -> bool {
-    message.contains("failed quota") || message.contains("exceeded quota")
-}
-
-fn is_of_limit_range(message: &str) -> bool {
-    ["usage per Container is", "usage per Pod is", "limit to request ratio per"]
-        .iter()
-        .any(|words| message.contains(words))
+    let is_of_limits = || matches!(Forbidden::of(message), Forbidden::Quota | Forbidden::LimitRange);
+    names_the_mesh(message) || (is_meshed && is_of_limits())
 }
 
 /// Returns what to do about a refusal.
@@ -237,17 +229,16 @@ fn at_once(workload: &Owner, namespace: &str) -> String {
 /// Returns what to do if the API server refuses a Pod because of a limit of its namespace: its level of Pod Security, a
 /// ResourceQuota or a LimitRange.
 pub(super) fn for_limits(message: &str, namespace: &str) -> Option<String> {
-    if message.contains("violates PodSecurity") {
-        return Some(format!(
+    match Forbidden::of(message) {
+        Forbidden::PodSecurity => Some(format!(
             "{INIT} needs NET_ADMIN, which only the level privileged allows: kubectl label namespace {namespace} --overwrite \
              {POD_SECURITY}=privileged; or keep the workload out of the mesh with the annotation \
              {INJECT}: disabled of its Pod template"
-        ));
+        )),
+        Forbidden::Quota => Some(for_quota(message, namespace)),
+        Forbidden::LimitRange => Some(for_limit_range(message, namespace)),
+        _ => None,
     }
-    if is_of_quota(message) {
-        return Some(for_quota(message, namespace));
-    }
-    is_of_limit_range(message).then(|| for_limit_range(message, namespace))
 }
 
 /// Returns the command to run if a ResourceQuota refuses Pods. A quota that covers limits or requests requires them of

@@ -19,6 +19,7 @@ use super::read::Installed;
 use super::refused::{WEBHOOK, for_limits, is_denied, names_the_mesh};
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::forbidden::Forbidden;
 use crate::cluster::pods;
 use crate::cluster::printable::line;
 
@@ -62,10 +63,7 @@ pub(super) async fn read(cluster: &Cluster, installed: &Installed) -> Option<Tri
         let created = cluster.within::<Pod>(&namespace).create(&dry_run(), &template(is_meshed)).await;
         let answer = match created {
             Ok(pod) => Answer::Accepted { has_sidecar: pods::sidecar(&pod).is_some() },
-            // Only a missing right has these words: admission plug-ins refuse with the status 403 too.
-            Err(kube::Error::Api(status)) if status.message.contains("cannot create resource \"pods\"") => {
-                Answer::NotAllowed
-            }
+            Err(kube::Error::Api(status)) if Forbidden::of(&status.message).is_of_rights() => Answer::NotAllowed,
             Err(kube::Error::Api(status)) => Answer::Refused(status.message),
             Err(error) => Answer::Failed(cluster.explain(&error)),
         };

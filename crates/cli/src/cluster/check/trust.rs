@@ -16,6 +16,7 @@ use super::read::{Installed, options_of};
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, rfc3339, same_anchors};
 use crate::cluster::connect::ClusterError;
+use crate::cluster::installer::Installer;
 use crate::cluster::pods;
 
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
@@ -35,7 +36,7 @@ pub(super) fn authority_ends(facts: &Installed) -> Option<SystemTime> {
 
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime) {
     list.check(AUTHORITY, &[NAMESPACE], || match &facts.issuer {
-        Ok(Some(secret)) => authority(secret, facts.config.as_ref(), now),
+        Ok(Some(secret)) => authority(secret, facts, now),
         Ok(None) => vec![Finding::failed(
             format!("there is no Secret {ISSUER}, which the control plane makes once it runs"),
             format!("to see why it does not run: kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control"),
@@ -51,7 +52,7 @@ pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime)
     list.check("webhooks", &[NAMESPACE], || webhooks(facts, anchors));
 }
 
-fn authority(secret: &Secret, config: Option<&ConfigMap>, now: SystemTime) -> Vec<Finding> {
+fn authority(secret: &Secret, facts: &Installed, now: SystemTime) -> Vec<Finding> {
     let get = format!("kubectl get secret -n {CONTROL_NAMESPACE} {ISSUER} -o yaml shows it");
     let read = |key: &str| {
         Certificate::read_all(value(secret, key))
@@ -75,14 +76,14 @@ fn authority(secret: &Secret, config: Option<&ConfigMap>, now: SystemTime) -> Ve
     let issuer =
         issuers.first().map(|issuer| valid("the issuing authority", issuer, issuer.validity.least_left(), &renew, now));
     let anchors = anchors.iter().map(|anchor| valid("the anchor", anchor, ANCHOR_LEAST, rotate, now));
-    let other_domain = issuers.first().and_then(|issuer| other_trust_domain(issuer, config?));
+    let other_domain = issuers.first().and_then(|issuer| other_trust_domain(issuer, facts));
     other_domain.into_iter().chain(issuer).chain(anchors).collect()
 }
 
 /// Compares the trust domain of the issuing authority with the trust domain of the installation. A new replica of the
 /// control plane does not accept an authority of another trust domain, and does not become ready.
-fn other_trust_domain(issuer: &Certificate, config: &ConfigMap) -> Option<Finding> {
-    let ours = options_of(config)?.trust_domain;
+fn other_trust_domain(issuer: &Certificate, facts: &Installed) -> Option<Finding> {
+    let ours = options_of(facts.config.as_ref()?)?.trust_domain;
     let first = format!("write an authority with the URI spiffe://{ours} into the Secret");
     match issuer.trust_domain() {
         Some(theirs) if theirs == ours => None,
@@ -91,10 +92,7 @@ fn other_trust_domain(issuer: &Certificate, config: &ConfigMap) -> Option<Findin
                 "the issuing authority has the trust domain {theirs}, and ConfigMap {CONTROL_NAMESPACE}/{CONFIG} has {ours}: no new \
                  replica of the control plane becomes ready, so no upgrade finishes"
             ),
-            format!(
-                "leno upgrade --set trustDomain={theirs} | kubectl apply -f -, or helm upgrade leno charts/leno --namespace \
-                 {CONTROL_NAMESPACE} --reuse-values --set trustDomain={theirs}; or {first}"
-            ),
+            format!("{}; or {first}", facts.installer().set(&format!("trustDomain={theirs}"))),
         )),
         None => Some(Finding::failed(
             format!(
@@ -190,9 +188,10 @@ fn webhooks(facts: &Installed, anchors: Option<&[u8]>) -> Vec<Finding> {
                 .collect(),
         )
     });
+    let installer = facts.installer();
     vec![
-        webhook("MutatingWebhookConfiguration", INJECTOR, injector, anchors),
-        webhook("ValidatingWebhookConfiguration", VALIDATOR, validator, anchors),
+        webhook("MutatingWebhookConfiguration", INJECTOR, injector, anchors, &installer),
+        webhook("ValidatingWebhookConfiguration", VALIDATOR, validator, anchors, &installer),
     ]
 }
 
@@ -204,10 +203,11 @@ fn webhook(
     name: &str,
     bundles: Result<Option<Vec<Option<&[u8]>>>, &ClusterError>,
     anchors: Option<&[u8]>,
+    installer: &Installer,
 ) -> Finding {
     let bundles = match bundles {
         Ok(Some(bundles)) => bundles,
-        Ok(None) => return Finding::failed(format!("there is no {kind} {name}"), "leno upgrade | kubectl apply -f -"),
+        Ok(None) => return Finding::failed(format!("there is no {kind} {name}"), installer.upgrade()),
         Err(error) => return error.into(),
     };
     let logs =

@@ -1,11 +1,12 @@
-//! Finds the Service and the port to which a call in a cluster goes. If they do not exist, suggests Services and ports
-//! that the user may have meant.
+//! Finds the Service and the port to which a call in a cluster goes, or the Pod if the user named a single Pod. If they do
+//! not exist, suggests Services and ports that the user may have meant.
 
 use std::net::SocketAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 
+use super::pod_name::PodName;
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::printable::listed;
 use crate::cluster::service_port::ServicePort;
@@ -18,8 +19,9 @@ const OTHERS_MAX: usize = 8;
 pub(super) struct Destination {
     /// The call's `:authority`, in the form `cart.shop:80`.
     pub(super) authority: String,
-    /// The clusterIP and port to which clients connect, or the address that the user named. `None` if the Service is
-    /// headless, does not exist or cannot be read; the proxy then finds the Service by `authority`.
+    /// The clusterIP and port to which clients connect, the address of the Pod that the user named, or the address that
+    /// the user named. `None` if the Service is headless, does not exist or cannot be read; the proxy then finds the
+    /// Service by `authority`.
     pub(super) address: Option<SocketAddr>,
     /// Whether clients connect to the own addresses of the Service's endpoints.
     pub(super) is_headless: bool,
@@ -31,9 +33,21 @@ impl Destination {
         if let Ok(address) = text.parse() {
             return Ok(Self { authority: text.to_owned(), address: Some(address), is_headless: false });
         }
-        let wanted = ServicePort::parse(text, namespace)?;
+        let pod = PodName::parse(text, namespace);
+        let wanted = match (ServicePort::parse(text, namespace), &pod) {
+            (Err(_), Some(pod)) => return pod.find(cluster).await,
+            (wanted, _) => wanted?,
+        };
         let api = || cluster.within::<Service>(&wanted.namespace);
-        match (cluster.get(api(), &wanted.name).await, wanted.port) {
+        let service = cluster.get(api(), &wanted.name).await;
+        // `db-0.db` is a Service in namespace `db`, or a Pod of the Service `db` in the caller's namespace.
+        if let Some(pod) = &pod
+            && !matches!(service, Ok(Some(_)))
+            && let Ok(found) = pod.find(cluster).await
+        {
+            return Ok(found);
+        }
+        match (service, wanted.port) {
             (Ok(Some(service)), _) => Self::of(&wanted, &service),
             // Let the proxy explain the call even if the Service does not exist, or if the user has no right to read
             // Services.

@@ -11,7 +11,7 @@ use leno_config::{Configuration, Directory};
 use leno_model::explain::{BadQuestion, CallQuestion};
 use leno_model::spiffe::SpiffeId;
 use leno_relay::access_log::AccessLog;
-use leno_relay::explain::answer::{BackendChoice, CallAnswer};
+use leno_relay::explain::answer::{BackendChoice, CallAnswer, EndpointChoice};
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
 use leno_relay::{Config, Relay, Settings};
@@ -37,7 +37,7 @@ pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, Clust
     let answer = ask(options, &configuration, own, &question)?;
     let backends = answer.outbound.iter().flat_map(|outbound| &outbound.backends);
     let servers: Result<Vec<_>, _> = match is_on_its_way(&answer) {
-        true => backends.map(|backend| server(options, &configuration, from.as_deref(), backend)).collect(),
+        true => backends.filter_map(|backend| server(options, &configuration, from.as_deref(), backend)).collect(),
         false => Ok(Vec::new()),
     };
     Ok(Explained {
@@ -49,29 +49,39 @@ pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, Clust
     })
 }
 
-/// Explains what would happen at a backend: asks a relay with the identity of the chosen endpoint's proxy.
+/// Explains what would happen at a backend: asks a relay with the identity of the chosen endpoint's proxy. `None` if no
+/// endpoint was chosen.
 fn server(
     options: &Options,
     configuration: &Configuration,
     from: Option<&str>,
     backend: &BackendChoice,
-) -> Result<Server, ClusterError> {
-    let Some(choice) = &backend.choice else {
-        let note = backend.failure.as_ref().map(|failure| failure.why.clone());
-        return Ok(Server { note, ..Server::new(backend.to.clone(), "-".to_owned()) });
-    };
+) -> Option<Result<Server, ClusterError>> {
+    let choice = backend.choice.as_ref()?;
     let server = Server::new(backend.to.clone(), choice.address.to_string());
+    Some(ask_server(options, configuration, from, choice).map(|asked| match asked {
+        Some(answer) => Server { answer: Some(answer), ..server },
+        None => {
+            let note = "it has no proxy (annotation leno.dev/identity), so no policy is enforced there";
+            Server { note: Some(note.to_owned()), ..server }
+        }
+    }))
+}
+
+/// Asks a relay with the identity of an endpoint's proxy. `None` if the endpoint has no proxy.
+fn ask_server(
+    options: &Options,
+    configuration: &Configuration,
+    from: Option<&str>,
+    choice: &EndpointChoice,
+) -> Result<Option<CallAnswer>, ClusterError> {
     let found = configuration.mesh.endpoint_by_address(choice.address);
-    let Some(proxy) = found.and_then(|(_, endpoint)| endpoint.proxy.as_ref()) else {
-        let note = "it has no proxy (annotation leno.dev/identity), so no policy is enforced there";
-        return Ok(Server { note: Some(note.to_owned()), ..server });
-    };
+    let Some(proxy) = found.and_then(|(_, endpoint)| endpoint.proxy.as_ref()) else { return Ok(None) };
     let trust_domain = trust_domain_of(from);
     let workload = &proxy.identity;
     let own = format!("spiffe://{trust_domain}/ns/{}/sa/{}", workload.namespace, workload.service_account);
     let question = options.inbound(choice.address.port(), from, trust_domain, IpAddr::V4(Ipv4Addr::LOCALHOST))?;
-    let answer = ask(options, configuration, Some(parse(&own)?), &question)?;
-    Ok(Server { answer: Some(answer), ..server })
+    ask(options, configuration, Some(parse(&own)?), &question).map(Some)
 }
 
 /// Creates a relay with the identity `own`, and asks the relay to explain the call.

@@ -4,6 +4,7 @@
 mod ask;
 mod destination;
 mod directory;
+mod pod_name;
 mod story;
 mod words;
 
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use clap::Args;
 use leno_model::explain::{CallQuestion, CallSide};
 use leno_model::policy::DefaultInboundPolicy;
-use leno_relay::explain::answer::{CallAnswer, Outcome};
+use leno_relay::explain::answer::{BackendChoice, CallAnswer, Outcome};
 use serde::Serialize;
 
 use super::block_on;
@@ -36,8 +37,8 @@ pub(crate) struct Options {
     #[arg(value_name = "METHOD")]
     method: CalledMethod,
     /// A Service and its port as clients name it: cart:80, cart.shop:80 or cart.shop.svc.cluster.local:80. In a cluster,
-    /// an address and a port work too: 10.0.0.7:80. There, the port of a Service may be left out if the Service has only one
-    /// port
+    /// the name of a single Pod works too, as db-0.db.shop:5432, and an address and a port: 10.0.0.7:80. There, the port may
+    /// be left out if the Service has only one
     #[arg(value_name = "SERVICE")]
     service: String,
     /// A header field of the call, as x-canary:yes; may be repeated
@@ -83,8 +84,19 @@ struct Explained {
     /// accounts of the other Pods in the namespace that have a proxy. Empty if the user chose the caller.
     other_callers: BTreeSet<String>,
     answer: CallAnswer,
-    /// The answers of the proxies of the chosen endpoints.
+    /// The answers of the proxies of the chosen endpoints: one for each backend with a chosen endpoint, in the order of
+    /// the backends. Empty if the caller's proxy does not send the call.
     servers: Vec<Server>,
+}
+
+impl Explained {
+    /// The backends that may get the call, each with the answer of its endpoint's proxy. `None` without a chosen
+    /// endpoint.
+    fn ends(&self) -> impl Iterator<Item = (&BackendChoice, Option<&Server>)> {
+        let mut servers = self.servers.iter();
+        let backends = self.answer.outbound.iter().flat_map(|outbound| &outbound.backends);
+        backends.map(move |backend| (backend, backend.choice.as_ref().and_then(|_| servers.next())))
+    }
 }
 
 /// The answer of an endpoint's proxy, or why there is none.

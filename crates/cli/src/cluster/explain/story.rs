@@ -58,35 +58,62 @@ fn others(explained: &Explained) -> String {
 
 /// Returns the first line of the text, which states what would happen to the call.
 fn verdict(explained: &Explained) -> String {
-    let denied = explained.servers.iter().find_map(|server| {
-        let answer = server.answer.as_ref().filter(|answer| answer.outcome != Outcome::Sent)?;
-        Some((server, answer))
-    });
-    match (&explained.answer.outcome, denied) {
-        (Outcome::Redirected { status, location }, _) => format!("would be redirected with {status} to {location}"),
-        (Outcome::Failed(failure), _) => {
+    match &explained.answer.outcome {
+        Outcome::Redirected { status, location } => format!("would be redirected with {status} to {location}"),
+        Outcome::Failed(failure) => {
             let statuses = format!("HTTP {} or gRPC status {}", failure.http_status, failure.grpc_status);
             format!("would fail with {}: {} ({statuses})", failure.error, failure.why)
         }
-        (Outcome::Unknown { subject }, _) => {
+        Outcome::Unknown { subject } => {
             format!(
                 "is unknown: the control plane has not said within 2 s what {subject} is; check leno-control, then ask again"
             )
         }
-        (Outcome::Sent, Some((server, answer))) => denial(server, answer),
-        (Outcome::Sent, None) => {
-            let unknown = explained.servers.iter().filter(|server| server.is_unknown);
-            let unknown = unknown.map(|server| server.endpoint.as_str()).collect::<Vec<_>>().join(" and ");
-            let but =
-                if unknown.is_empty() { String::new() } else { format!(", but the policies of {unknown} are unknown") };
-            format!("would go to {}{but}", destinations(explained))
-        }
+        Outcome::Sent => ends(explained),
     }
 }
 
-fn denial(server: &Server, answer: &CallAnswer) -> String {
+/// Returns what would happen at each backend to which the caller's proxy may send the call. If there are several
+/// backends, the text names the share of the calls that each backend gets.
+fn ends(explained: &Explained) -> String {
+    let (mut reached, mut failed, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for (backend, server) in explained.ends() {
+        let share = if backend.share < 1.0 { format!(", {}", percent(backend.share)) } else { String::new() };
+        let of = format!("({}{share})", backend.to);
+        let Some(choice) = &backend.choice else {
+            let error = backend.failure.as_ref().map_or("", |failure| &failure.error);
+            failed.push(format!("fail with {error} {of}"));
+            continue;
+        };
+        let answer = server.and_then(|server| Some((server, server.answer.as_ref()?)));
+        match answer.map(|(server, answer)| (server, answer, &answer.outcome)) {
+            Some((server, answer, Outcome::Failed(failure))) if failure.error == "denied" => {
+                failed.push(format!("be denied at {} {of} by {}", server.endpoint, decider(answer)));
+            }
+            Some((server, _, Outcome::Failed(failure))) => {
+                failed.push(format!("fail at {} {of}: {}", server.endpoint, failure.why));
+            }
+            asked => {
+                reached.push(format!("{} {of}", choice.address));
+                let is_waiting = matches!(asked, Some((_, _, Outcome::Unknown { .. })));
+                unknown.extend(server.filter(|server| server.is_unknown || is_waiting).map(|it| it.endpoint.as_str()));
+            }
+        }
+    }
+    let reached = Some(reached).filter(|reached| !reached.is_empty());
+    let would: Vec<String> =
+        reached.map(|reached| format!("go to {}", reached.join(" or "))).into_iter().chain(failed).collect();
+    let but = match unknown.is_empty() {
+        true => String::new(),
+        false => format!(", but the policies of {} are unknown", unknown.join(" and ")),
+    };
+    format!("would {}{but}", would.join(", or "))
+}
+
+/// Returns the policy that denies a call.
+fn decider(answer: &CallAnswer) -> String {
     let policy = answer.inbound.as_ref().and_then(|inbound| inbound.policy.as_ref());
-    let who = match policy.map(|policy| &policy.decided_by) {
+    match policy.map(|policy| &policy.decided_by) {
         Some(DecidedBy::AuthorizationPolicy(name)) => {
             let lines = policy.and_then(|policy| policy.policies.iter().find(|lines| lines.name == *name));
             let allows = lines.map_or_else(String::new, |lines| format!(", which {}", allowed(lines)));
@@ -94,15 +121,6 @@ fn denial(server: &Server, answer: &CallAnswer) -> String {
         }
         Some(DecidedBy::Default(name)) => format!("the default inbound policy {name}"),
         Some(DecidedBy::Probe) | None => "its proxy".to_owned(),
-    };
-    match &answer.outcome {
-        Outcome::Failed(failure) if failure.error != "denied" => {
-            format!("would fail at {} ({}): {}", server.endpoint, server.backend, failure.why)
-        }
-        Outcome::Unknown { .. } => {
-            format!("is unknown: the proxy at {} waits for its policies; check leno-control", server.endpoint)
-        }
-        _ => format!("would be denied at {} ({}) by {who}", server.endpoint, server.backend),
     }
 }
 
@@ -117,21 +135,6 @@ fn allowed(policy: &PolicyLines) -> String {
         true => "allows no caller".to_owned(),
         false => format!("allows only {}", listed(&values, omitted)),
     }
-}
-
-fn destinations(explained: &Explained) -> String {
-    let backends = explained.answer.outbound.iter().flat_map(|outbound| &outbound.backends);
-    let each = backends.map(|backend| {
-        let share = if backend.share < 1.0 { format!(", {}", percent(backend.share)) } else { String::new() };
-        match (&backend.choice, &backend.failure) {
-            (Some(choice), _) => format!("{} ({}{share})", choice.address, backend.to),
-            (None, failure) => {
-                let why = failure.as_ref().map_or("", |failure| &failure.error);
-                format!("no endpoint ({}{share}: {why})", backend.to)
-            }
-        }
-    });
-    each.collect::<Vec<_>>().join(" or ")
 }
 
 /// Returns the text after the destination: how the proxy treats it.
@@ -269,7 +272,8 @@ fn tell_server(story: &mut Story, server: &Server) {
     let to = format!("{} ({})", server.endpoint, server.backend);
     let inbound = server.answer.as_ref().and_then(|answer| answer.inbound.as_ref());
     let Some(inbound) = inbound else {
-        let note = server.note.as_deref().unwrap_or("its proxy does not know its policies yet");
+        let note =
+            server.note.as_deref().unwrap_or("its proxy waits for its policies; check leno-control, then ask again");
         return story.add("policies", &format!("{to}: {note}"));
     };
     let Some(policy) = &inbound.policy else {

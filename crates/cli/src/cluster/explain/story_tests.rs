@@ -78,6 +78,67 @@ fn the_first_line_is_the_answer() {
     assert!(first_line(&unknown).contains("check leno-control") && !is_sent(&unknown));
 }
 
+/// The text before the first empty line, without its line breaks.
+fn whole_verdict(explained: &Explained) -> String {
+    text(explained).split("\n\n").next().unwrap_or_default().replace('\n', " ")
+}
+
+/// The explanation of a call that a route splits: 90 % of the calls go to v1.shop:80, and 10 % to v2.shop:80. The proxies
+/// of the endpoints give these answers; `None` for a backend without an endpoint.
+fn split(answers: [Option<serde_json::Value>; 2]) -> Explained {
+    let mut answer = sent();
+    let mut backends = Vec::new();
+    let mut servers = Vec::new();
+    for ((name, share), given) in [("v1.shop:80", 0.9), ("v2.shop:80", 0.1)].into_iter().zip(answers) {
+        let address = format!("10.0.0.{}:50051", backends.len() + 1);
+        let mut backend = json!({"to": name, "share": share, "balancer": "latency"});
+        match given {
+            Some(given) => {
+                let given = serde_json::from_value(given).expect("an answer");
+                servers.push(Server { answer: Some(given), ..Server::new(name.to_owned(), address.clone()) });
+                backend["choice"] = json!({"address": address, "why": "ready"});
+            }
+            None => {
+                backend["failure"] =
+                    json!({"error": "no-endpoint", "why": "it has none", "http_status": 503, "grpc_status": 14});
+            }
+        }
+        backends.push(backend);
+    }
+    answer["outbound"]["backends"] = json!(backends);
+    Explained { servers, ..explained(answer, None) }
+}
+
+#[test]
+fn if_a_route_splits_the_calls_each_share_is_told_by_itself() {
+    let (yes, no) = (|| Some(decided("allowed", 1)), || Some(decided("denied", 1)));
+    let policy = "by AuthorizationPolicy shop/cart, which allows only ns/shop/sa/web-0";
+    let (v1, v2) = ("10.0.0.1:50051 (v1.shop:80, 90 %)", "10.0.0.2:50051 (v2.shop:80, 10 %)");
+    for (answers, expected) in [
+        ([yes(), yes()], format!("would go to {v1} or {v2}")),
+        ([yes(), no()], format!("would go to {v1}, or be denied at {v2} {policy}")),
+        ([no(), yes()], format!("would go to {v2}, or be denied at {v1} {policy}")),
+        ([no(), no()], format!("would be denied at {v1} {policy}, or be denied at {v2} {policy}")),
+        ([None, no()], format!("would fail with no-endpoint (v1.shop:80, 90 %), or be denied at {v2} {policy}")),
+        ([yes(), None], format!("would go to {v1}, or fail with no-endpoint (v2.shop:80, 10 %)")),
+    ] {
+        let explained = split(answers);
+        let verdict = whole_verdict(&explained);
+        assert_eq!(verdict, expected);
+        assert_eq!(is_sent(&explained), !verdict.contains("denied") && !verdict.contains("fail"), "{verdict}");
+    }
+}
+
+#[test]
+fn a_proxy_that_waits_for_its_policies_leaves_the_outcome_unknown() {
+    let waits = Some(json!({"outcome": {"unknown": {"subject": "policies"}}}));
+    let explained = split([Some(decided("allowed", 1)), waits]);
+    let line = "would go to 10.0.0.1:50051 (v1.shop:80, 90 %) or 10.0.0.2:50051 (v2.shop:80, 10 %), but the policies of \
+                10.0.0.2:50051 are unknown";
+    assert_eq!(whole_verdict(&explained), line);
+    assert!(!is_sent(&explained) && text(&explained).contains("waits for its policies; check leno-control"));
+}
+
 #[test]
 fn a_call_to_a_proxy_that_could_not_be_asked_is_not_known_to_be_sent() {
     let with = |note: &str, is_unknown| {

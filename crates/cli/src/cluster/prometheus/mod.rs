@@ -17,6 +17,7 @@ use self::answer::Answer;
 use self::query::Groups;
 use self::server::{Server, Url};
 use super::connect::ClusterError;
+use super::installer::Installer;
 use super::printable::line;
 use super::progress::sign_of_life_or_line;
 use super::scrape::Scrape;
@@ -137,8 +138,11 @@ async fn nothing(server: &Server, groups: &Groups) -> ClusterError {
         Err(error) => error,
         Ok(any) if any.series.is_empty() => ClusterError::new(
             format!("Prometheus at {url} reads no target of the job leno-proxy with the labels namespace and workload"),
-            "set monitoring up: leno upgrade --set monitoring.enabled=true, or the scrape_configs of \
-             docs/monitoring/prometheus.yml; the page Targets of Prometheus shows the result",
+            format!(
+                "with the Prometheus Operator: {}; without it, the scrape_configs of docs/monitoring/prometheus.yml; the page \
+                 Targets of Prometheus shows the result",
+                Installer::set_with_either("monitoring.enabled=true")
+            ),
         ),
         Ok(_) => ClusterError::new(
             format!("Prometheus at {url} knows no {groups}"),

@@ -1,0 +1,114 @@
+//! Tells apart the reasons for which an API server refuses a request with the status 403. Authorization and admission
+//! have the same status and the same reason `Forbidden`, so only the words of the message differ. All modules that
+//! interpret such a message do it here.
+
+use super::connect::ClusterError;
+
+/// Words in the message of an authorizer: `User "jane" cannot list resource "pods" in API group ""`, or `cannot get path
+/// "/readyz"`.
+const AUTHORIZER: [(&str, &str); 2] = [(" cannot ", " resource \""), (" cannot ", " path \"")];
+
+/// Words if a user creates a role with rights that the user does not hold.
+const ESCALATION: &str = "permissions not currently held";
+
+/// Words in the message of an admission plug-in for limits.
+const LIMIT_RANGE: [&str; 3] = ["usage per Container is", "usage per Pod is", "limit to request ratio per"];
+
+/// What refused a request. The texts are names in the API server's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forbidden<'a> {
+    /// The user lacks a right.
+    Rights,
+    /// The user may create roles, but not a role with rights that the user does not hold.
+    Escalation,
+    /// An admission webhook with this name.
+    Webhook(&'a str),
+    /// A ValidatingAdmissionPolicy with this name.
+    Policy(&'a str),
+    PodSecurity,
+    Quota,
+    LimitRange,
+    /// Another admission plug-in, or a program between this machine and the API server.
+    Other,
+}
+
+impl<'a> Forbidden<'a> {
+    /// Finds out from the API server's message what refused the request.
+    pub(crate) fn of(message: &'a str) -> Self {
+        // Admission plug-ins and webhooks quote texts of users, so look for their own words first.
+        if let Some(name) = between(message, "admission webhook \"", "\" denied the request") {
+            Self::Webhook(name)
+        } else if let Some(name) = between(message, "ValidatingAdmissionPolicy '", "' ") {
+            Self::Policy(name)
+        } else if message.contains("violates PodSecurity") {
+            Self::PodSecurity
+        } else if ["failed quota", "exceeded quota"].iter().any(|words| message.contains(words)) {
+            Self::Quota
+        } else if LIMIT_RANGE.iter().any(|words| message.contains(words)) {
+            Self::LimitRange
+        } else if message.contains(ESCALATION) {
+            Self::Escalation
+        } else if AUTHORIZER.iter().any(|(before, after)| between(message, before, after).is_some()) {
+            Self::Rights
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Whether the user lacks a right, so that the request may succeed for another user.
+    pub(crate) fn is_of_rights(self) -> bool {
+        matches!(self, Self::Rights | Self::Escalation)
+    }
+
+    /// Says what refused the request, and what to do.
+    pub(crate) fn explain(self, message: &str) -> ClusterError {
+        let correct = "correct what the message names";
+        let (who, fix) = match self {
+            Self::Rights => (
+                "you may not do this".to_owned(),
+                "ask an administrator of the cluster for that right, or choose another --context".to_owned(),
+            ),
+            Self::Escalation => (
+                "you may not grant rights that you do not hold".to_owned(),
+                "ask an administrator of the cluster to do this, or for the verb escalate for roles and clusterroles"
+                    .to_owned(),
+            ),
+            Self::Webhook(name) => (
+                format!("the admission webhook {name} refused the request"),
+                format!("{correct}; kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations lists webhooks"),
+            ),
+            Self::Policy(name) => (
+                format!("the ValidatingAdmissionPolicy {name} refused the request"),
+                format!("{correct}; kubectl get validatingadmissionpolicy {name} -o yaml shows the policy"),
+            ),
+            Self::PodSecurity => (
+                "Pod Security admission refused the request".to_owned(),
+                format!("{correct}, or change the label pod-security.kubernetes.io/enforce of the namespace"),
+            ),
+            Self::Quota => (
+                "a ResourceQuota refused the request".to_owned(),
+                "kubectl describe resourcequota -n NAMESPACE shows the quotas; free resources, or raise the quota".to_owned(),
+            ),
+            Self::LimitRange => (
+                "a LimitRange refused the request".to_owned(),
+                "kubectl describe limitrange -n NAMESPACE shows the limits; change the resources of the containers, or the limits"
+                    .to_owned(),
+            ),
+            Self::Other => (
+                "the API server refused the request".to_owned(),
+                format!("{correct}; if it names a missing right, ask an administrator of the cluster for that right"),
+            ),
+        };
+        ClusterError::new(format!("{who}: {message}"), fix)
+    }
+}
+
+/// Returns the text between two others.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(before)?;
+    Some(rest.split_once(after)?.0)
+}
+
+#[cfg(test)]
+#[path = "forbidden_tests.rs"]
+mod tests;
