@@ -169,7 +169,8 @@ impl ValueOptions {
         }
         for file in &self.values {
             let name = file.display();
-            let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| format!("{name} cannot be read: {error}; name a file of values with -f"))?;
             let over = yaml::read(&text).map_err(|fault| format!("{name}: {fault}"))?;
             if !over.is_null() {
                 merge(values, over);

@@ -76,6 +76,20 @@ fn credentials_that_are_not_taken_are_told_from_rights_that_are_missing() {
 }
 
 #[test]
+fn a_refusal_is_told_from_a_failure_of_the_api_server() {
+    let told = |code, message: &str| explain("https://k.example:6443/", &refused(code, message));
+    let denied = "admission webhook \"a.example\" denied the request: no";
+    for code in [400, 403, 422] {
+        assert!(told(code, denied).what.starts_with("the admission webhook a.example refused the request"), "{code}");
+    }
+    assert!(told(409, "the object has been modified").fix.ends_with("run the command again"));
+    for code in [429, 500, 503] {
+        let error = told(code, "etcdserver: request timed out");
+        assert!(error.what.starts_with("the API server failed") && error.fix.contains("/readyz?verbose"), "{error}");
+    }
+}
+
+#[test]
 fn an_api_server_that_is_away_is_named_with_the_first_reason() {
     let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "Connection refused (os error 111)");
     let error = explain("https://k.example:6443/", &kube::Error::Service(Box::new(refused)));

@@ -60,6 +60,11 @@ impl<'a> Forbidden<'a> {
         matches!(self, Self::Rights | Self::Escalation)
     }
 
+    /// Whether a webhook or a policy refused the request. Their refusals may have another status than 403.
+    pub(crate) fn is_of_admission(self) -> bool {
+        matches!(self, Self::Webhook(_) | Self::Policy(_))
+    }
+
     /// Says what refused the request, and what to do.
     pub(crate) fn explain(self, message: &str) -> ClusterError {
         let correct = "correct what the message names";
