@@ -18,7 +18,7 @@ use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout_at;
+use tokio::time::{sleep_until, timeout_at};
 
 pub(crate) use state::State;
 use state::kinds;
@@ -31,11 +31,17 @@ use crate::watch::{self as watches, CHANGES_MAX};
 /// Time for which changes are collected before a mesh is published, so that the many changes of a rollout make one
 /// mesh.
 const GATHER: Duration = Duration::from_millis(10);
+/// Longest pause after a mesh. A pause lasts as long as the making of the mesh took, up to this time. So objects that
+/// change all the time, for example those of one namespace, keep at most half a processor busy. A change after a calm
+/// time does not wait.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct KubernetesSource {
     index: Index,
     /// Whether the index has applied changes that the published mesh may lack.
     is_behind: bool,
+    /// The end of the pause after the latest mesh.
+    paused_until: tokio::time::Instant,
     /// The control plane's own namespace.
     own: Box<str>,
     /// The injector's options, which name the namespaces without injection; `None` without an injector.
@@ -60,6 +66,7 @@ impl KubernetesSource {
         Self {
             index: Index::new(),
             is_behind: false,
+            paused_until: tokio::time::Instant::now(),
             own: own.into(),
             options: None,
             changes,
@@ -84,8 +91,9 @@ impl KubernetesSource {
                 && let Some(output) = output.take()
             {
                 // When `other` completed, `select!` may have cancelled `gather_and_publish` with changes that were
-                // applied but not published.
-                self.publish_taken();
+                // applied but not published. Do not wait for the end of a pause: the first clients get this mesh.
+                self.publish_namespaces();
+                self.publish_if_behind();
                 return output;
             }
             tokio::select! {
@@ -145,10 +153,11 @@ impl KubernetesSource {
     }
 
     /// Waits for a change, applies it together with the changes that follow within [`GATHER`], and publishes the
-    /// result.
+    /// result. In a pause, publishes only what new Pods wait for; the mesh follows at the end of the pause.
     async fn gather_and_publish(&mut self) {
         let first = tokio::select! {
             first = self.changes.recv() => first,
+            () = sleep_until(self.paused_until), if self.is_behind => return self.publish_if_behind(),
             () = changed(&mut self.options) => {
                 self.is_behind = true;
                 return self.publish_taken();
@@ -166,24 +175,38 @@ impl KubernetesSource {
         self.publish_taken();
     }
 
-    /// Publishes the result of all changes that were applied so far.
+    /// Publishes the result of all changes that were applied so far, except the mesh if there is a pause.
     fn publish_taken(&mut self) {
         self.publish_namespaces();
+        if self.paused_until <= tokio::time::Instant::now() {
+            self.publish_if_behind();
+        }
+    }
+
+    /// Publishes the mesh if changes were applied since the last one, and begins a pause.
+    fn publish_if_behind(&mut self) {
         if std::mem::take(&mut self.is_behind) {
+            let start = Instant::now();
             self.publish();
+            self.paused_until = tokio::time::Instant::now() + start.elapsed().min(PAUSE_MAX);
         }
     }
 
     /// Applies a change. Most events of a busy cluster change nothing that the mesh depends on, so they must not cause
     /// work for the whole mesh.
     fn take(&mut self, (kind, change): (Kind, Change)) {
+        let namespace = match &change {
+            Change::Applied(name, _) => Some(name.namespace.clone()),
+            _ => None,
+        };
+        let namespace = namespace.as_deref();
         let News { is_change, problems, until_then, is_mended } = self.index.take(kind, change);
         self.is_behind |= is_change;
         for problem in &problems {
-            tracing::warn!("{problem}; until then {until_then}");
+            tracing::warn!(namespace, "{problem}; until then {until_then}");
         }
         if is_mended {
-            tracing::info!(%kind, "an invalid object is valid again");
+            tracing::info!(%kind, namespace, "an invalid object is valid again");
         }
     }
 
@@ -206,7 +229,7 @@ impl KubernetesSource {
             state.translations += 1;
             let known: HashSet<&Problem> = before.problems.iter().collect();
             for problem in problems.iter().filter(|problem| !known.contains(problem)) {
-                tracing::warn!("{problem}");
+                tracing::warn!(namespace = problem.place.namespace(), "{problem}");
             }
             state.problems.extend(problems);
             state.notices.extend(notices);

@@ -5,7 +5,7 @@ use leno_model::manifest::read_object;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::client_of;
+use crate::fixtures::{Warnings, client_of};
 use crate::index::{Content, Name, Revision};
 use crate::watch::Hearing;
 
@@ -121,4 +121,59 @@ async fn a_namespace_that_the_injector_leaves_out_lacks_no_proxy() {
     options.send_replace(Arc::new(InjectOptions { excluded_namespaces: vec!["ci".to_owned()], ..Default::default() }));
     let told = unmeshed.wait_for(|unmeshed| !unmeshed.contains_key("ci"));
     tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("the source lives");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_during_the_pause_after_a_mesh_make_one_mesh_at_its_end() {
+    let mut source = source();
+    let (changes, mut state, namespaces) = (source.changes(), source.state(), source.namespaces());
+    let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
+    for kind in Kind::ALL {
+        send(kind, Change::Listed(HashSet::new()));
+    }
+    tokio::time::timeout(PATIENCE, source.listed_and(async {})).await.expect("all is known");
+    assert!(source.paused_until > tokio::time::Instant::now(), "a pause follows a mesh");
+    // Instead of the pause after this small mesh, take the pause after a large one.
+    let start = tokio::time::Instant::now();
+    source.paused_until = start + PAUSE_MAX;
+    let translations = state.borrow_and_update().translations;
+    tokio::spawn(async move { match source.run().await {} });
+    for number in 0..45 {
+        let busy = Name::of_cluster(&format!("busy-{number}"));
+        send(Kind::Namespace, Change::Applied(busy, Content::Namespace(Namespace::default())));
+        tokio::time::sleep(2 * GATHER).await;
+    }
+    assert_eq!(namespaces.borrow().len(), 45, "new Pods do not wait for the mesh");
+    assert_eq!(state.borrow().translations, translations);
+    let made = state.wait_for(|state| state.translations > translations).await.expect("the source lives").clone();
+    assert_eq!(start.elapsed().as_secs(), 1);
+    let mut numbers = String::new();
+    made.write_metrics(&mut numbers);
+    assert!(numbers.contains("leno_control_objects{kind=\"Namespace\"} 45\n"), "{numbers}");
+    // After a calm time, a change does not wait.
+    tokio::time::sleep(PAUSE_MAX).await;
+    let start = tokio::time::Instant::now();
+    let late = Name::of_cluster("late");
+    send(Kind::Namespace, Change::Applied(late, Content::Namespace(Namespace::default())));
+    let translations = made.translations;
+    let made = state.wait_for(|state| state.translations > translations).await.expect("the source lives").translations;
+    assert_eq!(made, translations + 1);
+    assert!(start.elapsed() <= 2 * GATHER, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn the_log_names_the_namespace_of_an_invalid_object() {
+    let (warnings, _guard) = Warnings::collect();
+    let mut source = source();
+    let read = read_object(json!({
+        "apiVersion": "leno.dev/v1alpha1",
+        "kind": "AuthorizationPolicy",
+        "metadata": { "name": "web", "namespace": "shop" },
+        "spec": { "allow": "all" },
+    }));
+    assert!(read.is_err());
+    let content = Content::Custom(Revision { uid: "a".into(), generation: 1 }, read);
+    source.take((Kind::AuthorizationPolicy, Change::Applied(Name::new("shop", "web"), content)));
+    let warnings = warnings.lines();
+    assert!(!warnings.is_empty() && warnings.iter().all(|line| line.contains("namespace=\"shop\"")), "{warnings:?}");
 }

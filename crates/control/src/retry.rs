@@ -1,4 +1,4 @@
-//! Repeats failed writes of Kubernetes objects: when to write again, and when to log a failure.
+//! Repeats writes of Kubernetes objects that failed or were undone: when to write again, and when to log a failure.
 
 mod namespaces;
 mod writes;
@@ -37,6 +37,11 @@ impl Retry {
             Some((_, delay)) => (delay * 2).min(MAX),
         };
         self.next = Some((now + delay, delay));
+    }
+
+    /// Makes the delay after the next attempt the shortest one. The series stays logged.
+    fn shorten(&mut self) {
+        self.next = None;
     }
 
     /// Makes the next attempt due now. If that attempt fails, the delay after it is the same as the last delay.

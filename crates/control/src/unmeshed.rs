@@ -17,6 +17,7 @@ use kube::api::{Api, PostParams};
 use leno_install::annotations::INJECT;
 use leno_install::names::CONTROL;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::index::{Lacking, Unmeshed};
 use crate::retry::{Writes, is_refusal};
@@ -31,6 +32,9 @@ const NAME_MAX_BYTES: usize = 200;
 /// Pods by namespace.
 type ByNamespace = BTreeMap<Box<str>, Vec<Unmeshed>>;
 
+/// Identifies an Event: the UID of its Pod, and what the Pod lacks.
+type Key = (Box<str>, Lacking);
+
 /// Reports each Pod once. Runs for ever; writes only while `leads` is true.
 pub(crate) async fn report_unmeshed(
     client: Client,
@@ -44,8 +48,12 @@ pub(crate) async fn report_unmeshed(
     loop {
         if *leads.borrow_and_update() {
             let all = unmeshed.borrow_and_update().clone();
-            for line in reported.rises(&all) {
-                tracing::warn!("{line}");
+            for (namespace, count) in reported.rises(&all) {
+                tracing::warn!(
+                    %namespace,
+                    "Pods of namespace {namespace} that run without the proxy or gRPC sidecar that {INJECT} asks for: {count}; leno \
+                     check --proxy names them"
+                );
             }
             due = reported.due(&all);
             writes.need(due.keys().cloned().collect());
@@ -60,13 +68,11 @@ pub(crate) async fn report_unmeshed(
             })
             .await
         {
-            reported.events.extend(written.events);
-            match written.failed {
+            match &written.worst {
                 None => writes.succeeded(&namespace),
-                Some((pod, error)) => {
-                    writes.failed(&namespace, format_args!("the Event of Pod {pod}"), &error);
-                }
+                Some((pod, error)) => writes.failed(&namespace, format_args!("the Event of Pod {pod}"), error),
             }
+            reported.record(written);
         }
     }
 }
@@ -74,8 +80,10 @@ pub(crate) async fn report_unmeshed(
 /// The reports so far. Pods that no longer exist are removed from them.
 #[derive(Debug, Default)]
 struct Reported {
-    /// The Events, each as the UID of its Pod and what the Pod lacks.
-    events: BTreeSet<(Box<str>, Lacking)>,
+    /// The Events that exist.
+    events: BTreeSet<Key>,
+    /// The Events whose latest write failed, each with the time of the failure.
+    failed: BTreeMap<Key, Instant>,
     /// Number of Pods without a proxy at the last report, by namespace.
     counts: BTreeMap<Box<str>, usize>,
 }
@@ -85,30 +93,36 @@ impl Reported {
     fn due(&mut self, all: &ByNamespace) -> ByNamespace {
         let present: HashSet<&str> = all.values().flat_map(|pods| shown(pods)).map(|pod| &*pod.uid).collect();
         self.events.retain(|(uid, _)| present.contains(&**uid));
+        self.failed.retain(|(uid, _), _| present.contains(&**uid));
         let due = all.iter().map(|(namespace, pods)| (namespace.clone(), self.without_event(shown(pods))));
         due.filter(|(_, pods)| !pods.is_empty()).collect()
     }
 
-    /// Returns the Pods of `pods` that still need an Event.
+    /// Returns the Pods of `pods` that still need an Event. Pods whose latest write failed come last, in the order of
+    /// their failures: a write that hangs ends its pass, so the Pods behind it must come before it in the next pass.
     fn without_event<'a>(&self, pods: impl IntoIterator<Item = &'a Unmeshed>) -> Vec<Unmeshed> {
-        pods.into_iter().filter(|pod| !self.events.contains(&pod.key())).cloned().collect()
+        let without = pods.into_iter().filter(|pod| !self.events.contains(&pod.key()));
+        let mut without: Vec<Unmeshed> = without.cloned().collect();
+        without.sort_by_key(|pod| self.failed.get(&pod.key()).copied());
+        without
     }
 
-    /// Returns a log line for each namespace that has more Pods without a proxy than before.
-    fn rises(&mut self, all: &ByNamespace) -> Vec<String> {
+    fn record(&mut self, written: Written) {
+        for event in written.events {
+            self.failed.remove(&event);
+            self.events.insert(event);
+        }
+        self.failed.extend(written.failed);
+    }
+
+    /// Returns the namespaces that have more Pods without a proxy than before, each with the number of these Pods.
+    fn rises(&mut self, all: &ByNamespace) -> Vec<(Box<str>, usize)> {
         let counts: BTreeMap<Box<str>, usize> =
             all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
         let before = std::mem::replace(&mut self.counts, counts);
-        let mut lines = Vec::new();
-        for (namespace, count) in &self.counts {
-            if *count > before.get(namespace).copied().unwrap_or(0) {
-                lines.push(format!(
-                    "Pods of namespace {namespace} that run without the proxy or gRPC sidecar that {INJECT} asks for: {count}; \
-                     leno check --proxy names them"
-                ));
-            }
-        }
-        lines
+        let is_more =
+            |(namespace, count): &(&Box<str>, &usize)| **count > before.get(*namespace).copied().unwrap_or_default();
+        self.counts.iter().filter(is_more).map(|(namespace, count)| (namespace.clone(), *count)).collect()
     }
 }
 
@@ -118,36 +132,39 @@ fn shown(pods: &[Unmeshed]) -> impl Iterator<Item = &Unmeshed> {
 }
 
 impl Unmeshed {
-    /// Returns the entry of the Pod's Event in [`Reported::events`].
-    fn key(&self) -> (Box<str>, Lacking) {
+    fn key(&self) -> Key {
         (self.uid.clone(), self.lacking)
     }
 }
 
 /// The result of writing the Events of one namespace.
 struct Written {
-    /// The Events that exist now, as in [`Reported::events`].
-    events: Vec<(Box<str>, Lacking)>,
-    /// The first Pod whose Event could not be written, and the reason.
-    failed: Option<(Box<str>, kube::Error)>,
+    /// The Events that exist now.
+    events: Vec<Key>,
+    /// The Events that could not be written, each with the time of the failure.
+    failed: Vec<(Key, Instant)>,
+    /// The Pod whose failure to report, and the reason.
+    worst: Option<(Box<str>, kube::Error)>,
 }
 
 /// Writes an Event for each Pod of a namespace.
 async fn report(client: Client, namespace: Box<str>, pods: Vec<Unmeshed>) -> Written {
     let events: Api<Event> = Api::namespaced(client, &namespace);
-    let mut written = Written { events: Vec::new(), failed: None };
+    let mut written = Written { events: Vec::new(), failed: Vec::new(), worst: None };
     for pod in pods {
         match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
             Ok(_) => written.events.push(pod.key()),
             // Another replica has written this Event.
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => written.events.push(pod.key()),
             Err(error) => {
-                let is_refusal = is_refusal(&error);
-                written.failed.get_or_insert((pod.name, error));
-                // Without an answer, the other Events would probably fail too, each after a long time.
-                if !is_refusal {
+                written.failed.push((pod.key(), Instant::now()));
+                // Without an answer, the other Events would probably fail too, each after a long time. An answer that did
+                // not arrive is worse than a refusal: the delay before the next pass depends on the failure.
+                if !is_refusal(&error) {
+                    written.worst = Some((pod.name, error));
                     break;
                 }
+                written.worst.get_or_insert((pod.name, error));
             }
         }
     }

@@ -74,6 +74,14 @@ impl fmt::Display for Notice {
     }
 }
 
+impl Place {
+    /// The namespace of the object; `None` if the place names no object.
+    pub fn namespace(&self) -> Option<&str> {
+        let (_, name) = self.object.split_once(' ')?;
+        Some(name.split_once('/')?.0)
+    }
+}
+
 impl Problem {
     /// Returns the text without file and object, for a reader who knows both: `spec.ports[0].port: 70000 is not a port;
     /// use 1 to 65535`.
@@ -115,3 +123,7 @@ pub fn quoted(text: &str) -> String {
         None => format!("{text:?}"),
     }
 }
+
+#[cfg(test)]
+#[path = "problem_tests.rs"]
+mod tests;

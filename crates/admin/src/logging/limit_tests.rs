@@ -35,7 +35,9 @@ fn one_place_writes_a_bounded_number_of_lines_and_the_rest_is_counted() {
     let written = counter.count();
     assert!(written > LINES_MAX && written <= windows * LINES_MAX + 1, "{written}");
     let left_out = limit.take_left_out(Instant::now() + WINDOW);
-    let [(_, lines)] = left_out[..] else { panic!("one place left lines out: {left_out:?}") };
+    let [LeftOut { lines, namespace: None, .. }] = left_out[..] else {
+        panic!("one place left lines out: {left_out:?}")
+    };
     assert_eq!(lines + u64::from(written), 100_001);
     assert!(limit.take_left_out(Instant::now() + WINDOW).is_empty(), "they are told once");
 }
@@ -46,4 +48,38 @@ fn lines_that_an_operator_asks_for_are_not_limited() {
     let subscriber = tracing_subscriber::registry().with(counter.clone().with_filter(Limit::default()));
     tracing::subscriber::with_default(subscriber, || (0..1_000).for_each(|n| tracing::debug!(n, "detail")));
     assert_eq!(counter.count(), 1_000);
+}
+
+#[test]
+fn one_namespace_does_not_use_up_the_lines_about_others() {
+    let (counter, limit) = (Counter::default(), Limit::default());
+    let subscriber = tracing_subscriber::registry().with(counter.clone().with_filter(limit.clone()));
+    let warn = |namespace: &str| tracing::warn!(%namespace, "an object is invalid");
+    let began = Instant::now();
+    tracing::subscriber::with_default(subscriber, || {
+        (0..1_000).for_each(|_| warn("busy"));
+        let of_busy = counter.count();
+        warn("quiet");
+        assert_eq!(counter.count(), of_busy + 1);
+    });
+    let windows = u32::try_from(began.elapsed().as_secs() / NAMESPACE_WINDOW.as_secs()).expect("a short test") + 1;
+    let of_busy = counter.count() - 1;
+    assert!(of_busy >= NAMESPACE_LINES_MAX && of_busy <= windows * NAMESPACE_LINES_MAX, "{of_busy}");
+    assert!(limit.take_left_out(began).is_empty(), "the window has not ended");
+    let left_out = limit.take_left_out(Instant::now() + NAMESPACE_WINDOW);
+    let [LeftOut { namespace: Some(namespace), lines, .. }] = &left_out[..] else { panic!("{left_out:?}") };
+    assert_eq!((&**namespace, lines + u64::from(of_busy)), ("busy", 1_000));
+    assert!(limit.lock().namespaces.is_empty(), "counts end with their windows");
+}
+
+#[test]
+fn the_number_of_counted_namespaces_is_bounded() {
+    let (counter, limit) = (Counter::default(), Limit::default());
+    let subscriber = tracing_subscriber::registry().with(counter.with_filter(limit.clone()));
+    tracing::subscriber::with_default(subscriber, || {
+        for namespace in 0..2 * NAMESPACES_MAX {
+            tracing::warn!(namespace = format!("tenant-{namespace}"), "an object is invalid");
+        }
+    });
+    assert_eq!(limit.lock().namespaces.len(), NAMESPACES_MAX);
 }

@@ -1,6 +1,6 @@
 //! Writes the trust anchors into the Kubernetes objects from which clients read them: ConfigMaps for Pods, webhook
 //! configurations for API servers. Only the leading replica writes; it restores anchors that another client changed or
-//! removed.
+//! removed, at most once a second in each namespace.
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -82,7 +82,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
                             writes.undone(&namespace, object);
                         } else {
                             tracing::info!(%namespace, "the trust anchors were written into {kind} {name}");
-                            writes.succeeded(&namespace);
+                            writes.accepted(&namespace, object);
                         }
                     }
                     Err(error) => writes.failed(&namespace, object, &error),

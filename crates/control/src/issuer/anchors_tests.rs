@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use leno_install::names::TRUST_BUNDLE;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -13,19 +14,22 @@ use crate::fixtures::{Warnings, client_of, refusal};
 use crate::issuer::fixtures::signing;
 use crate::watch::Hearing;
 
-/// An API server without ConfigMaps, whose watch never answers. It refuses writes in the namespace `closed` with this
-/// status; `None` accepts them. It never answers writes in the namespace `hung`, and drops the content of what is
-/// written in the namespace `changed`. Records the namespace of each write, and the seconds since the start.
+/// An API server without ConfigMaps. Its watch reports only that another program has undone each write in the namespace
+/// `undone`. It refuses writes in the namespace `closed` with this status; `None` accepts them. It never answers writes in
+/// the namespace `hung`, and drops the content of what is written in the namespace `changed`. Records the namespace of
+/// each write, and the seconds since the start.
 #[derive(Clone)]
 struct Server {
     start: Instant,
     refuses: Arc<Mutex<Option<u16>>>,
+    undone: Arc<Notify>,
     written: Arc<Mutex<Vec<(String, u64)>>>,
 }
 
 impl Server {
     fn new(refuses: u16) -> Self {
-        Self { start: Instant::now(), refuses: Arc::new(Mutex::new(Some(refuses))), written: Arc::default() }
+        let refuses = Arc::new(Mutex::new(Some(refuses)));
+        Self { start: Instant::now(), refuses, undone: Arc::default(), written: Arc::default() }
     }
 
     fn api_server(&self) -> ApiServer {
@@ -43,7 +47,11 @@ impl Server {
         let (head, body) = request.into_parts();
         if head.method == http::Method::GET {
             if head.uri.query().is_some_and(|query| query.contains("watch=true")) {
-                std::future::pending::<()>().await;
+                self.undone.notified().await;
+                let version = self.written_s("undone").len().to_string();
+                let metadata = json!({ "name": TRUST_BUNDLE, "namespace": "undone", "resourceVersion": version });
+                let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {} });
+                return (200, json!({ "type": "MODIFIED", "object": object }));
             }
             let metadata = json!({ "resourceVersion": "7" });
             return (200, json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": [] }));
@@ -54,10 +62,14 @@ impl Server {
         object["metadata"]["namespace"] = namespace.as_str().into();
         let refuses = self.refuses.lock().expect("nobody panicked").filter(|_| namespace == "closed");
         let is_hung = namespace == "hung";
+        let is_undone = namespace == "undone";
         if namespace == "changed" {
             object["data"] = json!({});
         }
         self.written.lock().expect("nobody panicked").push((namespace, self.start.elapsed().as_secs()));
+        if is_undone {
+            self.undone.notify_one();
+        }
         if is_hung {
             std::future::pending::<()>().await;
         }
@@ -130,4 +142,15 @@ async fn anchors_that_another_program_changes_at_once_are_written_less_and_less_
     let warnings = warnings.lines();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(warning.contains("changed") && warning.contains("another program"), "{warning}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn anchors_that_another_program_changes_again_and_again_are_written_at_most_once_a_second() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = Server::new(403);
+    keep_while(&server, "undone", async |_| sleep(Duration::from_millis(9_500)).await).await;
+    assert_eq!(server.written_s("undone"), (0..10).collect::<Vec<u64>>());
+    let warnings = warnings.lines();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.contains("undone") && warning.contains("another program"), "{warning}");
 }

@@ -6,7 +6,7 @@
 //! accounts of each namespace. A stream may have to end so that a client of another account finds room. All holders
 //! together stay within the capacity, with three exceptions:
 //!
-//! - responses: a holder may always have one response in memory ([`Account::hold`]);
+//! - responses: the latest response of a namespace may exceed the capacity ([`Account::hold`]);
 //! - subscriptions to all resources, while the mesh grows ([`Account::set_names`]);
 //! - requests that take the place of bytes of a stream that was displaced for its bytes. The task of the stream closes
 //!   the connection at once, but the bytes are still in memory until the connection is closed. They count until then
@@ -231,18 +231,16 @@ impl Account {
         }
     }
 
-    /// Returns whether a response may be written: the holder's bytes in transit must not exceed the free bytes. A
-    /// holder without bytes in transit may always send one response. Responses displace no stream: after a restart of
-    /// the control plane, so many clients load their configuration at once that responses have to wait.
+    /// Returns whether a response may be written, by the rule of [`Ledger::may_respond`]. Responses displace no stream:
+    /// after a restart of the control plane, so many clients load their configuration at once that responses have to
+    /// wait.
     pub(crate) fn may_send(&self) -> bool {
-        let inner = self.accounts.lock();
-        let own = inner.ledger.used_by_holder(&self.key, Resource::Bytes);
-        own <= inner.ledger.free(Resource::Bytes)
+        self.accounts.lock().ledger.may_respond(&self.key)
     }
 
-    /// Number of the holder's streams.
-    pub(crate) fn streams(&self) -> u32 {
-        let streams = self.accounts.lock().ledger.used_by_holder(&self.key, Resource::Streams);
+    /// Number of the streams of the holder's namespace.
+    pub(crate) fn streams_of_namespace(&self) -> u32 {
+        let streams = self.accounts.lock().ledger.used_by_namespace(&self.key, Resource::Streams);
         streams.try_into().unwrap_or(u32::MAX)
     }
 

@@ -18,6 +18,11 @@ fn open(accounts: &Arc<Accounts>, name: &str) -> Result<Account, Exhausted> {
     accounts.open(holder(name), address, Instant::now())
 }
 
+/// The number of streams of an account's holder.
+fn streams(account: &Account) -> usize {
+    account.accounts.lock().ledger.used_by_holder(&account.key, Resource::Streams)
+}
+
 /// Opens streams until the limit rejects a stream.
 fn fill(accounts: &Arc<Accounts>, name: &str) -> Vec<Account> {
     std::iter::from_fn(|| open(accounts, name).ok()).collect()
@@ -33,7 +38,7 @@ async fn a_holder_may_have_all_streams_until_another_needs_some() {
     assert!(refused.contains("streams_max = 100") && !refused.contains('\n'), "{refused}");
 
     let second = fill(&accounts, "second");
-    assert_eq!((first[99].streams(), second.len()), (50, 50));
+    assert_eq!((streams(&first[99]), second.len()), (50, 50));
     let displaced = first[0].displacement().wait().await.to_string();
     assert!(displaced.contains("streams_max = 100"), "{displaced}");
     assert!(displaced.contains("spiffe://cluster.local/ns/shop/sa/first had 100 of these"), "{displaced}");
@@ -105,7 +110,7 @@ fn bytes_that_a_client_has_not_read_count_after_its_stream_has_ended() {
     let unread = ended.hold(600);
     drop(ended);
     let other = open(&accounts, "other").expect("there is room");
-    let _other_unread = other.hold(450);
+    let _other_unread = other.hold(300);
     assert!(!other.may_send());
     drop(unread);
     assert!(other.may_send());
@@ -127,6 +132,41 @@ fn who_leaves_responses_unread_gets_no_more_of_them_and_others_do() {
     assert!(slow.may_send());
     assert_eq!(request.grow(500), Ok(()));
     assert!(matches!(request.grow(501), Err(Exhausted::Bytes { own: 500, max: 1_000, .. })));
+}
+
+#[test]
+fn however_many_identities_leave_responses_unread_other_namespaces_keep_half_of_the_bytes() {
+    let accounts = accounts(100, 1);
+    let honest = Holder::Identity("spiffe://cluster.local/ns/honest/sa/web".parse().expect("a SPIFFE id"));
+    let honest = accounts.open(honest, [10, 0, 0, 2].into(), Instant::now()).expect("there is room");
+    let attackers: Vec<_> =
+        (0..50).map(|number| open(&accounts, &number.to_string()).expect("there is room")).collect();
+    let mut unread = Vec::new();
+    for _ in 0..50 {
+        unread.extend(attackers.iter().filter_map(|stream| stream.may_send().then(|| stream.hold(20))));
+    }
+    assert_eq!(unread.len(), 26, "half of the bytes, and the latest response");
+    let mut received = Vec::new();
+    while honest.may_send() {
+        received.push(honest.hold(20));
+    }
+    assert!(received.len() >= 8, "a third of what is left: {}", received.len());
+}
+
+#[test]
+fn an_identity_without_unread_bytes_gets_a_response_while_other_namespaces_leave_nothing_free() {
+    let accounts = accounts(100, 1);
+    let of = |namespace: &str, name: &str| {
+        let id = format!("spiffe://cluster.local/ns/{namespace}/sa/{name}").parse().expect("a SPIFFE id");
+        accounts.open(Holder::Identity(id), [10, 0, 0, 2].into(), Instant::now()).expect("there is room")
+    };
+    let (slow, web, mail) = (of("slow", "slow"), of("honest", "web"), of("honest", "mail"));
+    let _unread = slow.hold(1_000);
+    let _first = web.hold(500);
+    assert_eq!([&slow, &web, &mail].map(Account::may_send), [false, false, true]);
+    let _second = mail.hold(1);
+    let late = of("honest", "late");
+    assert!(!late.may_send(), "the namespace has more than an equal part");
 }
 
 #[tokio::test]
@@ -154,7 +194,7 @@ fn the_bytes_of_a_stream_that_is_displaced_for_a_stream_count_until_they_are_rea
     let slow = [(); 2].map(|()| open(&accounts, "slow").expect("there is room"));
     let unread = slow[0].hold(600);
     let other = open(&accounts, "other").expect("a stream is displaced");
-    assert_eq!(slow[0].streams(), 1);
+    assert_eq!(streams(&slow[0]), 1);
     let late = slow[0].hold(100);
     let used = || accounts.lock().ledger.used(Resource::Bytes);
     assert_eq!(used(), 700);

@@ -22,10 +22,13 @@
 //! and this limit takes precedence over the guarantee. Otherwise a namespace below its part could open streams, close
 //! them, and repeat this, until all streams of a large namespace had been displaced.
 //!
-//! Bytes in transit soon become free if clients read, so they have a stricter rule, which seldom displaces a stream: an
-//! account may use as many bytes as it leaves free. A request for more needs another namespace, or another account of
-//! its namespace, that uses more than the request's own would. So large requests find room beside clients that do not
-//! read.
+//! Bytes in transit soon become free if clients read, so they have stricter rules, which seldom displace a stream:
+//!
+//! - Requests: an account may use as many bytes as it leaves free. A request for more needs another namespace, or
+//!   another account of its namespace, that uses more than the request's own would. So large requests find room beside
+//!   clients that do not read.
+//! - Responses displace no stream ([`Ledger::may_respond`]): they wait until the namespace uses less, or more is free.
+//!   So clients that do not read fill the part of their own namespace only.
 //!
 //! The streams and names of a displaced stream are free at once. Its bytes count until they have left the memory: the
 //! client may take seconds to read them. Only the bytes of a stream that was displaced for its bytes make room for
@@ -307,6 +310,26 @@ impl Ledger {
     /// What the account of a stream uses.
     pub(super) fn used_by_holder(&self, key: &StreamKey, resource: Resource) -> usize {
         self.holder(key).map_or(0, |holder| holder.usage.of(resource))
+    }
+
+    /// What the namespace of a stream uses.
+    pub(super) fn used_by_namespace(&self, key: &StreamKey, resource: Resource) -> usize {
+        self.namespaces.get(&key.namespace).map_or(0, |namespace| namespace.usage.of(resource))
+    }
+
+    /// Whether a response may be written for a stream:
+    ///
+    /// - An account may use as many bytes as it leaves free for its namespace, and the namespace as many as it leaves
+    ///   free for others. So one account takes at most a third of the limit, and one namespace at most half, except for
+    ///   the latest response.
+    /// - An account without bytes in transit may have one response, while its namespace uses at most an equal part of
+    ///   the limit. So other namespaces that leave nothing free do not stop its responses.
+    pub(super) fn may_respond(&self, key: &StreamKey) -> bool {
+        let by_account = self.used_by_holder(key, Resource::Bytes);
+        let by_namespace = self.used_by_namespace(key, Resource::Bytes);
+        let equal_part = self.max(Resource::Bytes) / self.namespaces.len().max(1);
+        by_namespace.saturating_add(by_account) <= self.free(Resource::Bytes)
+            || (by_account == 0 && by_namespace <= equal_part)
     }
 
     #[cfg(test)]

@@ -25,8 +25,9 @@ use super::version::Version;
 
 /// Interval between checks whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);
-/// While a holder's streams pause, they check whether they may send again. This is the shortest interval between two
-/// such checks over all streams of the holder: with 1,000 streams, each checks every 200 ms.
+/// While a namespace's streams pause, they check whether they may send again. This is the shortest interval between two
+/// such checks over all streams of the namespace: with 1,000 streams, each checks every 200 ms. Each check takes the
+/// lock of all accounts, so many identities must not make more checks than one.
 const CHECK_EVERY: Duration = Duration::from_micros(200);
 
 /// The xDS variant that the client uses.
@@ -359,7 +360,7 @@ impl Session {
         let account = self.account.as_ref().filter(|_| self.is_due())?;
         let unread = (!account.may_send()).then_some(UNREAD_PAUSE);
         let wait = account.paces().asked.wait(now).or(unread)?;
-        Some(wait.max(CHECK_EVERY.saturating_mul(account.streams())))
+        Some(wait.max(CHECK_EVERY.saturating_mul(account.streams_of_namespace())))
     }
 
     /// Counts a response's bytes against the holder until the client has read the response.

@@ -483,7 +483,8 @@ fn reasons_are_kept_of_the_latest_rejected_responses_however_many_resources_they
 fn only_a_stream_with_something_to_send_pauses_and_checks_less_often_beside_many_others() {
     let capacity = Capacity { streams_max: 4_000, names_max: 1_000, bytes_max: 1_000 };
     let state = state_with(&service("echo", &["10.1.0.1"]), capacity);
-    let clients: Vec<Client<'_>> = (0..1_000).map(|_| Client::held_by::<Delta>(&state, "web")).collect();
+    let client = |number: usize| Client::held_by::<Delta>(&state, if number < 500 { "web" } else { "mail" });
+    let clients: Vec<Client<'_>> = (0..1_000).map(client).collect();
     let now = std::time::Instant::now();
     let pause = |client: &Client<'_>| client.with_session(|session| session.must_pause(now));
     let unread = clients[0].with_session(|session| session.until_read(vec![0; 600].into()));

@@ -12,7 +12,8 @@ use super::Retry;
 /// The API server names this cause if it refuses a new object because the object's namespace is being deleted.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
-/// The namespaces in which the latest writes failed. Objects of cluster scope are in the namespace with the empty name.
+/// The namespaces in which the latest writes failed, or were accepted and may be undone. Objects of cluster scope are in
+/// the namespace with the empty name.
 #[derive(Debug, Default)]
 pub(crate) struct FailingNamespaces(BTreeMap<Box<str>, Failing>);
 
@@ -21,6 +22,9 @@ struct Failing {
     retry: Retry,
     /// Whether the API server refused the object of the latest write ([`is_refusal`]). It may accept other objects.
     is_refused: bool,
+    /// Whether the API server accepted the latest write. If the namespace needs another write before the end of the
+    /// series, another program has undone the latest write.
+    is_accepted: bool,
 }
 
 impl FailingNamespaces {
@@ -29,15 +33,21 @@ impl FailingNamespaces {
         self.0.retain(|namespace, _| needs_write(namespace));
     }
 
-    /// Whether the latest write in a namespace failed.
+    /// Whether the latest write in a namespace failed, or was accepted so lately that the next one has to wait.
     pub(crate) fn contains(&self, namespace: &str) -> bool {
-        self.0.contains_key(namespace)
+        self.0.get(namespace).is_some_and(|failing| !failing.is_accepted || !failing.retry.is_due())
     }
 
-    /// Returns the namespace whose attempt has been due for the longest time, among the namespaces for which `waits`
-    /// returns true; `None` if no attempt is due.
+    /// Whether the API server accepted the latest write in a namespace, and the series has not ended.
+    pub(crate) fn is_accepted(&self, namespace: &str) -> bool {
+        self.0.get(namespace).is_some_and(|failing| failing.is_accepted)
+    }
+
+    /// Returns the namespace whose attempt has been due for the longest time, among the namespaces whose latest write
+    /// failed and for which `waits` returns true; `None` if no attempt is due.
     pub(crate) fn first_due(&self, waits: impl Fn(&str) -> bool) -> Option<&str> {
-        self.first(waits).filter(|(_, retry)| retry.is_due()).map(|(namespace, _)| namespace)
+        let has_failed = |namespace: &str| waits(namespace) && !self.is_accepted(namespace);
+        self.first(has_failed).filter(|(_, retry)| retry.is_due()).map(|(namespace, _)| namespace)
     }
 
     /// Records that all writes in a namespace succeeded, or that no write is needed.
@@ -48,7 +58,7 @@ impl FailingNamespaces {
     /// Records a failed write. Warns once for each series of failures in a namespace; `object` names the object.
     pub(crate) fn failed(&mut self, namespace: &str, object: fmt::Arguments<'_>, error: &kube::Error) {
         let failing = self.0.entry(namespace.into()).or_default();
-        failing.is_refused = is_refusal(error);
+        (failing.is_refused, failing.is_accepted) = (is_refusal(error), false);
         failing.retry.failed(|| log(namespace, object, error));
     }
 
@@ -60,18 +70,24 @@ impl FailingNamespaces {
         }
     }
 
-    /// Records a write whose change another program undid. Warns as [`FailingNamespaces::failed`] does.
+    /// Records a write that the API server accepted, and another program undid in the same moment. Warns as
+    /// [`FailingNamespaces::failed`] does.
     pub(crate) fn undone(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
         let failing = self.0.entry(namespace.into()).or_default();
+        (failing.is_refused, failing.is_accepted) = (false, false);
+        failing.retry.failed(|| warn_of_undone(namespace, object));
+    }
+
+    /// Records a write that the API server accepted, and that another program may still undo. The next write in the
+    /// namespace waits for the shortest delay, so that a program that undoes each write does not cause a write for each
+    /// of its own. The series ends if the namespace needs no write then. Otherwise the delay stays the same: what is
+    /// written matters more than the few writes. Warns once for each series, after its second accepted write in a row.
+    pub(crate) fn accepted(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
+        let failing = self.0.entry(namespace.into()).or_default();
         failing.is_refused = false;
-        failing.retry.failed(|| {
-            tracing::warn!(
-                %namespace,
-                "{object} was written, but another program changes what is written, for example an admission webhook; it is \
-                 written again until it stays"
-            );
-            true
-        });
+        let was_undone = std::mem::replace(&mut failing.is_accepted, true);
+        failing.retry.shorten();
+        failing.retry.failed(|| was_undone && warn_of_undone(namespace, object));
     }
 
     /// Waits until the next attempt in a namespace for which `waits` returns true is due; for ever if there is no such
@@ -87,6 +103,16 @@ impl FailingNamespaces {
         let waiting = self.0.iter().map(|(namespace, failing)| (&**namespace, &failing.retry));
         waiting.filter(|(namespace, _)| waits(namespace)).min_by_key(|(_, retry)| retry.next)
     }
+}
+
+/// Warns that another program changes what is written. Returns `true`: the series is logged.
+fn warn_of_undone(namespace: &str, object: fmt::Arguments<'_>) -> bool {
+    tracing::warn!(
+        %namespace,
+        "{object} was written, but another program changes what is written, for example an admission webhook; it is \
+         written again until it stays"
+    );
+    true
 }
 
 /// Logs a failed write. Returns whether it logged a warning: a later failure with another reason still needs one.

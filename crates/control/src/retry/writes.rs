@@ -4,7 +4,8 @@
 //! example because an admission webhook of this namespace hangs. Such namespaces take at most [`RETRIES_MAX`] of the
 //! places, so that they do not delay the writes in other namespaces. They go before other namespaces only in
 //! [`RETRIES_FIRST`] of the places, so that many busy namespaces do not delay them for ever. The other namespaces take
-//! turns, so that namespaces whose objects change all the time do not delay them either.
+//! turns, so that namespaces whose objects change all the time do not delay them either. In a namespace in which another
+//! program undoes the writes, the next write begins a second later ([`Writes::accepted`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -65,14 +66,20 @@ impl<F: Future> Writes<F> {
     /// have begun.
     ///
     /// `write` returns the write that a namespace needs; `None` if the namespace needs no write. Call
-    /// [`Writes::succeeded`] or [`Writes::failed`] after each write that was not cut short.
+    /// [`Writes::succeeded`], [`Writes::accepted`] or [`Writes::failed`] after each write that was not cut short.
     pub(crate) async fn next(&mut self, write: impl Fn(&str) -> Option<F>) -> (Box<str>, F::Output) {
         loop {
             self.start(&write);
-            // Without a free place, a namespace whose attempt is due must wait for the end of another write.
-            let has_place = self.running.len() < WRITES_MAX && self.retries() < RETRIES_MAX;
+            // Without a free place, a namespace whose attempt is due must wait for the end of another write. Namespaces
+            // whose latest write was accepted take no places of the retries.
+            let has_place = self.running.len() < WRITES_MAX;
+            let may_retry = self.retries() < RETRIES_MAX;
             let Self { failing, wanted, writing, running, latest: _ } = self;
-            let waits = |namespace: &str| wanted.contains(namespace) && !writing.contains(namespace);
+            let failing = &*failing;
+            let waits = |namespace: &str| {
+                let has_turn = may_retry || failing.is_accepted(namespace);
+                has_turn && wanted.contains(namespace) && !writing.contains(namespace)
+            };
             tokio::select! {
                 Some((namespace, output)) = running.next() => {
                     writing.remove(&namespace);
@@ -119,6 +126,12 @@ impl<F: Future> Writes<F> {
     /// admission webhook. Warns as [`Writes::failed`] does.
     pub(crate) fn undone(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
         self.failing.undone(namespace, object);
+    }
+
+    /// Records a write that the API server accepted, and that another program may still undo. The next write in the
+    /// namespace has to wait for a second. Use [`Writes::succeeded`] if no program has a reason to undo the write.
+    pub(crate) fn accepted(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
+        self.failing.accepted(namespace, object);
     }
 
     /// Begins the due writes for which there are places.

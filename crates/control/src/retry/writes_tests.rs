@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::fixtures::Warnings;
 
 /// The time after which a write without an answer fails.
 const UNANSWERED: Duration = Duration::from_secs(65);
@@ -127,6 +128,51 @@ async fn namespaces_that_always_need_a_write_do_not_stop_the_retries_of_another(
     assert_eq!(of_refusing, [2, 4, 7, 12, 21, 38]);
     let of_busy = began.len() - of_refusing.len();
     assert!(of_busy > 60 * (WRITES_MAX - 1), "a retry takes one place: {of_busy}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_undone_again_and_again_is_repeated_once_a_second_with_one_warning() {
+    let (warnings, _guard) = Warnings::collect();
+    let start = Instant::now();
+    let mut writes = Writes::default();
+    for at_s in 0..10 {
+        // Another program has undone the write: the namespace needs another one.
+        writes.need(names("undone", 1));
+        let (namespace, ()) = writes.next(|_| Some(ready(()))).await;
+        assert_eq!(start.elapsed().as_secs(), at_s);
+        writes.accepted(&namespace, format_args!("it"));
+    }
+    let warnings = warnings.lines();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.contains("undone-00") && warning.contains("another program"), "{warning}");
+    // The last write stays. So the series ends, and the next write need not wait.
+    assert!(timeout(UNANSWERED, writes.next(|_| None)).await.is_err());
+    let later = Instant::now();
+    writes.need(names("undone", 1));
+    let (namespace, ()) = writes.next(|_| Some(ready(()))).await;
+    assert_eq!((&*namespace, later.elapsed()), ("undone-00", Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_that_do_not_answer_delay_no_namespace_whose_write_was_accepted() {
+    let start = Instant::now();
+    let begin = |namespace: &str| Some(write(namespace.into()));
+    let mut writes = Writes::default();
+    let wanted: BTreeSet<Box<str>> = names("hung", RETRIES_MAX).into_iter().chain(["open".into()]).collect();
+    let mut times_s = Vec::new();
+    while start.elapsed() < UNANSWERED * 2 {
+        writes.need(wanted.clone());
+        let (namespace, is_written) = writes.next(begin).await;
+        match is_written {
+            true => {
+                times_s.push(start.elapsed().as_secs());
+                writes.accepted(&namespace, format_args!("it"));
+            }
+            false => writes.failed(&namespace, format_args!("it"), &unanswered()),
+        }
+    }
+    // The retries of the others take all their places.
+    assert_eq!(times_s, (0..=UNANSWERED.as_secs() * 2).collect::<Vec<u64>>());
 }
 
 #[tokio::test(start_paused = true)]

@@ -197,7 +197,8 @@ async fn write_all(client: Client, due: Due, newer: watch::Receiver<Statuses>) -
             // change.
             Err(kube::Error::Api(status)) if status.code == StatusCode::UNPROCESSABLE_ENTITY => {
                 let ((kind, name), error) = (&place, &status.message);
-                tracing::warn!(%kind, %name, %error, "the API server rejects the status; shorten or split the object");
+                let namespace = &*name.namespace;
+                tracing::warn!(namespace, %kind, %name, %error, "the API server rejects the status; shorten or split the object");
                 pass.settled.push((place, wanted));
             }
             Err(error) => {
