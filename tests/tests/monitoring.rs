@@ -159,6 +159,43 @@ fn the_names_of_metrics_are_found_in_expressions() {
     assert_eq!(Vec::from_iter(metrics(expression)), ["up", "w:r:5m", "x_total", "z_bytes"]);
 }
 
+#[test]
+fn the_panel_of_mutual_tls_shows_a_workload_with_only_plaintext_calls() {
+    if !is_installed("promtool", "prometheus") {
+        return;
+    }
+    let dashboard = read_yaml("charts/leno/files/dashboards/workloads.json");
+    let panel = list(&dashboard["panels"]).find(|panel| panel["title"] == "Calls over mutual TLS").expect("the panel");
+    let expression = expressions(&json!({"panels": [panel]})).pop_first().expect("an expression");
+    let calls = |workload: &str, labels: &str, values: &str| {
+        let labels =
+            format!(r#"job="leno-proxy", direction="inbound", namespace="shop", workload="{workload}", {labels}"#);
+        json!({"series": format!("request_total{{{labels}}}"), "values": values})
+    };
+    let mutual = r#"tls="true", client_id="spiffe://a/ns/shop/sa/web""#;
+    let plaintext = r#"tls="no_identity", no_tls_reason="no_tls_from_remote""#;
+    let share = |workload: &str, share: f64| {
+        let labels = format!(r#"{{namespace="shop", workload="{workload}"}}"#);
+        json!({"labels": labels, "value": share})
+    };
+    let test = json!({
+        "interval": "15s",
+        "input_series": [
+            calls("plain", plaintext, "0+15x20"),
+            calls("both", mutual, "0+45x20"),
+            calls("both", plaintext, "0+15x20"),
+            calls("idle", plaintext, "5+0x20"),
+            calls("probed", r#"tls="no_identity", no_tls_reason="probe""#, "0+15x20"),
+        ],
+        "promql_expr_test":
+            [{"expr": expression, "eval_time": "5m", "exp_samples": [share("plain", 0.0), share("both", 0.75)]}],
+    });
+    let tests = json!({"rule_files": [], "evaluation_interval": "1m", "tests": [test]});
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), tests.to_string()).expect("the file is ours");
+    run_well("promtool", &["test", "rules", &file.path().display().to_string()], PATIENCE);
+}
+
 /// Starts a Prometheus that reads the targets once a second. Each target has a job, a workload and an address.
 fn reading(targets: &[(&str, &str, SocketAddr)]) -> Prometheus {
     let mut jobs: BTreeMap<&str, Vec<Value>> = BTreeMap::new();

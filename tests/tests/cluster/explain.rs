@@ -110,9 +110,7 @@ pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     assert!(what.contains("because of AuthorizationPolicy shop/only-batch"), "{problem}");
     let (_, problems) = watcher.leno(&["problems", "-n", "shop"]);
     assert!(
-        problems.contains(
-            "calls of shop/web on port 50051 since its proxies started, because of AuthorizationPolicy shop/only-batch"
-        ),
+        problems.contains("calls of shop/web on port 50051, because of AuthorizationPolicy shop/only-batch"),
         "{problems}"
     );
     let edges = json(cluster, &["stat", "edges", "--window", "3s"]);

@@ -1,5 +1,6 @@
 //! `leno authz`: shows the policies that apply to each port of a workload, the callers that these policies allow, and
-//! the number of calls allowed and denied so far.
+//! the number of calls that they have allowed and denied. A proxy drops the counts of a caller about 10 minutes after
+//! the caller's last connection.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -24,6 +25,10 @@ use super::table::{Output, Table, show};
 
 /// Names of the metrics that count allowed calls and allowed opaque connections.
 const ALLOWED: [&str; 2] = ["inbound_http_authz_allow_total", "inbound_tcp_authz_allow_total"];
+/// Names of the metrics that count the calls and opaque connections that policies in audit mode reported.
+const AUDITED: [&str; 2] = ["leno_http_audited_total", "leno_tcp_audited_total"];
+/// The value of the label `target_port` for the calls that a proxy counts beyond its limits on ports and series.
+const OTHER: &str = "other";
 
 /// Options of `leno authz`.
 #[derive(Args)]
@@ -37,14 +42,14 @@ pub(crate) struct Options {
     connect: Connect,
 }
 
-/// A row of the table: the policies for one port of a workload, and how many calls its proxies have allowed and denied
-/// since they started.
+/// A row of the table: the policies for one port of a workload, and how many calls of current callers its proxies have
+/// allowed and denied.
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
     namespace: String,
     workload: String,
     /// `None` if the row is for all ports, because no single port is known: no policy names a port, no container
-    /// declares one, and no call has arrived at one.
+    /// declares one, and no call has arrived at one. Also `None` with [`Decides::Other`].
     port: Option<u16>,
     decides: Decides,
     /// Policies in audit mode, which log and count calls but never deny them. Empty if an enforced policy applies.
@@ -72,6 +77,8 @@ enum Decides {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         unreadable: Vec<String>,
     },
+    /// Unknown: the proxies count the calls of this row without their ports, because of a limit on ports and series.
+    Other,
 }
 
 impl Options {
@@ -111,7 +118,8 @@ async fn read(cluster: &Cluster, selection: &Selection, scope: &Scope) -> Result
 }
 
 /// Returns a row for each port that a policy names, a container declares, or a call has arrived at. If there is no such
-/// port, returns a single row that stands for all ports.
+/// port, returns a single row that stands for all ports. A last row has the calls that the proxies count without their
+/// ports.
 fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> Vec<Row> {
     let accounts: BTreeSet<&str> = group.pods.iter().map(pods::service_account).collect();
     let workloads = accounts
@@ -127,7 +135,23 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
         policy.ports.iter().flatten().copied().filter(|port| about(policy, *port)).collect::<Vec<_>>()
     }));
     ports.extend(pages.iter().flat_map(|page| called_ports(page)));
-    let ports: Vec<Option<u16>> = if ports.is_empty() { vec![None] } else { ports.into_iter().map(Some).collect() };
+    let is_port_known = !ports.is_empty();
+    let ports: Vec<Option<u16>> = if is_port_known { ports.into_iter().map(Some).collect() } else { vec![None] };
+    let count = |names: [&str; 2], target_port: Option<&str>| {
+        let labels: Vec<(&str, &str)> = target_port.map(|port| ("target_port", port)).into_iter().collect();
+        let counts = pages.iter().flat_map(|page| names.map(|name| page.sum(name, &labels)));
+        counts.fold(0.0, |sum, count| sum + count)
+    };
+    let counted = |port: Option<u16>, target_port: Option<&str>, decides: Decides, audited_by: Vec<String>| Row {
+        namespace: group.namespace.clone(),
+        workload: group.shown.clone(),
+        port,
+        decides,
+        audited_by,
+        allowed: count(ALLOWED, target_port),
+        denied: count(DENIALS, target_port),
+        audited: count(AUDITED, target_port),
+    };
     let row = |port: Option<u16>| {
         let selecting = |is_enforced: bool| {
             // In the row for all ports, show only policies that name no ports.
@@ -148,24 +172,14 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
             let unreadable = enforced.iter().filter(|policy| policy.mode == Mode::Unreadable).map(name).collect();
             (Vec::new(), Decides::Policies { names: enforced.iter().map(name).collect(), callers, unreadable })
         };
-        let count = |names: [&str; 2]| {
-            let port = port.map(|port| port.to_string());
-            let labels: Vec<(&str, &str)> = port.iter().map(|port| ("target_port", port.as_str())).collect();
-            let counts = pages.iter().flat_map(|page| names.map(|name| page.sum(name, &labels)));
-            counts.fold(0.0, |sum, count| sum + count)
-        };
-        Row {
-            namespace: group.namespace.clone(),
-            workload: group.shown.clone(),
-            port,
-            decides,
-            audited_by,
-            allowed: count(ALLOWED),
-            denied: count(DENIALS),
-            audited: count(["leno_http_audited_total", "leno_tcp_audited_total"]),
-        }
+        let target_port = port.map(|port| port.to_string());
+        counted(port, target_port.as_deref(), decides, audited_by)
     };
-    ports.into_iter().map(row).collect()
+    let mut rows: Vec<Row> = ports.into_iter().map(row).collect();
+    // A row for all ports includes these calls.
+    let other = Some(counted(None, Some(OTHER), Decides::Other, Vec::new())).filter(|_| is_port_known);
+    rows.extend(other.filter(|row| row.allowed + row.denied + row.audited > 0.0));
+    rows
 }
 
 /// The TCP ports that the Pod's containers declare.
@@ -203,14 +217,16 @@ fn table(rows: &[Row]) -> String {
                 };
                 (names.join(", "), callers + &unless)
             }
+            Decides::Other => ("-".to_owned(), "-".to_owned()),
         };
+        let all = if row.decides == Decides::Other { OTHER } else { "all" };
         if !row.audited_by.is_empty() {
             by += &format!(" (audit: {})", row.audited_by.join(", "));
         }
         table.row([
             row.namespace.clone(),
             row.workload.clone(),
-            row.port.map_or_else(|| "all".to_owned(), |port| port.to_string()),
+            row.port.map_or_else(|| all.to_owned(), |port| port.to_string()),
             by,
             who,
             format!("{:.0}", row.allowed),
@@ -218,7 +234,12 @@ fn table(rows: &[Row]) -> String {
             format!("{:.0}", row.audited),
         ]);
     }
-    format!("{table}\ncalls and opaque connections since the proxies started\n")
+    let has_other = rows.iter().any(|row| row.decides == Decides::Other);
+    let other = if has_other { "; other: without their port, because of a limit on ports and series" } else { "" };
+    format!(
+        "{table}\ncalls and opaque connections of current callers: a proxy drops the counts of a caller about 10 min \
+         after its last connection{other}\n"
+    )
 }
 
 /// Describes the callers that a default inbound policy allows.

@@ -83,6 +83,29 @@ fn enforced_policies_decide_and_those_in_audit_mode_stand_beside_the_default() {
 }
 
 #[test]
+fn calls_that_proxies_count_without_their_port_have_a_row() {
+    let counts = "inbound_http_authz_deny_total{target_port=\"8080\"} 2\n\
+                  inbound_http_authz_allow_total{target_port=\"other\",client_id=\"other\",authz_kind=\"other\"} 5\n\
+                  inbound_http_authz_deny_total{target_port=\"other\",client_id=\"other\",authz_kind=\"other\"} 7\n";
+    let found = rows(&group(vec![pod("cart-1", "deny")]), &[], &pages(counts));
+    let [port, other] = &found[..] else { panic!("two rows: {found:?}") };
+    assert_eq!((port.port, port.allowed, port.denied), (Some(8080), 0.0, 2.0));
+    assert_eq!((other.port, &other.decides, other.allowed, other.denied), (None, &Decides::Other, 5.0, 7.0));
+    let text = table(&found);
+    let line = text.lines().find(|line| line.contains("other ")).unwrap_or_else(|| panic!("no row: {text}"));
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["shop", "cart", "other", "-", "-", "5", "7", "0"]);
+    assert!(text.ends_with("; other: without their port, because of a limit on ports and series\n"), "{text}");
+
+    // Without a known port, the row for all ports has these calls.
+    let mut no_ports = pod("cart-1", "deny");
+    no_ports.spec.as_mut().expect("a spec").containers.clear();
+    let found = rows(&group(vec![no_ports]), &[], &pages(&counts.replace("8080", "other")));
+    let [all] = &found[..] else { panic!("one row: {found:?}") };
+    assert_eq!((all.port, all.allowed, all.denied), (None, 5.0, 9.0));
+    assert!(!table(&found).contains("limit on ports"), "{}", table(&found));
+}
+
+#[test]
 fn policies_of_other_accounts_and_namespaces_say_nothing() {
     let other = AuthorizationPolicy {
         service_account: Some("web".into()),

@@ -17,8 +17,8 @@ use crate::cluster::source::{Proxies, ProxyAt, Source};
 
 /// If a proxy has not answered after this time, the reader reports the proxy as silent until it answers.
 const LATE: Duration = Duration::from_secs(3);
-/// Interval at which the reader lists the selected proxies again.
-const LIST_EVERY: Duration = Duration::from_secs(10);
+/// Interval at which the reader lists the selected proxies again, as `leno tap` does.
+pub(crate) const LIST_EVERY: Duration = Duration::from_secs(10);
 /// Time between a failed reading and the next list of the proxies. Short, because the proxy's Pod may have ended, and
 /// the new list then omits it.
 const LIST_SOON: Duration = Duration::from_secs(1);

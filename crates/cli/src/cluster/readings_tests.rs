@@ -61,6 +61,18 @@ fn growth_since_the_start_counts_all_calls_alike_whenever_they_happened() {
 }
 
 #[test]
+fn a_restart_forgets_no_growth_since_the_start() {
+    let (mut readings, start) = (Readings::since_start(), BootInstant::now());
+    readings.take(News::Proxies([proxy()].into()));
+    // After its restart, the proxy has no series of the calls until it counts such a call.
+    for (second, page) in (0..).zip(["request_total 0", "request_total 20", "up 1", "up 1", "up 1\nrequest_total 5"]) {
+        readings.take(News::Page(proxy(), Scrape::parse(page), start + SECOND * second));
+    }
+    let calls = rate(&readings) * 4.0;
+    assert!((calls - 25.0).abs() < 1e-9, "{calls}");
+}
+
+#[test]
 fn a_silence_forgets_no_growth_since_the_start() {
     let (mut readings, start) = (Readings::since_start(), BootInstant::now());
     readings.take(News::Proxies([proxy()].into()));

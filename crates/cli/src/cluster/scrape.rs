@@ -7,6 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// window of `leno problems`.
 const MEAN_LEAST: f64 = 0.001;
 
+/// Name of the metric with the time at which the process of a proxy started. [`Scrape::since`] needs it: a reader that
+/// parses only some metrics must include it.
+pub(crate) const START_TIME: &str = "process_start_time_seconds";
+
 /// Number of texts of a series for which the parser reserves memory: the metric's name, and the names and values of ten
 /// labels.
 const PARTS: usize = 21;
@@ -74,40 +78,59 @@ impl Scrape {
         self.all(name, labels).fold(0.0, |sum, sample| sum + sample.value)
     }
 
-    /// Returns the growth of each counter since an earlier page of the same proxy. If a counter is smaller than before,
-    /// the proxy has restarted, so the counter grew from 0.
+    /// Returns the growth of each counter since an earlier page of the same proxy. If the proxy has restarted since,
+    /// all counters grew from 0. A single counter that is smaller than before began again, so it grew from 0, too.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let grown = |(sample, before): (&Sample, f64)| {
+        let empty = Self::default();
+        // After a restart, compare no counter with its value before, not even a counter that has become larger:
+        // otherwise, the ratio of two counters would be wrong.
+        let earlier = if self.is_of_same_process(earlier) { earlier } else { &empty };
+        let grown = |(sample, before): (&Sample, Option<f64>)| {
+            let before = before.unwrap_or(0.0);
             let value = if sample.value < before { sample.value } else { sample.value - before };
             Sample { value, ..sample.clone() }
         };
         Self { samples: self.samples.iter().zip(self.values_in(earlier)).map(grown).collect() }
     }
 
-    /// Returns a mean: `weight` times these values plus `1 - weight` times the values of `earlier`. A mean below
-    /// [`MEAN_LEAST`] becomes 0, so that a moving mean without new calls does not decrease forever.
+    /// Whether the process that wrote this page also wrote `earlier`. Assumes so if a page lacks [`START_TIME`].
+    fn is_of_same_process(&self, earlier: &Self) -> bool {
+        let [now, before] = [self, earlier].map(|page| page.all(START_TIME, &[]).next().map(|sample| sample.value));
+        now.zip(before).is_none_or(|(now, before)| now == before)
+    }
+
+    /// Returns a mean: `weight` times these values plus `1 - weight` times the values of `earlier`. A sample that only
+    /// `earlier` has counts as 0 here: a proxy that has restarted lacks the series that it has not counted in yet. A
+    /// mean below [`MEAN_LEAST`] becomes 0, so that a moving mean without new calls does not decrease forever, and a
+    /// sample that only `earlier` has ends.
     pub(crate) fn mixed(mut self, earlier: &Self, weight: f64) -> Self {
         let before = self.values_in(earlier);
+        let fading = earlier.samples.iter().zip(earlier.values_in(&self)).filter_map(|(sample, here)| {
+            let mean = sample.value * (1.0 - weight);
+            (here.is_none() && mean >= MEAN_LEAST).then(|| Sample { value: mean, ..sample.clone() })
+        });
+        let fading: Vec<Sample> = fading.collect();
         for (sample, before) in self.samples.iter_mut().zip(before) {
-            let mean = sample.value * weight + before * (1.0 - weight);
+            let mean = sample.value * weight + before.unwrap_or(0.0) * (1.0 - weight);
             sample.value = if mean < MEAN_LEAST { 0.0 } else { mean };
         }
+        self.samples.extend(fading);
         self
     }
 
-    /// Returns, for each sample, the value of the same sample in `other`, or 0 if `other` lacks the sample. Builds a
-    /// table of `other`'s samples only if the order differs: mostly, all pages of a proxy have the same samples in the
-    /// same order.
-    fn values_in(&self, other: &Self) -> Vec<f64> {
+    /// Returns, for each sample, the value of the same sample in `other`, or `None` if `other` lacks the sample. Builds
+    /// a table of `other`'s samples only if the order differs: mostly, all pages of a proxy have the same samples in
+    /// the same order.
+    fn values_in(&self, other: &Self) -> Vec<Option<f64>> {
         let mut table: Option<HashMap<&Series, f64>> = None;
         let value = |(place, sample): (usize, &Sample)| {
             let is_same = |there: &&Sample| there.series == sample.series;
             if let Some(there) = other.samples.get(place).filter(is_same) {
-                return there.value;
+                return Some(there.value);
             }
             let table =
                 table.get_or_insert_with(|| other.samples.iter().map(|there| (&there.series, there.value)).collect());
-            table.get(&sample.series).copied().unwrap_or(0.0)
+            table.get(&sample.series).copied()
         };
         self.samples.iter().enumerate().map(value).collect()
     }

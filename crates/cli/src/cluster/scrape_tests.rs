@@ -46,6 +46,36 @@ fn counters_are_compared_series_by_series_and_one_that_began_anew_counts_whole()
 }
 
 #[test]
+fn after_a_restart_every_counter_grew_from_zero() {
+    let page =
+        |start: &str, calls: u32, failures: u32| Scrape::parse(&format!("{start}calls {calls}\nfailures {failures}"));
+    let ratio = |before: &str, after: &str| {
+        let grown = page(after, 90, 40).since(&page(before, 100, 10));
+        (grown.sum("calls", &[]), grown.sum("failures", &[]))
+    };
+    let (early, late) = (format!("{START_TIME} 1700000000.25\n"), format!("{START_TIME} 1700000060.5\n"));
+    assert_eq!(ratio(&early, &late), (90.0, 40.0));
+    // Without the time of the start, only the counter that has become smaller is known to have begun again.
+    for (before, after) in [("", ""), ("", &*late), (&*early, ""), (&*early, &*early)] {
+        assert_eq!(ratio(before, after), (90.0, 30.0));
+    }
+}
+
+#[test]
+fn a_mean_keeps_a_sample_that_has_ended_until_it_is_small() {
+    let sum = |page: &Scrape, x: &str| page.sum("a", &[("x", x)]);
+    let earlier = Scrape::parse("a{x=\"1\"} 8\na{x=\"2\"} 4\na{x=\"3\"} 0.0015\na{x=\"4\"} NaN");
+    let mean = Scrape::parse("a{x=\"5\"} 2\na{x=\"2\"} 0").mixed(&earlier, 0.5);
+    assert_eq!(["1", "2", "5"].map(|x| sum(&mean, x)), [4.0, 2.0, 1.0]);
+    assert_eq!(mean.samples.len(), 3, "the sample that is too small has ended: {mean:?}");
+    let mut mean = mean;
+    for _ in 0..20 {
+        mean = Scrape::parse("a{x=\"5\"} 2").mixed(&mean, 0.5);
+    }
+    assert_eq!(mean.samples.len(), 1, "{mean:?}");
+}
+
+#[test]
 fn labels_with_the_same_text_and_other_ends_are_other_labels() {
     let before = Scrape::parse("a{x=\"1\",y=\"\"} 1\na{x=\"1y\"} 2\nax{b=\"\"} 3\na{xb=\"\"} 4");
     let after = Scrape::parse("a{xb=\"\"} 40\nax{b=\"\"} 30\na{x=\"1y\"} 20\na{x=\"1\",y=\"\"} 10");

@@ -241,8 +241,9 @@ impl Proxies {
     /// Opens a tap at a proxy, and passes each line that the proxy sends to `each`. `selection` is JSON.
     ///
     /// A proxy ends a tap after an hour, or if the tool reads nothing for some time. A connection through the API
-    /// server may break off sooner. Then this function first passes a [`Tapped::Gap`] to `each`, and opens another tap.
-    /// Calls that end between the two taps are missing.
+    /// server may break off sooner. Then this function first passes a [`Tapped::Ended`] to `each`, and opens another
+    /// tap. Calls that end between the two taps are missing. If the proxy closes the tap without an error, this
+    /// function passes a [`Tapped::Ended`] to `each`, and returns.
     ///
     /// # Errors
     /// If the proxy does not answer or rejects a tap, or a tap ends within a minute.
@@ -253,7 +254,7 @@ impl Proxies {
         each: impl Fn(Tapped<'_>),
     ) -> Result<(), ClusterError> {
         let tap = async || self.tap_once(proxy, selection.to_owned(), |line| each(Tapped::Line(line))).await;
-        taps::keep_open(proxy.pod().unwrap_or(&proxy.name), tap, |gap| each(Tapped::Gap(gap))).await
+        taps::keep_open(proxy.pod().unwrap_or(&proxy.name), tap, |ended| each(Tapped::Ended(ended))).await
     }
 
     /// Opens a tap at a proxy, and calls `line` with each line when the line arrives, until the tap ends. Returns the

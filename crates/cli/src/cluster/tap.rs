@@ -1,24 +1,26 @@
 //! `leno tap`: shows each call of the selected proxies when the call ends.
 
 mod event;
+mod watched;
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::io::{self, Write};
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use futures_util::{StreamExt, stream};
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use leno_model::settings::parse_duration;
 use leno_model::tap::{SlowerThan, TapSelection, TapSide, TapStatus};
+use tokio::time::sleep;
 
 use super::block_on;
 use super::connect::ClusterError;
+use super::reader::LIST_EVERY;
 use super::source::{Proxies, ProxyAt, Source, Tapped};
 use event::Event;
-
-/// Maximum number of proxies that the command watches at the same time.
-const PROXIES_MAX: usize = 64;
+use watched::{PROXIES_MAX, Watched};
 
 /// Options of `leno tap`.
 #[derive(Args)]
@@ -133,8 +135,8 @@ impl Options {
         .slower_than(self.slower_than)
     }
 
-    /// Shows calls until the duration has passed, the wanted number of calls was shown, the user presses Ctrl-C, or all
-    /// taps have ended.
+    /// Shows calls until the duration has passed, the wanted number of calls was shown, the user presses Ctrl-C, or
+    /// [`Self::read`] ends.
     async fn watch(&self, shown: &Shown) -> Result<(), ClusterError> {
         let proxies = self.source.proxies().await?;
         if proxies.len() > PROXIES_MAX {
@@ -144,13 +146,17 @@ impl Options {
         let forever = Duration::from_secs(u64::from(u32::MAX));
         tokio::select! {
             result = self.read(&proxies, shown) => result,
-            () = tokio::time::sleep(self.duration.unwrap_or(forever)) => Ok(()),
+            () = sleep(self.duration.unwrap_or(forever)) => Ok(()),
             _ = tokio::signal::ctrl_c() => Ok(()),
             () = self.is_enough(shown) => Ok(()),
         }
     }
 
-    /// Reads the calls of all proxies until their taps end. Fails if no proxy can be watched.
+    /// Reads the calls of all proxies. In a cluster, lists the proxies again and again, and also watches the proxies
+    /// that start later, so it ends only with an error. Without a cluster, ends when all taps have ended.
+    ///
+    /// # Errors
+    /// If no proxy can be watched.
     async fn read(&self, proxies: &Proxies, shown: &Shown) -> Result<(), ClusterError> {
         if proxies.len() == 0 {
             let fix = "-n NAMESPACE or -A looks elsewhere; leno check --proxy lists the Pods without a proxy";
@@ -159,19 +165,61 @@ impl Options {
         let json = serde_json::to_string(&self.selection())
             .map_err(|error| ClusterError::new(error.to_string(), "report this fault"))?;
         let json = json.as_str();
-        let watch = |proxy| async move {
-            let each = |tapped: Tapped<'_>| match tapped {
-                Tapped::Line(line) => self.show(proxy, line, shown),
-                Tapped::Gap(gap) => eprintln!("leno: {gap}"),
+        // Whether any tap has sent a line, or has ended without an error.
+        let has_begun = &Cell::new(false);
+        let watch = |proxy: ProxyAt| async move {
+            let each = |tapped: Tapped<'_>| {
+                has_begun.set(true);
+                match tapped {
+                    Tapped::Line(line) => self.show(&proxy, line, shown),
+                    Tapped::Ended(ended) => eprintln!("leno: {ended}"),
+                }
             };
-            let ended = proxies.tap(proxy, json, each).await;
+            let ended = proxies.tap(&proxy, json, each).await;
             // Report the error now, not after the taps of the other proxies: they may continue for a long time.
-            ended.inspect_err(|error| eprintln!("leno: {error}"))
+            let ended = ended.inspect_err(|error| eprintln!("leno: {error}"));
+            (proxy, ended.is_ok())
         };
-        let ended: Vec<_> = stream::iter(proxies.iter()).map(watch).buffer_unordered(PROXIES_MAX).collect().await;
-        match ended.iter().all(Result::is_err) {
-            true => Err(ClusterError::new("no proxy can be watched", "see the reasons above")),
-            false => Ok(()),
+        let source = &self.source;
+        let mut lists = pin!(stream::unfold((), |()| async move {
+            sleep(LIST_EVERY).await;
+            Some((proxies.list_again(source).await, ()))
+        }));
+        let no_proxy = || ClusterError::new("no proxy can be watched", "see the reasons above");
+        let mut watched = Watched::default();
+        let mut taps: FuturesUnordered<_> = watched.list(proxies.iter().cloned()).into_iter().map(watch).collect();
+        let mut has_ended_well = false;
+        loop {
+            tokio::select! {
+                Some((proxy, is_well)) = taps.next() => {
+                    watched.end(proxy, is_well);
+                    has_ended_well |= is_well;
+                    // In a cluster, other proxies may replace the last one: wait for the next list.
+                    if taps.is_empty() && !(proxies.are_of_cluster() && has_begun.get()) {
+                        return if has_ended_well { Ok(()) } else { Err(no_proxy()) };
+                    }
+                }
+                Some(list) = lists.next(), if proxies.are_of_cluster() => {
+                    let list = match list {
+                        Ok(list) => list,
+                        Err(error) if taps.is_empty() => return Err(error),
+                        // Ignore the error while calls are shown. The next list may succeed.
+                        Err(_) => continue,
+                    };
+                    let omitted = watched.omitted();
+                    for proxy in watched.list(list.into_iter()) {
+                        eprintln!("leno: the tap of {} begins; earlier calls are not shown", proxy.instance());
+                        taps.push(watch(proxy));
+                    }
+                    if watched.omitted() > omitted {
+                        let omitted = watched.omitted();
+                        eprintln!("leno: {omitted} more proxies run, and leno tap watches at most {PROXIES_MAX}");
+                    }
+                    if taps.is_empty() && watched.has_failed() {
+                        return Err(no_proxy());
+                    }
+                }
+            }
         }
     }
 

@@ -63,7 +63,8 @@ pub(super) struct Denials {
 }
 
 struct Known {
-    /// Number of denials that the running proxies have counted since they started.
+    /// Number of denials that the running proxies have counted. A proxy drops the count of a caller about 10 minutes
+    /// after the caller's last connection.
     total: f64,
     /// The time at which the dashboard last saw `total` grow, counted from the start of the dashboard. `None` if the
     /// dashboard has not seen `total` grow.

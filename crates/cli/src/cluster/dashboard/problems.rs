@@ -23,8 +23,8 @@ use crate::cluster::stat::peer::Destination;
 const SUCCESS_FAIR: f64 = 0.95;
 /// If a Service's share of successful calls is below this limit, its problem has at least the severity warning.
 const SUCCESS_GOOD: f64 = 0.99;
-/// A burn rate is a problem only if at least this many calls miss the objective within [`Facts::period`]. One failed
-/// call of a rarely called method proves little.
+/// The burn rate of a part of an objective is a problem only if at least this many calls miss this part within
+/// [`Facts::period`]. One failed call of a rarely called method proves little.
 const MISSES_LEAST: f64 = 3.0;
 /// Text for the callers' proxies in the description of a problem that they counted. Only they count the calls that
 /// reach no server.
@@ -173,9 +173,10 @@ fn failing(facts: &Facts<'_>) -> Vec<Problem> {
 fn burning(facts: &Facts<'_>) -> Vec<Problem> {
     let burns = |row: &methods::Row| {
         let objective = row.objective.as_ref()?;
-        let (name, part) = objective.worse()?;
-        let misses = part.misses * facts.period.as_secs_f64();
-        let burn = part.burn_rate.filter(|_| misses >= MISSES_LEAST)?;
+        // Select by misses before comparing burn rates: a part with a high burn rate and too few misses would otherwise
+        // hide the other part.
+        let (name, part) = objective.worse(|part| part.misses * facts.period.as_secs_f64() >= MISSES_LEAST)?;
+        let burn = part.burn_rate?;
         let severity = match Level::of(burn) {
             Level::Error => Severity::Error,
             Level::Warning => Severity::Warning,
@@ -348,9 +349,8 @@ fn denied(facts: &Facts<'_>) -> Vec<Problem> {
         Problem {
             severity: if row.is_recent { Severity::Warning } else { Severity::Note },
             kind: "denied calls",
-            what: format!(
-                "{workload} denied {calls} of {caller} on port {port} since its proxies started, because of {policy}"
-            ),
+            // Name no period: the count of a caller begins again if the caller returns after 10 minutes.
+            what: format!("{workload} denied {calls} of {caller} on port {port}, because of {policy}"),
             fix: how_to_allow(&row.key),
             service: Some(workload.clone()),
         }

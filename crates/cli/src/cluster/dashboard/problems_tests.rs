@@ -155,6 +155,29 @@ fn a_method_that_burns_its_budget_is_named_and_a_single_miss_is_not() {
 }
 
 #[test]
+fn a_part_with_too_few_misses_does_not_hide_the_other_part() {
+    let labels = format!("{OUTBOUND},grpc_service=\"s.S\",grpc_method=\"M\"");
+    let part = |part: &str, calls: f64, misses: f64, ratio: f64| {
+        let labels = format!("{labels},objective=\"{part}\"");
+        format!(
+            "leno_method_objective_calls_total{{{labels}}} {calls}\n\
+             leno_method_objective_misses_total{{{labels}}} {misses}\n\
+             leno_method_objective_ratio{{{labels}}} {ratio}\n"
+        )
+    };
+    // In the period of 10 s, 2 of 1,000 calls fail, and 150 of the other 998 calls are slow: burn rates of 20 and 15.
+    let page = format!("leno_method_requests_total{{{labels}}} 100\n")
+        + &part("success", 100.0, 0.2, 0.9999)
+        + &part("latency", 99.8, 15.0, 0.99)
+        + &format!("leno_method_objective_bound_seconds{{{labels},objective=\"latency\"}} 0.05\n");
+    let found = found(&[("web", &page)]);
+    let burning = found.iter().find(|problem| problem.kind == "objective").expect("the slow calls are a problem");
+    assert_eq!(burning.severity, Severity::Error);
+    assert!(burning.what.contains("15.0 % of the calls miss latency, 15 times as many"), "{}", burning.what);
+    assert!(burning.fix.starts_with("leno tap --slower-than 50ms"), "{}", burning.fix);
+}
+
+#[test]
 fn only_the_name_of_a_service_becomes_a_part_of_a_command() {
     let fix = |service: &str| {
         let to = OUTBOUND.replace("\"cart\"", &format!("\"{service}\""));

@@ -110,7 +110,7 @@ async fn watch(state: &State, proxies: &[ProxyAt], selection: &TapSelection, sen
                         send(sender, missed, &call);
                     }
                 }
-                Tapped::Gap(gap) => notify(sender, missed, gap),
+                Tapped::Ended(ended) => notify(sender, missed, ended),
             };
             if let Err(error) = state.proxies.tap(&proxy, selection, each).await {
                 notify(sender, missed, error.to_string());

@@ -37,11 +37,16 @@ pub(crate) fn recorded(measured: &Measured, wanted: &Wanted) -> Measured {
     }
 }
 
-/// Whether a sample matches `NAME="VALUE"` or `NAME!="VALUE"`. As in Prometheus, a missing label has an empty value.
+/// Whether a sample matches `NAME="VALUE"`, `NAME!="VALUE"` or `NAME=~"VALUE|VALUE"`. As in Prometheus, a missing label
+/// has an empty value.
 fn matches(sample: &Sample, matcher: &str) -> bool {
     let (name, value) = matcher.split_once('=').expect("a matcher");
     let (name, is_equal) = name.strip_suffix('!').map_or((name, true), |name| (name, false));
-    (sample.label(name) == value.trim_matches('"')) == is_equal
+    let label = sample.label(name);
+    match value.strip_prefix('~') {
+        Some(values) => values.trim_matches('"').split('|').any(|value| value == label),
+        None => (value.trim_matches('"') == label) == is_equal,
+    }
 }
 
 fn vector(series: &str) -> Vec<u8> {

@@ -21,8 +21,8 @@ const TAP_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) enum Tapped<'a> {
     /// A line that the proxy sent.
     Line(&'a str),
-    /// The tap ended, and another tap follows. A sentence for users, without a full stop.
-    Gap(String),
+    /// The tap ended, and the sentence says whether another tap follows. For users, without a full stop.
+    Ended(String),
 }
 
 /// The line with which a proxy explains why it ends a tap.
@@ -38,20 +38,25 @@ pub(super) fn reason(text: &str) -> Option<String> {
     end.map(|end| line(&end.ended))
 }
 
-/// Runs `tap` again each time it ends after at least [`TAP_MIN`], and first calls `again` with a sentence about the
-/// gap. `tap` returns the reason for its end if the proxy named one. A tap that ends without an error and without a
-/// reason is not opened again. `name` names the proxy.
+/// Runs `tap` again each time it ends after at least [`TAP_MIN`], and first calls `notify` with a sentence about the
+/// gap. `tap` returns the reason for its end if the proxy named one. `name` names the proxy.
+///
+/// A tap that ends without an error and without a reason is not opened again: the proxy shuts down, or a policy no
+/// longer allows the tap. Then `notify` gets a sentence about the end.
 pub(super) async fn keep_open(
     name: &str,
     mut tap: impl AsyncFnMut() -> Result<Option<String>, ClusterError>,
-    mut again: impl FnMut(String),
+    mut notify: impl FnMut(String),
 ) -> Result<(), ClusterError> {
     loop {
         let began = Instant::now();
         let ended = tap().await;
         let open_for = began.elapsed();
         let reason = match ended {
-            Ok(None) => return Ok(()),
+            Ok(None) => {
+                notify(closed(name));
+                return Ok(());
+            }
             Err(error) if open_for < TAP_MIN => return Err(error),
             Err(_) => None,
             Ok(Some(reason)) if open_for < TAP_MIN => {
@@ -60,9 +65,13 @@ pub(super) async fn keep_open(
             }
             Ok(reason) => reason,
         };
-        again(gap(name, open_for, reason.as_deref()));
+        notify(gap(name, open_for, reason.as_deref()));
         sleep(TAP_PAUSE).await;
     }
+}
+
+fn closed(name: &str) -> String {
+    format!("the tap of {name} ended: its proxy shuts down, or no longer allows the tap")
 }
 
 fn gap(name: &str, open_for: Duration, reason: Option<&str>) -> String {

@@ -4,7 +4,7 @@ use super::*;
 type Ends<'a> = &'a [(u64, Option<&'a str>)];
 
 /// Opens taps that end like this, and then a tap that ends without a reason after a day. Returns the result, and the
-/// sentences about the gaps.
+/// sentences about the ends.
 async fn kept_open(ends: Ends<'_>) -> (Result<(), ClusterError>, Vec<String>) {
     let (mut ends, mut gaps) = (ends.iter(), Vec::new());
     let tap = async || match ends.next() {
@@ -29,9 +29,10 @@ async fn a_tap_is_opened_again_at_the_proxys_time_limit_and_not_if_it_fails_at_o
     let gap = |minutes: u64| {
         format!("the tap of web-1 ended after {minutes} min and is opened again; calls in between are not shown")
     };
-    assert_eq!(kept_open(&[]).await, (Ok(()), vec![]));
+    let closed = closed("web-1");
+    assert_eq!(kept_open(&[]).await, (Ok(()), vec![closed.clone()]));
     let ends = [(3_610, None), (3_610, None), (600, None)];
-    assert_eq!(kept_open(&ends).await, (Ok(()), vec![gap(60), gap(60), gap(10)]));
+    assert_eq!(kept_open(&ends).await, (Ok(()), vec![gap(60), gap(60), gap(10), closed]));
     let (ended, gaps) = kept_open(&[(3_610, None), (7, None)]).await;
     assert_eq!((ended.map_err(|error| error.what), gaps), (Err("the connection ended".to_owned()), vec![gap(60)]));
 }

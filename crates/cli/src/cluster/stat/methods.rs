@@ -41,7 +41,8 @@ const WANTED: Wanted = Wanted {
         METHODS.responses(),
         METHODS.latency_bucket(),
         Metric::counter("leno_method_messages_total", &["side"]),
-        Metric::counter("leno_method_time_left_seconds_bucket", &["at", "le"]).only(&[r#"at="ended""#, r#"le="0.0""#]),
+        Metric::counter("leno_method_time_left_seconds_bucket", &["at", "le"])
+            .only(&[r#"at="ended""#, r#"le=~"0|0.0""#]),
         Metric::counter("leno_method_time_left_seconds_count", &["at"]).only(&[r#"at="ended""#]),
         Metric::counter("leno_method_objective_calls_total", &["objective"]),
         Metric::counter("leno_method_objective_misses_total", &["objective"]),
@@ -163,14 +164,15 @@ pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Durati
         })
     };
     let (requests, responses) = (messages("request"), messages("response"));
-    let ended = |name: &str, bound: &str| {
+    let ended = |name: &str, is_wanted: fn(&Sample) -> bool| {
         sums(name, grown(), |sample| {
-            let is_it = sample.label("at") == "ended" && (bound.is_empty() || sample.label("le") == bound);
+            let is_it = sample.label("at") == "ended" && is_wanted(sample);
             is_it.then(|| key(sample)).flatten()
         })
     };
-    let expired = ended("leno_method_time_left_seconds_bucket", "0.0");
-    let with_deadline = ended("leno_method_time_left_seconds_count", "");
+    // Compare numbers: a proxy writes the bound as `0.0`, and some storages of Prometheus' data as `0`.
+    let expired = ended("leno_method_time_left_seconds_bucket", |sample| sample.label("le").parse::<f64>() == Ok(0.0));
+    let with_deadline = ended("leno_method_time_left_seconds_count", |_| true);
     let mut objectives = objectives(&measured.proxies, key);
     let of = |sums: &BTreeMap<Key, f64>, key: &Key| sums.get(key).copied().unwrap_or(0.0);
     let row = |(key, counts): (Key, Counts)| Row {

@@ -55,6 +55,13 @@ fn prometheus_is_asked_for_every_label_that_the_rows_read() {
 }
 
 #[test]
+fn expired_calls_are_counted_however_a_storage_writes_the_bound() {
+    let live = measured(&page().replace("le=\"0.0\"", "le=\"0\""));
+    let expired = |measured: &Measured| rows(measured, None, WINDOW).into_iter().find_map(|row| row.expired_rate);
+    assert_eq!((expired(&live), expired(&recorded(&live, &WANTED))), (Some(0.25), Some(0.25)));
+}
+
+#[test]
 fn calls_to_one_service_can_be_shown() {
     let of = |to: &str| rows(&measured(&page()), Some(&to.parse().expect("a Service")), WINDOW).len();
     assert_eq!((of("cart"), of("cart.shop:80"), of("cart.other"), of("cart:81")), (3, 3, 0, 0));

@@ -48,16 +48,16 @@ impl Objective {
     /// The column headers of an objective.
     pub(crate) const HEADS: [&'static str; 2] = ["OBJECTIVE", "#BURN"];
 
-    /// Returns the part with the higher burn rate, and the name of this part.
-    pub(crate) fn worse(&self) -> Option<(&'static str, &Part)> {
+    /// Returns, of the parts that `counts` selects, the part with the higher burn rate, and the name of this part.
+    pub(crate) fn worse(&self, counts: impl Fn(&Part) -> bool) -> Option<(&'static str, &Part)> {
         let parts = [("success", self.success.as_ref()), ("latency", self.latency.as_ref())];
-        let parts = parts.into_iter().filter_map(|(name, part)| Some((name, part?)));
+        let parts = parts.into_iter().filter_map(|(name, part)| Some((name, part.filter(|part| counts(part))?)));
         parts.max_by(|(_, a), (_, b)| a.burn_rate.unwrap_or(-1.0).total_cmp(&b.burn_rate.unwrap_or(-1.0)))
     }
 
     /// The higher burn rate of the two parts; `None` if neither part has a burn rate.
     pub(crate) fn burn_rate(&self) -> Option<f64> {
-        self.worse().and_then(|(_, part)| part.burn_rate)
+        self.worse(|_| true).and_then(|(_, part)| part.burn_rate)
     }
 
     /// The objective in the form of the annotation `leno.dev/objective`.

@@ -67,7 +67,7 @@ export function service(main, id) {
   const [methodsMissing, endpointsMissing, partsMissing, routesMissing] = [nothing(), nothing(), nothing(), nothing()];
   const parties = h('div', { class: 'columns' }, panel('Callers', '', callers.element), panel('Calls to other Services', '', calls.element));
   const panels = [['Methods', panel('Methods', '', methods.element, methodsMissing)], ['Endpoints', panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element, endpointsMissing)], ['Callers', parties],
-    ['Denied calls', panel('Denied calls', 'since the proxies started', denials.element)],
+    ['Denied calls', panel('Denied calls', 'of callers that were connected in the last 10 minutes', denials.element)],
     ['Allowed callers', panel('Allowed callers', 'by the AuthorizationPolicies that its own proxies know', allowed.element)],
     ['Timeouts and retries', panel('Timeouts, retries and hedges', 'as the proxies of its callers have them; a call follows the first rule that it matches', parts.element, partsMissing)],
     ['Routes', panel('Routes', '', routes.element, routesMissing)]];

@@ -27,6 +27,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::cluster::block_on;
 use crate::cluster::progress::sign_of_life;
 use crate::cluster::reader::{self, News};
+use crate::cluster::scrape::START_TIME;
 use crate::cluster::source::Source;
 use crate::cluster::table::has_colours;
 use board::Board;
@@ -38,8 +39,8 @@ use state::{Next, State};
 /// proxies.
 const GATHER: Duration = Duration::from_millis(150);
 
-/// Name prefix of the metrics that count calls by method. Other metrics are not parsed.
-const PREFIXES: [&str; 1] = ["leno_method_"];
+/// Name prefixes of the metrics that the table needs. Other metrics are not parsed.
+const PREFIXES: [&str; 2] = ["leno_method_", START_TIME];
 
 const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_MAX: Duration = Duration::from_secs(60);
