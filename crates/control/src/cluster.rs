@@ -60,14 +60,15 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     if let Some(webhooks) = &webhooks {
         source.follow_options(webhooks.options());
     }
-    let mut keeper = Keeper::new(&api_server, namespace, options.trust_domain.clone(), leads.clone());
+    let is_external = options.external_authority;
+    let mut keeper = Keeper::new(&api_server, namespace, options.trust_domain.clone(), is_external, leads.clone());
     let publisher =
         Publisher::in_cluster(Arc::new(Mesh::empty()), options.trust_domain.clone(), &options.cluster_domain);
     let (phase, phases) = watch::channel(Phase::Starting);
     // Sends whether every kind of object has been listed.
     let (listed, is_listed) = watch::channel(false);
     let counts = webhooks.as_ref().map(Webhooks::counts);
-    let readiness = Readiness { state: source.state(), phase: phases.clone() };
+    let readiness = Readiness { state: source.state(), phase: phases.clone(), is_external };
     let heart = Heart::new();
     if let Some(probes) = probes {
         answer_probes(probes, heart.clone(), readiness.clone())?;
@@ -84,7 +85,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, signal: impl AsyncF
     let served = async {
         // Allow this replica to lead from here on. Not earlier: a replica that cannot list the cluster's objects must
         // not lead. Not later: the next step waits for the authority, and only a leader creates it or renews an expired
-        // one.
+        // one, unless another program does so.
         source.listed_and(async {}).await;
         listed.send_replace(true);
         let signing = source.listed_and(keeper.ready()).await;

@@ -54,6 +54,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     pub(crate) trust_domain: TrustDomain,
 
+    /// Another program, such as cert-manager, writes the Secret leno-identity-issuer; wait for it, and never write it
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) external_authority: bool,
+
     /// With --config: the identity of this control plane: ns/NAMESPACE/sa/SERVICE-ACCOUNT
     #[arg(long, value_name = "WORKLOAD", requires_all = ["issuer", "config"])]
     pub(crate) identity: Option<Workload>,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use leno_admin::answer::{Answer, not_found, text, wrong_method};
+use leno_install::names::ISSUER;
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::sync::watch;
@@ -34,6 +35,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Readiness {
     pub(crate) state: watch::Receiver<Arc<State>>,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// Whether another program writes the Secret with the issuing authority.
+    pub(crate) is_external: bool,
 }
 
 impl Readiness {
@@ -44,7 +47,16 @@ impl Readiness {
             Phase::Ending => text(StatusCode::SERVICE_UNAVAILABLE, "ending\n"),
             Phase::Starting => {
                 let unlisted = self.state.borrow().unlisted();
-                text(StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the cluster: {unlisted}\n"))
+                let missing = match (unlisted.is_empty(), self.is_external) {
+                    (false, _) => unlisted.join(", "),
+                    (true, false) => "its issuing authority".to_owned(),
+                    (true, true) => {
+                        format!(
+                            "a valid authority in Secret {ISSUER}, which another program writes (--external-authority)"
+                        )
+                    }
+                };
+                text(StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the cluster: {missing}\n"))
             }
         }
     }

@@ -1,3 +1,5 @@
+use http_body_util::BodyExt;
+
 use super::*;
 
 #[test]
@@ -20,6 +22,24 @@ async fn a_task_that_runs_beats() {
     assert!(heart.last_beat_ms.load(Ordering::Relaxed) < 60_000, "it beats at once");
 }
 
+#[tokio::test]
+async fn a_replica_without_an_authority_is_not_ready_and_names_what_it_waits_for() {
+    let (_sender, phase) = watch::channel(Phase::Starting);
+    let state = watch::Sender::<Arc<State>>::default();
+    for (is_external, expected) in [
+        (false, "waiting for the cluster: its issuing authority\n"),
+        (
+            true,
+            "waiting for the cluster: a valid authority in Secret leno-identity-issuer, which another program writes ",
+        ),
+    ] {
+        let answer = Readiness { state: state.subscribe(), phase: phase.clone(), is_external }.answer();
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let body = answer.into_body().collect().await.expect("a page").to_bytes();
+        assert!(body.starts_with(expected.as_bytes()), "{body:?}");
+    }
+}
+
 #[test]
 fn probes_are_answered_while_the_main_task_does_not_run() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -28,7 +48,7 @@ fn probes_are_answered_while_the_main_task_does_not_run() {
     let address = runtime.block_on(async {
         let listener = leno_accept::listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let readiness = Readiness { state: state.subscribe(), phase };
+        let readiness = Readiness { state: state.subscribe(), phase, is_external: false };
         answer_probes(listener, Heart::new(), readiness).expect("a thread");
         address
     });

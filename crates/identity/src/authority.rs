@@ -302,9 +302,10 @@ impl Authority {
     /// This limit applies to every certificate that the authority issues.
     ///
     /// # Errors
-    /// [`SignError::Expired`] if the authority's own certificate ends before the validity starts.
+    /// [`SignError::Expired`] if the authority's own certificate has expired at the time of the issue. This time is
+    /// [`CLOCK_SKEW`] after the start of the validity: see [`Validity::starting`].
     pub fn capped(&self, validity: Validity) -> Result<Validity, SignError> {
-        if validity.not_before >= self.validity.not_after {
+        if validity.not_before + CLOCK_SKEW >= self.validity.not_after {
             return Err(SignError::Expired);
         }
         Ok(Validity { not_after: validity.not_after.min(self.validity.not_after), ..validity })

@@ -164,6 +164,23 @@ fn no_certificate_outlives_its_authority() {
 }
 
 #[test]
+fn an_authority_signs_nothing_from_the_moment_of_its_expiry() {
+    let now = SystemTime::now();
+    let anchor = Authority::create_anchor("example.org".parse().expect("a trust domain"), now).expect("an anchor");
+    let expiring = anchor.delegate(now, HOUR).expect("an authority");
+    let request = Request::new(id("cart")).expect("a request");
+    let sign = |at: SystemTime| expiring.sign(&id("cart"), request.csr(), Validity::starting(at, SVID_LIFETIME));
+    let second = Duration::from_secs(1);
+    assert!(sign(now + HOUR - second).is_ok());
+    // A new certificate is valid from some time before its issue, so the certificate would still overlap with the
+    // authority's validity here.
+    for at in [now + HOUR, now + HOUR + second, now + HOUR + CLOCK_SKEW - second] {
+        assert!(matches!(sign(at), Err(SignError::Expired)), "{at:?}");
+    }
+    assert!(matches!(anchor.delegate(anchor.validity().not_after, HOUR), Err(SignError::Expired)));
+}
+
+#[test]
 fn an_authority_is_read_as_it_was_written() {
     let ca = authority("example.org");
     let again = Authority::from_pem(ca.certificate_pem(), &ca.key_pem()).expect("an authority");

@@ -24,8 +24,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest time between two checks.
 const CHECK_MIN: Duration = Duration::from_millis(10);
 
-/// Longest time for an issuer's answer.
-const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time for an issuer's answer, the time to connect included.
+pub const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reason why no SVID was issued, at the start or for a renewal. The error's message names the remedy.
 #[derive(Debug, thiserror::Error)]

@@ -247,6 +247,56 @@ async fn a_connection_ends_with_the_certificate_that_opened_it() {
     client.wait().ok();
 }
 
+/// Starts a server whose certificates live for a short time, and a client's proxy whose certificate does not expire
+/// during the test. So only the server's certificate can be the reason for a new connection. Makes the first call.
+async fn with_short_lived_server(authority: &Authority) -> ([ServerSide; 1], Proxy, Client) {
+    let servers = [ServerSide::start(authority, "echo", Settings::default(), &LIFETIME).await];
+    let proxy = client_side(authority, &[echo(&servers)], &[]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    (servers, proxy, client)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_move_to_a_new_connection_before_the_servers_certificate_expires() {
+    let authority = Authority::new();
+    let (servers, proxy, client) = with_short_lived_server(&authority).await;
+    let (began, before) = (Instant::now(), handshakes(&servers));
+    while handshakes(&servers) == before {
+        assert!(began.elapsed() < SOON, "no other connection was opened: {}", proxy.log());
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_nothing_failed(&[&proxy, servers[0].proxy()]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_certificate_has_expired_gets_no_calls_on_its_open_connection() {
+    let authority = Authority::new();
+    let (servers, proxy, client) = with_short_lived_server(&authority).await;
+    // The server can renew its certificate no more.
+    replace(&authority, "ca.key", "-----BEGIN NOTHING-----\n");
+    let began = Instant::now();
+    let refused = loop {
+        assert!(began.elapsed() < SOON, "the server still gets calls: {}", proxy.log());
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        if answer.grpc_status() != Some(0) {
+            break answer;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    // 14 is UNAVAILABLE.
+    assert_eq!(refused.grpc_status(), Some(14), "{refused:?}");
+    let expired = [r#"direction="outbound""#, r#"why="certificate-expired""#];
+    assert!(proxy.scrape().sum("leno_connections_failed_total", &expired) > 0.0, "{}", proxy.log());
+    let calls = servers[0].backend.calls();
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(14), "{answer:?}");
+    assert_eq!(servers[0].backend.calls(), calls);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_with() {
     let authority = Authority::new();

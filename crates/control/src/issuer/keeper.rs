@@ -8,6 +8,9 @@
 //!
 //! If a Secret that we created is deleted, we create it again with the same content. We never overwrite a Secret that
 //! we cannot parse, because another program may have written it.
+//!
+//! With `--external-authority`, another program maintains the Secret, and we never write it. Without this option, a
+//! missing Secret would look like a new cluster, and the leading replica would create a second trust anchor.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,7 +30,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::lease::while_leading;
-use super::material::{BadSecret, Material, SECRET_TYPE};
+use super::material::{ANCHOR_KEY, BadSecret, Material, SECRET_TYPE};
 use super::signing::Signing;
 use crate::api_server::ApiServer;
 use crate::watch::Lasting;
@@ -39,6 +42,8 @@ pub(crate) struct Keeper {
     secrets: Api<Secret>,
     events: Lasting<Secret>,
     trust_domain: TrustDomain,
+    /// Whether another program maintains the Secret, even while the Secret does not exist.
+    is_external: bool,
     leads: watch::Receiver<bool>,
     /// Whether the watch has completed its list. Until then, the Secret may exist even if `found` is `None`.
     was_listed: bool,
@@ -52,11 +57,12 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts to watch the Secret in `namespace`.
+    /// Starts to watch the Secret in `namespace`. If the authority `is_external`, the keeper never writes the Secret.
     pub(crate) fn new(
         api_server: &ApiServer,
         namespace: &str,
         trust_domain: TrustDomain,
+        is_external: bool,
         leads: watch::Receiver<bool>,
     ) -> Self {
         let secrets: Api<Secret> = Api::namespaced(api_server.client(), namespace);
@@ -65,6 +71,7 @@ impl Keeper {
             events: api_server.watch(secrets.clone(), config),
             secrets,
             trust_domain,
+            is_external,
             leads,
             was_listed: false,
             found: None,
@@ -74,9 +81,9 @@ impl Keeper {
         }
     }
 
-    /// Waits until there is a valid authority. Meanwhile, the leading replica creates a missing authority, and renews
-    /// an expired one if the Secret has its anchor's key. The returned receiver has the valid authority, and later each
-    /// authority that replaces it.
+    /// Waits until there is a valid authority. Meanwhile, unless the authority is external, the leading replica creates
+    /// a missing authority, and renews an expired one if the Secret has its anchor's key. The returned receiver has the
+    /// valid authority, and later each authority that replaces it.
     pub(crate) async fn ready(&mut self) -> watch::Receiver<Arc<Signing>> {
         loop {
             let now = self.signing.borrow().clone();
@@ -130,8 +137,26 @@ impl Keeper {
                 self.lose();
             }
             Event::InitApply(secret) | Event::Apply(secret) => self.read(secret, SystemTime::now()),
-            Event::InitDone => self.was_listed = true,
-            Event::Delete(_) => self.lose(),
+            Event::InitDone => {
+                self.was_listed = true;
+                if self.found.is_none() {
+                    self.warn_if_external();
+                }
+            }
+            Event::Delete(_) => {
+                self.lose();
+                self.warn_if_external();
+            }
+        }
+    }
+
+    /// Logs that the Secret is missing, if we do not create it.
+    fn warn_if_external(&self) {
+        if self.is_external {
+            tracing::warn!(
+                "there is no Secret {ISSUER}, and with --external-authority the control plane does not create it; write \
+                 it with the program that issues the authority"
+            );
         }
     }
 
@@ -140,8 +165,14 @@ impl Keeper {
     }
 
     fn read(&mut self, secret: Secret, now: SystemTime) {
-        let read = Material::read(&secret, &self.trust_domain);
+        let read = match self.is_external {
+            true => Material::read_external(&secret, &self.trust_domain),
+            false => Material::read(&secret, &self.trust_domain),
+        };
         self.is_current = read.is_ok();
+        if self.is_external && secret.data.as_ref().is_some_and(|data| data.contains_key(ANCHOR_KEY)) {
+            tracing::warn!("Secret {ISSUER}: its {ANCHOR_KEY} is not used, because of --external-authority; remove it");
+        }
         match read {
             Ok(material) => {
                 for (entry, label) in Material::foreign_blocks(&secret) {
@@ -184,10 +215,13 @@ impl Keeper {
     /// Creates the Secret if it is missing, or renews the authority in it if a renewal is due.
     async fn maintain(&mut self, now: SystemTime) {
         let next = match (&self.found, &self.material) {
+            // Write nothing: the Secret may be missing for a moment, and our own authority would have another anchor.
+            (None, None) if self.is_external => None,
             (None, None) => Some(Material::create(self.trust_domain.clone(), now).map_err(BadSecret::Sign)),
             // The Secret was deleted: create it again with the same authority, so that issued certificates stay valid.
             (None, Some(material)) if material.is_ours() => Some(Ok(material.clone())),
-            // Write nothing: another program maintains the Secret, and may be about to create a new one.
+            // Write nothing: another program maintains the Secret, and may be about to create a new one. An external
+            // authority is always such a case, because its anchor's key is not read.
             (None, Some(_)) => None,
             (Some(_), Some(material)) if self.is_current && material.is_due(now) => material.renewed(now),
             (Some(_), _) => None,

@@ -21,7 +21,7 @@ use super::signing::Signing;
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 const KEY: &str = "tls.key";
-const ANCHOR_KEY: &str = "ca.key";
+pub(super) const ANCHOR_KEY: &str = "ca.key";
 
 /// The type of a Secret that contains a certificate and its key.
 pub(super) const SECRET_TYPE: &str = "kubernetes.io/tls";
@@ -31,7 +31,7 @@ pub(super) const SECRET_TYPE: &str = "kubernetes.io/tls";
 pub(super) struct Material {
     authority: Arc<Authority>,
     bundle: TrustBundle,
-    /// The anchor with its key; `None` if the Secret does not have the key.
+    /// The anchor with its key; `None` if the Secret does not have the key, or if another program maintains the Secret.
     anchor: Option<Arc<Authority>>,
 }
 
@@ -76,23 +76,22 @@ impl Material {
     }
 
     pub(super) fn read(secret: &Secret, ours: &TrustDomain) -> Result<Self, BadSecret> {
-        let text = |key: &'static str| -> Result<Option<String>, BadSecret> {
-            let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-            bytes.map(|bytes| String::from_utf8(bytes.0.clone()).map_err(|_| BadSecret::NotText(key))).transpose()
-        };
-        let needed = |key| text(key)?.ok_or(BadSecret::Missing(key));
-        let authority =
-            Authority::from_pem(&needed(ISSUER_CERTIFICATE)?, &needed(KEY)?).map_err(BadSecret::Authority)?;
+        let material = Self::read_external(secret, ours)?;
+        let Some(key) = text(secret, ANCHOR_KEY)? else { return Ok(material) };
+        let anchor = Authority::from_pem(&needed(secret, ANCHORS)?, &key).map_err(BadSecret::Anchor)?;
+        Ok(Self { anchor: Some(Arc::new(anchor)), ..material })
+    }
+
+    /// Reads a Secret that another program maintains, and ignores its `ca.key`. This entry may be a remnant of an
+    /// authority that we created: the other program does not remove it, and it belongs to another anchor.
+    pub(super) fn read_external(secret: &Secret, ours: &TrustDomain) -> Result<Self, BadSecret> {
+        let authority = Authority::from_pem(&needed(secret, ISSUER_CERTIFICATE)?, &needed(secret, KEY)?)
+            .map_err(BadSecret::Authority)?;
         if authority.trust_domain() != ours {
             return Err(BadSecret::TrustDomain { found: authority.trust_domain().clone(), ours: ours.clone() });
         }
-        let anchors_pem = needed(ANCHORS)?;
-        let bundle = TrustBundle::from_pem(anchors_pem.as_bytes())?;
-        let anchor = match text(ANCHOR_KEY)? {
-            Some(key) => Some(Arc::new(Authority::from_pem(&anchors_pem, &key).map_err(BadSecret::Anchor)?)),
-            None => None,
-        };
-        let material = Self { authority: Arc::new(authority), bundle, anchor };
+        let bundle = TrustBundle::from_pem(needed(secret, ANCHORS)?.as_bytes())?;
+        let material = Self { authority: Arc::new(authority), bundle, anchor: None };
         material.check_chain(SystemTime::now())?;
         Ok(material)
     }
@@ -188,6 +187,15 @@ impl Material {
         });
         Some(checked)
     }
+}
+
+fn text(secret: &Secret, key: &'static str) -> Result<Option<String>, BadSecret> {
+    let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+    bytes.map(|bytes| String::from_utf8(bytes.0.clone()).map_err(|_| BadSecret::NotText(key))).transpose()
+}
+
+fn needed(secret: &Secret, key: &'static str) -> Result<String, BadSecret> {
+    text(secret, key)?.ok_or(BadSecret::Missing(key))
 }
 
 #[cfg(test)]

@@ -66,6 +66,18 @@ fn one_without_the_anchors_key_is_somebody_elses_to_renew() {
 }
 
 #[test]
+fn a_ca_key_that_another_program_has_left_in_its_secret_is_ignored() {
+    let now = SystemTime::now();
+    let (first, next) = (created(now), created(now));
+    let mut data = next.data();
+    data.insert(ANCHOR_KEY.to_owned(), first.data()[ANCHOR_KEY].clone());
+    assert!(refusal(data.clone()).starts_with("its ca.crt and ca.key: "));
+    let read = Material::read_external(&secret(data), &ours()).expect("what the other program has written");
+    assert!(!read.is_ours() && !read.is_due(now + LIFETIME));
+    assert_eq!(read.signing().trust(), next.signing().trust());
+}
+
+#[test]
 fn an_authority_that_is_its_own_anchor_is_not_sent_along() {
     let authority = Authority::create(ours(), SystemTime::now()).expect("an authority");
     let bytes = |text: &str| ByteString(text.as_bytes().to_vec());

@@ -9,8 +9,8 @@
 //!
 //! `serve` accepts connections, and `intake` limits the requests on them. Every replica signs certificates with the
 //! authority in the Secret. Only the replica that holds the Lease (`lease`) creates a missing Secret, renews the
-//! issuing authority in it, and writes the ConfigMaps. If another program, such as cert-manager, maintains the Secret,
-//! we only read it.
+//! issuing authority in it, and writes the ConfigMaps. If another program, such as cert-manager, maintains the Secret
+//! (`--external-authority`), we only read it.
 
 mod anchors;
 mod bundle_file;

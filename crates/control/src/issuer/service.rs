@@ -14,6 +14,7 @@ use kube::Api;
 use leno_accept::{Overload, Queue, Source};
 use leno_identity::authority::SignError;
 use leno_identity::issuer;
+use leno_identity::upkeep::ISSUE_TIMEOUT;
 use leno_model::spiffe::SpiffeId;
 use leno_model::spiffe::Workload;
 use leno_xds::identity::v1::identity_server::Identity;
@@ -33,7 +34,13 @@ const REVIEWS_MAX: usize = 64;
 const REVIEWS_WAITING_MAX: usize = 512;
 /// Longest time from the arrival of a request to the API server's answer, the wait for a turn included. A proxy repeats
 /// a failed request.
-const REVIEW_MAX: Duration = Duration::from_secs(10);
+const REVIEW_MAX: Duration = Duration::from_secs(7);
+/// Time for a proxy to connect, and for our answer to reach the proxy.
+const EXCHANGE_MAX: Duration = Duration::from_secs(3);
+
+// Answer before the proxy gives up. Otherwise the proxy's reset would end a slow review, and neither log would name the
+// reason.
+const _: () = assert!(REVIEW_MAX.as_millis() + EXCHANGE_MAX.as_millis() <= ISSUE_TIMEOUT.as_millis());
 
 /// A client account. The accounts take turns at the API server's token reviews, so that one client cannot delay all
 /// others.

@@ -11,7 +11,12 @@ const REVIEW: Duration = Duration::from_millis(20);
 const FLOOD: usize = 2 * (REVIEWS_MAX + REVIEWS_WAITING_MAX);
 
 fn start() -> (ApiServer, Arc<Service>) {
-    let server = ApiServer::new(REVIEW);
+    start_with(REVIEW)
+}
+
+/// Starts the service with an API server that takes the time `review` for each token.
+fn start_with(review: Duration) -> (ApiServer, Arc<Service>) {
+    let server = ApiServer::new(review);
     let (_, signing) = watch::channel(signing());
     let service = Arc::new(Service::new(server.client(), signing));
     (server, service)
@@ -36,6 +41,16 @@ async fn rubbish_is_refused_without_a_question_to_the_api_server() {
     }
     assert_eq!(server.asked(), 0);
     assert!(certify(&service, [127, 0, 0, 1], good_token(ISSUER)).await.is_ok());
+    assert_eq!(server.asked(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_learns_that_the_api_server_is_slow_before_it_gives_up() {
+    let (server, service) = start_with(ISSUE_TIMEOUT * 2);
+    let asked = timeout(ISSUE_TIMEOUT, certify(&service, [127, 0, 0, 1], good_token(ISSUER))).await;
+    let status = asked.expect("an answer in time").expect_err("no certificate");
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.message().contains("the API server did not review the token within 7 s"), "{status}");
     assert_eq!(server.asked(), 1);
 }
 

@@ -45,6 +45,11 @@ impl Store {
         *self.stored.lock().expect("nobody panicked") = Some(object);
     }
 
+    /// Removes the object, as another client of the API server would.
+    pub(crate) fn remove(&self) {
+        *self.stored.lock().expect("nobody panicked") = None;
+    }
+
     pub(crate) fn stored(&self) -> Option<Value> {
         self.stored.lock().expect("nobody panicked").clone()
     }

@@ -52,12 +52,9 @@ pub(super) fn kinds(index: &Index) -> BTreeMap<Kind, KindState> {
 }
 
 impl State {
-    /// Returns what the control plane still waits for, as text for people: the kinds that are not listed yet or, if all
-    /// kinds are listed, the control plane's issuing authority.
-    pub(crate) fn unlisted(&self) -> String {
-        let unlisted = self.kinds.iter().filter(|(_, state)| !state.listed);
-        let names: Vec<&str> = unlisted.map(|(kind, _)| kind.name()).collect();
-        if names.is_empty() { "its issuing authority".to_owned() } else { names.join(", ") }
+    /// Returns the names of the kinds that are not listed yet.
+    pub(crate) fn unlisted(&self) -> Vec<&'static str> {
+        self.kinds.iter().filter(|(_, state)| !state.listed).map(|(kind, _)| kind.name()).collect()
     }
 
     pub(crate) fn write_metrics(&self, text: &mut String) {

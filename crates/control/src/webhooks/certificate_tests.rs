@@ -38,11 +38,14 @@ fn one_that_cannot_be_renewed_stays_in_use() {
     let (sender, receiver) = watch::channel(signing());
     let mut certificate = certificate(receiver);
     let config = certificate.config();
-    // The authority has expired.
-    sender.send_replace(signing_from(SystemTime::now() - DAY * 100, DAY));
-    certificate.check(SystemTime::now() + DAY);
-    assert!(!config.has_changed().expect("it lives"));
+    // The authority expired a second ago, then 99 days ago.
+    let second = Duration::from_secs(1);
+    for (days, lifetime) in [(1_u32, DAY * 100 - second), (2, DAY)] {
+        sender.send_replace(signing_from(SystemTime::now() - DAY * 100, lifetime));
+        certificate.check(SystemTime::now() + DAY * days);
+        assert!(!config.has_changed().expect("it lives"), "{lifetime:?}");
+    }
     sender.send_replace(signing());
-    certificate.check(SystemTime::now() + DAY * 2);
+    certificate.check(SystemTime::now() + DAY * 3);
     assert!(config.has_changed().expect("it lives"));
 }

@@ -132,6 +132,23 @@ fn a_replica_that_waits_is_not_restarted_and_serves_a_second_after_it_is_ready()
 }
 
 #[test]
+fn a_control_plane_with_an_external_authority_cannot_write_its_secret() {
+    let secrets = |sets: &[&str]| {
+        let objects = rendered(sets, false).expect("it renders");
+        let container = &find(&objects, "Deployment", "leno-control")["spec"]["template"]["spec"]["containers"][0];
+        let is_external = container["args"].as_array().expect("arguments").contains(&json!("--external-authority"));
+        let rules = find(&objects, "Role", "leno-control")["rules"].as_array().expect("rules").clone();
+        let rules = rules.into_iter().filter(|rule| rule["resources"] == json!(["secrets"]));
+        (is_external, rules.map(|rule| (rule["resourceNames"].clone(), rule["verbs"].clone())).collect::<Vec<_>>())
+    };
+    let named = json!(["leno-identity-issuer"]);
+    let own = vec![(Value::Null, json!(["create"])), (named.clone(), json!(["list", "watch", "update"]))];
+    assert_eq!(secrets(&[]), (false, own));
+    let external = vec![(named, json!(["list", "watch"]))];
+    assert_eq!(secrets(&["control.externalAuthority=true"]), (true, external));
+}
+
+#[test]
 fn the_guard_leaves_out_the_namespaces_that_the_injector_leaves_out() {
     for sets in [&[][..], &["webhook.excludedNamespaces=[ci, build]"]] {
         let objects = rendered(sets, false).expect("it renders");
@@ -584,6 +601,7 @@ fn a_wrong_value_is_told_in_one_line() {
     let wrong = [
         ("control.replica=3", "control.replica: there is no such field; did you mean control.replicas?"),
         ("control.replicas=many", "control.replicas: \"many\" is not a whole number"),
+        ("control.externalAuthority=cert-manager", "control.externalAuthority: \"cert-manager\" is not true or false"),
         ("webhook.failurePolicy=Panic", "webhook.failurePolicy: \"Panic\" is not one of \"Ignore\", \"Fail\""),
         ("proxy=1", "proxy: 1 is not a mapping"),
         ("proxy.adminPort=15014", "proxy.adminPort: 15014 is one of 15008, 15010, "),
@@ -645,9 +663,10 @@ fn helm_renders_the_same_objects() {
     let Some(helm) = helm() else {
         return leno_testing::skipped("there is no helm to compare the chart's rendering with; type: ./test install");
     };
-    let cases: [(&[&str], bool); 6] = [
+    let cases: [(&[&str], bool); 7] = [
         (&[], false),
         (&[], true),
+        (&["control.externalAuthority=true"], false),
         (&[r#"monitoring.labels={"release":"prom"}"#, "monitoring.enabled=true"], false),
         (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=3", "proxy.accessLog=json"], false),
         (&[r#"webhook.namespaceOnly=["leno.dev/inject","leno.dev/opaque-ports"]"#, "guard.enabled=true"], false),

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use leno_model::discovery::Subject;
 use leno_relay::failure::ConnectionFailure;
@@ -91,7 +91,7 @@ impl Worker {
                     if std::mem::take(&mut peer.is_outdated) {
                         self.recheck.add(wire_id);
                     }
-                    peer.note_shown(wire.tls.as_deref(), &self.standing, SystemTime::now());
+                    peer.note_server(wire.tls.as_deref(), &self.standing);
                     self.relay.count_upstream(upstream);
                 }
                 Err(wrong) => return self.relay.end_upstream(upstream, &wrong),

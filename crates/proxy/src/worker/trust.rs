@@ -1,8 +1,9 @@
 //! Trust: how long a connection may stay open with the certificate that its peer has shown.
 //!
-//! A client's connection ends when the certificate that it showed expires or is no longer trusted. Exception: the
-//! connection stays open if the same workload has since shown a better certificate on another connection from the same
-//! address (`standing`).
+//! A client's connection ends when the certificate that it showed expires or is no longer trusted. A connection to a
+//! server gets no new calls from shortly before the server's certificate expires; its running calls go on. Exception:
+//! the connection stays in use if the same workload has since shown a better certificate on another connection from or
+//! to the same address (`standing`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +29,8 @@ pub(super) struct Peer {
     id: SpiffeId,
     address: IpAddr,
     is_proved: bool,
-    /// The times at which a client's connection must end because of its certificate; `None` for servers.
+    /// The times at which the connection must be replaced and end because of the peer's certificate; `None` before a
+    /// server has shown its certificate, and after the connection to the server was retired.
     stay: Option<Stay>,
     /// When the worker found that no current trust anchor verifies the peer's certificate; `None` while an anchor
     /// verifies it.
@@ -65,12 +67,19 @@ impl Peer {
     /// Records the certificate that a client has shown. The connection may stay open until the certificate expires.
     pub(super) fn note_client(&mut self, tls: Option<&Tls>, standing: &Standing) {
         let now = SystemTime::now();
-        self.stay = self.note_shown(tls, standing, now).map(|expiry| Stay::until(expiry, now));
+        self.stay = self.note_shown(tls, standing, now).map(|expiry| Stay::of_client(expiry, now));
+    }
+
+    /// Records the certificate that a server has shown. The connection may get calls until shortly before the
+    /// certificate expires.
+    pub(super) fn note_server(&mut self, tls: Option<&Tls>, standing: &Standing) {
+        let now = SystemTime::now();
+        self.stay = self.note_shown(tls, standing, now).map(|expiry| Stay::of_server(expiry, now));
     }
 
     /// Records the certificate that the peer has shown, so that the peer's connections with an older certificate may
     /// stay open. Returns when the certificate expires.
-    pub(super) fn note_shown(&self, tls: Option<&Tls>, standing: &Standing, now: SystemTime) -> Option<SystemTime> {
+    fn note_shown(&self, tls: Option<&Tls>, standing: &Standing, now: SystemTime) -> Option<SystemTime> {
         let chain = tls.map(Tls::peer_certificates).unwrap_or_default();
         let expiry = leno_identity::peer_expiry(chain, now)?;
         if expiry > now {
@@ -143,7 +152,7 @@ impl Worker {
         };
         if let Some(expiry) = good_until {
             peer.distrusted_since = None;
-            peer.stay = Some(Stay::until(expiry, SystemTime::now()));
+            peer.stay = Some(Stay::of_client(expiry, SystemTime::now()));
             return;
         }
         let since = *peer.distrusted_since.get_or_insert(self.relay.now());
@@ -194,8 +203,10 @@ impl Worker {
         Some((error, self.standing.expiry_of(&peer.id, peer.address, now, is_good)))
     }
 
-    /// Checks the expiry of certificates, for the clients whose turn it is in this sweep. Announces the end of a
-    /// connection before the client's certificate expires, and ends the connection when it expires.
+    /// Checks the expiry of certificates, for the connections whose turn it is in this sweep. Announces the end of a
+    /// client's connection before the client's certificate expires, and ends the connection when it expires. Retires a
+    /// connection to a server before the server's certificate expires: the next call opens another connection, whose
+    /// handshake fails if the server has no valid certificate.
     pub(super) fn check_stays(&mut self) {
         let now = SystemTime::now();
         let is_due = |peer: &Peer| peer.stay.is_some_and(|stay| stay.notice <= now);
@@ -210,38 +221,57 @@ impl Worker {
 
     fn check_stay(&mut self, id: WireId, now: SystemTime) {
         let Some(wire) = self.wires.get_mut(id) else { return };
-        let Some(Carries::Link(LinkId::Client(client))) = wire.carries else { return };
+        let Some(Carries::Link(link)) = wire.carries else { return };
         let Some((peer, stay)) = wire.peer.as_mut().and_then(|peer| peer.stay.map(|stay| (peer, stay))) else { return };
-        if self.relay.is_closing(LinkId::Client(client)) {
+        if self.relay.is_closing(link) {
             return;
         }
         let is_good = |chain: &[_]| self.identity.as_ref().is_some_and(|own| own.verify_again(chain, now).is_ok());
-        if let Some(later) = self.standing.expiry_of(&peer.id, peer.address, stay.expiry, is_good) {
-            peer.stay = Some(Stay::until(later, now));
-        } else if now >= stay.expiry {
-            self.relay.withdraw(client, ConnectionFailure::Expired);
-        } else {
-            self.relay.shut_down_client(client);
+        let later = self.standing.expiry_of(&peer.id, peer.address, stay.expiry, is_good);
+        match (link, later) {
+            (LinkId::Client(_), Some(later)) => peer.stay = Some(Stay::of_client(later, now)),
+            (LinkId::Client(client), None) if now >= stay.expiry => {
+                self.relay.withdraw(client, ConnectionFailure::Expired);
+            }
+            (LinkId::Client(client), None) => self.relay.shut_down_client(client),
+            (LinkId::Endpoint(_), Some(later)) => peer.stay = Some(Stay::of_server(later, now)),
+            (LinkId::Endpoint(upstream), None) => {
+                peer.stay = None;
+                self.relay.retire(upstream);
+            }
         }
     }
 }
 
-/// How long a client's connection may stay open with its certificate.
-#[derive(Debug, Clone, Copy)]
+/// How long a connection may stay in use with its peer's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stay {
-    /// From this time on, the connection accepts no new calls, and the proxy asks the client to open another
-    /// connection.
+    /// From this time on, the connection gets no new calls. The proxy asks a client to open another connection.
     notice: SystemTime,
     expiry: SystemTime,
 }
 
 impl Stay {
-    /// Longest time between `notice` and `expiry`. For a certificate that expires in less than ten minutes, this time
-    /// is a tenth of the remaining time.
-    const MAX_NOTICE: Duration = Duration::from_secs(60);
+    /// Longest time between `notice` and `expiry` for a client. For a certificate that expires in less than ten
+    /// minutes, this time is a tenth of the remaining time.
+    const MAX_NOTICE_OF_CLIENT: Duration = Duration::from_secs(60);
 
-    fn until(expiry: SystemTime, now: SystemTime) -> Self {
-        let left = expiry.duration_since(now).unwrap_or_default();
-        Self { notice: expiry - (left / 10).min(Self::MAX_NOTICE), expiry }
+    fn of_client(expiry: SystemTime, now: SystemTime) -> Self {
+        Self { notice: expiry - tenth_of_rest(expiry, now).min(Self::MAX_NOTICE_OF_CLIENT), expiry }
+    }
+
+    /// Gives notice when a tenth of the remaining time is left. So the many clients of a server, which connected at
+    /// different times, do not all open another connection in the same moment. A server renews its certificate when at
+    /// least a sixth of the certificate's lifetime is left, so the new connection usually shows a new certificate.
+    fn of_server(expiry: SystemTime, now: SystemTime) -> Self {
+        Self { notice: expiry - tenth_of_rest(expiry, now), expiry }
     }
 }
+
+fn tenth_of_rest(expiry: SystemTime, now: SystemTime) -> Duration {
+    expiry.duration_since(now).unwrap_or_default() / 10
+}
+
+#[cfg(test)]
+#[path = "trust_tests.rs"]
+mod tests;

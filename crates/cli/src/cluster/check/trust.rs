@@ -38,7 +38,10 @@ pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime)
     list.check(AUTHORITY, &[NAMESPACE], || match &facts.issuer {
         Ok(Some(secret)) => authority(secret, facts, now),
         Ok(None) => vec![Finding::failed(
-            format!("there is no Secret {ISSUER}, which the control plane makes once it runs"),
+            format!(
+                "there is no Secret {ISSUER}, which the control plane creates once it runs or, with \
+                 control.externalAuthority, another program writes"
+            ),
             format!("to see why it does not run: kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control"),
         )],
         Err(error) => vec![error.into()],
